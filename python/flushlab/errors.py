@@ -1,0 +1,143 @@
+"""Errors: what stops flushlab, with the way out.
+
+One base class; each subclass has a stable slug (machine-readable, tested) and an exit code.
+The message names the thing, the value and the rule; the hint is the way out. Measured facts
+(a refused setting, a void block) are values in records, never exceptions.
+
+Exit codes: usage 2, server 3, measurement 4, storage 5, harness 6, protocol 7.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class FlushlabError(Exception):
+    """Base of everything flushlab raises for the user or the world.
+
+    Args:
+        message: the thing, the value, the rule that was broken; one or a few lines.
+        hint: what to do about it, or None when there is nothing to advise.
+    """
+
+    slug: ClassVar[str] = "flushlab"
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class UsageError(FlushlabError):
+    """The request cannot be carried out as it was written."""
+
+    slug = "usage"
+    exit_code = 2
+
+
+class UnknownSetting(UsageError):
+    """A setting that the catalog and the server do not know, or not in this version."""
+
+    slug = "unknown-setting"
+
+
+class ValueOutOfRange(UsageError):
+    """A setting's value that its type or range does not allow."""
+
+    slug = "value-out-of-range"
+
+
+class BelowFloor(UsageError):
+    """Settings whose guarantees are below the durability floor that was asked for."""
+
+    slug = "below-floor"
+
+
+class BuildNotFound(UsageError):
+    """A build name that matches no build, or more than one."""
+
+    slug = "build-not-found"
+
+
+class BudgetTooSmall(UsageError):
+    """A budget that does not hold the smallest honest campaign."""
+
+    slug = "budget-too-small"
+
+
+class ServerError(FlushlabError):
+    """A server could not be obtained, started, reached or stopped."""
+
+    slug = "server"
+    exit_code = 3
+
+
+class LibraryMissing(ServerError):
+    """A server's binary needs a shared library that is not here."""
+
+    slug = "library-missing"
+
+
+class StartFailed(ServerError):
+    """A server did not become ready; the message ends with the tail of its error log."""
+
+    slug = "start-failed"
+
+
+class ServerDied(ServerError):
+    """A server that was ready is gone; the message ends with the tail of its error log."""
+
+    slug = "server-died"
+
+
+class PortTaken(ServerError):
+    """A port that was asked for is in use."""
+
+    slug = "port-taken"
+
+
+class MeasurementError(FlushlabError):
+    """A workload could not be run or measured."""
+
+    slug = "measurement"
+    exit_code = 4
+
+
+class StorageError(FlushlabError):
+    """A file, directory, snapshot or the store could not be read or written."""
+
+    slug = "storage"
+    exit_code = 5
+
+
+class NoSpace(StorageError):
+    """Not enough free space or memory, found before or in the middle."""
+
+    slug = "no-space"
+
+
+class NotWritable(StorageError):
+    """A directory that flushlab must write to and cannot."""
+
+    slug = "not-writable"
+
+
+class SnapshotDamaged(StorageError):
+    """A snapshot whose content does not match its checksums."""
+
+    slug = "snapshot-damaged"
+
+
+class HarnessError(FlushlabError):
+    """flushlab's own machinery (guard, disk limit, privileges) could not do its work."""
+
+    slug = "harness"
+    exit_code = 6
+
+
+class ProtocolError(FlushlabError):
+    """A peer that does not speak the protocol as it must."""
+
+    slug = "protocol"
+    exit_code = 7

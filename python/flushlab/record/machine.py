@@ -1,0 +1,45 @@
+"""Machine: what the figures were measured on."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class DiskLimit(msgspec.Struct, frozen=True, kw_only=True):
+    """A limit on the data root's device.
+
+    Attributes:
+        write_iops: the limit that was asked for, in writes/s.
+        measured_write_iops: synchronous writes/s that the limited disk really gave.
+        way: `cgroup-v1` or `cgroup-v2`.
+    """
+
+    write_iops: int
+    measured_write_iops: float
+    way: str
+
+
+class Machine(msgspec.Struct, frozen=True, kw_only=True):
+    """The machine that measured.
+
+    Attributes:
+        cpu_model: as the kernel names it.
+        cpu_count: usable by this process.
+        memory_bytes: usable: the smaller of physical memory and the cgroup's limit.
+        kernel: release string.
+        filesystem: of the data root.
+        device: block device of the data root, or None.
+        scheduler: I/O scheduler of that device, or None.
+        volatile_cache: the device reports a volatile write cache; None if unknown.
+        disk_limit: the limit in force, or None.
+    """
+
+    cpu_model: str
+    cpu_count: int
+    memory_bytes: int
+    kernel: str
+    filesystem: str
+    device: str | None = None
+    scheduler: str | None = None
+    volatile_cache: bool | None = None
+    disk_limit: DiskLimit | None = None

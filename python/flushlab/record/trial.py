@@ -1,0 +1,75 @@
+"""Trial: one workload run once on one server under one arm, as frozen facts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+from flushlab.record.arm import Arm, Value
+from flushlab.record.load import LoadResult
+from flushlab.record.server import Launch, ServerIdentity, Storage
+from flushlab.record.warning import Warning
+
+Stage = Literal["bench", "calibrate", "screen", "combine", "confirm", "reduce", "recovery"]
+Outcome = Literal["measured", "refused", "failed", "void", "invalid"]
+"""measured: a figure that counts. refused: the server did not accept the settings.
+failed: the server or the workload died. void: the machine was disturbed (steal, pressure).
+invalid: a setting read back differently."""
+
+
+class ServerSample(msgspec.Struct, frozen=True, kw_only=True):
+    """State of the server at one moment; None where this server does not tell."""
+
+    checkpoint_age_bytes: int | None = None
+    dirty_pages: int | None = None
+    history_length: int | None = None
+    pool_reads: int | None = None
+    redo_written_bytes: int | None = None
+
+
+class Trial(msgspec.Struct, frozen=True, kw_only=True):
+    """One workload run once on one server under one arm.
+
+    Attributes:
+        arm: what was asked for.
+        stage: the part of the experiment that it belongs to.
+        block: number of the block within the stage.
+        outcome: see `Outcome`.
+        reason: why it was not measured; empty otherwise.
+        figure: what the workload yielded, in `unit`; None unless measured.
+        unit: `transactions/s`, `rows/s` or `s`.
+        higher_is_better: False for seconds.
+        load: details from the load engine, or None for a command.
+        settings: catalogued settings as read back from the server.
+        server, storage, launch: where and how it ran; None if it never started.
+        before, after: the server's state at both ends of the window.
+        deltas: differences of status counters over the window, under their server's names.
+        steal_share: share of CPU time stolen by the hypervisor in the window.
+        io_pressure_share: share of the window in which some task waited for I/O (PSI), or None.
+        seconds: time per stage of the trial: restore, start, settle, warm_up, window, stop.
+        warnings: doubts about the figure.
+    """
+
+    arm: Arm
+    stage: Stage
+    block: int
+    outcome: Outcome
+    reason: str = ""
+    figure: float | None = None
+    unit: str = "transactions/s"
+    higher_is_better: bool = True
+    load: LoadResult | None = None
+    settings: Mapping[str, Value] = {}
+    server: ServerIdentity | None = None
+    storage: Storage | None = None
+    launch: Launch | None = None
+    before: ServerSample | None = None
+    after: ServerSample | None = None
+    deltas: Mapping[str, int] = {}
+    steal_share: float = 0.0
+    cpu_pressure_share: float | None = None
+    io_pressure_share: float | None = None
+    seconds: Mapping[str, float] = {}
+    warnings: tuple[Warning, ...] = ()

@@ -1,0 +1,89 @@
+"""The Server protocol: what the layers above may ask of any server.
+
+`Sandbox` and `FakeServer` implement it and pass the same contract test
+(`tests/contract/test_server_contract.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from flushlab.record import Endpoint, Launch, ServerIdentity, Storage, Value, Warning
+
+
+class Refusal(msgspec.Struct, frozen=True, kw_only=True):
+    """A setting that the server did not accept, with the server's own reason (an error's text or the
+    line of its error log)."""
+
+    name: str
+    value: Value
+    reason: str
+
+
+class Applied(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of settings that were applied.
+
+    Attributes:
+        settings: each applied name as the server reads it back.
+        refused: those that it did not accept; the server runs without them.
+        restarted: whether a restart was needed.
+        warnings: values that the server rounded or that read back differently.
+    """
+
+    settings: Mapping[str, Value]
+    refused: tuple[Refusal, ...] = ()
+    restarted: bool = False
+    warnings: tuple[Warning, ...] = ()
+
+
+class Server(Protocol):
+    """A running server."""
+
+    @property
+    def identity(self) -> ServerIdentity: ...
+
+    @property
+    def endpoint(self) -> Endpoint: ...
+
+    @property
+    def storage(self) -> Storage: ...
+
+    @property
+    def launch(self) -> Launch: ...
+
+    @property
+    def pid(self) -> int | None:
+        """Process id of the server itself, or None if it cannot be seen."""
+        ...
+
+    def alive(self) -> bool:
+        """True if the server's process runs (a zombie does not) or, for an external one, answers."""
+        ...
+
+    def query(self, sql: str, args: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Runs one statement on the control connection (reconnecting once if it is gone).
+
+        Raises:
+            ServerDied: the server is gone; carries the tail of its error log.
+            ServerError: the server answered with an error.
+        """
+        ...
+
+    def read_back(self, names: Iterable[str]) -> dict[str, Value]:
+        """Global variables as they are, typed as the catalog types them; unknown names are left out."""
+        ...
+
+    def apply(self, settings: Mapping[str, Value]) -> Applied:
+        """Sets dynamic settings at run time, restarts for the others, reads every one back."""
+        ...
+
+    def log_tail(self, lines: int = 20) -> str:
+        """The end of the server's error log; empty if there is none."""
+        ...
+
+    def stop(self) -> None:
+        """Stops the server in an orderly way; does nothing if it is stopped."""
+        ...

@@ -1,0 +1,27 @@
+"""Floor: the least guarantees that the user accepts."""
+
+from __future__ import annotations
+
+import enum
+
+
+class Floor(enum.StrEnum):
+    """Durability floors, safest first; compared with `at_least`."""
+
+    STRICT = "strict"
+    SECOND = "second"
+    RELAXED = "relaxed"
+    THROWAWAY = "throwaway"
+
+    @property
+    def rank(self) -> int:
+        """0 for the safest."""
+        return list(Floor).index(self)
+
+    def at_least(self, other: Floor) -> bool:
+        """Whether this floor is as safe as the other, or safer."""
+        return self.rank <= other.rank
+
+    def down_to(self, other: Floor) -> tuple[Floor, ...]:
+        """The floors from this one down to the other, both included; empty if the other is safer."""
+        return tuple(floor for floor in Floor if self.rank <= floor.rank <= other.rank)

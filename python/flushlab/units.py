@@ -1,0 +1,55 @@
+"""Units: sizes and durations, between people's spelling and plain numbers."""
+
+from __future__ import annotations
+
+import re
+
+from flushlab.errors import UsageError
+
+_SUFFIX = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([KMGT]?)(?:I?B)?\s*", re.IGNORECASE)
+
+
+def parse_size(text: str) -> int:
+    """Bytes of a size as option files spell it: `134217728`, `128M`, `1.5G`, `2GiB`.
+
+    Suffixes are powers of 1024, as the servers have them.
+
+    Raises:
+        UsageError: the text is not a size.
+    """
+    match = _SIZE.fullmatch(text)
+    if match is None:
+        raise UsageError(f"{text!r} is not a size", hint="write bytes or a number with K, M, G or T, like 512M")
+    return int(float(match[1]) * _SUFFIX[match[2].upper()])
+
+
+def format_size(size_bytes: float) -> str:
+    """A size for people, with at most one decimal: `128 MiB`, `1.5 GiB`, `17 B`."""
+    value, unit = float(size_bytes), "B"
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if abs(value) < 1024 or unit == "TiB":
+            break
+        value /= 1024
+    return f"{value:.0f} {unit}" if value >= 100 or value == int(value) else f"{value:.1f} {unit}"
+
+
+def option_size(size_bytes: int) -> str:
+    """A size as an option file spells it, exactly: `128M`, `1536M`, `17`."""
+    for suffix in ("T", "G", "M", "K"):
+        unit = _SUFFIX[suffix]
+        if size_bytes and size_bytes % unit == 0:
+            return f"{size_bytes // unit}{suffix}"
+    return str(size_bytes)
+
+
+def format_seconds(seconds: float) -> str:
+    """A duration for people: `0.3 s`, `42 s`, `6 min 20 s`, `1 h 5 min`."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min" + (f" {whole % 60} s" if whole % 60 else "")
+    return f"{whole // 3600} h" + (f" {whole % 3600 // 60} min" if whole % 3600 // 60 else "")
