@@ -41,6 +41,8 @@ class LoadSpec(msgspec.Struct, frozen=True, kw_only=True):
         tables: number of tables.
         table_size: rows per table.
         rand_type: distribution of ids; sysbench 1.0.20's default is `special`.
+        rate: intended transactions/s over all connections, at constant intervals (open loop: latency
+            counts from the intended start), or 0 for as fast as the server answers (closed loop).
         seed: of the generators; connection i uses seed + i.
         ignored_errors: errnos after which the event is retried and counted, as sysbench does.
     """
@@ -53,6 +55,7 @@ class LoadSpec(msgspec.Struct, frozen=True, kw_only=True):
     tables: int = 1
     table_size: int = 10_000
     rand_type: Literal["special", "uniform"] = "special"
+    rate: float = 0.0
     seed: int = 1
     ignored_errors: tuple[int, ...] = (1213, 1020, 1205)
 

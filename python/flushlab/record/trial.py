@@ -36,6 +36,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
         arm: what was asked for.
         stage: the part of the experiment that it belongs to.
         block: number of the block within the stage.
+        variant: index of the workload variant (for example of the thread count) within the block.
         outcome: see `Outcome`.
         reason: why it was not measured; empty otherwise.
         figure: what the workload yielded, in `unit`; None unless measured.
@@ -47,6 +48,8 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
         before, after: the server's state at both ends of the window.
         deltas: differences of status counters over the window, under their server's names.
         steal_share: share of CPU time stolen by the hypervisor in the window.
+        foreign_cpu_share: share of CPU time used by neither the server nor the client, or None.
+        cpu_pressure_share: share of the window in which some task waited for a CPU (PSI), or None.
         io_pressure_share: share of the window in which some task waited for I/O (PSI), or None.
         seconds: time per stage of the trial: restore, start, settle, warm_up, window, stop.
         warnings: doubts about the figure.
@@ -55,6 +58,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     arm: Arm
     stage: Stage
     block: int
+    variant: int = 0
     outcome: Outcome
     reason: str = ""
     figure: float | None = None
@@ -69,6 +73,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     after: ServerSample | None = None
     deltas: Mapping[str, int] = {}
     steal_share: float = 0.0
+    foreign_cpu_share: float | None = None
     cpu_pressure_share: float | None = None
     io_pressure_share: float | None = None
     seconds: Mapping[str, float] = {}

@@ -1,0 +1,90 @@
+"""The Workload protocol: prepare data once, run against a server, yield one figure.
+
+`run` opens the window it is given around the measured part, so that whoever runs the workload can
+put telemetry on both ends of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+import msgspec
+
+from flushlab.record import LoadResult, Warning
+from flushlab.server.protocol import Server
+
+Window = AbstractContextManager[Any]
+"""Opened by the workload exactly around what is measured."""
+
+
+class Timing(msgspec.Struct, frozen=True, kw_only=True):
+    """How long a trial warms up and measures.
+
+    Attributes:
+        warm_up_s: at least this long before the window.
+        max_warm_up_s: at most this long, even if throughput is not level by then.
+        seconds: length of the measured window; a command ends by itself instead.
+        redo_bytes: the window goes on until this much redo was written in it (0 = `seconds` alone).
+        max_seconds: but never longer than this.
+    """
+
+    warm_up_s: float = 2.0
+    max_warm_up_s: float = 6.0
+    seconds: float = 10.0
+    redo_bytes: int = 0
+    max_seconds: float = 600.0
+
+
+class Measured(msgspec.Struct, frozen=True, kw_only=True):
+    """What one run yielded.
+
+    Attributes:
+        figure: in `unit`.
+        unit: `transactions/s` or `s`.
+        higher_is_better: False for seconds.
+        warm_up_s: how long the warm-up took.
+        window_s: length of the measured window.
+        load: details from the load engine, or None.
+        warnings: doubts about the figure.
+    """
+
+    figure: float
+    unit: str
+    higher_is_better: bool
+    warm_up_s: float
+    window_s: float
+    load: LoadResult | None = None
+    warnings: tuple[Warning, ...] = ()
+
+
+class Workload(Protocol):
+    """See the module's docstring."""
+
+    @property
+    def name(self) -> str:
+        """As the user wrote it."""
+        ...
+
+    @property
+    def data_key(self) -> Mapping[str, str]:
+        """What its prepared data depend on; a part of the snapshot's key."""
+        ...
+
+    def prepare(self, server: Server) -> None:
+        """Makes its data on an empty server.
+
+        Raises:
+            MeasurementError: the server did not take them.
+        """
+        ...
+
+    def run(self, server: Server, timing: Timing, window: Window) -> Measured:
+        """Warms up, opens the window, measures.
+
+        Raises:
+            MeasurementError: the workload failed; the message says how.
+            ServerDied: the server is gone.
+        """
+        ...
