@@ -1,0 +1,159 @@
+"""The store: campaigns and their trials.
+
+A trial is durable when `save` returns (WAL with synchronous=FULL), so kill -9 costs at most the
+trial that runs. Several processes may use one store.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Literal
+
+import msgspec
+
+from flushlab.errors import NoSpace, StorageError, UsageError
+from flushlab.record import Trial
+from flushlab.store.schema import upgrade
+from flushlab.version import __version__
+
+State = Literal["running", "interrupted", "failed", "done"]
+
+
+class CampaignRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A stored campaign.
+
+    Attributes:
+        id: short and unique.
+        kind: `tune`, later others.
+        created_at: ISO 8601, UTC.
+        plan: JSON of the plan, as the campaign's kind defines it.
+        state: how far it came.
+        result: JSON of the result, or None.
+        trials: number of trials saved.
+    """
+
+    id: str
+    kind: str
+    created_at: str
+    plan: bytes
+    state: State
+    result: bytes | None
+    trials: int
+
+
+class Store:
+    """One SQLite file; use as a context manager."""
+
+    def __init__(self, path: Path) -> None:
+        """Opens or creates the file and upgrades its schema.
+
+        Raises:
+            StorageError: not a store, of a newer version, or not writable.
+        """
+        self.path = path
+        with self._errors():
+            self._connection = sqlite3.connect(path, timeout=30, isolation_level=None)
+            self._connection.execute("PRAGMA journal_mode = WAL")
+            self._connection.execute("PRAGMA synchronous = FULL")
+            self._connection.execute("PRAGMA foreign_keys = ON")
+            upgrade(self._connection, path)
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._connection.close()
+
+    def create_campaign(self, campaign_id: str, kind: str, plan: bytes) -> None:
+        """Saves a new campaign in state `running`."""
+        with self._errors():
+            self._connection.execute(
+                "INSERT INTO campaign (id, kind, created_at, flushlab, plan, state) VALUES (?, ?, ?, ?, ?, 'running')",
+                (campaign_id, kind, _now(), __version__, plan),
+            )
+
+    def campaign(self, campaign_id: str) -> CampaignRow:
+        """One campaign.
+
+        Raises:
+            UsageError: there is none of that id; the hint lists the latest.
+        """
+        rows = self._campaigns("WHERE id = ?", (campaign_id,))
+        if not rows:
+            latest = [row.id for row in self._campaigns("ORDER BY created_at DESC, id LIMIT 5", ())]
+            raise UsageError(
+                f"there is no campaign {campaign_id!r} in {self.path}",
+                hint=f"the latest are {', '.join(latest)}" if latest else "none has been run yet",
+            )
+        return rows[0]
+
+    def set_state(self, campaign_id: str, state: State, result: bytes | None = None) -> None:
+        """Notes how far a campaign came; keeps an older result if none is given."""
+        with self._errors():
+            self._connection.execute(
+                "UPDATE campaign SET state = ?, result = coalesce(?, result) WHERE id = ?",
+                (state, result, campaign_id),
+            )
+
+    def save(self, campaign_id: str, trial: Trial) -> None:
+        """Saves the campaign's next trial.
+
+        Raises:
+            NoSpace: the file system is full; the trials saved before are safe.
+        """
+        with self._errors():
+            self._connection.execute(
+                "INSERT INTO trial (campaign_id, number, ended_at, record) "
+                "SELECT ?, 1 + coalesce(max(number), 0), ?, ? FROM trial WHERE campaign_id = ?",
+                (campaign_id, _now(), msgspec.json.encode(trial), campaign_id),
+            )
+
+    def trials(self, campaign_id: str) -> Iterator[Trial]:
+        """The campaign's trials in the order in which they ended."""
+        with self._errors():
+            rows = self._connection.execute(
+                "SELECT record FROM trial WHERE campaign_id = ? ORDER BY number", (campaign_id,)
+            ).fetchall()
+        for (record,) in rows:
+            yield msgspec.json.decode(record, type=Trial)
+
+    def _campaigns(self, clause: str, values: tuple[str, ...]) -> list[CampaignRow]:
+        with self._errors():
+            rows = self._connection.execute(
+                "SELECT id, kind, created_at, plan, state, result, "
+                "(SELECT count(*) FROM trial WHERE campaign_id = campaign.id) FROM campaign " + clause,
+                values,
+            ).fetchall()
+        return [
+            CampaignRow(id=i, kind=k, created_at=c, plan=p, state=s, result=r, trials=t)
+            for i, k, c, p, s, r, t in rows
+        ]
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            if error.sqlite_errorcode == sqlite3.SQLITE_FULL:
+                raise NoSpace(
+                    f"{self.path} could not be written: its file system is full",
+                    hint="free some space and go on with --resume: what was saved is safe",
+                ) from error
+            raise StorageError(
+                f"{self.path}: {error}", hint="set FLUSHLAB_HOME to a folder that is writable"
+            ) from error
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,57 @@
+"""CPU time of the server, of flushlab with its children, and of everything else."""
+
+from __future__ import annotations
+
+import os
+import resource
+from pathlib import Path
+
+import msgspec
+
+
+class CpuTimes(msgspec.Struct, frozen=True, kw_only=True):
+    """CPU seconds so far.
+
+    Attributes:
+        busy_s: of the whole machine, idle and I/O wait left out, steal left out.
+        own_s: of flushlab and its ended children.
+        server_s: of the server's process, or None if it cannot be seen.
+    """
+
+    busy_s: float
+    own_s: float
+    server_s: float | None
+
+
+def cpu_times(server_pid: int | None) -> CpuTimes:
+    """Reads /proc/stat, /proc/PID/stat and getrusage."""
+    tick = os.sysconf("SC_CLK_TCK")
+    with Path("/proc/stat").open() as stat:
+        fields = [int(field) for field in stat.readline().split()[1:]]
+    user, nice, system, _idle, _iowait, irq, softirq = fields[:7]
+    own = 0.0
+    for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN):
+        usage = resource.getrusage(who)
+        own += usage.ru_utime + usage.ru_stime
+    return CpuTimes(
+        busy_s=(user + nice + system + irq + softirq) / tick,
+        own_s=own,
+        server_s=_process_s(server_pid, tick) if server_pid is not None else None,
+    )
+
+
+def foreign_share(before: CpuTimes, after: CpuTimes, seconds: float, cpu_count: int) -> float | None:
+    """Share of the machine's CPU time that neither the server nor flushlab used; None if unknown."""
+    if before.server_s is None or after.server_s is None or seconds <= 0:
+        return None
+    ours = (after.own_s - before.own_s) + (after.server_s - before.server_s)
+    return max(0.0, after.busy_s - before.busy_s - ours) / (seconds * cpu_count)
+
+
+def _process_s(pid: int, tick: int) -> float | None:
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    fields = text[text.rindex(")") + 2 :].split()
+    return (int(fields[11]) + int(fields[12])) / tick

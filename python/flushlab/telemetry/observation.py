@@ -1,0 +1,59 @@
+"""Observation: telemetry on both ends of a window.
+
+The samples lie outside the window: the first is taken before it opens, the last after it closes.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from flushlab import machine
+from flushlab.record import ServerSample
+from flushlab.server.protocol import Server
+from flushlab.telemetry import cpu, innodb, status
+
+
+@dataclass
+class Observation:
+    """Filled when the window closes; see `record.Trial` for the fields' meaning."""
+
+    seconds: float = 0.0
+    before: ServerSample | None = None
+    after: ServerSample | None = None
+    deltas: dict[str, int] = field(default_factory=dict)
+    steal_share: float = 0.0
+    foreign_cpu_share: float | None = None
+    cpu_pressure_share: float | None = None
+    io_pressure_share: float | None = None
+
+    @property
+    def redo_bytes(self) -> int | None:
+        """Redo written in the window, or None where the server does not tell."""
+        ends = (self.before, self.after)
+        marks = [end.redo_written_bytes for end in ends if end and end.redo_written_bytes is not None]
+        return marks[1] - marks[0] if len(marks) == 2 else None
+
+
+@contextmanager
+def observe(server: Server, into: Observation) -> Iterator[None]:
+    """The window: opens after the first sample, closes before the last.
+
+    Raises:
+        ServerDied: the server is gone at either end.
+    """
+    into.before = innodb.sample(server)
+    counters = status.counters(server)
+    machine_before, cpu_before, started = machine.sample(), cpu.cpu_times(server.pid), time.monotonic()
+    yield
+    into.seconds = time.monotonic() - started
+    machine_after, cpu_after = machine.sample(), cpu.cpu_times(server.pid)
+    into.deltas = status.deltas(counters, status.counters(server))
+    into.after = innodb.sample(server)
+    shares = machine.between(machine_before, machine_after)
+    into.steal_share = shares.steal
+    into.cpu_pressure_share, into.io_pressure_share = shares.cpu_pressure, shares.io_pressure
+    into.foreign_cpu_share = cpu.foreign_share(cpu_before, cpu_after, into.seconds, os.cpu_count() or 1)
