@@ -1,6 +1,28 @@
-"""Machine: what flushlab runs on: its home folder, the servers' user, processors, memory, devices, pressure."""
+"""Machine: what flushlab runs on: home folder, servers' user, processors, memory, devices, pressure."""
 
+from flushlab.machine.describe import cpu_count, describe
 from flushlab.machine.home import home, home_path
+from flushlab.machine.memory import available_memory_bytes, memory_bytes
+from flushlab.machine.mounts import BlockDevice, Place, place_of
+from flushlab.machine.pressure import MachineSample, Pressure, between, sample
 from flushlab.machine.user import ServerUser, may_enter, may_write, server_user
 
-__all__ = ["ServerUser", "home", "home_path", "may_enter", "may_write", "server_user"]
+__all__ = [
+    "BlockDevice",
+    "MachineSample",
+    "Place",
+    "Pressure",
+    "ServerUser",
+    "available_memory_bytes",
+    "between",
+    "cpu_count",
+    "describe",
+    "home",
+    "home_path",
+    "may_enter",
+    "may_write",
+    "memory_bytes",
+    "place_of",
+    "sample",
+    "server_user",
+]

@@ -27,7 +27,7 @@ def home() -> Path:
         NotWritable: it cannot be created or written to, is no directory, or the user that servers run as
             cannot reach it.
     """
-    return _checked(home_path())
+    return _made(home_path())
 
 
 def home_path() -> Path:
@@ -43,23 +43,31 @@ def home_path() -> Path:
     return base.absolute() / "flushlab"
 
 
-@cache
-def _checked(path: Path) -> Path:
+def _made(path: Path) -> Path:
     hint = "set FLUSHLAB_HOME to a directory that you can write to"
     try:
-        path.mkdir(mode=0o755, parents=True, exist_ok=True)
+        if not path.is_dir():
+            _refuse_closed(next(folder for folder in path.parents if folder.exists()), path)
+            path.mkdir(parents=True, exist_ok=True)
+            path.chmod(0o755)
     except (FileExistsError, NotADirectoryError):
         raise NotWritable(f"flushlab's home {path} is not a directory", hint=hint) from None
     except OSError as error:
         raise NotWritable(f"flushlab's home {path} cannot be created: {error.strerror}", hint=hint) from error
     if not os.access(path, os.W_OK | os.X_OK, effective_ids=True):
         raise NotWritable(f"flushlab's home {path} is not writable", hint=hint)
+    _refuse_closed(path, path)
+    return path
+
+
+@cache
+def _refuse_closed(folder: Path, path: Path) -> None:
+    """Cached, because it is tried in a child and `home` is asked for often."""
     user = server_user()
-    closed = first_closed_parent(path, user) if user.uid != os.geteuid() else None
+    closed = first_closed_parent(folder, user) if user.uid != os.geteuid() else None
     if closed is not None:
         raise NotWritable(
             f"flushlab's home {path} cannot be reached by {user.name}, the user that servers run as:"
             f" {closed} is closed to it",
             hint=f"set FLUSHLAB_HOME to a directory below one that everybody may enter, such as {ROOT_HOME}",
         )
-    return path

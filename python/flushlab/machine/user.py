@@ -67,10 +67,9 @@ def may_write(path: Path, user: ServerUser) -> bool:
 
 def first_closed_parent(path: Path, user: ServerUser) -> Path | None:
     """The topmost of `path` and its parents that `user` cannot enter; None if all can be entered."""
-    for folder in (*reversed(path.parents), path):
-        if not may_enter(folder, user):
-            return folder
-    return None
+    if may_enter(path, user):
+        return None
+    return next((parent for parent in reversed(path.parents) if not may_enter(parent, user)), path)
 
 
 def _try_as(user: ServerUser, script: str, path: Path) -> bool:

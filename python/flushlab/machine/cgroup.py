@@ -1,0 +1,154 @@
+"""Control groups: what this process may use of memory and processors, in cgroup v1 and v2.
+
+Machine layer. A limit anywhere between this process's group and the hierarchy's root holds, so every
+ancestor that can be seen is asked and the tightest wins.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from flushlab.machine.mounts import Mount, mounts
+
+Version = Literal[1, 2]
+
+# cgroup v1 has no word for "no limit": it shows a number near 2^63 rounded to pages.
+_NO_LIMIT_BYTES = 1 << 60
+
+
+class Group(msgspec.Struct, frozen=True, kw_only=True):
+    """This process's group in one hierarchy.
+
+    Attributes:
+        version: of the hierarchy.
+        top: where the hierarchy is mounted.
+        path: folder of the group.
+    """
+
+    version: Version
+    top: Path
+    path: Path
+
+    def upwards(self) -> Iterator[Path]:
+        """The group's folder, then its parents up to the mount."""
+        yield self.path
+        if self.path != self.top:
+            for parent in self.path.parents:
+                yield parent
+                if parent == self.top:
+                    return
+
+
+def parse_membership(text: str) -> dict[str, str]:
+    """Controller -> group, from /proc/self/cgroup (cgroups(7)); the key of the v2 hierarchy is empty."""
+    membership = {}
+    for line in text.splitlines():
+        _, _, rest = line.partition(":")
+        controllers, _, group = rest.partition(":")
+        for controller in controllers.split(","):
+            membership[controller] = group
+    return membership
+
+
+def locate(controller: str, membership: Mapping[str, str], seen: list[Mount]) -> Group | None:
+    """This process's group for `controller` (`memory`, `cpu`, `blkio`/`io`), or None if there is none.
+
+    A v1 hierarchy that has the controller wins, because a controller is bound to one hierarchy only.
+    Inside a container the group's path may not exist below the mount; then the mount itself is the group.
+    """
+    for mount in seen:
+        if mount.filesystem == "cgroup" and controller in mount.options:
+            return _group(1, mount, membership.get(controller, "/"))
+    for mount in seen:
+        if mount.filesystem == "cgroup2":
+            return _group(2, mount, membership.get("", "/"))
+    return None
+
+
+def group_of_self(controller: str) -> Group | None:
+    """This process's group for `controller`, or None."""
+    try:
+        text = Path("/proc/self/cgroup").read_text()
+    except OSError:
+        return None
+    return locate(controller, parse_membership(text), mounts())
+
+
+def memory_limit_bytes(group: Group) -> int | None:
+    """The tightest memory limit on `group`, or None."""
+    name = "memory.limit_in_bytes" if group.version == 1 else "memory.max"
+    limits = [limit for folder in group.upwards() if (limit := _number(folder / name)) is not None]
+    return min((limit for limit in limits if limit < _NO_LIMIT_BYTES), default=None)
+
+
+def memory_headroom_bytes(group: Group) -> int | None:
+    """How much more memory `group` could use, cached file pages that can be dropped included; or None."""
+    headrooms = []
+    for folder in group.upwards():
+        if group.version == 1:
+            limit, used = _number(folder / "memory.limit_in_bytes"), _number(folder / "memory.usage_in_bytes")
+        else:
+            limit, used = _number(folder / "memory.max"), _number(folder / "memory.current")
+        if limit is None or used is None or limit >= _NO_LIMIT_BYTES:
+            continue
+        facts = _keyed(folder / "memory.stat")
+        droppable = facts.get("total_inactive_file" if group.version == 1 else "inactive_file", 0)
+        headrooms.append(max(0, limit - used + droppable))
+    return min(headrooms, default=None)
+
+
+def cpu_quota(group: Group) -> float | None:
+    """The tightest CPU quota on `group` in processors (1.5 = one and a half), or None."""
+    quotas = []
+    for folder in group.upwards():
+        if group.version == 1:
+            quota, period = _number(folder / "cpu.cfs_quota_us"), _number(folder / "cpu.cfs_period_us")
+        else:
+            quota, period = parse_cpu_max(_read(folder / "cpu.max"))
+        if quota is not None and period is not None and quota > 0 and period > 0:
+            quotas.append(quota / period)
+    return min(quotas, default=None)
+
+
+def parse_cpu_max(text: str) -> tuple[int | None, int | None]:
+    """Quota and period in microseconds of a v2 `cpu.max` text: `max 100000`, `150000 100000`."""
+    words = text.split()
+    if len(words) != 2 or words[0] == "max":
+        return None, None
+    return int(words[0]), int(words[1])
+
+
+def usable_cpus(allowed: int, quota: float | None) -> int:
+    """Processors that can be busy at once: those allowed, or the quota rounded up if that is fewer."""
+    return allowed if quota is None else max(1, min(allowed, math.ceil(quota)))
+
+
+def _group(version: Version, mount: Mount, group: str) -> Group:
+    top = Path(mount.point)
+    inside = group.removeprefix(mount.root) if mount.root != "/" else group
+    path = top / inside.lstrip("/")
+    return Group(version=version, top=top, path=path if ".." not in path.parts and path.is_dir() else top)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""
+
+
+def _number(path: Path) -> int | None:
+    try:
+        return int(_read(path))
+    except ValueError:
+        return None
+
+
+def _keyed(path: Path) -> dict[str, int]:
+    pairs = (line.split() for line in _read(path).splitlines())
+    return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdigit()}

@@ -1,0 +1,44 @@
+"""Describe: the record of the machine that figures were measured on."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from pathlib import Path
+
+from flushlab.machine.cgroup import cpu_quota, group_of_self, usable_cpus
+from flushlab.machine.memory import memory_bytes
+from flushlab.machine.mounts import place_of
+from flushlab.record import DiskLimit, Machine
+
+
+def parse_cpu_model(text: str) -> str:
+    """The processor's name from the text of /proc/cpuinfo; `unknown` where it has none (most ARM)."""
+    for key in ("model name", "Model", "cpu model", "cpu"):
+        found = re.search(rf"^{key}\s*: (.+)$", text, re.MULTILINE)
+        if found:
+            return " ".join(found[1].split())
+    return "unknown"
+
+
+def cpu_count() -> int:
+    """Processors that this process can keep busy: its affinity, or the cgroup's quota if that is less."""
+    group = group_of_self("cpu")
+    return usable_cpus(len(os.sched_getaffinity(0)), None if group is None else cpu_quota(group))
+
+
+def describe(data_root: Path, disk_limit: DiskLimit | None = None) -> Machine:
+    """This machine, with the file system and device under `data_root` (an existing path)."""
+    place = place_of(data_root)
+    return Machine(
+        cpu_model=parse_cpu_model(Path("/proc/cpuinfo").read_text()),
+        cpu_count=cpu_count(),
+        memory_bytes=memory_bytes(),
+        kernel=platform.release(),
+        filesystem=place.filesystem,
+        device=place.device.name if place.device else None,
+        scheduler=place.device.scheduler if place.device else None,
+        volatile_cache=place.device.volatile_cache if place.device else None,
+        disk_limit=disk_limit,
+    )

@@ -1,0 +1,202 @@
+"""Mounts: which file system and which block device a path lies on.
+
+Machine layer; reads /proc and /sys, and keeps the parsing of their text apart from the reading. What the
+kernel does not tell is None, never a guess: an overlay, a network file system and a ZFS data set have
+no block device here.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import stat
+import subprocess
+from pathlib import Path
+
+import msgspec
+
+IN_MEMORY = frozenset({"tmpfs", "ramfs"})
+"""File systems that are gone after an OS crash."""
+
+
+class Mount(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of /proc/self/mountinfo (proc(5)).
+
+    Attributes:
+        id: the kernel's number of the mount.
+        device_number: major and minor number of the file system's device; major 0 is no device.
+        root: the folder of the file system that is mounted (a subvolume, a bind mount), else `/`.
+        point: where it is mounted.
+        filesystem: type as the kernel names it.
+        source: what was mounted: a device's path, a data set's name, or any word.
+        options: of the file system itself; a cgroup v1 mount names its controllers here.
+    """
+
+    id: int
+    device_number: tuple[int, int]
+    root: str
+    point: str
+    filesystem: str
+    source: str
+    options: tuple[str, ...]
+
+
+class BlockDevice(msgspec.Struct, frozen=True, kw_only=True):
+    """A block device as /sys shows it.
+
+    Attributes:
+        name: of the device itself, a partition included (`vda1`).
+        disk: name of the whole disk (`vda`); the same as `name` if it is no partition.
+        disk_number: major and minor number of the whole disk: what cgroup limits are set on.
+        scheduler: I/O scheduler of the disk, or None.
+        volatile_cache: True for `write back`, False for `write through`, None if unknown.
+    """
+
+    name: str
+    disk: str
+    disk_number: tuple[int, int]
+    scheduler: str | None
+    volatile_cache: bool | None
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of the file system under a path.
+
+    Attributes:
+        filesystem: as the kernel names it; `unknown` where it cannot be seen.
+        in_memory: gone after an OS crash.
+        device: the block device, or None.
+        record_size_bytes: ZFS's recordsize, or None.
+    """
+
+    filesystem: str
+    in_memory: bool = False
+    device: BlockDevice | None = None
+    record_size_bytes: int | None = None
+
+
+def parse_mountinfo(text: str) -> list[Mount]:
+    """The mounts of a /proc/<pid>/mountinfo text, in its order."""
+    mounts = []
+    for line in text.splitlines():
+        before, separator, after = line.partition(" - ")
+        fields, rest = before.split(" "), after.split(" ")
+        if not separator or len(fields) < 6 or len(rest) < 3:
+            continue
+        major, _, minor = fields[2].partition(":")
+        mounts.append(
+            Mount(
+                id=int(fields[0]),
+                device_number=(int(major), int(minor)),
+                root=_unescape(fields[3]),
+                point=_unescape(fields[4]),
+                filesystem=rest[0],
+                source=_unescape(rest[1]),
+                options=tuple(rest[2].split(",")),
+            )
+        )
+    return mounts
+
+
+def mounts() -> list[Mount]:
+    """The mounts that this process sees."""
+    return parse_mountinfo(Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape"))
+
+
+def mount_of(path: Path) -> Mount | None:
+    """The mount that `path` (which exists) lies on.
+
+    Asked of the kernel by an open descriptor, so bind mounts, mounts over mounts and symbolic links come
+    out right. None when /proc does not tell, as in some containers.
+    """
+    descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    try:
+        info = Path(f"/proc/self/fdinfo/{descriptor}").read_text()
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    found = re.search(r"^mnt_id:\s*(\d+)$", info, re.MULTILINE)
+    return None if found is None else next((mount for mount in mounts() if mount.id == int(found[1])), None)
+
+
+def place_of(path: Path) -> Place:
+    """What is known of the file system under `path`, which exists."""
+    mount = mount_of(path)
+    if mount is None:
+        return Place(filesystem="unknown")
+    return Place(
+        filesystem=mount.filesystem,
+        in_memory=mount.filesystem in IN_MEMORY,
+        device=_device_of(mount),
+        record_size_bytes=_zfs_record_size(mount),
+    )
+
+
+def parse_scheduler(text: str) -> str | None:
+    """The chosen one of `none [mq-deadline] kyber`; None if none is marked (`none` alone is chosen)."""
+    found = re.search(r"\[([^\]]+)\]", text)
+    return found[1] if found else (text.strip() or None)
+
+
+def parse_write_cache(text: str) -> bool | None:
+    """Volatile or not, from /sys/block/*/queue/write_cache (the kernel's queue-sysfs documentation)."""
+    return {"write back": True, "write through": False}.get(text.strip())
+
+
+def block_device(number: tuple[int, int], sys: Path = Path("/sys")) -> BlockDevice | None:
+    """The block device with a major and minor number; None if /sys does not show it."""
+    folder = sys / "dev/block" / f"{number[0]}:{number[1]}"
+    if not folder.exists():
+        return None
+    own = folder.resolve()
+    disk = own.parent if (own / "partition").exists() else own
+    major, _, minor = _read(disk / "dev").strip().partition(":")
+    return BlockDevice(
+        name=own.name,
+        disk=disk.name,
+        disk_number=(int(major), int(minor)),
+        scheduler=parse_scheduler(_read(disk / "queue/scheduler")),
+        volatile_cache=parse_write_cache(_read(disk / "queue/write_cache")),
+    )
+
+
+def _device_of(mount: Mount) -> BlockDevice | None:
+    if mount.device_number[0] != 0:
+        return block_device(mount.device_number)
+    # btrfs shows an anonymous number, and as its source the device (with several, the first) that it lies on.
+    if mount.filesystem == "btrfs" and mount.source.startswith("/dev/"):
+        try:
+            facts = Path(mount.source).stat()
+        except OSError:
+            return None
+        if stat.S_ISBLK(facts.st_mode):
+            return block_device((os.major(facts.st_rdev), os.minor(facts.st_rdev)))
+    return None
+
+
+def _zfs_record_size(mount: Mount) -> int | None:
+    """Recordsize of a ZFS data set, also under zfs-fuse, which mounts as `fuse`."""
+    command = shutil.which("zfs")
+    if command is None or not (mount.filesystem == "zfs" or mount.filesystem.startswith("fuse")):
+        return None
+    try:
+        done = subprocess.run(
+            [command, "get", "-Hp", "-o", "value", "recordsize", mount.source],
+            capture_output=True, text=True, check=False, timeout=10,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return None
+    return int(done.stdout) if done.returncode == 0 and done.stdout.strip().isdigit() else None
+
+
+def _unescape(field: str) -> str:
+    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), field)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""
