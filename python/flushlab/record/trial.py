@@ -44,6 +44,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
         higher_is_better: False for seconds.
         load: details from the load engine, or None for a command.
         settings: catalogued settings as read back from the server.
+        data_bytes: size of the user's tables (data and indexes) before the window, or None.
         server, storage, launch: where and how it ran; None if it never started.
         before, after: the server's state at both ends of the window.
         deltas: differences of status counters over the window, under their server's names.
@@ -66,6 +67,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     higher_is_better: bool = True
     load: LoadResult | None = None
     settings: Mapping[str, Value] = {}
+    data_bytes: int | None = None
     server: ServerIdentity | None = None
     storage: Storage | None = None
     launch: Launch | None = None

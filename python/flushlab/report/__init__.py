@@ -1,0 +1,1 @@
+"""Report: records for people (terminal) and for programs (JSON documents). Pure."""

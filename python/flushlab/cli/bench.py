@@ -1,0 +1,119 @@
+"""`flushlab bench`: one workload, one configuration."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flushlab.cli import options
+from flushlab.cli.output import emit_json, stdout
+from flushlab.errors import MeasurementError
+from flushlab.record import Arm, Trial
+
+if TYPE_CHECKING:
+    from flushlab.cli.place import Place
+    from flushlab.workload import Timing, Workload
+
+
+def bench(
+    server: options.Server = "mariadb",
+    workload: options.Workload = "oltp_update_non_index",
+    threads: Annotated[int, typer.Option("--threads", help="Connections of an OLTP workload.")] = 16,
+    tables: options.Tables = 8,
+    table_size: options.TableSize = 10_000,
+    seconds: Annotated[float, typer.Option("--seconds", help="Length of the measured window.")] = 10.0,
+    setting: Annotated[
+        list[str] | None, typer.Option("--set", help="NAME=VALUE; may be given again.", show_default=False)
+    ] = None,
+    transport: options.Transport = "socket",
+    rand_type: options.RandType = "special",
+    rate: options.Rate = 0.0,
+    basedir: options.BaseDir = None,
+    data_root: options.DataRoot = None,
+    disk_iops: options.DiskIops = None,
+    json: options.Json = None,
+) -> None:
+    """Run one workload on one configuration and say what it yields.
+
+    Example: flushlab bench --server mariadb --workload oltp_update_non_index --set sync_binlog=1
+    """
+    from flushlab.cli import place
+    from flushlab.report import bench as report
+    from flushlab.workload import parse_workload
+
+    shape = place.parse_shape(
+        threads=threads, tables=tables, table_size=table_size, transport=transport, rand_type=rand_type, rate=rate
+    )
+    asked = parse_workload(workload, shape)
+    timing = place.parse_timing(seconds)
+    if server.startswith("sandbox:"):
+        trial = _on_sandbox(server, asked, timing, setting or [])
+    else:
+        with place.open_place(server, basedir=basedir, data_root=data_root, disk_iops=disk_iops) as where:
+            trial = _on_build(where, asked, timing, setting or [], place.connection_arguments(threads))
+    emit_json(report.document(trial), json)
+    if json != "-":
+        stdout.print(report.render(trial))
+
+
+def _on_build(
+    where: Place, workload: Workload, timing: Timing, assignments: list[str], arguments: tuple[str, ...]
+) -> Trial:
+    """A fresh sandbox for one trial."""
+    from flushlab.cli import place
+    from flushlab.datadir import Snapshots
+    from flushlab.trial import Preparation, TrialRunner
+
+    settings = place.parse_settings(assignments, where.build, where.catalog)
+    runner = TrialRunner(
+        build=where.build,
+        catalog=where.catalog,
+        workloads=(workload,),
+        timing=timing,
+        preparation=Preparation(
+            build=where.build,
+            catalog=where.catalog,
+            data_root=where.data_root,
+            dataset=None,
+            snapshots=Snapshots(),
+            progress=place.say,
+        ),
+        data_root=where.data_root,
+        disk_limit=where.disk_limit,
+        arguments=arguments,
+    )
+    place.say(f"running {workload.name} on {where.build.name}")
+    trial = runner.run(Arm(name="bench", settings=settings), stage="bench", block=1)
+    if trial.outcome == "refused":
+        raise place.refusal(trial.reason, settings, where.catalog, where.build)
+    return _counted(trial)
+
+
+def _on_sandbox(name: str, workload: Workload, timing: Timing, assignments: list[str]) -> Trial:
+    """A kept sandbox, as it is; settings are applied to it and stay."""
+    from flushlab.cli import place
+    from flushlab.server import Sandbox
+    from flushlab.settings.catalog import load_catalog
+    from flushlab.trial import Draft, measure
+
+    server, catalog = Sandbox.attach(name.removeprefix("sandbox:")), load_catalog()
+    settings = place.parse_settings(assignments, server.build, catalog)
+    applied = server.apply(settings)
+    for refused in applied.refused:
+        raise place.refusal(f"{refused.name}={refused.value}: {refused.reason}", settings, catalog, server.build)
+    workload.prepare(server)
+    place.say(f"running {workload.name} on {name}")
+    draft = Draft(arm=Arm(name="bench", settings=settings), stage="bench", block=1, variant=0)
+    return _counted(measure(draft, server, workload, timing, catalog))
+
+
+def _counted(trial: Trial) -> Trial:
+    """The trial, if it has a figure.
+
+    Raises:
+        MeasurementError: it has none.
+    """
+    if trial.figure is None:
+        raise MeasurementError(f"nothing was measured: {trial.reason}", hint="the reason above is the server's")
+    return trial

@@ -1,0 +1,205 @@
+"""One window on one running server, as a Trial record.
+
+Reads back every setting before it measures and judges the window afterwards: a setting that reads
+back differently makes the trial invalid, a disturbed machine makes it void, a rounded value or a
+short window is a doubt that stays with the record.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from flushlab.errors import MeasurementError, ProtocolError, ServerError
+from flushlab.record import Arm, Outcome, Stage, Trial, Value, Warning
+from flushlab.server import Server
+from flushlab.settings.catalog import Catalog, SettingHere
+from flushlab.telemetry import Observation, observe
+from flushlab.workload import Measured, Timing, Workload
+
+VOID_STEAL_SHARE = 0.10
+VOID_FOREIGN_CPU_SHARE = 0.25
+"""A window in which more of the machine's CPU time was stolen, or used by strangers, does not count."""
+DOUBT_SHARE = 0.04
+"""From here on it is said."""
+ROUNDING_SHARE = 0.25
+"""A number that reads back within this share of what was asked was rounded; beyond it, it was not taken."""
+REDO_WRAPS = 1.5
+"""Redo, pool, flushing, io_capacity and doublewrite are credited only in windows that write this many
+times the redo capacity (measured: shorter windows credit debt, not speed)."""
+
+
+
+def measure(
+    draft: Draft, server: Server, workload: Workload, timing: Timing, catalog: Catalog, *, outlast_redo: bool = False
+) -> Trial:
+    """Measures one window; what goes wrong on the server is the record's outcome.
+
+    Args:
+        draft: the arm and its place in the experiment.
+        server: running, with the arm's settings.
+        workload: its data are there.
+        timing: of warm-up and window.
+        catalog: types of settings.
+        outlast_redo: the window goes on until `REDO_WRAPS` times the redo capacity was written.
+    """
+    draft.server = server
+    try:
+        here = _settings_here(server, catalog)
+        draft.settings = server.read_back({*here, *draft.arm.settings})
+        doubts, broken = compare_settings(draft.arm.settings, draft.settings, here)
+        if broken:
+            return draft.ended("invalid", broken)
+        draft.data_bytes = _data_bytes(server)
+        seen = Observation()
+        capacity = redo_capacity_bytes(draft.settings) if outlast_redo else None
+        if capacity is not None:
+            timing = msgspec.structs.replace(timing, redo_bytes=int(REDO_WRAPS * capacity))
+        measured = workload.run(server, timing, observe(server, seen))
+    except (ServerError, MeasurementError, ProtocolError) as error:
+        return draft.ended("failed", error.message)
+    draft.warnings = (*doubts, *measured.warnings, *_doubts(seen, draft.settings))
+    return draft.measured(measured, seen)
+
+
+@dataclass
+class Draft:
+    """A trial while it runs."""
+
+    arm: Arm
+    stage: Stage
+    block: int
+    variant: int
+    seconds: dict[str, float] = field(default_factory=dict)
+    settings: Mapping[str, Value] = field(default_factory=dict)
+    data_bytes: int | None = None
+    warnings: tuple[Warning, ...] = ()
+    server: Server | None = None
+    began: float = field(default_factory=time.monotonic)
+
+    def ended(self, outcome: Outcome, reason: str) -> Trial:
+        """A trial without a figure."""
+        return self._trial(outcome=outcome, reason=reason, seconds={"failed": time.monotonic() - self.began})
+
+    def measured(self, measured: Measured, seen: Observation) -> Trial:
+        """A trial with a figure; void if the machine was disturbed."""
+        disturbed = _disturbed(seen) if measured.load is not None else ""
+        seconds = {**self.seconds, "warm_up": measured.warm_up_s}
+        seconds["window"] = measured.window_s
+        seconds["other"] = max(0.0, time.monotonic() - self.began - sum(seconds.values()))
+        return self._trial(
+            outcome="void" if disturbed else "measured",
+            reason=disturbed,
+            figure=measured.figure,
+            unit=measured.unit,
+            higher_is_better=measured.higher_is_better,
+            load=measured.load,
+            before=seen.before,
+            after=seen.after,
+            deltas=seen.deltas,
+            steal_share=seen.steal_share,
+            foreign_cpu_share=seen.foreign_cpu_share,
+            cpu_pressure_share=seen.cpu_pressure_share,
+            io_pressure_share=seen.io_pressure_share,
+            seconds=seconds,
+        )
+
+    def _trial(self, **facts: Any) -> Trial:
+        server = self.server
+        return Trial(
+            arm=self.arm,
+            stage=self.stage,
+            block=self.block,
+            variant=self.variant,
+            settings=self.settings,
+            data_bytes=self.data_bytes,
+            server=server.identity if server else None,
+            storage=server.storage if server else None,
+            launch=server.launch if server else None,
+            warnings=self.warnings,
+            **facts,
+        )
+
+
+def _settings_here(server: Server, catalog: Catalog) -> dict[str, SettingHere]:
+    flavor, version = server.identity.flavor, server.identity.version
+    known = ((name, catalog.here(name, flavor, version)) for name in catalog.names(flavor, version))
+    return {name: here for name, here in known if here is not None}
+
+
+def redo_capacity_bytes(settings: Mapping[str, Value]) -> int | None:
+    """Redo capacity from settings as read back, whatever this version calls it."""
+    capacity = settings.get("innodb_redo_log_capacity")
+    if isinstance(capacity, int) and capacity > 0:
+        return capacity
+    size, files = settings.get("innodb_log_file_size"), settings.get("innodb_log_files_in_group", 1)
+    return size * files if isinstance(size, int) and isinstance(files, int) else None
+
+
+def compare_settings(
+    asked: Mapping[str, Value], got: Mapping[str, Value], here: Mapping[str, SettingHere]
+) -> tuple[list[Warning], str]:
+    """Compares what was asked with what reads back: doubts for rounded values, and the reason why the
+    trial is invalid, or an empty string."""
+    doubts = []
+    for name, value in asked.items():
+        if name not in got:
+            return doubts, f"{name} was set to {value} but the server has no such variable"
+        known = here.get(name)
+        same = known.same(value, got[name]) if known else str(value).lower() == str(got[name]).lower()
+        if same:
+            continue
+        if not _is_rounded(value, got[name]):
+            return doubts, f"{name} was set to {value} but the server reports {got[name]}"
+        doubts.append(Warning("rounded", f"{name} was set to {value}; the server made it {got[name]}"))
+    return doubts, ""
+
+
+def _is_rounded(asked: Value, got: Value) -> bool:
+    return (
+        isinstance(asked, int | float)
+        and isinstance(got, int | float)
+        and asked != 0
+        and abs(got - asked) <= ROUNDING_SHARE * abs(asked)
+    )
+
+
+def _disturbed(seen: Observation) -> str:
+    if seen.steal_share > VOID_STEAL_SHARE:
+        return f"{seen.steal_share:.0%} of the CPU time was stolen by the hypervisor"
+    if (seen.foreign_cpu_share or 0) > VOID_FOREIGN_CPU_SHARE:
+        return f"other programs used {seen.foreign_cpu_share:.0%} of the CPU time"
+    return ""
+
+
+def _doubts(seen: Observation, settings: Mapping[str, Value]) -> list[Warning]:
+    doubts = []
+    capacity, written = redo_capacity_bytes(settings), seen.redo_bytes
+    if capacity is not None and written is not None and written < REDO_WRAPS * capacity:
+        doubts.append(
+            Warning(
+                "window-too-short",
+                f"the window wrote {written / capacity:.2f} of the redo capacity, not {REDO_WRAPS}: "
+                "it says nothing about redo size, buffer pool, flushing, I/O capacity or doublewrite",
+            )
+        )
+    for share, what in (
+        (seen.steal_share, "was stolen by the hypervisor"),
+        (seen.foreign_cpu_share or 0.0, "was used by other programs"),
+    ):
+        if share > DOUBT_SHARE:
+            doubts.append(Warning("disturbed", f"{share:.0%} of the CPU time {what} in the window"))
+    return doubts
+
+
+def _data_bytes(server: Server) -> int | None:
+    """Size of all user tables, as the server estimates it."""
+    (total,) = server.query(
+        "SELECT SUM(data_length + index_length) FROM information_schema.tables WHERE table_schema NOT IN "
+        "('mysql', 'information_schema', 'performance_schema', 'sys')"
+    )[0]
+    return int(total) if total is not None else None

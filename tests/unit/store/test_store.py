@@ -1,0 +1,98 @@
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from flushlab.errors import StorageError, UsageError
+from flushlab.store import Store
+from flushlab.store.schema import STEPS
+from tests.unit.records import trial
+
+
+def test_trials_come_back_equal_and_in_order(tmp_path: Path) -> None:
+    saved = [trial(figure=float(n)) for n in (3, 1, 2)]
+    with Store(tmp_path / "store.sqlite") as store:
+        store.create_campaign("tune-1", "tune", b"{}")
+        for record in saved:
+            store.save("tune-1", record)
+    with Store(tmp_path / "store.sqlite") as store:
+        assert list(store.trials("tune-1")) == saved
+        assert store.campaign("tune-1").trials == 3
+
+
+def test_result_survives_a_later_change_of_state(tmp_path: Path) -> None:
+    with Store(tmp_path / "store.sqlite") as store:
+        store.create_campaign("tune-1", "tune", b"{}")
+        store.set_state("tune-1", "done", b'{"winner":1}')
+        store.set_state("tune-1", "done")
+        assert store.campaign("tune-1").result == b'{"winner":1}'
+
+
+def test_unknown_campaign_lists_the_latest(tmp_path: Path) -> None:
+    with Store(tmp_path / "store.sqlite") as store:
+        store.create_campaign("tune-1", "tune", b"{}")
+        with pytest.raises(UsageError) as raised:
+            store.campaign("tune-2")
+    assert raised.value.hint == "the latest are tune-1"
+
+
+def test_a_file_that_is_no_store_is_a_storage_error(tmp_path: Path) -> None:
+    path = tmp_path / "store.sqlite"
+    path.write_bytes(b"not a database, but long enough to be looked at" * 50)
+    with pytest.raises(StorageError, match=r"store\.sqlite"):
+        Store(path)
+
+
+def test_a_store_of_a_newer_flushlab_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "store.sqlite"
+    with sqlite3.connect(path) as newer:
+        newer.execute(f"PRAGMA user_version = {len(STEPS) + 1}")
+    with pytest.raises(StorageError, match="schema version"):
+        Store(path)
+    assert sqlite3.connect(path).execute("PRAGMA user_version").fetchone() == (len(STEPS) + 1,)
+
+
+def test_an_old_store_is_upgraded_step_by_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "store.sqlite"
+    with Store(path) as store:
+        store.create_campaign("tune-1", "tune", b"{}")
+        store.save("tune-1", trial())
+    monkeypatch.setattr("flushlab.store.schema.STEPS", (*STEPS, "ALTER TABLE campaign ADD COLUMN note TEXT;"))
+    with Store(path) as store:
+        assert [t.figure for t in store.trials("tune-1")] == [10_000.0]
+    columns = [row[1] for row in sqlite3.connect(path).execute("PRAGMA table_info(campaign)")]
+    assert "note" in columns
+
+
+def test_a_saved_trial_survives_sigkill(tmp_path: Path) -> None:
+    path = tmp_path / "store.sqlite"
+    program = (
+        "import os, pathlib, signal, sys\n"
+        "from flushlab.store import Store\n"
+        "from tests.unit.records import trial\n"
+        "store = Store(pathlib.Path(sys.argv[1]))\n"
+        "store.create_campaign('tune-1', 'tune', b'{}')\n"
+        "store.save('tune-1', trial())\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program, str(path)], check=False)
+    assert done.returncode == -9
+    with Store(path) as store:
+        assert store.campaign("tune-1").trials == 1
+        assert store.campaign("tune-1").state == "running"
+
+
+def test_a_full_file_system_says_so_and_keeps_what_was_saved(tmp_path: Path) -> None:
+    path = tmp_path / "store.sqlite"
+    with Store(path) as store:
+        store.create_campaign("tune-1", "tune", b"{}")
+        store.save("tune-1", trial())
+        pages = store._connection.execute("PRAGMA page_count").fetchone()[0]
+        store._connection.execute(f"PRAGMA max_page_count = {pages}")
+        with pytest.raises(StorageError, match="full"):
+            for _ in range(100):
+                store.save("tune-1", trial())
+        kept = list(store.trials("tune-1"))
+    assert kept and kept[0] == trial()

@@ -1,0 +1,45 @@
+import inspect
+
+import pytest
+
+from flushlab import errors
+from flushlab.errors import FlushlabError
+
+CLASSES = [c for _, c in inspect.getmembers(errors, inspect.isclass) if issubclass(c, FlushlabError)]
+
+# Scripts rely on these: a change is a breaking change.
+EXIT_CODES = {
+    "usage": 2,
+    "unknown-setting": 2,
+    "value-out-of-range": 2,
+    "below-floor": 2,
+    "build-not-found": 2,
+    "budget-too-small": 2,
+    "server": 3,
+    "library-missing": 3,
+    "start-failed": 3,
+    "server-died": 3,
+    "port-taken": 3,
+    "measurement": 4,
+    "storage": 5,
+    "no-space": 5,
+    "not-writable": 5,
+    "snapshot-damaged": 5,
+    "harness": 6,
+    "protocol": 7,
+}
+
+
+def test_every_error_has_a_slug_of_its_own() -> None:
+    slugs = [c.slug for c in CLASSES]
+    assert len(slugs) == len(set(slugs))
+
+
+@pytest.mark.parametrize("kind", [c for c in CLASSES if c is not FlushlabError], ids=lambda c: c.slug)
+def test_slug_and_exit_code_are_stable(kind: type[FlushlabError]) -> None:
+    assert EXIT_CODES[kind.slug] == kind.exit_code
+
+
+def test_hint_stands_beside_the_message() -> None:
+    error = errors.UsageError("no such thing", hint="try another")
+    assert (str(error), error.hint) == ("no such thing", "try another")

@@ -1,0 +1,41 @@
+import pytest
+
+from flushlab.errors import UsageError
+from flushlab.workload import CommandWorkload, OltpWorkload, Shape, parse_workload
+
+
+def test_an_oltp_name_takes_its_shape() -> None:
+    workload = parse_workload("oltp_update_non_index", Shape(threads=4, tables=2, table_size=500))
+    assert isinstance(workload, OltpWorkload)
+    assert (workload.threads, workload.tables, workload.table_size) == (4, 2, 500)
+
+
+def test_anything_after_command_is_a_program() -> None:
+    assert parse_workload("command: ./load.sh --fast", Shape()) == CommandWorkload(command="./load.sh --fast")
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("oltp_update_nonindex", "did you mean oltp_update_non_index?"),
+        ("tpcc", "there are oltp_update_non_index"),
+        ("command:  ", "write --workload"),
+    ],
+)
+def test_a_wrong_workload_is_refused_with_the_way_out(text: str, hint: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        parse_workload(text, Shape())
+    assert hint in (raised.value.hint or "")
+
+
+@pytest.mark.parametrize("shape", [Shape(threads=0), Shape(tables=0), Shape(table_size=0), Shape(rate=-1)])
+def test_a_shape_that_makes_no_load_is_refused(shape: Shape) -> None:
+    with pytest.raises(UsageError):
+        parse_workload("oltp_update_non_index", shape)
+
+
+def test_data_of_the_same_tables_are_shared_whatever_the_threads() -> None:
+    one = parse_workload("oltp_update_non_index", Shape(threads=1))
+    many = parse_workload("oltp_update_non_index", Shape(threads=64))
+    assert one.data_key == many.data_key
+    assert one.data_key != parse_workload("oltp_update_non_index", Shape(tables=2)).data_key
