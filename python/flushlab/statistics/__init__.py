@@ -1,0 +1,23 @@
+"""Statistics: pure; comparisons with intervals that survive stopping early, and estimates for screening.
+
+numpy and scipy load here, so only the commands that compare import this folder.
+"""
+
+from flushlab.statistics.comparison import RESOLUTION, Contrasts, Scores, compare, contrasts
+from flushlab.statistics.dunnett import critical_value, exceedance, shift_for_power
+from flushlab.statistics.factorial import Effects, estimate_effects
+from flushlab.statistics.looks import Looks
+
+__all__ = [
+    "RESOLUTION",
+    "Contrasts",
+    "Effects",
+    "Looks",
+    "Scores",
+    "compare",
+    "contrasts",
+    "critical_value",
+    "estimate_effects",
+    "exceedance",
+    "shift_for_power",
+]

@@ -1,0 +1,110 @@
+"""Frontier: the best settings per floor, as `tune` hands them over.
+
+Sits in `experiment`; frozen values only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from flushlab.record import Arm, Comparison, Ratio, Value
+from flushlab.settings.floor import Floor
+
+UNCHANGED = Ratio(estimate=1.0, low=1.0, high=1.0)
+"""The base against itself."""
+
+
+class FrontierPoint(msgspec.Struct, frozen=True, kw_only=True):
+    """The best proven settings at one floor.
+
+    Attributes:
+        floor: what the settings keep at least.
+        arm: name of the arm that was confirmed; the base's name if nothing faster was proven.
+        settings: difference from the base; empty for the base.
+        ratio: gain over the base, from confirmation blocks only.
+        free_ratio: the part of it that lowers no guarantee: the gain of the same settings without those that
+            do. Exactly 1 if nothing is left of them, equal to `ratio` if all of them are free.
+        comparison: the one that `ratio` stands in; None for the base.
+        versus_safer: against the point of the next safer floor, with its own error rate; None for the first
+            point and where both points are the same arm.
+    """
+
+    floor: Floor
+    arm: str
+    settings: Mapping[str, Value]
+    ratio: Ratio = UNCHANGED
+    free_ratio: Ratio = UNCHANGED
+    comparison: Comparison | None = None
+    versus_safer: Comparison | None = None
+
+
+class Dropped(msgspec.Struct, frozen=True, kw_only=True):
+    """A change that looked good enough to combine and was left out of what is handed over.
+
+    Attributes:
+        floor: of the combination that it was dropped from.
+        settings: the change.
+        cost: estimated loss by dropping it, as a fraction (0.004 = 0.4 %); negative if dropping it gains.
+        error: standard error of the cost.
+    """
+
+    floor: Floor
+    settings: Mapping[str, Value]
+    cost: float
+    error: float
+
+
+class Excluded(msgspec.Struct, frozen=True, kw_only=True):
+    """A change that was not tried to the end.
+
+    Attributes:
+        settings: the change.
+        reason: the server's refusal, the failure, or the rule.
+        refused: True if a server did not take it; False if the plan left it out.
+    """
+
+    settings: Mapping[str, Value]
+    reason: str
+    refused: bool
+
+
+class Rejected(msgspec.Struct, frozen=True, kw_only=True):
+    """An arm that was confirmed and may not win: its latency, stalls or recovery got too bad."""
+
+    arm: str
+    reason: str
+
+
+class TuneResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What `tune` has proven so far.
+
+    Attributes:
+        base: the arm that everything is compared with.
+        frontier: from the safest reachable floor down to the plan's; empty before the first look.
+        winner: the safest point that no lower floor beats; None: no improvement found.
+        control: the base against itself; None before the first look.
+        confirmed: all comparisons of the last look.
+        dropped: by reduction.
+        rejected: by the guards or from outside.
+        excluded: refused by the server, or left out by a rule.
+        detectable: smallest gain, as a fraction, that the whole procedure would have found with a power of
+            about 0.8; None before the first look.
+        looks: number of looks taken at the confirmation.
+        blocks: confirmation blocks behind the figures.
+        finished: False if the campaign may still be continued.
+    """
+
+    base: Arm
+    frontier: tuple[FrontierPoint, ...] = ()
+    winner: FrontierPoint | None = None
+    control: Comparison | None = None
+    confirmed: tuple[Comparison, ...] = ()
+    dropped: tuple[Dropped, ...] = ()
+    rejected: tuple[Rejected, ...] = ()
+    excluded: tuple[Excluded, ...] = ()
+    detectable: float | None = None
+    looks: int = 0
+    blocks: int = 0
+    finished: bool = False

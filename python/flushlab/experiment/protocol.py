@@ -1,0 +1,111 @@
+"""The experiment's protocol: which trial next (ask), what came of it (tell).
+
+Sits at the bottom of `experiment`; pure. An experiment is a deterministic function of its plan, its
+seed and the records told, so resuming is telling it the stored trials again, in their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Protocol, TypeVar
+
+import msgspec
+
+from flushlab.errors import UsageError
+from flushlab.record import Arm, Ratio, Stage, Trial
+
+T = TypeVar("T")
+
+Steps = Generator["Request", Trial, T]
+"""A part of an experiment: yields requests, is sent trials, returns what it found out."""
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """One trial to run.
+
+    Attributes:
+        arm: the settings to run under.
+        stage: the part of the experiment.
+        block: number of the block within the stage.
+        variant: index of the workload variant (for example of the thread count).
+    """
+
+    arm: Arm
+    stage: Stage
+    block: int
+    variant: int = 0
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
+    """Where an experiment stands.
+
+    Attributes:
+        stage: of the request that is due, or None when done.
+        done: trials told.
+        total: trials expected in all; an upper estimate that shrinks when the experiment stops early.
+        best: the best ratio proven so far, or None.
+    """
+
+    stage: Stage | None
+    done: int
+    total: int
+    best: Ratio | None = None
+
+
+class Experiment(Protocol):
+    """A pure planner."""
+
+    def ask(self) -> Request | None:
+        """The trial to run now, the same until it is told; None when the experiment is done."""
+        ...
+
+    def tell(self, trial: Trial) -> None:
+        """Takes the record of the trial that was asked for. A stored trial may be told without asking.
+
+        Raises:
+            UsageError: the trial is not the one that is due.
+        """
+        ...
+
+    @property
+    def progress(self) -> Progress:
+        """Where it stands."""
+        ...
+
+
+class Conversation:
+    """Turns `Steps` into ask and tell."""
+
+    def __init__(self, steps: Steps[None]) -> None:
+        self._steps = steps
+        self._due: Request | None = None
+        self._started = False
+        self.told = 0
+
+    def ask(self) -> Request | None:
+        """The request that is due, or None when the steps are through."""
+        if not self._started:
+            self._started = True
+            self._due = next(self._steps, None)
+        return self._due
+
+    def tell(self, trial: Trial) -> None:
+        """Sends the trial to the steps and notes the next request."""
+        due = self.ask()
+        if due is None or (trial.arm, trial.stage, trial.block, trial.variant) != (
+            due.arm,
+            due.stage,
+            due.block,
+            due.variant,
+        ):
+            expected = "no further trial" if due is None else f"{due.stage} block {due.block} of {due.arm.name!r}"
+            raise UsageError(
+                f"a trial of {trial.arm.name!r} ({trial.stage} block {trial.block}) does not belong here: "
+                f"the plan expects {expected}",
+                hint="a campaign resumes only with the plan, seed and version that it was started with",
+            )
+        self.told += 1
+        try:
+            self._due = self._steps.send(trial)
+        except StopIteration:
+            self._due = None
