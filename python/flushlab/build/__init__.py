@@ -1,0 +1,19 @@
+"""Build: installed server distributions, where they come from, and how to execute them."""
+
+from flushlab.build.build import Build
+from flushlab.build.find import DEFAULT, find_build, list_builds, obtainable, survey
+from flushlab.build.progress import Progress, silent
+from flushlab.build.source import Found, Obtainable
+
+__all__ = [
+    "DEFAULT",
+    "Build",
+    "Found",
+    "Obtainable",
+    "Progress",
+    "find_build",
+    "list_builds",
+    "obtainable",
+    "silent",
+    "survey",
+]

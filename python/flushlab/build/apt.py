@@ -1,0 +1,214 @@
+"""Apt: Debian packages, downloaded and unpacked into a private prefix.
+
+Build layer; used by the sources `debian` and `maven`. Needs no root and changes nothing of the system's
+apt: only `apt-get download` and `dpkg-deb --extract` are run, and where the system has no package lists
+(or stale ones), lists are fetched into a private state directory under flushlab's home. Apt verifies what it
+downloads against its signed lists; the SHA-256 is checked once more here and recorded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from flushlab.build.library import debian_packages, library_missing, missing_libraries
+from flushlab.build.progress import Progress
+from flushlab.errors import ServerError
+from flushlab.machine import home
+
+_URI_LINE = re.compile(r"^'[^']*' (?P<file>\S+) (?P<size>\d+) SHA256:(?P<sha256>[0-9a-f]{64})$", re.MULTILINE)
+_TIMEOUT_S = 600
+
+
+class Package(msgspec.Struct, frozen=True, kw_only=True):
+    """A package that was unpacked: its file's name and hash."""
+
+    file: str
+    sha256: str
+
+
+def available() -> bool:
+    """True if this system has apt and dpkg."""
+    return shutil.which("apt-get") is not None and shutil.which("dpkg-deb") is not None
+
+
+def candidate_version(package: str) -> str | None:
+    """Version of a package that apt would download here, or None if its lists don't know it."""
+    done = _run(["apt-cache", *_options(), "show", "--no-all-versions", package])
+    match = re.search(r"^Version: (\S+)$", done.stdout, re.MULTILINE) if done.returncode == 0 else None
+    return match[1] if match else None
+
+
+def refresh_lists(progress: Progress) -> None:
+    """Fetches package lists into flushlab's own state directory, which is used from then on.
+
+    Raises:
+        ServerError: apt could not fetch them.
+    """
+    progress("fetching the package lists of this Debian release")
+    state = _state()
+    for folder in (state / "state" / "lists" / "partial", state / "cache" / "archives" / "partial"):
+        folder.mkdir(parents=True, exist_ok=True)
+    done = _run(["apt-get", *_private_options(), "-q", "update"])
+    if done.returncode != 0 or not _has_lists(state / "state" / "lists"):
+        raise ServerError(
+            f"apt could not fetch package lists: {_last_line(done.stderr)}",
+            hint="check the network and the sources under /etc/apt, or name a server with --basedir",
+        )
+
+
+def unpack(packages: Sequence[str], prefix: Path, progress: Progress) -> list[Package]:
+    """Downloads packages and unpacks them into `prefix`.
+
+    Lists that are missing or that name files which are gone are fetched anew once.
+
+    Raises:
+        ServerError: a package is not known, cannot be downloaded, or its content does not match its hash.
+    """
+    folder = prefix / ".packages"
+    folder.mkdir(parents=True, exist_ok=True)
+    progress(f"downloading {', '.join(packages)}")
+    expected = _expected(packages)
+    complaint = "" if expected else "the package lists do not know it"
+    if expected:
+        complaint = _download(packages, folder)
+    if complaint:
+        refresh_lists(progress)
+        expected = _expected(packages)
+        complaint = _download(packages, folder)
+    if complaint or not expected:
+        raise ServerError(
+            f"apt could not download {' '.join(packages)}: {complaint or 'unknown package'}",
+            hint="check the network and the sources under /etc/apt, or name a server with --basedir",
+        )
+    for package in expected:
+        archive = folder / package.file
+        actual = hashlib.sha256(archive.read_bytes()).hexdigest()
+        if actual != package.sha256:
+            raise ServerError(f"{package.file} has SHA-256 {actual}, but apt's lists say {package.sha256}")
+        done = _run(["dpkg-deb", "--extract", str(archive), str(prefix)])
+        if done.returncode != 0:
+            raise ServerError(f"{package.file} cannot be unpacked: {_last_line(done.stderr)}")
+        archive.unlink()
+    folder.rmdir()
+    return expected
+
+
+def library_folders(prefix: Path) -> tuple[str, ...]:
+    """Directories of `prefix` that hold shared libraries, as Debian lays them out."""
+    folders = {
+        library.parent for root in ("lib", "usr/lib") for library in (prefix / root).glob("*/lib*.so*")
+    }
+    return tuple(sorted(map(str, folders)))
+
+
+def complete_libraries(binaries: Sequence[Path], prefix: Path, progress: Progress) -> list[Package]:
+    """Adds to `prefix` the packages of all shared libraries that `binaries` need and this system lacks.
+
+    Raises:
+        LibraryMissing: no package here holds one of them.
+        ServerError: a package could not be fetched.
+    """
+    added: list[Package] = []
+    tried: set[str] = set()
+    while missing := missing_libraries(binaries, library_folders(prefix)):
+        soname = missing[0]
+        package = next((name for name in debian_packages(soname) if candidate_version(name)), None)
+        if soname in tried or package is None:
+            raise library_missing(str(binaries[0]), soname)
+        tried.add(soname)
+        added += unpack([package], prefix, progress)
+    return added
+
+
+def _expected(packages: Sequence[str]) -> list[Package]:
+    done = _run(["apt-get", *_options(), "download", "--print-uris", *packages])
+    if done.returncode != 0:
+        return []
+    found = [Package(file=match["file"], sha256=match["sha256"]) for match in _URI_LINE.finditer(done.stdout)]
+    return found if len(found) == len(packages) else []
+
+
+def _download(packages: Sequence[str], folder: Path) -> str:
+    """What went wrong, or nothing."""
+    done = _run(["apt-get", *_options(), "-q", "download", *packages], folder=folder)
+    return "" if done.returncode == 0 else _last_line(done.stderr)
+
+
+def _options() -> list[str]:
+    """Use our own lists once there are any; the system's otherwise, with a private cache."""
+    if _has_lists(_state() / "state" / "lists") or not _has_lists(Path("/var/lib/apt/lists")):
+        return _private_options()
+    return ["-c", str(_configuration(private_state=False))]
+
+
+def _private_options() -> list[str]:
+    return ["-c", str(_configuration(private_state=True))]
+
+
+def _configuration(*, private_state: bool) -> Path:
+    """An apt configuration file, read after the system's own.
+
+    Post-invoke hooks are cleared: some (docker-clean, packagekit) reach outside our state directory.
+    Apt's download user cannot write below our home, hence APT::Sandbox::User.
+    """
+    folder = _state()
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = [
+        "#clear APT::Update::Post-Invoke;",
+        "#clear APT::Update::Post-Invoke-Success;",
+        "#clear APT::Update::Pre-Invoke;",
+        'Acquire::Languages "none";',
+        'Acquire::IndexTargets::deb::DEP-11::DefaultEnabled "false";',
+        f'Dir::Cache "{folder}/cache";',
+    ]
+    if os.geteuid() == 0:
+        lines.append('APT::Sandbox::User "root";')
+    if private_state:
+        lines += [f'Dir::State "{folder}/state";', 'Dir::State::status "/var/lib/dpkg/status";']
+    (folder / "cache" / "archives" / "partial").mkdir(parents=True, exist_ok=True)
+    target = folder / ("private.conf" if private_state else "shared.conf")
+    content = "\n".join(lines) + "\n"
+    if not target.is_file() or target.read_text() != content:
+        target.write_text(content)
+    return target
+
+
+def _state() -> Path:
+    return home() / "apt"
+
+
+def _has_lists(folder: Path) -> bool:
+    return any(folder.glob("*_Packages*"))
+
+
+def _run(command: Sequence[str], folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive"}
+    try:
+        return subprocess.run(
+            command,
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_TIMEOUT_S,
+        )
+    except FileNotFoundError:
+        return subprocess.CompletedProcess(command, 127, "", f"{command[0]}: not found")
+    except subprocess.TimeoutExpired:
+        return subprocess.CompletedProcess(command, 124, "", f"{command[0]}: no end after {_TIMEOUT_S} s")
+
+
+def _last_line(text: str) -> str:
+    lines = [line for line in text.strip().splitlines() if line.strip()]
+    errors = [line for line in lines if line.startswith("E:")]
+    return (errors or lines or ["no reason given"])[-1]

@@ -1,0 +1,62 @@
+"""Source `basedir`: an unpacked distribution that the user names, by option or `$FLUSHLAB_BASEDIR`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from flushlab.build.build import Build
+from flushlab.build.inspect import inspect_once, server_in
+from flushlab.build.progress import Progress
+from flushlab.build.source import Found, Obtainable
+from flushlab.errors import BuildNotFound, FlushlabError, ServerError
+
+VARIABLE = "FLUSHLAB_BASEDIR"
+
+
+class BasedirSource:
+    """The distribution that `$FLUSHLAB_BASEDIR` names."""
+
+    name = "basedir"
+
+    def installed(self) -> Found:
+        """The build in `$FLUSHLAB_BASEDIR`, if that is set."""
+        folder = os.environ.get(VARIABLE)
+        if not folder:
+            return Found()
+        try:
+            return Found(builds=(build_in(Path(folder)),))
+        except FlushlabError as error:
+            return Found(problems=(error,))
+
+    def obtainable(self) -> Iterable[Obtainable]:
+        """Nothing."""
+        return ()
+
+    def get(self, wanted: Obtainable, progress: Progress) -> Build:
+        """Never called: nothing is obtainable."""
+        raise ServerError(f"{wanted.name} cannot be fetched from {self.name}")
+
+
+def build_in(folder: Path) -> Build:
+    """The build in a base directory (with bin/mysqld, sbin/mysqld or libexec/mysqld).
+
+    Libraries that the distribution brings in its `lib` are found by its own run path, as in the
+    official tarballs.
+
+    Raises:
+        BuildNotFound: no such directory, or no server in it.
+        LibraryMissing: the server lacks a shared library.
+        ServerError: it cannot be executed.
+    """
+    folder = folder.expanduser().absolute()
+    if not folder.is_dir():
+        raise BuildNotFound(f"{folder} is not a directory", hint="name the directory that holds bin/mysqld")
+    mysqld = server_in(folder / "bin", folder / "sbin", folder / "libexec", folder / "usr" / "sbin")
+    if mysqld is None:
+        raise BuildNotFound(
+            f"{folder} holds no server: neither bin/mariadbd nor bin/mysqld is there",
+            hint="name the directory that a server's tarball was unpacked to",
+        )
+    return inspect_once(mysqld, source="basedir", prefix=folder)

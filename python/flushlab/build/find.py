@@ -1,0 +1,157 @@
+"""Find: from a build's name to the build, fetching it if need be.
+
+Build layer. Names: `mariadb`, `mariadb@10.11`, `mysql@5.7`, `mysql@8.0.15`, or a build's id. The newest
+installed build that matches wins; if none is installed, the one that can be fetched is. What remains
+ambiguous is an error that lists what there is, never a guess.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from flushlab.build.basedir import build_in
+from flushlab.build.build import Build
+from flushlab.build.progress import Progress, silent
+from flushlab.build.source import Found, Obtainable
+from flushlab.build.sources import SOURCES
+from flushlab.errors import BuildNotFound
+
+DEFAULT = "mariadb"
+
+_NAME = re.compile(r"(?P<flavor>mariadb|mysql)(?:@(?P<version>\d+(?:\.\d+)*))?")
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """A build's name, taken apart: either an id, or a flavor and the first numbers of a version."""
+
+    text: str
+    flavor: str = ""
+    version: tuple[int, ...] = ()
+
+    def matches(self, flavor: str, version: tuple[int, ...], build_id: str = "") -> bool:
+        """True if a build of that flavor and version is meant."""
+        if not self.flavor:
+            return build_id == self.text
+        return flavor == self.flavor and version[: len(self.version)] == self.version
+
+
+def parse_name(name: str) -> Wanted:
+    """Takes a build's name apart; what is no `flavor@version` is taken as an id."""
+    match = _NAME.fullmatch(name.strip().lower())
+    if match is None:
+        return Wanted(text=name.strip())
+    numbers = tuple(int(part) for part in match["version"].split(".")) if match["version"] else ()
+    return Wanted(text=name.strip(), flavor=match["flavor"], version=numbers)
+
+
+def survey() -> Found:
+    """Every build that is here, newest first within its flavor, and why others cannot be started."""
+    found = [source.installed() for source in SOURCES]
+    by_id: dict[str, Build] = {}
+    for build in (build for one in found for build in one.builds):
+        by_id.setdefault(build.id, build)
+    builds = sorted(by_id.values(), key=lambda build: build.version, reverse=True)
+    builds.sort(key=lambda build: build.flavor)
+    return Found(builds=tuple(builds), problems=tuple(problem for one in found for problem in one.problems))
+
+
+def list_builds() -> list[Build]:
+    """Builds that can be started now."""
+    return list(survey().builds)
+
+
+def obtainable() -> list[Obtainable]:
+    """Builds that can be fetched, in the order of the sources."""
+    return [one for source in SOURCES for one in source.obtainable()]
+
+
+def find_build(
+    name: str = DEFAULT, *, basedir: str | Path | None = None, get: bool = True, progress: Progress = silent
+) -> Build:
+    """The build that a name means.
+
+    Args:
+        name: `flavor`, `flavor@version` or a build's id.
+        basedir: take the build in this directory; `name` must then fit it, unless it is the default.
+        get: fetch it if none is installed.
+        progress: is told what is being fetched.
+
+    Raises:
+        BuildNotFound: no build fits, or several of the same version; lists what there is.
+        LibraryMissing: the only one that might fit lacks a shared library.
+        ServerError: it could not be fetched.
+    """
+    wanted = parse_name(name)
+    if basedir is not None:
+        return _fitting(build_in(Path(basedir)), wanted)
+    here = survey()
+    matching = [one for one in here.builds if wanted.matches(one.flavor, one.version, one.id)]
+    if matching:
+        return _newest(matching, wanted)
+    fetchable = obtainable()
+    choice = [
+        one for one in fetchable if wanted.matches(one.flavor, one.version) or _unversioned(one, wanted)
+    ]
+    if get and len(choice) == 1:
+        source = next(source for source in SOURCES if source.name == choice[0].source)
+        return _fitting(source.get(choice[0], progress), wanted)
+    if not choice and here.problems and not here.builds:
+        raise here.problems[0]
+    verb = (
+        "is not here"
+        if not choice
+        else "is not here yet"
+        if len(choice) == 1
+        else "could mean several builds"
+    )
+    raise BuildNotFound(
+        f"the build {name!r} {verb}; {describe(here.builds, fetchable)}", hint=_hint(choice, get)
+    )
+
+
+def describe(builds: Iterable[Build], fetchable: Iterable[Obtainable]) -> str:
+    """What there is, in one line."""
+    here = ", ".join(f"{one.name} ({one.source})" for one in builds) or "none"
+    more = ", ".join(f"{one.name} ({one.source})" for one in fetchable) or "none"
+    return f"installed: {here}; can be fetched: {more}"
+
+
+def _fitting(build: Build, wanted: Wanted) -> Build:
+    if wanted.text == DEFAULT or wanted.matches(build.flavor, build.version, build.id):
+        return build
+    raise BuildNotFound(
+        f"{build.prefix} holds {build.name}, not {wanted.text}",
+        hint=f"ask for {build.name}, or for another build",
+    )
+
+
+def _newest(matching: list[Build], wanted: Wanted) -> Build:
+    newest = [one for one in matching if one.version == matching[0].version]
+    if len(newest) > 1:
+        ids = ", ".join(f"{one.id} ({one.mysqld})" for one in newest)
+        raise BuildNotFound(
+            f"the name {wanted.text!r} means {len(newest)} different binaries of one version: {ids}",
+            hint=f"name one by its id, for example --server {newest[0].id}",
+        )
+    return newest[0]
+
+
+def _unversioned(one: Obtainable, wanted: Wanted) -> bool:
+    """While package lists are not fetched yet, a version may be unknown or known in part only."""
+    return (
+        one.flavor == wanted.flavor
+        and wanted.version[: len(one.version)] == one.version
+        and len(one.version) < 3
+    )
+
+
+def _hint(choice: list[Obtainable], get: bool) -> str:
+    if len(choice) > 1:
+        return f"name the version, for example {choice[0].name}"
+    if choice and not get:
+        return f"run: flushlab server get {choice[0].name}"
+    return "name one of these, or give the directory of an unpacked server with --basedir"

