@@ -1,0 +1,477 @@
+"""Catalog: what is known of each setting, per flavor and version.
+
+Sits in `settings`: pure apart from reading the packaged TOML files `catalog/*.toml` once. The files are
+data for people to read and change; what they may hold is `SettingEntry`, `VersionEntry` and
+`CandidateEntry` below, checked when they are loaded, so that a mistake names its file, setting and key.
+
+A setting's keys are defaults for its `[[setting.version]]` tables; each of those says for which flavor
+and versions it holds (`since` included, `until` excluded). At most one of them holds for a version.
+`tests/contract/test_catalog.py` compares all of this with what real servers say of themselves.
+
+`catalog.here(name, flavor, version)` is the view that others work with: parse, render, compare.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import tomllib
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from importlib.resources.abc import Traversable
+from typing import Any, Literal
+
+import msgspec
+
+from flushlab.errors import UnknownSetting, UsageError, ValueOutOfRange
+from flushlab.record import Value
+from flushlab.record.server import Flavor
+from flushlab.units import option_size, parse_size
+
+SettingType = Literal["boolean", "integer", "size", "float", "enumeration", "string"]
+
+_TRUE = {"ON", "1", "TRUE", "YES"}
+_FALSE = {"OFF", "0", "FALSE", "NO"}
+
+
+class CandidateEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A value worth trying, as the catalog's files have it.
+
+    Attributes:
+        value: the value; None if `memory_share` gives it.
+        memory_share: share of the machine's usable memory, rounded down to `multiple`.
+        multiple: see `memory_share`.
+        settings_with (`with` in the files): settings that change together with it.
+        raise_only: left out where the base is at or above the value.
+        binlog: makes sense only with the binary log on.
+        flavor, since, until: where it makes sense, beyond where the setting exists.
+        why: what it may buy, one sentence.
+    """
+
+    why: str
+    value: Value | None = None
+    memory_share: float | None = None
+    multiple: int = 1
+    settings_with: dict[str, Value] = msgspec.field(default={}, name="with")
+    raise_only: bool = False
+    binlog: bool = False
+    flavor: Flavor | None = None
+    since: str = ""
+    until: str = ""
+
+    def holds(self, flavor: Flavor, version: tuple[int, ...]) -> bool:
+        """Whether it makes sense on that server."""
+        return self.flavor in (None, flavor) and _between(version, self.since, self.until)
+
+
+class _Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Keys that a setting and its versions share; None where they say nothing."""
+
+    type: SettingType | None = None
+    minimum: int | float | None = None
+    maximum: int | float | None = None
+    multiple: int | None = None
+    unit: str | None = None
+    default: Value | None = None
+    computed: str | None = None
+    values: tuple[str, ...] | None = None
+    spellings: dict[str, str] | None = None
+    dynamic: bool | None = None
+    partly_dynamic: bool | None = None
+    variable: str | None = None
+
+
+class VersionEntry(_Facts, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """For which servers a setting exists, and what differs there."""
+
+    flavor: Flavor
+    since: str = ""
+    until: str = ""
+
+
+class SettingEntry(_Facts, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One setting, as the catalog's files have it.
+
+    Attributes:
+        name: as the server spells it.
+        group: the mechanism that it works on, as in `Candidate.group`, or `service`.
+        effect: one sentence.
+        source: manual pages, worklogs, issues or commits that the facts come from.
+        version: where it exists.
+        candidate: values worth trying.
+        aliases: other names of the same setting.
+        durability: names of the durability rules that read it.
+        contract: it changes the service itself: inherited from the base, never changed by `tune`.
+        layout: it changes what an initialised data directory looks like: part of a snapshot's key.
+        needs_steady_state: its effect is credited only in windows that outlast the redo log.
+        switch: its option takes a file name; given at all means ON (`log_bin`).
+        multiple: the server rounds the value down to a multiple of it.
+        computed: how the server derives the default where it depends on the machine or on other settings;
+            `default` is then the usual outcome.
+        spellings: what the server shows or accepts in place of one of `values`.
+        partly_dynamic: SET GLOBAL exists but refuses some changes, so that a restart is the way.
+        variable: the name under which SHOW VARIABLES has it, where that is not `name`.
+    """
+
+    name: str
+    group: str
+    effect: str
+    source: tuple[str, ...]
+    version: tuple[VersionEntry, ...]
+    candidate: tuple[CandidateEntry, ...] = ()
+    aliases: tuple[str, ...] = ()
+    durability: tuple[str, ...] = ()
+    contract: bool = False
+    layout: bool = False
+    needs_steady_state: bool = False
+    switch: bool = False
+
+
+class _File(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    setting: tuple[SettingEntry, ...]
+
+
+class SettingHere(msgspec.Struct, frozen=True, kw_only=True):
+    """A setting as it is on one flavor and version; see `SettingEntry` for the attributes."""
+
+    entry: SettingEntry
+    flavor: Flavor
+    version: tuple[int, ...]
+    variable: str
+    type: SettingType
+    default: Value
+    dynamic: bool
+    partly_dynamic: bool = False
+    minimum: int | float | None = None
+    maximum: int | float | None = None
+    multiple: int = 1
+    unit: str = ""
+    computed: str = ""
+    values: tuple[str, ...] = ()
+    spellings: Mapping[str, str] = {}
+
+    @property
+    def name(self) -> str:
+        """The catalog's name."""
+        return self.entry.name
+
+    def parse(self, given: Value | bool | None) -> Value:
+        """The value as records hold it, from whatever people, option files and servers write.
+
+        Booleans become ON or OFF, sizes bytes, enumerations their own spelling (a number is an index, as
+        the server takes it); None (SQL NULL) is taken as an empty text.
+
+        Raises:
+            ValueOutOfRange: the type or range of this version does not allow it.
+        """
+        text = "" if given is None else str(given).strip()
+        match self.type:
+            case "boolean":
+                return self._boolean(text)
+            case "enumeration":
+                return self._enumeration(text)
+            case "string":
+                return text
+            case "float":
+                return self._bounded(self._real(text))
+            case "integer" | "size":
+                return self._bounded(self._whole(text))
+
+    def same(self, one: Value, other: Value) -> bool:
+        """Whether two values mean the same to the server; False if either is not allowed."""
+        try:
+            return self.parse(one) == self.parse(other)
+        except ValueOutOfRange:
+            return False
+
+    def rounded(self, value: Value) -> Value:
+        """The value as the server will hold it: rounded down to the multiple that it keeps to."""
+        parsed = self.parse(value)
+        return parsed // self.multiple * self.multiple if isinstance(parsed, int) else parsed
+
+    def render(self, value: Value) -> str:
+        """The value as an option file spells it: `512M`, `ON`, `O_DIRECT`, `90`."""
+        parsed = self.parse(value)
+        if self.type == "size" and isinstance(parsed, int):
+            return option_size(parsed)
+        if isinstance(parsed, float) and parsed == int(parsed):
+            return str(int(parsed))
+        return str(parsed)
+
+    def option(self, value: Value) -> str:
+        """A line for an option file: `sync_binlog = 1`, `skip_log_bin`."""
+        if self.entry.switch:
+            return self.name if self.parse(value) == "ON" else f"skip_{self.name}"
+        return f"{self.name} = {self.render(value)}"
+
+    def sql(self, value: Value) -> str:
+        """The value as a literal for SET."""
+        parsed = self.parse(value)
+        if isinstance(parsed, str) and parsed not in ("ON", "OFF"):
+            return f"'{parsed}'"
+        return str(parsed)
+
+    def describe_range(self) -> str:
+        """What is allowed, for people: `0 to 2`, `ON or OFF`, `fsync, O_DSYNC, …`."""
+        if self.type == "boolean":
+            return "ON or OFF"
+        if self.values:
+            return ", ".join(self.values)
+        if self.minimum is None and self.maximum is None:
+            return "any text" if self.type == "string" else "any number"
+        if self.maximum is None:
+            return f"{self._plain(self.minimum)} and above"
+        return f"{self._plain(self.minimum)} to {self._plain(self.maximum)}"
+
+    def _plain(self, value: int | float | None) -> str:
+        return f"{value:g}" if isinstance(value, float) else str(value)
+
+    def _refuse(self, text: str, rule: str) -> ValueOutOfRange:
+        server = f"{self.flavor} {'.'.join(map(str, self.version))}"
+        return ValueOutOfRange(
+            f"{self.name} was set to {text!r}, which {rule}; {server} allows {self.describe_range()}",
+            hint=f"`flushlab settings {self.name}` explains it",
+        )
+
+    def _boolean(self, text: str) -> str:
+        if text.upper() in _TRUE:
+            return "ON"
+        if text.upper() in _FALSE:
+            return "OFF"
+        raise self._refuse(text, "is not a boolean")
+
+    def _enumeration(self, text: str) -> str:
+        by_name = {value.upper(): value for value in self.values}
+        by_name |= {spelling.upper(): value for spelling, value in self.spellings.items()}
+        if text.upper() in by_name:
+            return by_name[text.upper()]
+        if text.isdecimal() and int(text) < len(self.values):
+            return self.values[int(text)]
+        for words, value in ((_TRUE, "ON"), (_FALSE, "OFF")):
+            if text.upper() in words and value in self.values:
+                return value
+        raise self._refuse(text, "is not one of its values")
+
+    def _whole(self, text: str) -> int:
+        try:
+            return int(text)
+        except ValueError:
+            pass
+        try:
+            if (number := float(text)) == int(number):
+                return int(number)
+        except (ValueError, OverflowError):
+            try:
+                return parse_size(text)
+            except UsageError:
+                pass
+        raise self._refuse(text, "is not a size" if self.type == "size" else "is not a whole number")
+
+    def _real(self, text: str) -> float:
+        try:
+            return float(text)
+        except ValueError:
+            raise self._refuse(text, "is not a number") from None
+
+    def _bounded(self, number: int | float) -> int | float:
+        if (self.minimum is not None and number < self.minimum) or number != number:
+            raise self._refuse(str(number), f"is below {self._plain(self.minimum)}")
+        if self.maximum is not None and number > self.maximum:
+            raise self._refuse(str(number), f"is above {self._plain(self.maximum)}")
+        return number
+
+
+class Catalog:
+    """All settings that flushlab knows, by name."""
+
+    def __init__(self, entries: Sequence[SettingEntry]) -> None:
+        self._entries = {entry.name: entry for entry in entries}
+        self._names = {name: entry for entry in entries for name in (entry.name, *entry.aliases)}
+        self._here: dict[tuple[str, str, tuple[int, ...]], SettingHere | None] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return canonical(name) in self._names
+
+    def setting(self, name: str) -> SettingEntry:
+        """The entry of a setting; `-` counts as `_`, aliases are followed.
+
+        Raises:
+            UnknownSetting: no such setting is known; the hint names the nearest ones.
+        """
+        entry = self._names.get(canonical(name))
+        if entry is None:
+            near = difflib.get_close_matches(canonical(name), self._names, n=3)
+            hint = f"nearest: {', '.join(near)}" if near else "`flushlab settings` lists what there is"
+            raise UnknownSetting(f"{name} is not a setting that flushlab knows", hint=hint)
+        return entry
+
+    def here(self, name: str, flavor: Flavor, version: tuple[int, ...]) -> SettingHere | None:
+        """The setting as it is on that server, or None where that server does not have it.
+
+        Raises:
+            UnknownSetting: no server has it, as far as flushlab knows.
+        """
+        entry = self.setting(name)
+        key = (entry.name, flavor, version)
+        if key not in self._here:
+            self._here[key] = _here(entry, flavor, version)
+        return self._here[key]
+
+    def require(self, name: str, flavor: Flavor, version: tuple[int, ...]) -> SettingHere:
+        """Like `here`, for a setting that the server must have.
+
+        Raises:
+            UnknownSetting: it is not known at all, or not on that server (says where it exists).
+        """
+        here = self.here(name, flavor, version)
+        if here is None:
+            entry = self.setting(name)
+            where = "; ".join(_describe_versions(one) for one in entry.version)
+            raise UnknownSetting(
+                f"{entry.name} is not a setting of {flavor} {'.'.join(map(str, version))}",
+                hint=f"it exists in {where}",
+            )
+        return here
+
+    def names(self, flavor: Flavor | None = None, version: tuple[int, ...] = ()) -> tuple[str, ...]:
+        """Names of all settings, or of those that one server has, in the files' order."""
+        if flavor is None:
+            return tuple(self._entries)
+        return tuple(name for name in self._entries if self.here(name, flavor, version) is not None)
+
+    def settings(self) -> tuple[SettingEntry, ...]:
+        """All entries, in the files' order."""
+        return tuple(self._entries.values())
+
+
+def canonical(name: str) -> str:
+    """A setting's name as variables spell it: lower case, `_` for `-`."""
+    return name.strip().lower().replace("-", "_")
+
+
+def version_of(text: str) -> tuple[int, ...]:
+    """A version as numbers: `10.11` is (10, 11)."""
+    return tuple(int(part) for part in text.split("."))
+
+
+@functools.cache
+def load_catalog() -> Catalog:
+    """The packaged catalog; read once."""
+    directory = resources.files("flushlab.settings") / "catalog"
+    files = [file for file in directory.iterdir() if file.name.endswith(".toml")]
+    return read_catalog(sorted(files, key=lambda file: file.name))
+
+
+def read_catalog(files: Sequence[Traversable]) -> Catalog:
+    """A catalog from TOML files.
+
+    Raises:
+        UsageError: a file is not TOML, or an entry breaks a rule; names file, setting and key.
+    """
+    entries: list[SettingEntry] = []
+    seen: dict[str, str] = {}
+    for file in files:
+        for entry in _read_file(file):
+            for name in (entry.name, *entry.aliases):
+                if name in seen:
+                    raise UsageError(f"{file.name}: {name} stands in {seen[name]} already")
+                seen[name] = file.name
+            entries.append(entry)
+    catalog = Catalog(entries)
+    for entry in entries:
+        _check(catalog, entry, seen[entry.name])
+    return catalog
+
+
+def _read_file(file: Traversable) -> tuple[SettingEntry, ...]:
+    try:
+        raw: dict[str, Any] = tomllib.loads(file.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{file.name} is not valid TOML: {error}") from None
+    try:
+        return msgspec.convert(raw, _File).setting
+    except msgspec.ValidationError as error:
+        raise UsageError(f"{file.name}: {_named(str(error), raw)}") from None
+
+
+def _named(message: str, raw: Mapping[str, Any]) -> str:
+    """msgspec's message with the setting's name before its path (`$.setting[3].version[0].dynamic`)."""
+    start = message.find("$.setting[")
+    index = message[start + len("$.setting[") :].split("]")[0] if start >= 0 else ""
+    if not index.isdecimal():
+        return message
+    name = raw["setting"][int(index)].get("name", f"setting number {int(index) + 1}")
+    return f"{name}: {message}"
+
+
+def _check(catalog: Catalog, entry: SettingEntry, file: str) -> None:
+    """Checks what single keys cannot tell: complete, distinct versions; defaults and candidates in range."""
+    for number, one in enumerate(entry.version):
+        try:
+            since, until = version_of(one.since or "0"), version_of(one.until or "9999")
+        except ValueError:
+            raise UsageError(
+                f"{file}: {entry.name}: version[{number}]: since or until is not a version"
+            ) from None
+        for other in entry.version[:number]:
+            if other.flavor == one.flavor and (
+                since < version_of(other.until or "9999") and version_of(other.since or "0") < until
+            ):
+                raise UsageError(f"{file}: {entry.name}: two version tables of {one.flavor} hold at once")
+        here = _merge(entry, one, since, file)
+        try:
+            here.parse(here.default)
+        except ValueOutOfRange as error:
+            raise UsageError(f"{file}: {entry.name}: default: {error.message}") from None
+    for candidate in entry.candidate:
+        _check_candidate(catalog, entry, candidate, file)
+
+
+def _check_candidate(catalog: Catalog, entry: SettingEntry, candidate: CandidateEntry, file: str) -> None:
+    if (candidate.value is None) == (candidate.memory_share is None):
+        raise UsageError(f"{file}: {entry.name}: candidate: give exactly one of value and memory_share")
+    if entry.contract:
+        raise UsageError(f"{file}: {entry.name}: candidate: a contract setting has none")
+    for name in candidate.settings_with:
+        if name not in catalog:
+            raise UsageError(f"{file}: {entry.name}: candidate: with: {name} is not in the catalog")
+    fits = [
+        here
+        for one in entry.version
+        if (here := catalog.here(entry.name, one.flavor, version_of(one.since or "5.7"))) is not None
+        and (candidate.value is None or here.same(candidate.value, candidate.value))
+    ]
+    if not fits:
+        raise UsageError(f"{file}: {entry.name}: candidate: {candidate.value!r} is allowed by no version")
+
+
+def _between(version: tuple[int, ...], since: str, until: str) -> bool:
+    return (not since or version >= version_of(since)) and (not until or version < version_of(until))
+
+
+def _describe_versions(one: VersionEntry) -> str:
+    since = f" since {one.since}" if one.since else ""
+    until = f" before {one.until}" if one.until else ""
+    return f"{one.flavor}{since}{until}"
+
+
+def _here(entry: SettingEntry, flavor: Flavor, version: tuple[int, ...]) -> SettingHere | None:
+    for one in entry.version:
+        if one.flavor == flavor and _between(version, one.since, one.until):
+            return _merge(entry, one, version, entry.name)
+    return None
+
+
+def _merge(entry: SettingEntry, one: VersionEntry, version: tuple[int, ...], file: str) -> SettingHere:
+    facts = {
+        key: own if (own := getattr(one, key)) is not None else getattr(entry, key)
+        for key in _Facts.__struct_fields__
+    }
+    for key in ("type", "default", "dynamic"):
+        if facts[key] is None:
+            raise UsageError(f"{file}: {entry.name}: {_describe_versions(one)}: {key} is missing")
+    if facts["type"] == "enumeration" and not facts["values"]:
+        raise UsageError(f"{file}: {entry.name}: {_describe_versions(one)}: values is missing")
+    facts["variable"] = facts["variable"] or entry.name
+    given = {key: value for key, value in facts.items() if value is not None}
+    return SettingHere(entry=entry, flavor=one.flavor, version=version, **given)
