@@ -10,13 +10,16 @@ class DiskLimit(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         write_iops: the limit that was asked for, in writes/s.
-        measured_write_iops: synchronous writes/s that the limited disk really gave.
+        measured_write_iops: 4 KiB direct writes/s, one after the other, that the limited disk really gave.
         way: `cgroup-v1` or `cgroup-v2`.
+        measured_syncs_per_s: 4 KiB overwrites each followed by fdatasync; about half of the former on a disk
+            with a volatile cache, where the flush is an operation of its own.
     """
 
     write_iops: int
     measured_write_iops: float
     way: str
+    measured_syncs_per_s: float | None = None
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):

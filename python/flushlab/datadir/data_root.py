@@ -1,0 +1,132 @@
+"""Data root: the folder that sandboxes' data directories are made in.
+
+Datadir layer, above machine; used by the sandbox and by `--data-root`. An opened data root is a folder in
+which flushlab can make a directory that the servers' user can write to: this was tried, not read from mode
+bits. Its `storage` is what the durability rules are asked about.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Self
+
+import msgspec
+
+from flushlab.errors import NoSpace, NotWritable
+from flushlab.machine import Place, available_memory_bytes, home, may_write, place_of, server_user
+from flushlab.record import Storage
+from flushlab.units import format_size
+
+
+class DataRoot(msgspec.Struct, frozen=True, kw_only=True):
+    """A checked folder for data directories.
+
+    Attributes:
+        path: absolute, symbolic links resolved.
+        storage: what lies under it.
+    """
+
+    path: Path
+    storage: Storage
+
+    @classmethod
+    def open(cls, path: Path | None = None) -> Self:
+        """Checks `path` and creates it if it is missing; `run` in flushlab's home if None.
+
+        Raises:
+            NotWritable: it is no directory, or flushlab or the servers' user cannot write there.
+        """
+        folder = (home() / "run" if path is None else path.expanduser()).absolute()
+        try:
+            if not folder.is_dir():
+                folder.mkdir(parents=True, exist_ok=True)
+                folder.chmod(0o755)
+        except (FileExistsError, NotADirectoryError):
+            raise NotWritable(f"the data root {folder} is not a directory", hint=_HINT) from None
+        except OSError as error:
+            message = f"the data root {folder} cannot be created: {error.strerror}"
+            raise NotWritable(message, hint=_HINT) from error
+        folder = folder.resolve()
+        _try_directory(folder)
+        return cls(path=folder, storage=storage_of(folder))
+
+    def free_bytes(self) -> int:
+        """Bytes that can still be written: of the file system, and of memory if it lies in memory."""
+        return free_bytes(self.path, in_memory=self.storage.in_memory)
+
+    def require_free(self, size_bytes: int, what: str) -> None:
+        """Checks that `size_bytes` fit.
+
+        Args:
+            size_bytes: what is going to be written.
+            what: what it is for, as a noun: `the data directory of mariadb@10.11`.
+
+        Raises:
+            NoSpace: fewer bytes are free.
+        """
+        require_free(self.path, size_bytes, what, in_memory=self.storage.in_memory)
+
+
+def storage_of(path: Path) -> Storage:
+    """What `path` (which exists) lies on, for the durability rules."""
+    place: Place = place_of(path)
+    return Storage(
+        visible=place.filesystem != "unknown",
+        filesystem=place.filesystem,
+        in_memory=place.in_memory,
+        device=place.device.name if place.device else None,
+        record_size_bytes=place.record_size_bytes,
+        volatile_cache=place.device.volatile_cache if place.device else None,
+    )
+
+
+def free_bytes(path: Path, *, in_memory: bool) -> int:
+    """Bytes that can still be written below `path`; a full memory counts as a full file system."""
+    facts = os.statvfs(path)
+    free = facts.f_bavail * facts.f_frsize
+    return min(free, available_memory_bytes()) if in_memory else free
+
+
+def require_free(path: Path, size_bytes: int, what: str, *, in_memory: bool) -> None:
+    """Raises NoSpace unless `size_bytes` fit below `path`; see `DataRoot.require_free`."""
+    free = free_bytes(path, in_memory=in_memory)
+    if free < size_bytes:
+        raise NoSpace(
+            f"{what} needs {format_size(size_bytes)}, but {format_size(free)} are free in {path}",
+            hint="free some memory or choose a folder on a disk with --data-root"
+            if in_memory
+            else NO_SPACE_HINT,
+        )
+
+
+NO_SPACE_HINT = "free some space, or choose a folder on another disk with --data-root or FLUSHLAB_HOME"
+_HINT = "choose a writable directory with --data-root"
+
+
+def _try_directory(folder: Path) -> None:
+    """Makes a directory, gives it to the servers' user, and tries that user's right to write into it."""
+    try:
+        trial = Path(tempfile.mkdtemp(prefix=".flushlab-", dir=folder))
+    except OSError as error:
+        if os.access(folder, os.W_OK) and shutil.disk_usage(folder).free == 0:
+            raise NoSpace(f"the data root {folder} is full", hint=NO_SPACE_HINT) from error
+        raise NotWritable(f"the data root {folder} is not writable: {error.strerror}", hint=_HINT) from error
+    user = server_user()
+    try:
+        if user.uid != os.geteuid():
+            os.chown(trial, user.uid, user.gid)
+        writable = may_write(trial, user)
+    except OSError as error:
+        message = f"a directory in the data root {folder} cannot be given to {user.name}: {error.strerror}"
+        raise NotWritable(message, hint=_HINT) from error
+    finally:
+        trial.rmdir()
+    if not writable:
+        raise NotWritable(
+            f"{user.name}, the user that servers run as, cannot write to a directory of its own"
+            f" in the data root {folder}",
+            hint="choose a data root that is not mounted read-only and whose parents everybody may enter",
+        )

@@ -1,0 +1,293 @@
+"""Disk limit: a slow disk on a fast machine, by limiting the writes per second of chosen processes.
+
+Datadir layer; used for `--disk-iops`. A control group is set to so many write operations per second on the
+data root's disk (cgroup v1 `blkio.throttle.write_iops_device`, cgroup v2 `io.max` with `wiops=`); servers
+are attached to it. The limit is believed only after a child in the group has measured it.
+
+What is limited, and what is not:
+
+- Every write that an attached process itself sends to the disk: direct I/O, and buffered pages that its own
+  fsync, fdatasync or O_DSYNC writes out. On a disk with a volatile cache the flush counts too, so that one
+  synchronous write is two operations and a limit of 120 gives about 55 fdatasync/s (measured on Linux 6.18,
+  ext4 on virtio). Both figures are in the record.
+- Not limited in cgroup v1: pages that the kernel's own threads write back later, and the file
+  system's journal; these belong to the root group. In cgroup v2 writeback is charged to the group whose
+  memory it is (kernel documentation, cgroup-v2, "Writeback") if the memory controller is on there too.
+- In cgroup v2 an attached process leaves the group that it was in, and that group's memory and CPU limits.
+
+Other processes, and the disk itself, are untouched.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, Self
+
+import msgspec
+
+from flushlab.datadir import write_probe
+from flushlab.datadir.data_root import DataRoot
+from flushlab.errors import HarnessError, UsageError
+from flushlab.machine import place_of
+from flushlab.machine.cgroup import group_of_self
+from flushlab.record import DiskLimit
+
+PROBE_SECONDS = 2.0
+"""Length of each of the two measurements; 20 limiter slices (the kernel's slice is 0.1 s)."""
+
+BELIEVED = (0.5, 1.3)
+"""Range of measured / asked within which a limit is believed. Other load on the disk lowers the measured
+figure; a limit that is not in force raises it by far more."""
+
+_counter = itertools.count(1)
+
+
+class Hierarchy(msgspec.Struct, frozen=True, kw_only=True):
+    """The control group hierarchy that limits block devices.
+
+    Attributes:
+        way: which interface.
+        top: folder that groups are made in; attached processes go back to it.
+    """
+
+    way: Literal["cgroup-v1", "cgroup-v2"]
+    top: Path
+
+    def enable(self) -> None:
+        """Makes the limit's file appear in new groups; nothing to do in v1."""
+        if self.way == "cgroup-v2" and "io" not in (self.top / "cgroup.subtree_control").read_text().split():
+            (self.top / "cgroup.subtree_control").write_text("+io")
+
+    def limit(self, group: Path, disk_number: tuple[int, int], write_iops: int) -> None:
+        """Limits the processes in `group` to `write_iops` on the disk."""
+        disk = f"{disk_number[0]}:{disk_number[1]}"
+        if self.way == "cgroup-v1":
+            (group / "blkio.throttle.write_iops_device").write_text(f"{disk} {write_iops}")
+        else:
+            (group / "io.max").write_text(f"{disk} wiops={write_iops}")
+
+
+class LimitedDisk:
+    """A limit in force; a context manager that removes it at the end.
+
+    A limit that is never removed stays for the processes in it, as a kept server needs it; once they are gone
+    and the process that made it too, the next `limit_disk` clears it away.
+    """
+
+    def __init__(self, hierarchy: Hierarchy, group: Path, record: DiskLimit) -> None:
+        self._hierarchy = hierarchy
+        self._group = group
+        self._record = record
+
+    @property
+    def record(self) -> DiskLimit:
+        """What was asked for and what was measured."""
+        return self._record
+
+    @property
+    def group(self) -> Path:
+        """The control group's folder."""
+        return self._group
+
+    def attach(self, pid: int) -> None:
+        """Limits the process `pid`, all its threads and what it starts from now on.
+
+        Raises:
+            HarnessError: there is no such process, or the limit was removed.
+        """
+        try:
+            (self._group / "cgroup.procs").write_text(str(pid))
+        except OSError as error:
+            message = f"process {pid} cannot be attached to the disk limit: {error.strerror}"
+            raise HarnessError(message) from error
+
+    def remove(self) -> None:
+        """Lifts the limit from what is attached, and removes it. Does nothing if it is removed already."""
+        _remove(self._group, self._hierarchy.top)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.remove()
+
+
+def limit_disk(data_root: DataRoot, write_iops: int) -> LimitedDisk:
+    """Makes a limit on the disk under `data_root`, in force for what is attached to it, and measures it.
+
+    Takes about four seconds. Limits that a killed run left behind are cleared away first.
+
+    Args:
+        data_root: where the servers' data directories lie.
+        write_iops: write operations per second.
+
+    Raises:
+        UsageError: a figure below 1, no root rights, or a data root without a block device of its own.
+        HarnessError: the system cannot limit the disk, or what was measured is not what was asked for.
+    """
+    if write_iops < 1:
+        raise UsageError(f"a disk limit of {write_iops} writes/s is too small: the least is 1")
+    disk_number = _disk_number(data_root)
+    if os.geteuid() != 0:
+        raise UsageError(
+            f"limiting the disk to {write_iops} writes/s needs root; flushlab runs as user {os.geteuid()}",
+            hint="run flushlab as root (servers still run as an unprivileged user), or leave out --disk-iops",
+        )
+    hierarchy = find_hierarchy()
+    remove_leftovers(hierarchy)
+    try:
+        group = make_group(hierarchy, disk_number, write_iops)
+    except OSError as error:
+        raise HarnessError(
+            f"the disk cannot be limited by {hierarchy.way} at {hierarchy.top}: {error.strerror}",
+            hint="inside a container the io controller is often not delegated; try on the host",
+        ) from error
+    try:
+        record = _measure(hierarchy, group, data_root.path, write_iops)
+    except BaseException:
+        _remove(group, hierarchy.top)
+        raise
+    return LimitedDisk(hierarchy, group, record)
+
+
+def find_hierarchy() -> Hierarchy:
+    """The hierarchy that can limit block devices here: v1's blkio where it is mounted, else v2 with io.
+
+    Raises:
+        HarnessError: there is none.
+    """
+    old = group_of_self("blkio")
+    if old is not None and old.version == 1:
+        return Hierarchy(way="cgroup-v1", top=old.top)
+    new = group_of_self("io")
+    if new is not None and "io" in (new.top / "cgroup.controllers").read_text().split():
+        return Hierarchy(way="cgroup-v2", top=new.top)
+    raise HarnessError(
+        "the disk cannot be limited: neither cgroup v1 blkio nor cgroup v2 with the io controller is mounted",
+        hint="mount one of them, or leave out --disk-iops",
+    )
+
+
+def make_group(hierarchy: Hierarchy, disk_number: tuple[int, int], write_iops: int) -> Path:
+    """A new limited group, named after this process and its start time; no process is in it."""
+    hierarchy.enable()
+    group = hierarchy.top / f"flushlab-{os.getpid()}-{_start_time(os.getpid())}-{next(_counter)}"
+    group.mkdir()
+    try:
+        hierarchy.limit(group, disk_number, write_iops)
+    except BaseException:
+        group.rmdir()
+        raise
+    return group
+
+
+def remove_leftovers(hierarchy: Hierarchy) -> list[str]:
+    """Removes empty groups whose makers are gone; those with processes (kept servers) stay. Their names."""
+    removed = []
+    for group in hierarchy.top.glob("flushlab-*-*-*"):
+        _, pid, start_time, _ = group.name.split("-")
+        made_by_living = pid.isdigit() and _start_time(int(pid)) == start_time
+        if not made_by_living and not _pids(group):
+            _remove(group, hierarchy.top)
+            removed.append(group.name)
+    return removed
+
+
+def judge(write_iops: int, measured: float) -> None:
+    """Raises HarnessError unless `measured` writes/s are near enough to the `write_iops` asked for."""
+    low, high = BELIEVED
+    if not low * write_iops <= measured <= high * write_iops:
+        raise HarnessError(
+            f"the disk was limited to {write_iops} writes/s, but {measured:.0f} writes/s were measured:"
+            f" outside {low} to {high} times the limit",
+            hint="the limit is not in force on this file system"
+            if measured > write_iops
+            else "the disk is slower than that, or others keep it busy",
+        )
+
+
+def parse_start_time(text: str) -> str | None:
+    """Start time in clock ticks, field 22 of /proc/<pid>/stat (proc(5)); None for a zombie."""
+    fields = text.rpartition(")")[2].split()
+    return None if not fields or fields[0] in "ZX" else fields[19]
+
+
+def _disk_number(data_root: DataRoot) -> tuple[int, int]:
+    place = place_of(data_root.path)
+    if place.device is None:
+        why = "it lies in memory" if place.in_memory else "no block device of its own is known"
+        raise UsageError(
+            f"the data root {data_root.path} cannot be limited: it is on {place.filesystem}, and {why}",
+            hint="choose a folder on ext4, XFS or btrfs with --data-root",
+        )
+    return place.device.disk_number
+
+
+def _measure(hierarchy: Hierarchy, group: Path, folder: Path, write_iops: int) -> DiskLimit:
+    file = folder / f".flushlab-write-probe-{os.getpid()}"
+    command = [sys.executable, "-I", write_probe.__file__]
+    try:
+        done = subprocess.run(
+            [*command, str(file), str(group / "cgroup.procs"), str(PROBE_SECONDS)],
+            capture_output=True, text=True, check=False, timeout=60 + 20 * PROBE_SECONDS,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired as error:
+        raise HarnessError(f"the disk limit could not be measured in {error.timeout:.0f} s") from error
+    finally:
+        file.unlink(missing_ok=True)
+    if done.returncode != 0:
+        reason = done.stderr.strip().splitlines()[-1:] or [f"exit status {done.returncode}"]
+        raise HarnessError(f"the disk limit could not be measured: {reason[0]}")
+    rates = json.loads(done.stdout)
+    judge(write_iops, rates["direct"])
+    return DiskLimit(
+        write_iops=write_iops,
+        measured_write_iops=round(rates["direct"], 1),
+        measured_syncs_per_s=round(rates["synced"], 1),
+        way=hierarchy.way,
+    )
+
+
+def _remove(group: Path, top: Path) -> None:
+    """Moves what is inside back to the top, then removes the group; a process may fork meanwhile."""
+    deadline = time.monotonic() + 10
+    while True:
+        for pid in _pids(group):
+            try:
+                (top / "cgroup.procs").write_text(pid)
+            except ProcessLookupError:
+                continue
+        try:
+            group.rmdir()
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            if error.errno != errno.EBUSY or time.monotonic() > deadline:
+                raise HarnessError(f"the disk limit {group} cannot be removed: {error.strerror}") from error
+            time.sleep(0.01)
+        else:
+            return
+
+
+def _pids(group: Path) -> list[str]:
+    try:
+        return (group / "cgroup.procs").read_text().split()
+    except FileNotFoundError:
+        return []
+
+
+def _start_time(pid: int) -> str | None:
+    try:
+        return parse_start_time(Path(f"/proc/{pid}/stat").read_text())
+    except (FileNotFoundError, ProcessLookupError):
+        return None
