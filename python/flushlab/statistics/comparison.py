@@ -12,7 +12,7 @@ missing cells the estimate is the mean of the paired log-ratios. Limits: Dunnett
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -94,13 +94,16 @@ def contrasts(scores: Scores, base: str) -> Contrasts | None:
     )
 
 
-def compare(scores: Scores, base: str, *, alpha: float = 0.05) -> tuple[Comparison, ...]:
+def compare(
+    scores: Scores, base: str, *, alpha: float = 0.05, only: Collection[str] | None = None
+) -> tuple[Comparison, ...]:
     """Every arm against the base, with intervals that hold for all of them at once.
 
     Args:
         scores: per arm and block; arms that share fewer than two blocks with the base are left out.
         base: name of the arm that the others are compared with.
         alpha: probability that any of the intervals misses its ratio.
+        only: the arms to compare, if not all; the others still serve the model and its variance.
 
     Returns:
         One comparison per arm, in the order of `scores`. Unequal correlations (cells missing) are replaced
@@ -109,14 +112,21 @@ def compare(scores: Scores, base: str, *, alpha: float = 0.05) -> tuple[Comparis
     found = contrasts(scores, base)
     if found is None:
         return ()
+    compared = [i for i, arm in enumerate(found.arms) if only is None or arm in only]
+    if not compared:
+        return ()
     correlation = math.floor(found.correlation * 20 + 1e-6) / 20
-    limit = critical_value(alpha, len(found.arms), found.df, correlation)
+    limit = critical_value(alpha, len(compared), found.df, correlation)
     shift = shift_for_power(limit, found.df)
     return tuple(
-        _comparison(arm, float(estimate), limit * float(error), shift * float(error), blocks)
-        for arm, estimate, error, blocks in zip(
-            found.arms, found.estimate, found.error, found.blocks, strict=True
+        _comparison(
+            found.arms[i],
+            float(found.estimate[i]),
+            limit * float(found.error[i]),
+            shift * float(found.error[i]),
+            found.blocks[i],
         )
+        for i in compared
     )
 
 

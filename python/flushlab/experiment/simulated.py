@@ -1,0 +1,105 @@
+"""Simulated trials: a server whose true effects are known, for judging experiments without one.
+
+Sits in `experiment`; pure, seeded. Promises that the *procedure* can be tested whole, stopping and
+selection of winners included, in milliseconds per campaign.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from random import Random
+
+import msgspec
+
+from flushlab.experiment.protocol import Experiment, Request
+from flushlab.record import Trial, Value
+
+
+class Noise(msgspec.Struct, frozen=True, kw_only=True):
+    """What blurs a simulated figure, in log units.
+
+    Attributes:
+        trial: standard deviation of one trial.
+        heavy: trials follow Student's t with 3 degrees of freedom (scaled to `trial`) instead of a normal.
+        drift: stationary standard deviation of a slow disturbance shared by trials close in time.
+        memory: its autocorrelation from one trial to the next.
+        changed: factor on the noise of arms that differ from the base.
+    """
+
+    trial: float = 0.05
+    heavy: bool = False
+    drift: float = 0.0
+    memory: float = 0.9
+    changed: float = 1.0
+
+
+class SimulatedTrials:
+    """Answers requests with trials.
+
+    Args:
+        effect: true log effect of settings; 0 for the base.
+        base: the base's settings.
+        noise: see `Noise`.
+        seed: of the noise.
+        refuses: reason why the server does not take settings, or None if it does.
+        trial_s: seconds that every trial takes.
+    """
+
+    def __init__(
+        self,
+        effect: Callable[[Mapping[str, Value]], float],
+        base: Mapping[str, Value],
+        *,
+        noise: Noise,
+        seed: int,
+        refuses: Callable[[Mapping[str, Value]], str | None] = lambda _: None,
+        trial_s: float = 9.0,
+    ) -> None:
+        self._effect = effect
+        self._base = dict(base)
+        self._noise = noise
+        self._random = Random(seed)
+        self._refuses = refuses
+        self._seconds = {"window": trial_s}
+        self._drift = self._random.gauss(0, noise.drift) if noise.drift else 0.0
+
+    def run(self, request: Request) -> Trial:
+        """One trial of what was asked for."""
+        settings = request.arm.settings
+        if (reason := self._refuses(settings)) is not None:
+            return Trial(
+                arm=request.arm,
+                stage=request.stage,
+                block=request.block,
+                variant=request.variant,
+                outcome="refused",
+                reason=reason,
+                seconds={"start": 1.0},
+            )
+        noise, random = self._noise, self._random
+        if noise.drift:
+            step = noise.drift * math.sqrt(1 - noise.memory**2)
+            self._drift = noise.memory * self._drift + random.gauss(0, step)
+        deviate = random.gauss(0, 1)
+        if noise.heavy:
+            deviate /= math.sqrt(random.gammavariate(1.5, 2) / 3) * math.sqrt(3)
+        scale = noise.trial if settings == self._base else noise.trial * noise.changed
+        return Trial(
+            arm=request.arm,
+            stage=request.stage,
+            block=request.block,
+            variant=request.variant,
+            outcome="measured",
+            figure=1000 * math.exp(self._effect(settings) + self._drift + scale * deviate),
+            seconds=self._seconds,
+        )
+
+
+def run_to_end(experiment: Experiment, trials: SimulatedTrials) -> int:
+    """Asks, runs and tells until the experiment is done; the number of trials."""
+    count = 0
+    while (request := experiment.ask()) is not None:
+        experiment.tell(trials.run(request))
+        count += 1
+    return count
