@@ -1,0 +1,46 @@
+//! sysbench 1.0.20's rows and key distributions, without allocation.
+//!
+//! * [`shape`]: the texts of `c` and `pad`.
+//! * [`distribution`]: which id an event touches.
+//! * [`Random`]: one small fast generator per connection.
+//!
+//! Promises: the same seed gives the same rows; shapes and distributions are sysbench's, the
+//! sequence of numbers is not (sysbench seeds from libc's `random()` and the clock).
+
+#![forbid(unsafe_code)]
+
+pub mod distribution;
+pub mod shape;
+
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+/// A generator of random numbers: xoshiro256++ (Blackman and Vigna, 2021), seeded through
+/// SplitMix64, so that neighbouring seeds give unrelated sequences.
+#[derive(Debug, Clone)]
+pub struct Random(Xoshiro256PlusPlus);
+
+impl Random {
+    /// A generator whose sequence `seed` decides.
+    pub fn new(seed: u64) -> Self {
+        Self(Xoshiro256PlusPlus::seed_from_u64(seed))
+    }
+
+    /// 64 random bits.
+    #[inline]
+    pub fn bits(&mut self) -> u64 {
+        self.0.next_u64()
+    }
+
+    /// Uniform in [0, 1), 53 bits.
+    #[inline]
+    pub fn unit(&mut self) -> f64 {
+        (self.bits() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
+    }
+
+    /// Uniform in 0..`bound` by multiplication; the bias is below `bound` / 2^64.
+    #[inline]
+    pub fn below(&mut self, bound: u64) -> u64 {
+        ((u128::from(self.bits()) * u128::from(bound)) >> 64) as u64
+    }
+}

@@ -1,0 +1,134 @@
+//! What a client asks. Each function appends one whole packet under sequence number 0.
+
+use crate::field::put_lenenc_bytes;
+use crate::packet::frame;
+use crate::Error;
+
+const COM_QUIT: u8 = 0x01;
+const COM_QUERY: u8 = 0x03;
+const COM_STMT_PREPARE: u8 = 0x16;
+const COM_STMT_EXECUTE: u8 = 0x17;
+const COM_STMT_CLOSE: u8 = 0x19;
+
+const TYPE_LONG: u8 = 0x03;
+const TYPE_STRING: u8 = 0xFE;
+
+/// A value bound to a `?`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Param<'a> {
+    /// INTEGER, as sysbench binds ids.
+    Int(i32),
+    /// CHAR, as sysbench binds `c` and `pad`.
+    Char(&'a [u8]),
+}
+
+impl Param<'_> {
+    fn wire_type(self) -> u8 {
+        match self {
+            Self::Int(_) => TYPE_LONG,
+            Self::Char(_) => TYPE_STRING,
+        }
+    }
+}
+
+/// Ends the connection; the server does not answer.
+pub fn quit(out: &mut Vec<u8>) -> Result<(), Error> {
+    frame(out, 0, |out| out.push(COM_QUIT))
+}
+
+/// Runs `sql` in the text protocol.
+pub fn query(out: &mut Vec<u8>, sql: &[u8]) -> Result<(), Error> {
+    frame(out, 0, |out| {
+        out.push(COM_QUERY);
+        out.extend_from_slice(sql);
+    })
+}
+
+/// Prepares `sql`.
+pub fn prepare(out: &mut Vec<u8>, sql: &[u8]) -> Result<(), Error> {
+    frame(out, 0, |out| {
+        out.push(COM_STMT_PREPARE);
+        out.extend_from_slice(sql);
+    })
+}
+
+/// Forgets a prepared statement; the server does not answer.
+pub fn close(out: &mut Vec<u8>, statement: u32) -> Result<(), Error> {
+    frame(out, 0, |out| {
+        out.push(COM_STMT_CLOSE);
+        out.extend_from_slice(&statement.to_le_bytes());
+    })
+}
+
+/// Runs a prepared statement. `with_types` must be true the first time; the server then remembers
+/// the types.
+#[inline]
+pub fn execute(
+    out: &mut Vec<u8>,
+    statement: u32,
+    with_types: bool,
+    params: &[Param<'_>],
+) -> Result<(), Error> {
+    frame(out, 0, |out| {
+        out.push(COM_STMT_EXECUTE);
+        out.extend_from_slice(&statement.to_le_bytes());
+        out.push(0); // no cursor
+        out.extend_from_slice(&1u32.to_le_bytes()); // iterations, always 1
+        if params.is_empty() {
+            return;
+        }
+        out.resize(out.len() + params.len().div_ceil(8), 0); // nothing is NULL
+        out.push(u8::from(with_types));
+        if with_types {
+            for param in params {
+                out.extend_from_slice(&[param.wire_type(), 0]);
+            }
+        }
+        for param in params {
+            match *param {
+                Param::Int(value) => out.extend_from_slice(&value.to_le_bytes()),
+                Param::Char(bytes) => put_lenenc_bytes(out, bytes),
+            }
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_execution_has_the_manuals_bytes() {
+        let mut out = Vec::new();
+        execute(&mut out, 5, true, &[Param::Char(b"abc"), Param::Int(258)]).unwrap();
+        let payload = b"\x17\x05\0\0\0\x00\x01\0\0\0\x00\x01\xfe\0\x03\0\x03abc\x02\x01\0\0";
+        assert_eq!(&out[..4], [payload.len() as u8, 0, 0, 0]);
+        assert_eq!(&out[4..], payload);
+    }
+
+    #[test]
+    fn types_are_left_out_once_the_server_knows_them() {
+        let mut out = Vec::new();
+        execute(&mut out, 5, false, &[Param::Int(-1)]).unwrap();
+        assert_eq!(&out[4..], b"\x17\x05\0\0\0\x00\x01\0\0\0\x00\x00\xff\xff\xff\xff");
+    }
+
+    #[test]
+    fn a_statement_without_parameters_has_no_bitmap() {
+        let mut out = Vec::new();
+        execute(&mut out, 1, true, &[]).unwrap();
+        assert_eq!(&out[4..], b"\x17\x01\0\0\0\x00\x01\0\0\0");
+    }
+
+    #[test]
+    fn queries_and_closings_are_framed() {
+        let mut out = Vec::new();
+        query(&mut out, b"SELECT 1").unwrap();
+        close(&mut out, 9).unwrap();
+        quit(&mut out).unwrap();
+        assert_eq!(
+            out,
+            b"\x09\0\0\0\x03SELECT 1\x05\0\0\0\x19\x09\0\0\0\x01\0\0\0\x01"
+        );
+    }
+}
