@@ -1,0 +1,20 @@
+"""Process: guarded children, so that no server outlives flushlab."""
+
+from flushlab.process.guard import Guard, GuardedProcess
+from flushlab.process.identity import ProcessIdentity, identify, myself
+from flushlab.process.janitor import reap
+from flushlab.process.run_record import RunRecord, all_records, run_folder
+from flushlab.process.terminate import terminate
+
+__all__ = [
+    "Guard",
+    "GuardedProcess",
+    "ProcessIdentity",
+    "RunRecord",
+    "all_records",
+    "identify",
+    "myself",
+    "reap",
+    "run_folder",
+    "terminate",
+]

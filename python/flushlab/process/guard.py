@@ -1,0 +1,291 @@
+"""Guard: starts processes so that none of them outlives flushlab.
+
+Process layer. `Guard` is flushlab's end of the guard process (`guard_main.py`): it writes the run record,
+spawns programs under the unprivileged user, and when it is closed, or when flushlab dies in whatever way, the
+guard kills them and removes their folders.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+
+from flushlab.errors import HarnessError
+from flushlab.machine import server_user
+from flushlab.process import run_record
+from flushlab.process.identity import ProcessIdentity, identify, myself, world
+from flushlab.process.run_record import RunRecord
+
+_GUARD_MAIN = Path(__file__).with_name("guard_main.py")
+_ANSWER_S = 30.0
+_CLEAN_S = 120.0
+
+
+class Guard:
+    """Owns processes and folders: both are gone when it is closed.
+
+    Args:
+        name: of the run record; must be free.
+        folders: directories that belong to it; each one's last part is `name`. They need not exist yet.
+
+    Raises:
+        UsageError: the name is taken.
+        HarnessError: the guard process does not come up.
+    """
+
+    def __init__(self, name: str, folders: Sequence[Path] = ()) -> None:
+        assert all(folder.name == name and folder.is_absolute() for folder in folders), folders
+        self.name = name
+        self._processes: dict[int, GuardedProcess] = {}
+        self._buffer = b""
+        self._abandoned = False
+        self._record = RunRecord(
+            name=name, kind="owned", world=world(), owner=myself(), folders=tuple(map(str, folders))
+        )
+        run_record.claim(self._record)
+        try:
+            self._control, self._guard = _start(folders, run_record.record_path(name))
+        except BaseException:
+            run_record.remove(name)
+            raise
+        _open_guards.add(self)
+        try:
+            self._receive("ready")
+            self._rewrite(guard=identify(self._guard.pid))
+        except BaseException:
+            self.close()
+            raise
+
+    def spawn(
+        self,
+        argv: Sequence[str],
+        *,
+        log: Path,
+        cwd: Path,
+        environment: Mapping[str, str],
+        before_exec: Callable[[int], None] | None = None,
+        outlives_guard: bool = False,
+    ) -> GuardedProcess:
+        """Starts a program in a session of its own, as the servers' user, with stdin closed.
+
+        The run record names the process before the program is executed.
+
+        Args:
+            argv: the first word is an absolute path.
+            log: stdout and stderr are appended to it.
+            cwd: working directory.
+            environment: the whole environment, on top of PATH.
+            before_exec: called with the pid while the process waits (to put it into a cgroup).
+            outlives_guard: for a process that will be released; it is not killed when the guard dies.
+
+        Raises:
+            HarnessError: the program cannot be executed.
+        """
+        user = server_user()
+        order = {
+            "argv": list(argv),
+            "env": {"PATH": os.environ.get("PATH", os.defpath), **environment},
+            "cwd": str(cwd),
+            "uid": user.uid,
+            "gid": user.gid,
+            "log": str(log),
+            "dies_with_guard": not outlives_guard,
+        }
+        self._send({"spawn": order})
+        pid = int(self._receive("pid")["pid"])
+        process = GuardedProcess(self, pid)
+        self._processes[pid] = process
+        self._rewrite(server=process.identity)
+        if before_exec is not None:
+            before_exec(pid)
+        self._send({"go": pid})
+        answer = self._receive("gone", "error")
+        if "error" in answer:
+            raise HarnessError(f"{argv[0]} could not be executed: {answer['error']}")
+        return process
+
+    def release(self) -> None:
+        """Leaves processes and folders to themselves: the sandbox becomes a kept one."""
+        self._rewrite(kind="kept", guard=None)
+        self._send({"release": True})
+        self._guard.wait(timeout=_ANSWER_S)
+        self._control.close()
+        self._abandoned = True
+
+    def close(self) -> None:
+        """Kills the processes, removes the folders and the record; does nothing the second time.
+
+        Raises:
+            HarnessError: the guard does not come to an end within two minutes.
+        """
+        if self._abandoned:
+            return
+        self._abandoned = True
+        self._control.close()
+        try:
+            self._guard.wait(timeout=_CLEAN_S)
+        except subprocess.TimeoutExpired:
+            raise HarnessError(
+                f"the guard of sandbox {self.name}, process {self._guard.pid}, runs on after {_CLEAN_S:.0f} s",
+                hint="its disk may hang; the next flushlab command cleans up after it",
+            ) from None
+        finally:
+            for process in self._processes.values():
+                process.forget()
+        if self._guard.returncode != 0:  # killed by somebody: do its work
+            from flushlab.process.janitor import reap_record
+
+            reap_record(self._record)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def exit_status(self, pid: int, seconds: float) -> int:
+        """Wait status of a process that has ended, as the guard reaped it.
+
+        Raises:
+            HarnessError: the guard does not tell within `seconds`.
+        """
+        process = self._processes[pid]
+        deadline = time.monotonic() + seconds
+        while process.status is None:
+            self._read(max(0.0, deadline - time.monotonic()))
+        return process.status
+
+    def _rewrite(self, **changes: Any) -> None:
+        self._record = msgspec.structs.replace(self._record, **changes)
+        run_record.rewrite(self._record)
+
+    def _send(self, message: Mapping[str, Any]) -> None:
+        try:
+            self._control.sendall(json.dumps(message).encode() + b"\n")
+        except OSError as error:
+            raise HarnessError(f"the guard of sandbox {self.name} is gone: {error}") from error
+
+    def _receive(self, *keys: str) -> dict[str, Any]:
+        deadline = time.monotonic() + _ANSWER_S
+        while True:
+            for message in self._read(max(0.0, deadline - time.monotonic())):
+                if any(key in message for key in keys):
+                    return message
+
+    def _read(self, seconds: float) -> list[dict[str, Any]]:
+        """Waits for messages; notes exits on the way."""
+        self._control.settimeout(seconds or 0.001)
+        try:
+            chunk = self._control.recv(65536)
+        except TimeoutError:
+            raise HarnessError(f"the guard of sandbox {self.name} does not answer") from None
+        except OSError as error:
+            raise HarnessError(f"the guard of sandbox {self.name} is gone: {error}") from error
+        if not chunk:
+            raise HarnessError(f"the guard of sandbox {self.name} has died")
+        *lines, self._buffer = (self._buffer + chunk).split(b"\n")
+        messages = [json.loads(line) for line in lines]
+        for message in messages:
+            if "exited" in message and message["exited"] in self._processes:
+                self._processes[message["exited"]].status = message["status"]
+        return messages
+
+    def abandon_after_fork(self) -> None:
+        """In a forked child of flushlab: lets go of the guard, which is the parent's."""
+        self._abandoned = True
+        self._control.close()
+
+
+class GuardedProcess:
+    """A program that was spawned under a guard.
+
+    Attributes:
+        pid: its process id; also its process group and session.
+        identity: the same with its start time.
+        status: wait status, once the guard has told; see `wait`.
+    """
+
+    def __init__(self, guard: Guard, pid: int) -> None:
+        self._guard = guard
+        found = identify(pid)
+        if found is None:
+            raise HarnessError(f"process {pid} was killed before it could start")
+        self._handle: int | None = os.pidfd_open(pid)
+        self.pid = pid
+        self.identity: ProcessIdentity = found
+        self.status: int | None = None
+
+    def alive(self) -> bool:
+        """True while it runs; a zombie does not."""
+        return not self._ended(0)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Sends a signal, to this very process; nothing happens if it is dead."""
+        if self._handle is not None and self.alive():
+            try:
+                signal.pidfd_send_signal(self._handle, number)
+            except ProcessLookupError:
+                return
+
+    def wait(self, seconds: float) -> int | None:
+        """Waits for its end; the exit code (negative: the signal), or None if it still runs."""
+        if not self._ended(seconds):
+            return None
+        return os.waitstatus_to_exitcode(self._guard.exit_status(self.pid, _ANSWER_S))
+
+    def forget(self) -> None:
+        """Lets go of a process that is dead or released."""
+        if self._handle is not None:
+            os.close(self._handle)
+            self._handle = None
+
+    def _ended(self, seconds: float) -> bool:
+        if self._handle is None:
+            return not self.identity.alive()
+        poll = select.poll()
+        poll.register(self._handle, select.POLLIN)
+        return bool(poll.poll(seconds * 1000))
+
+
+def _start(folders: Sequence[Path], record: Path) -> tuple[socket.socket, subprocess.Popen[bytes]]:
+    ours, theirs = socket.socketpair()  # close-on-exec, both: no other child of ours holds the guard alive
+    with theirs:
+        command = [sys.executable, "-I", "-S", str(_GUARD_MAIN), str(theirs.fileno())]
+        try:
+            guard = subprocess.Popen(
+                [*command, *map(str, folders), str(record)],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+        except OSError as error:
+            ours.close()
+            raise HarnessError(f"the guard process cannot be started: {error}") from error
+    return ours, guard
+
+
+_open_guards: weakref.WeakSet[Guard] = weakref.WeakSet()
+
+
+def _let_go_in_child() -> None:
+    for guard in list(_open_guards):
+        guard.abandon_after_fork()
+
+
+os.register_at_fork(after_in_child=_let_go_in_child)

@@ -1,0 +1,246 @@
+"""The guard: parent of servers, so that none outlives flushlab.
+
+Executed as a program of its own (`python -I -S guard_main.py FD PATH…`), with the standard library only,
+so that it is up in some 40 ms. It holds one end of a socket pair whose other end only flushlab has, and obeys
+lines of JSON on it:
+
+    {"spawn": {"argv", "env", "cwd", "uid", "gid", "log", "dies_with_guard"}} -> {"pid": N}
+    {"go": N}          that process, which waited, executes its program -> {"gone": true} or {"error": TEXT}
+    {"release": true}  exits and leaves its processes and paths alone (a kept server)
+    (unasked)          -> {"exited": N, "status": WAIT STATUS} when a spawned process has ended
+
+End of file, whatever its reason (normal end, exception, SIGKILL of flushlab), makes it kill the process
+group of every server with SIGKILL, kill and reap every process that became an orphan below it, remove the
+paths (folders and then the run record), and exit. Servers die with the guard too (PR_SET_PDEATHSIG), so
+killing the guard first does not help them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import select
+import signal
+import socket
+import sys
+
+# typing and collections.abc would double the start-up time; annotations are never evaluated here.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, NoReturn
+
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Guard:
+    """Obeys one flushlab."""
+
+    def __init__(self, control: socket.socket) -> None:
+        self._control = control
+        self._pipes: dict[int, tuple[int, int]] = {}
+        self._running: set[int] = set()
+        self._buffer = b""
+
+    def run(self) -> bool:
+        """Obeys until end of file; True if the processes are to be left alone."""
+        wake_read, wake_write = os.pipe()
+        os.set_blocking(wake_read, False)
+        os.set_blocking(wake_write, False)
+        signal.set_wakeup_fd(wake_write)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        while True:
+            control = self._control.fileno()
+            readable, _, _ = select.select([control, wake_read], [], [])
+            if wake_read in readable:
+                os.read(wake_read, 4096)
+                self._reap()
+            if control in readable:
+                commands = self._receive()
+                if commands is None:
+                    return False
+                for command in commands:
+                    if "spawn" in command:
+                        self._spawn(command["spawn"])
+                    elif "go" in command:
+                        self._go(command["go"])
+                    elif "release" in command:
+                        return True
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Tells flushlab; if that is gone, the end of file that follows is what counts."""
+        with contextlib.suppress(OSError):
+            self._control.sendall(json.dumps(message).encode() + b"\n")
+
+    def kill_all(self) -> None:
+        """Kills and reaps until no child is left; a subreaper's children include its servers' orphans."""
+        for pid in self._running:
+            _kill_group(pid)
+        while True:
+            for pid in _children():
+                _kill(pid)
+            try:
+                os.waitpid(-1, 0)
+            except ChildProcessError:
+                return
+
+    def _receive(self) -> list[dict[str, Any]] | None:
+        try:
+            chunk = self._control.recv(65536)
+        except ConnectionError:
+            return None
+        if not chunk:
+            return None
+        *lines, self._buffer = (self._buffer + chunk).split(b"\n")
+        return [json.loads(line) for line in lines]
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if pid in self._running:
+                self._running.discard(pid)
+                _kill_group(pid)
+                self.send({"exited": pid, "status": status})
+
+    def _spawn(self, order: dict[str, Any]) -> None:
+        go_read, go_write = os.pipe()
+        error_read, error_write = os.pipe()
+        guard = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            try:
+                os.close(go_write)
+                _become(order, guard, go_read)
+            except (OSError, ValueError) as error:
+                os.write(error_write, f"{type(error).__name__}: {error}".encode()[:4000])
+            finally:
+                os._exit(127)
+        os.close(go_read)
+        os.close(error_write)
+        self._running.add(pid)
+        self._pipes[pid] = (go_write, error_read)
+        self.send({"pid": pid})
+
+    def _go(self, pid: int) -> None:
+        go_write, error_read = self._pipes.pop(pid)
+        with contextlib.suppress(BrokenPipeError):  # it could not prepare itself; the error pipe says why
+            os.write(go_write, b"g")
+        os.close(go_write)
+        complaint = b""
+        while chunk := os.read(error_read, 4096):  # closed by exec
+            complaint += chunk
+        os.close(error_read)
+        self.send({"error": complaint.decode()} if complaint else {"gone": True})
+
+
+def _become(order: dict[str, Any], guard: int, go: int) -> NoReturn:
+    """Turns the forked child into the server.
+
+    Privileges are dropped before the parent-death signal is asked for: the kernel forgets that signal when
+    credentials change, prctl(2). Only descriptors 0, 1 and 2 stay open: Python opens the rest close-on-exec.
+    """
+    os.setsid()
+    signal.set_wakeup_fd(-1)
+    for number in signal.valid_signals():
+        with contextlib.suppress(OSError):  # SIGKILL, SIGSTOP and those that the C library reserves
+            signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+    null = os.open(os.devnull, os.O_RDONLY)
+    log = os.open(order["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o644)
+    os.dup2(null, 0)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    _limit_resources()
+    os.umask(0o027)
+    if os.geteuid() == 0:
+        os.setgroups([])
+        os.setresgid(order["gid"], order["gid"], order["gid"])
+        os.setresuid(order["uid"], order["uid"], order["uid"])
+    os.chdir(order["cwd"])
+    if order["dies_with_guard"]:
+        if _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
+            raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
+        if os.getppid() != guard:  # the guard died before the signal was armed
+            os._exit(127)
+    if os.read(go, 1) != b"g":
+        os._exit(127)
+    os.execve(order["argv"][0], order["argv"], order["env"])
+
+
+def _limit_resources() -> None:
+    """No core files (they hold people's data and fill disks), as many open files as the user may have."""
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def _children() -> list[int]:
+    """Pids of our children; /proc/…/children is not in every kernel."""
+    me = str(os.getpid())
+    found = []
+    for name in os.listdir("/proc"):  # noqa: PTH208
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/stat", errors="replace") as handle:  # noqa: PTH123
+                    text = handle.read()
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            if text[text.rindex(")") + 2 :].split()[1] == me:
+                found.append(int(name))
+    return found
+
+
+def _kill_group(leader: int) -> None:
+    try:
+        os.killpg(leader, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):  # it has not made its group yet, or the group is gone
+        _kill(leader)
+
+
+def _kill(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def _remove(paths: Sequence[str]) -> None:
+    import shutil
+
+    for path in paths:
+        if os.path.isdir(path) and not os.path.islink(path):  # noqa: PTH112, PTH114
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)  # noqa: PTH108
+
+
+def main() -> None:
+    """Runs the guard."""
+    os.setsid()
+    os.chdir("/")
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_IGN)
+    _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    control = socket.socket(fileno=int(sys.argv[1]))
+    control.set_inheritable(False)
+    guard = Guard(control)
+    guard.send({"ready": True})
+    if guard.run():
+        return
+    guard.kill_all()
+    _remove(sys.argv[2:])
+
+
+if __name__ == "__main__":
+    main()
