@@ -18,6 +18,9 @@ from flushlab.experiment.protocol import Conversation, Progress, Request, Steps
 from flushlab.record import Arm, Comparison, Stage, Trial
 from flushlab.statistics import compare
 
+BASE = "base"
+"""Name of the arm that `tune` compares the others with."""
+
 CONTROL = "control"
 """Name of the arm that runs the base's settings once more."""
 

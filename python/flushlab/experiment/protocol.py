@@ -98,7 +98,9 @@ class Conversation:
             due.block,
             due.variant,
         ):
-            expected = "no further trial" if due is None else f"{due.stage} block {due.block} of {due.arm.name!r}"
+            expected = (
+                "no further trial" if due is None else f"{due.stage} block {due.block} of {due.arm.name!r}"
+            )
             raise UsageError(
                 f"a trial of {trial.arm.name!r} ({trial.stage} block {trial.block}) does not belong here: "
                 f"the plan expects {expected}",

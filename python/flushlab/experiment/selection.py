@@ -128,9 +128,7 @@ def half_on(
     for _ in range(12):
         columns = [_cycle(slot, runs, random) for slot in slots]
         centred = [_centred(column) for column in columns]
-        overlap = sum(
-            sum(x * y for x, y in zip(a, b, strict=True)) ** 2 for a, b in combinations(centred, 2)
-        )
+        overlap = sum(sum(x * y for x, y in zip(a, b, strict=True)) ** 2 for a, b in combinations(centred, 2))
         if best is None or overlap < best[0]:
             best = (overlap, columns)
     assert best is not None

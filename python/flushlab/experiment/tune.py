@@ -19,7 +19,7 @@ at most a share alpha of campaigns, stopping and selection included (`benchmarks
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import NamedTuple
 
@@ -27,31 +27,17 @@ import msgspec
 import numpy as np
 
 from flushlab.errors import BelowFloor, BudgetTooSmall, MeasurementError
-from flushlab.experiment.blocks import CONTROL, run_block
-from flushlab.experiment.frontier import UNCHANGED, Dropped, Excluded, FrontierPoint, Rejected, TuneResult
-from flushlab.experiment.objective import Objective, p99_us, score, stall_share
+from flushlab.experiment.blocks import BASE, CONTROL, run_block
+from flushlab.experiment.confirmation import WORTH_LOG, Confirmation, Guards
+from flushlab.experiment.frontier import Dropped, Excluded, TuneResult
+from flushlab.experiment.objective import Objective, score
 from flushlab.experiment.protocol import Conversation, Progress, Request, Steps
 from flushlab.experiment.selection import Selection, Space, half_on
-from flushlab.record import Arm, Comparison, Ratio, Stage, Trial, Value
+from flushlab.record import Arm, Stage, Trial, Value
 from flushlab.settings.candidate import Candidate
 from flushlab.settings.floor import Floor
-from flushlab.statistics import (
-    Effects,
-    Looks,
-    Scores,
-    compare,
-    contrasts,
-    critical_value,
-    estimate_effects,
-    shift_for_power,
-)
+from flushlab.statistics import Effects, Looks, Scores, contrasts, estimate_effects
 from flushlab.units import format_seconds
-
-BASE = "base"
-"""Name of the base's arm."""
-
-WORTH_LOG = math.log(1.01)
-"""A change that buys less than 1 % is not worth a line in an option file."""
 
 CONFIRM_BLOCKS_LEAST = 3
 CONFIRM_BLOCKS_MOST = 16
@@ -62,21 +48,15 @@ SCREEN_SHARE = 0.36
 SCREEN_RUNS_PER_CANDIDATE = 8
 """More screening runs than this per candidate buy nothing that the confirmation could still see."""
 
+DROP_ERRORS = 1.5
+"""A cost below this many of its standard errors is noise, once reduction has measured it: of changes that
+do nothing 7 % stay."""
+
 STAGE_POWER = math.sqrt(0.8)
 """Power asked of screening and of confirmation, so that both together have 0.8."""
 
-
-class Guards(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits beyond which a faster arm may not win, judged over the confirmation blocks.
-
-    Attributes:
-        p99_ratio: 99th percentile of the latency against the base's, geometric mean over blocks.
-        stall_share: how much larger the share of stalled seconds may be than the base's (0.05 = 3 s more in
-            a minute). A stalled second has less than a tenth of its window's median throughput.
-    """
-
-    p99_ratio: float = 1.5
-    stall_share: float = 0.05
+STAGE_DEVIATES = 1.25
+"""The normal deviate of that power."""
 
 
 class TunePlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,7 +66,7 @@ class TunePlan(msgspec.Struct, frozen=True, kw_only=True):
         base: the base's settings.
         candidates: changes worth trying; those below the floor or equal to the base are left out.
         floor: the least that every trial must keep.
-        level_of: the safest floor that settings satisfy (`settings` knows; a function so that this stays pure).
+        level_of: the safest floor that settings satisfy; the durability rules, bound to server and storage.
         is_free: whether settings lower no guarantee of the base; None: their level is at least the base's.
         budget_trials, budget_s: limits, at least one of them. The budget in seconds is divided by what the
             trials take, `Trial.seconds` summed.
@@ -120,16 +100,6 @@ class _Run(NamedTuple):
     score: float
 
 
-class _Look(NamedTuple):
-    """What was known when the confirmation was last judged."""
-
-    blocks: int
-    alpha: float
-    comparisons: dict[str, Comparison]
-    scores: dict[str, dict[int, float]]
-    rejected: dict[str, str]
-
-
 class Tune:
     """Asks for trials until the frontier is proven or the budget is spent.
 
@@ -161,12 +131,7 @@ class Tune:
         self._effects: Effects | None = None
         self._chosen: dict[Floor, Selection] = {}
         self._dropped: list[Dropped] = []
-        self._confirmed: dict[str, Selection] = {}
-        self._confirm_scores: dict[str, dict[int, float]] = {}
-        self._confirm_trials: dict[str, list[Trial]] = {}
-        self._looks = 0
-        self._look: _Look | None = None
-        self._rejected: dict[str, str] = {}
+        self._confirmation = Confirmation(self._space, plan.guards)
         self._told = 0
         self._spent_s = 0.0
         self._expected = self._budget_cells() * plan.variants if plan.budget_trials is not None else 0
@@ -194,17 +159,48 @@ class Tune:
 
         `result` then shows the next best that was confirmed, or the base.
         """
-        self._rejected[arm] = reason
+        self._confirmation.reject(arm, reason)
 
     @property
     def progress(self) -> Progress:
         """Where it stands."""
         due = self.ask()
-        best = self.result().winner if self._look else None
+        best = self.result().winner
         total = self._told if due is None else max(self._expected, self._told + 1)
         return Progress(
             stage=due.stage if due else None, done=self._told, total=total, best=best.ratio if best else None
         )
+
+    def result(self) -> TuneResult:
+        """What is proven so far; works at any moment. Only finished looks count."""
+        confirmation = self._confirmation
+        frontier = confirmation.frontier(self._chosen)
+        return TuneResult(
+            base=self._base,
+            frontier=frontier,
+            winner=confirmation.winner(frontier),
+            control=confirmation.compared(CONTROL),
+            confirmed=confirmation.comparisons,
+            dropped=tuple(self._dropped),
+            rejected=confirmation.rejected,
+            excluded=tuple(self._excluded),
+            detectable=self._detectable(),
+            looks=confirmation.looks,
+            blocks=confirmation.blocks,
+            finished=self.ask() is None,
+        )
+
+    def _detectable(self) -> float | None:
+        """Smallest gain that would have passed screening and confirmation, with a power of 0.8 for both."""
+        gain = self._confirmation.detectable_log(STAGE_POWER)
+        if gain is None:
+            return None
+        screened = sorted(self._usable) if len(self._usable) > 1 else []
+        if screened and self._effects is not None:
+            # A candidate passes where its estimate exceeds its deviation: with probability Φ(effect/sd - 1).
+            sd = float(np.median(self._effects.sd[:, screened]))
+            gain = max(gain, max(WORTH_LOG, sd) + STAGE_DEVIATES * sd)
+        return math.expm1(gain)
 
     # -- the story ---------------------------------------------------------------------------------
 
@@ -267,7 +263,9 @@ class Tune:
             return
         runs = self._screen_runs(len(free))
         first = 1 + max(run.block for run in self._runs)
-        designs = [self._design(context, runs // len(self._contexts)) for context in range(len(self._contexts))]
+        designs = [
+            self._design(context, runs // len(self._contexts)) for context in range(len(self._contexts))
+        ]
         rows = [list(enumerate(row)) for row in zip(*designs, strict=True)]
         order = Random(f"{self._plan.seed}/screen")
         for row in rows:
@@ -340,7 +338,7 @@ class Tune:
         for floor, droppable in items.items():
             selection = self._chosen[floor]
             costs = self._costs(selection, droppable, scores)
-            cheap = self._cheap(selection, costs, floor)
+            cheap = self._cheap(selection, costs, floor, measured=blocks >= 2)
             if len(cheap) >= 2 and blocks >= 2:
                 cheap = yield from self._drop_together(selection, cheap, floor, blocks)
             self._chosen[floor] = selection - frozenset(cheap)
@@ -355,13 +353,14 @@ class Tune:
             )
 
     def _cheap(
-        self, selection: Selection, costs: Mapping[int, tuple[float, float]], floor: Floor
+        self, selection: Selection, costs: Mapping[int, tuple[float, float]], floor: Floor, measured: bool
     ) -> list[int]:
         """What may be dropped, cheapest first; at least one change stays, for the confirmation to judge."""
+        factor = DROP_ERRORS if measured else 1.0
         cheap: list[int] = []
         for index, (cost, error) in sorted(costs.items(), key=lambda item: item[1][0]):
             rest = selection - frozenset(cheap) - {index}
-            if cost < max(WORTH_LOG, error) and rest and self._space.legal(rest, floor):
+            if cost < max(WORTH_LOG, factor * error) and rest and self._space.legal(rest, floor):
                 cheap.append(index)
         return cheap
 
@@ -385,15 +384,11 @@ class Tune:
 
     def _confirm(self) -> Steps[None]:
         """Fresh blocks with base, control, each floor's combination and its free part."""
+        confirmation = self._confirmation
         for selection in self._to_confirm():
-            self._confirmed[self._arm(selection).name] = selection
-        arms = [
-            self._base,
-            Arm(name=CONTROL, settings=self._base.settings),
-            *(self._arm(selection) for selection in self._confirmed.values()),
-        ]
-        self._confirm_scores = {arm.name: {} for arm in arms}
-        self._confirm_trials = {arm.name: [] for arm in arms}
+            confirmation.admit(self._arm(selection).name, selection)
+        control = Arm(name=CONTROL, settings=self._base.settings)
+        arms = [self._base, control, *map(self._arm, confirmation.selections.values())]
         affordable = self._budget_cells() // len(arms)
         blocks = min(max(affordable, CONFIRM_BLOCKS_LEAST), CONFIRM_BLOCKS_MOST)
         looks = Looks.planned(blocks, self._plan.alpha)
@@ -402,17 +397,14 @@ class Tune:
             finished, out = yield from self._round(arms, "confirm", block)
             arms = [arm for arm in arms if arm.name not in out]
             for name, reason in out.items():
-                if name in self._confirmed:
-                    self._confirm_scores.pop(name)
-                    self._rejected[name] = reason
+                confirmation.reject(name, reason)
             for name, trials in finished.items():
-                self._confirm_scores[name][block] = score(trials, self._plan.objective)
-                self._confirm_trials[name].extend(trials)
+                confirmation.record(name, block, score(trials, self._plan.objective), trials)
             done = block + 1
             last = self._out_of_time(len(arms)) and done >= CONFIRM_BLOCKS_LEAST
             if done in looks.blocks or last:
-                self._judge(done, looks.alpha_at(done))
-                if last or self._is_clear():
+                confirmation.judge(done, looks.alpha_at(done))
+                if last or confirmation.is_clear(self._chosen):
                     break
 
     # -- running -----------------------------------------------------------------------------------
@@ -469,7 +461,9 @@ class Tune:
             if not self._space.changes(single):
                 self._exclude(index, "the base has this value", refused=False)
             elif not self._space.legal(single, self._plan.floor):
-                self._exclude(index, f"keeps only {self._space.level(single)}, below the floor", refused=False)
+                self._exclude(
+                    index, f"keeps only {self._space.level(single)}, below the floor", refused=False
+                )
 
     def _exclude(self, index: int, reason: str, *, refused: bool) -> None:
         settings = dict(self._plan.candidates[index].settings)
@@ -617,136 +611,6 @@ class Tune:
                     found.setdefault(changes, part)
         return list(found.values())
 
-    def _judge(self, blocks: int, alpha: float) -> None:
-        self._looks += 1
-        scores = {name: dict(cells) for name, cells in self._confirm_scores.items()}
-        compared = {c.arm: c for c in compare(scores, BASE, alpha=alpha)}
-        guarded = {name: self._guard(name) for name in self._confirmed if name in compared}
-        rejected = {name: reason for name, reason in guarded.items() if reason}
-        self._look = _Look(blocks, alpha, compared, scores, rejected)
-
-    def _guard(self, name: str) -> str:
-        """Why the arm may not win in spite of its speed; empty if it may."""
-        guards = self._plan.guards
-        arm, base = self._confirm_trials[name], self._confirm_trials[BASE]
-        latency, base_latency = _mean_log(map(p99_us, arm)), _mean_log(map(p99_us, base))
-        if latency is not None and base_latency is not None:
-            ratio = math.exp(latency - base_latency)
-            if ratio > guards.p99_ratio:
-                return f"p99 of the latency is {ratio:.2f} times the base's, above the limit {guards.p99_ratio:g}"
-        stalls, base_stalls = _mean(map(stall_share, arm)), _mean(map(stall_share, base))
-        if stalls is not None and base_stalls is not None and stalls - base_stalls > guards.stall_share:
-            return (
-                f"{stalls:.1%} of its seconds are stalled (base: {base_stalls:.1%}), "
-                f"above the limit of {guards.stall_share:.1%} more"
-            )
-        return ""
-
-    def _is_clear(self) -> bool:
-        """Whether more blocks would change nothing worth knowing."""
-        assert self._look is not None
-        arms = [c for name, c in self._look.comparisons.items() if name != CONTROL]
-        between = [p.versus_safer for p in self.result().frontier if p.versus_safer is not None]
-        return all(_decided(c) for c in (*arms, *between))
-
-    def result(self) -> TuneResult:
-        """What is proven so far; works at any moment. Only finished looks count."""
-        rejected = self._out_of_the_running()
-        so_far = TuneResult(
-            base=self._base,
-            dropped=tuple(self._dropped),
-            excluded=tuple(self._excluded),
-            rejected=tuple(Rejected(arm=arm, reason=reason) for arm, reason in rejected.items()),
-        )
-        if self._look is None:
-            return so_far
-        frontier = self._frontier(self._look)
-        return msgspec.structs.replace(
-            so_far,
-            frontier=frontier,
-            winner=self._winner(self._look, frontier),
-            control=self._look.comparisons.get(CONTROL),
-            confirmed=tuple(self._look.comparisons.values()),
-            detectable=self._detectable(self._look),
-            looks=self._looks,
-            blocks=self._look.blocks,
-            finished=self.ask() is None,
-        )
-
-    def _out_of_the_running(self) -> dict[str, str]:
-        return {**(self._look.rejected if self._look else {}), **self._rejected}
-
-    def _frontier(self, look: _Look) -> tuple[FrontierPoint, ...]:
-        points: list[FrontierPoint] = []
-        rejected = self._out_of_the_running()
-        for floor in self._chosen:
-            proven = [
-                look.comparisons[name]
-                for name, selection in self._confirmed.items()
-                if name in look.comparisons
-                and name not in rejected
-                and look.comparisons[name].verdict == "faster"
-                and self._space.legal(selection, floor)
-            ]
-            best = max(proven, key=lambda c: c.ratio.estimate, default=None)
-            safer = points[-1] if points else None
-            if best is None:
-                points.append(FrontierPoint(floor=floor, arm=BASE, settings={}))
-                continue
-            versus = None
-            if safer is not None and safer.arm != best.arm:
-                versus = _against(look, best.arm, safer.arm)
-            selection = self._confirmed[best.arm]
-            points.append(
-                FrontierPoint(
-                    floor=floor,
-                    arm=best.arm,
-                    settings=self._space.changes(selection),
-                    ratio=best.ratio,
-                    free_ratio=self._free_ratio(look, best, selection),
-                    comparison=best,
-                    versus_safer=versus,
-                )
-            )
-        return tuple(points)
-
-    def _free_ratio(self, look: _Look, comparison: Comparison, selection: Selection) -> Ratio:
-        if self._space.free(selection):
-            return comparison.ratio
-        part = self._space.changes(self._space.free_part(selection))
-        for name, other in self._confirmed.items():
-            if self._space.changes(other) == part and name in look.comparisons:
-                return look.comparisons[name].ratio
-        return UNCHANGED
-
-    def _winner(self, look: _Look, frontier: Sequence[FrontierPoint]) -> FrontierPoint | None:
-        """The safest point that no lower floor beats: buying nothing useful is not recommended."""
-        winner: FrontierPoint | None = None
-        for point in frontier:
-            if point.arm == BASE:
-                continue
-            if winner is None:
-                winner = point
-            elif point.arm != winner.arm:
-                versus = _against(look, point.arm, winner.arm)
-                if versus is not None and versus.verdict == "faster" and versus.ratio.estimate > 1.01:
-                    winner = point
-        return winner
-
-    def _detectable(self, look: _Look) -> float | None:
-        """Smallest gain that would have passed screening and confirmation, with a power of 0.8 for both."""
-        found = contrasts(look.scores, BASE)
-        if found is None:
-            return None
-        limit = critical_value(look.alpha, len(found.arms), found.df)
-        gain = shift_for_power(limit, found.df, STAGE_POWER) * float(found.error.max())
-        screened = sorted(self._usable) if len(self._usable) > 1 else []
-        if screened and self._effects is not None:
-            # A candidate passes where its estimate exceeds its deviation; the chance of that is Φ(effect/sd - 1).
-            sd = float(np.median(self._effects.sd[:, screened]))
-            gain = max(gain, max(WORTH_LOG, sd) + 1.25 * sd)
-        return math.expm1(gain)
-
     # -- budget ------------------------------------------------------------------------------------
 
     def _budget_cells(self) -> int:
@@ -772,7 +636,9 @@ class Tune:
             for floor in Floor.STRICT.down_to(self._plan.floor)
         ]
         distinct = len({found for found in allowed if found})
-        non_free = len({found for found in allowed if any(not self._space.free(frozenset({i})) for i in found)})
+        non_free = len(
+            {found for found in allowed if any(not self._space.free(frozenset({i})) for i in found)}
+        )
         return 2 + max(distinct, 1) + (non_free if self._free_candidates() else 0)
 
     def _screen_least(self) -> int:
@@ -821,28 +687,3 @@ def _pooled(one: tuple[float, float], other: tuple[float, float]) -> tuple[float
     weights = [1 / max(error, 1e-9) ** 2 for _, error in (one, other)]
     mean = (one[0] * weights[0] + other[0] * weights[1]) / sum(weights)
     return mean, math.sqrt(1 / sum(weights))
-
-
-def _decided(comparison: Comparison) -> bool:
-    """A verdict whose interval is no wider than half the gain (or 5 %), or a ratio that is 1 within 1 %."""
-    estimate = math.log(comparison.ratio.estimate)
-    half_width = math.log(comparison.ratio.high) - estimate
-    if comparison.verdict == "no difference found":
-        return abs(estimate) + half_width < WORTH_LOG
-    return half_width <= max(0.05, abs(estimate) / 2)
-
-
-def _against(look: _Look, arm: str, other: str) -> Comparison | None:
-    """An arm against another one, at the look's error rate for this one comparison."""
-    if other == BASE:
-        return look.comparisons.get(arm)
-    return next(iter(compare(look.scores, other, alpha=look.alpha, only={arm})), None)
-
-
-def _mean(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
-
-
-def _mean_log(values: Iterable[float | None]) -> float | None:
-    return _mean(None if value is None else math.log(value) for value in values)

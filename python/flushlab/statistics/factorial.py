@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _NOISE = np.geomspace(0.004, 0.5, 10)
-_SPREAD = (0.01, 0.04, 0.15, 0.6)
+_SPREAD = (0.04, 0.15, 0.6)
 _OFFSET_SD = 2.0
 """Prior of a context's level and of the overall one: so wide that the data decide."""
 
@@ -73,7 +73,7 @@ def estimate_effects(
     best: tuple[float, float, float, float, NDArray[np.float64]] | None = None
     for noise in _NOISE:
         for spread in _SPREAD:
-            for drift in (0.25 * noise, noise):
+            for drift in (0.1 * noise, noise):
                 k = spread**2 * k_effects + k_level + drift**2 * k_block
                 k[np.diag_indices(trials)] += noise**2
                 root = np.linalg.cholesky(k)

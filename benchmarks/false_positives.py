@@ -1,0 +1,218 @@
+"""Simulates whole tune campaigns: how often do they claim what is not so, and find what is?
+
+Run by `make bench` and `make soak`:
+
+    PYTHONPATH=python python benchmarks/false_positives.py --campaigns 10000
+
+Every campaign is complete: calibration, screening, combination, reduction, confirmation with its looks,
+selection of the winner. Nothing is measured on a server. Exits with 1 if a rate is above what is
+advertised (5 %) by more than three standard errors of this simulation.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Callable, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from typing import NamedTuple
+
+from flushlab.experiment import CONTROL, Tune, TunePlan
+from flushlab.experiment.simulated import Noise, SimulatedTrials, run_to_end
+from flushlab.record import Value
+from flushlab.settings.candidate import Candidate
+from flushlab.settings.floor import Floor
+
+ALPHA = 0.05
+SETTINGS: dict[str, Value] = {"flush": 1, "free_1": 0, "free_2": 0, "free_3": 0, "free_4": 0, "method": "a"}
+LEVELS = {1: Floor.STRICT, 2: Floor.SECOND, 0: Floor.RELAXED}
+
+
+def level_of(settings: Mapping[str, Value]) -> Floor:
+    """Only `flush` lowers a guarantee."""
+    return LEVELS[int(settings["flush"])]
+
+
+def candidates(floor: Floor) -> tuple[Candidate, ...]:
+    """One or two that lower a guarantee, four free ones and two values that compete."""
+    flush = [2] if floor is Floor.SECOND else [2, 0]
+    pairs: list[tuple[str, Value]] = [("flush", value) for value in flush]
+    pairs += [(f"free_{n}", 1) for n in (1, 2, 3, 4)] + [("method", "b"), ("method", "c")]
+    return tuple(Candidate(settings={name: value}, group="commit", why="simulated") for name, value in pairs)
+
+
+def nothing(settings: Mapping[str, Value]) -> float:
+    """A/A: no setting does anything."""
+    return 0.0
+
+
+def known(settings: Mapping[str, Value]) -> float:
+    """flush=2 gives 1.3 times, free_1 gives 1.05 times; the rest nothing."""
+    bought = {1: 0.0, 2: math.log(1.3), 0: math.log(1.3)}[int(settings["flush"])]
+    return bought + (math.log(1.05) if settings["free_1"] == 1 else 0.0)
+
+
+def free_gain(settings: Mapping[str, Value]) -> float:
+    """A bad base: free_1 and free_2 give 1.25 and 1.15 times, flush nothing."""
+    return (math.log(1.25) if settings["free_1"] == 1 else 0.0) + (
+        math.log(1.15) if settings["free_2"] == 1 else 0.0
+    )
+
+
+class Scenario(NamedTuple):
+    """One kind of campaign."""
+
+    name: str
+    effect: Callable[[Mapping[str, Value]], float]
+    noise: Noise
+    trials: int = 45
+    floor: Floor = Floor.SECOND
+
+
+SCENARIOS = (
+    Scenario("A/A, noise 5 %", nothing, Noise(trial=0.05)),
+    Scenario("A/A, heavy tails", nothing, Noise(trial=0.05, heavy=True)),
+    Scenario("A/A, drift 5 % over trials", nothing, Noise(trial=0.04, drift=0.05, memory=0.9)),
+    Scenario("A/A, drift 5 %, short memory", nothing, Noise(trial=0.03, drift=0.05, memory=0.5)),
+    Scenario("A/A, arms twice as noisy", nothing, Noise(trial=0.03, changed=2.0)),
+    Scenario("A/A, floor relaxed, 90 trials", nothing, Noise(trial=0.05), trials=90, floor=Floor.RELAXED),
+    Scenario("known, noise 3 %", known, Noise(trial=0.03)),
+    Scenario("known, noise 5 %", known, Noise(trial=0.05)),
+    Scenario("known, noise 8 %", known, Noise(trial=0.08)),
+    Scenario("known, noise 3 %, 300 trials", known, Noise(trial=0.03), trials=300),
+    Scenario("bad base, noise 5 %", free_gain, Noise(trial=0.05)),
+)
+
+
+class Verdict(NamedTuple):
+    """What one campaign claimed, against the truth."""
+
+    false_claim: bool
+    missed: bool
+    frontier_missed: bool
+    improved: bool
+    right_bought: bool
+    found_free_1: bool
+    idle_settings: int
+    trials: int
+    blocks: int
+    log_error: float
+    detectable: float
+
+
+def judge(scenario: Scenario, seed: int) -> Verdict:
+    """Runs one campaign and compares it with the truth."""
+    tune = Tune(
+        TunePlan(
+            base=SETTINGS,
+            candidates=candidates(scenario.floor),
+            floor=scenario.floor,
+            level_of=level_of,
+            budget_trials=scenario.trials,
+            seed=seed,
+            alpha=ALPHA,
+        )
+    )
+    arms: dict[str, Mapping[str, Value]] = {CONTROL: SETTINGS}
+
+    class Watching(SimulatedTrials):
+        def run(self, request):  # type: ignore[no-untyped-def]
+            arms[request.arm.name] = request.arm.settings
+            return super().run(request)
+
+    trials = run_to_end(tune, Watching(scenario.effect, SETTINGS, noise=scenario.noise, seed=seed))
+    result = tune.result()
+
+    def misses(low: float, high: float, truth: float) -> bool:
+        return not low <= math.exp(truth) <= high
+
+    claims = [p for p in result.frontier if p.comparison is not None]
+    false_claim = any(scenario.effect(arms[p.arm]) <= 0 for p in claims)
+    missed = any(misses(c.ratio.low, c.ratio.high, scenario.effect(arms[c.arm])) for c in result.confirmed)
+    frontier_missed = any(misses(p.ratio.low, p.ratio.high, scenario.effect(arms[p.arm])) for p in claims)
+    winner = result.winner
+    chosen = winner.settings if winner else {}
+    best_flush = scenario.effect({**SETTINGS, "flush": 2}) > 0
+    works = {name for name, value in chosen.items() if scenario.effect({**SETTINGS, name: value}) > 0}
+    return Verdict(
+        false_claim=false_claim,
+        missed=missed,
+        frontier_missed=frontier_missed,
+        improved=winner is not None,
+        right_bought=("flush" in chosen) == best_flush,
+        found_free_1=chosen.get("free_1") == 1,
+        idle_settings=len(chosen) - len(works),
+        trials=trials,
+        blocks=result.blocks,
+        log_error=math.log(winner.ratio.estimate) - scenario.effect(arms[winner.arm]) if winner else math.nan,
+        detectable=result.detectable or math.nan,
+    )
+
+
+def judge_many(scenario: Scenario, seeds: range) -> list[Verdict]:
+    """A batch, for one worker."""
+    return [judge(scenario, seed) for seed in seeds]
+
+
+def summarise(scenario: Scenario, campaigns: int, workers: int) -> dict[str, object]:
+    """Rates over many campaigns."""
+    step = max(campaigns // (workers * 8), 1)
+    batches = [range(start, min(start + step, campaigns)) for start in range(0, campaigns, step)]
+    if workers == 1:
+        found = [judge(scenario, seed) for seed in range(campaigns)]
+    else:
+        with ProcessPoolExecutor(workers) as pool:
+            found = [v for batch in pool.map(partial(judge_many, scenario), batches) for v in batch]
+
+    def rate(field: str) -> float:
+        return sum(getattr(v, field) for v in found) / len(found)
+
+    errors = [v.log_error for v in found if not math.isnan(v.log_error)]
+    return {
+        "scenario": scenario.name,
+        "campaigns": len(found),
+        "false_claim": rate("false_claim"),
+        "interval_missed": rate("missed"),
+        "frontier_missed": rate("frontier_missed"),
+        "improvement_found": rate("improved"),
+        "right_bought": rate("right_bought"),
+        "found_free_1": rate("found_free_1"),
+        "idle_settings": rate("idle_settings"),
+        "trials": rate("trials"),
+        "blocks": rate("blocks"),
+        "bias": sum(errors) / len(errors) if errors else None,
+        "detectable": sorted(v.detectable for v in found)[len(found) // 2],
+    }
+
+
+def main() -> int:
+    """Prints one JSON line per scenario; 1 if a rate is above what is advertised."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--campaigns", type=int, default=10_000, help="campaigns per scenario")
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--only", default="", help="run scenarios whose name contains this")
+    options = parser.parse_args()
+    limit = ALPHA + 3 * math.sqrt(ALPHA * (1 - ALPHA) / options.campaigns)
+    above = []
+    for scenario in SCENARIOS:
+        if options.only not in scenario.name:
+            continue
+        summary = summarise(scenario, options.campaigns, options.workers)
+        print(json.dumps(summary), flush=True)  # noqa: T201
+        above += [
+            f"{scenario.name}: {key} is {summary[key]:.4f}, advertised {ALPHA}"
+            for key in ("false_claim", "interval_missed")
+            if float(str(summary[key])) > limit
+        ]
+    for line in above:
+        print(line, file=sys.stderr)  # noqa: T201
+    return 1 if above else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,233 @@
+"""Confirmation: what fresh blocks say about the arms that screening picked.
+
+Sits in `experiment`, below `tune`; pure. Promises that figures come from these blocks only and from
+looks that were fixed beforehand, so every interval of every look holds with probability 1 - alpha; and
+that nothing is handed over that was rejected.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from flushlab.experiment.blocks import BASE, CONTROL
+from flushlab.experiment.frontier import UNCHANGED, FrontierPoint, Rejected
+from flushlab.experiment.objective import p99_us, stall_share
+from flushlab.experiment.selection import Selection, Space
+from flushlab.record import Comparison, Ratio, Trial
+from flushlab.settings.floor import Floor
+from flushlab.statistics import compare, contrasts, critical_value, shift_for_power
+
+WORTH_LOG = math.log(1.01)
+"""A change that buys less than 1 % is not worth a line in an option file."""
+
+
+class Guards(msgspec.Struct, frozen=True, kw_only=True):
+    """Limits beyond which a faster arm may not win, judged over the confirmation blocks.
+
+    Attributes:
+        p99_ratio: 99th percentile of the latency against the base's, geometric mean over blocks.
+        stall_share: how much larger the share of stalled seconds may be than the base's (0.05 = 3 s more in
+            a minute). A stalled second has less than a tenth of its window's median throughput.
+    """
+
+    p99_ratio: float = 1.5
+    stall_share: float = 0.05
+
+
+class _Look(NamedTuple):
+    """What was known when the figures were last judged."""
+
+    blocks: int
+    alpha: float
+    comparisons: dict[str, Comparison]
+    scores: dict[str, dict[int, float]]
+    guarded: dict[str, str]
+
+
+class Confirmation:
+    """Scores of base, control and arms over fresh blocks, and what may be claimed from them."""
+
+    def __init__(self, space: Space, guards: Guards) -> None:
+        self._space = space
+        self._guards = guards
+        self.selections: dict[str, Selection] = {}
+        """Selection of each arm, base and control left out."""
+        self.looks = 0
+        self._scores: dict[str, dict[int, float]] = {BASE: {}, CONTROL: {}}
+        self._trials: dict[str, list[Trial]] = {}
+        self._rejected: dict[str, str] = {}
+        self._look: _Look | None = None
+
+    # -- facts in ------------------------------------------------------------------------------------
+
+    def admit(self, arm: str, selection: Selection) -> None:
+        """Enters an arm."""
+        self.selections[arm] = selection
+        self._scores[arm] = {}
+
+    def record(self, arm: str, block: int, score: float, trials: Sequence[Trial]) -> None:
+        """Takes the score of one cell and the trials behind it."""
+        self._scores[arm][block] = score
+        self._trials.setdefault(arm, []).extend(trials)
+
+    def reject(self, arm: str, reason: str) -> None:
+        """Takes an arm out of the running."""
+        self._rejected[arm] = reason
+
+    def judge(self, blocks: int, alpha: float) -> None:
+        """One look, after `blocks` blocks, at its share of the error rate."""
+        self.looks += 1
+        scores = {name: dict(cells) for name, cells in self._scores.items()}
+        compared = {c.arm: c for c in compare(scores, BASE, alpha=alpha)}
+        guarded = {name: reason for name in self.selections if (reason := self._guard(name))}
+        self._look = _Look(blocks, alpha, compared, scores, guarded)
+
+    def _guard(self, arm: str) -> str:
+        """Why the arm may not win in spite of its speed; empty if it may."""
+        own, base = self._trials.get(arm, ()), self._trials.get(BASE, ())
+        latency, base_latency = _mean_log(map(p99_us, own)), _mean_log(map(p99_us, base))
+        limit = self._guards.p99_ratio
+        if latency is not None and base_latency is not None and latency - base_latency > math.log(limit):
+            ratio = math.exp(latency - base_latency)
+            return f"p99 of the latency is {ratio:.2f} times the base's, above the limit {limit:g}"
+        stalls, base_stalls = _mean(map(stall_share, own)), _mean(map(stall_share, base))
+        limit = self._guards.stall_share
+        if stalls is not None and base_stalls is not None and stalls - base_stalls > limit:
+            return (
+                f"{stalls:.1%} of its seconds are stalled (base: {base_stalls:.1%}), limit {limit:.1%} more"
+            )
+        return ""
+
+    # -- claims out ----------------------------------------------------------------------------------
+
+    @property
+    def blocks(self) -> int:
+        """Blocks behind the last look."""
+        return self._look.blocks if self._look else 0
+
+    @property
+    def comparisons(self) -> tuple[Comparison, ...]:
+        """All arms and the control against the base, as of the last look."""
+        return tuple(self._look.comparisons.values()) if self._look else ()
+
+    @property
+    def rejected(self) -> tuple[Rejected, ...]:
+        """Arms that may not win."""
+        return tuple(Rejected(arm=arm, reason=reason) for arm, reason in self._reasons().items())
+
+    def compared(self, arm: str) -> Comparison | None:
+        """One arm against the base, as of the last look."""
+        return self._look.comparisons.get(arm) if self._look else None
+
+    def frontier(self, floors: Iterable[Floor]) -> tuple[FrontierPoint, ...]:
+        """The best proven arm at each floor, safest first; empty before the first look.
+
+        Choosing the best of several proven arms is covered: their intervals hold all at once.
+        """
+        if self._look is None:
+            return ()
+        points: list[FrontierPoint] = []
+        for floor in floors:
+            best = max(self._proven(floor), key=lambda c: c.ratio.estimate, default=None)
+            if best is None:
+                points.append(FrontierPoint(floor=floor, arm=BASE, settings={}))
+                continue
+            safer = points[-1].arm if points else BASE
+            points.append(
+                FrontierPoint(
+                    floor=floor,
+                    arm=best.arm,
+                    settings=self._space.changes(self.selections[best.arm]),
+                    ratio=best.ratio,
+                    free_ratio=self._free_ratio(best),
+                    comparison=best,
+                    versus_safer=self._against(best.arm, safer) if points and safer != best.arm else None,
+                )
+            )
+        return tuple(points)
+
+    def winner(self, frontier: Sequence[FrontierPoint]) -> FrontierPoint | None:
+        """The safest point that no lower floor beats: what buys nothing useful is not recommended."""
+        winner: FrontierPoint | None = None
+        for point in frontier:
+            if point.arm == BASE:
+                continue
+            if winner is None:
+                winner = point
+            elif point.arm != winner.arm:
+                versus = self._against(point.arm, winner.arm)
+                if versus is not None and versus.verdict == "faster" and versus.ratio.estimate > 1.01:
+                    winner = point
+        return winner
+
+    def is_clear(self, floors: Iterable[Floor]) -> bool:
+        """Whether more blocks would change nothing worth knowing."""
+        if self._look is None:
+            return False
+        arms = [c for name, c in self._look.comparisons.items() if name != CONTROL]
+        between = [p.versus_safer for p in self.frontier(floors) if p.versus_safer is not None]
+        return all(_decided(c) for c in (*arms, *between))
+
+    def detectable_log(self, power: float) -> float | None:
+        """Smallest log gain that the last look would have called faster with this power."""
+        found = contrasts(self._look.scores, BASE) if self._look else None
+        if self._look is None or found is None:
+            return None
+        limit = critical_value(self._look.alpha, len(found.arms), found.df)
+        return shift_for_power(limit, found.df, power) * float(found.error.max())
+
+    def _reasons(self) -> dict[str, str]:
+        return {**(self._look.guarded if self._look else {}), **self._rejected}
+
+    def _proven(self, floor: Floor) -> list[Comparison]:
+        """Faster arms that may run at the floor and were not rejected."""
+        assert self._look is not None
+        rejected = self._reasons()
+        return [
+            comparison
+            for name, selection in self.selections.items()
+            if (comparison := self._look.comparisons.get(name)) is not None
+            and comparison.verdict == "faster"
+            and name not in rejected
+            and self._space.legal(selection, floor)
+        ]
+
+    def _free_ratio(self, comparison: Comparison) -> Ratio:
+        """Gain of the arm's settings without those that lower a guarantee."""
+        selection = self.selections[comparison.arm]
+        if self._space.free(selection):
+            return comparison.ratio
+        part = self._space.changes(self._space.free_part(selection))
+        for name, other in self.selections.items():
+            if part and self._space.changes(other) == part and (found := self.compared(name)) is not None:
+                return found.ratio
+        return UNCHANGED
+
+    def _against(self, arm: str, other: str) -> Comparison | None:
+        """An arm against another one, at the look's error rate for this one comparison."""
+        assert self._look is not None
+        if other == BASE:
+            return self._look.comparisons.get(arm)
+        return next(iter(compare(self._look.scores, other, alpha=self._look.alpha, only={arm})), None)
+
+
+def _decided(comparison: Comparison) -> bool:
+    """A verdict whose interval is no wider than half the gain (or 5 %), or a ratio that is 1 within 1 %."""
+    estimate = math.log(comparison.ratio.estimate)
+    half_width = math.log(comparison.ratio.high) - estimate
+    if comparison.verdict == "no difference found":
+        return abs(estimate) + half_width < WORTH_LOG
+    return half_width <= max(0.05, abs(estimate) / 2)
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _mean_log(values: Iterable[float | None]) -> float | None:
+    return _mean(None if value is None else math.log(value) for value in values)
