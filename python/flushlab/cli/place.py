@@ -12,7 +12,7 @@ from typing import Literal, cast
 from flushlab.build import find_build
 from flushlab.build.build import Build
 from flushlab.cli.output import console
-from flushlab.datadir import DataRoot, DiskLimitHandle, limit_disk
+from flushlab.datadir import DataRoot, LimitedDisk, limit_disk
 from flushlab.errors import UnknownSetting, UsageError
 from flushlab.process import reap
 from flushlab.record import Value
@@ -31,7 +31,7 @@ class Place:
     build: Build
     catalog: Catalog
     data_root: DataRoot
-    disk_limit: DiskLimitHandle | None
+    disk_limit: LimitedDisk | None
 
 
 @contextmanager
@@ -77,8 +77,20 @@ def parse_settings(assignments: Iterable[str], build: Build, catalog: Catalog) -
             raise UsageError(f"--set {assignment!r} is not NAME=VALUE", hint="for example --set sync_binlog=1")
         if name in settings:
             raise UsageError(f"--set names {name} twice", hint="give each setting once")
-        settings[name] = catalog.parse(name, text.strip(), build.flavor, build.version)
+        settings[name] = parse_value(name, text.strip(), build, catalog)
     return settings
+
+
+def parse_value(name: str, text: str, build: Build, catalog: Catalog) -> Value:
+    """A value as the catalog types it; as it stands for a setting that only the server knows.
+
+    Raises:
+        UnknownSetting: known, but not in this version.
+        ValueOutOfRange: the type or the range does not allow it.
+    """
+    if name in catalog:
+        return catalog.require(name, build.flavor, build.version).parse(text)
+    return int(text) if text.lstrip("-").isdigit() else text
 
 
 def refusal(reason: str, settings: Mapping[str, Value], catalog: Catalog, build: Build) -> UnknownSetting | UsageError:

@@ -1,8 +1,8 @@
 """Trial: one run of a workload on one server under one arm, from snapshot to record."""
 
 from flushlab.trial.dataset import Dataset
-from flushlab.trial.measure import REDO_WRAPS, Draft, measure, redo_capacity_bytes
+from flushlab.trial.measure import REDO_WRAPS, Draft, measure
 from flushlab.trial.preparation import Preparation
 from flushlab.trial.runner import TrialRunner
 
-__all__ = ["REDO_WRAPS", "Dataset", "Draft", "Preparation", "TrialRunner", "measure", "redo_capacity_bytes"]
+__all__ = ["REDO_WRAPS", "Dataset", "Draft", "Preparation", "TrialRunner", "measure"]

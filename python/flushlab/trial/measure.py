@@ -18,6 +18,7 @@ from flushlab.errors import MeasurementError, ProtocolError, ServerError
 from flushlab.record import Arm, Outcome, Stage, Trial, Value, Warning
 from flushlab.server import Server
 from flushlab.settings.catalog import Catalog, SettingHere
+from flushlab.settings.redo import redo_capacity_bytes
 from flushlab.telemetry import Observation, observe
 from flushlab.workload import Measured, Timing, Workload
 
@@ -56,13 +57,13 @@ def measure(
             return draft.ended("invalid", broken)
         draft.data_bytes = _data_bytes(server)
         seen = Observation()
-        capacity = redo_capacity_bytes(draft.settings) if outlast_redo else None
-        if capacity is not None:
+        capacity = redo_capacity_bytes(draft.settings, server.identity)
+        if outlast_redo and capacity:
             timing = msgspec.structs.replace(timing, redo_bytes=int(REDO_WRAPS * capacity))
         measured = workload.run(server, timing, observe(server, seen))
     except (ServerError, MeasurementError, ProtocolError) as error:
         return draft.ended("failed", error.message)
-    draft.warnings = (*doubts, *measured.warnings, *_doubts(seen, draft.settings))
+    draft.warnings = (*doubts, *measured.warnings, *_doubts(seen, capacity))
     return draft.measured(measured, seen)
 
 
@@ -131,15 +132,6 @@ def _settings_here(server: Server, catalog: Catalog) -> dict[str, SettingHere]:
     return {name: here for name, here in known if here is not None}
 
 
-def redo_capacity_bytes(settings: Mapping[str, Value]) -> int | None:
-    """Redo capacity from settings as read back, whatever this version calls it."""
-    capacity = settings.get("innodb_redo_log_capacity")
-    if isinstance(capacity, int) and capacity > 0:
-        return capacity
-    size, files = settings.get("innodb_log_file_size"), settings.get("innodb_log_files_in_group", 1)
-    return size * files if isinstance(size, int) and isinstance(files, int) else None
-
-
 def compare_settings(
     asked: Mapping[str, Value], got: Mapping[str, Value], here: Mapping[str, SettingHere]
 ) -> tuple[list[Warning], str]:
@@ -176,10 +168,10 @@ def _disturbed(seen: Observation) -> str:
     return ""
 
 
-def _doubts(seen: Observation, settings: Mapping[str, Value]) -> list[Warning]:
+def _doubts(seen: Observation, capacity: int) -> list[Warning]:
     doubts = []
-    capacity, written = redo_capacity_bytes(settings), seen.redo_bytes
-    if capacity is not None and written is not None and written < REDO_WRAPS * capacity:
+    written = seen.redo_bytes
+    if capacity and written is not None and written < REDO_WRAPS * capacity:
         doubts.append(
             Warning(
                 "window-too-short",

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from flushlab.build.build import Build
-from flushlab.datadir import DataRoot, DiskLimitHandle, Snapshot
+from flushlab.datadir import DataRoot, LimitedDisk, Snapshot
 from flushlab.errors import MeasurementError, ServerError, StartFailed
 from flushlab.record import Arm, Stage, Trial
 from flushlab.server import Sandbox
@@ -48,7 +48,7 @@ class TrialRunner:
     timing: Timing
     preparation: Preparation
     data_root: DataRoot
-    disk_limit: DiskLimitHandle | None = None
+    disk_limit: LimitedDisk | None = None
     outlast_redo: bool = False
     arguments: tuple[str, ...] = ()
 

@@ -1,0 +1,68 @@
+"""What the user asks `tune` for, as it is stored with the campaign: enough to go on after a kill."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+from flushlab.experiment.objective import Objective
+from flushlab.record import Value
+from flushlab.settings.candidate import Candidate
+from flushlab.settings.floor import Floor
+from flushlab.workload import Shape, Timing
+
+
+class TuneRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A tuning, with everything decided that must not change when it is resumed.
+
+    Attributes:
+        build: name of the build, exact version.
+        build_id: its key; a resumed campaign must find the same binary.
+        basedir: where the build is, if the user named a directory.
+        workload: as the user wrote it.
+        shape: of an OLTP workload; `threads` is replaced by each of `threads`.
+        threads: thread counts; each is a variant that runs in every block.
+        floor: the least guarantees that the user accepts.
+        minutes, trials: the budget; one of both.
+        base: the user's settings, lifted to the floor.
+        original: the user's settings as they were.
+        lifted: what was changed to reach the floor, in words.
+        candidates: what may be tried.
+        timing: of warm-up and window.
+        steady_state: windows outlast the redo log, and what needs that may be tried.
+        objective: what is compared.
+        standalone: there are no replicas to care for.
+        dataset: path of the user's data, or None.
+        data_root, disk_iops: where, and how slow.
+        seed: of every random order.
+    """
+
+    build: str
+    build_id: str
+    basedir: str | None = None
+    workload: str
+    shape: Shape
+    threads: tuple[int, ...]
+    floor: Floor
+    minutes: float | None = None
+    trials: int | None = None
+    base: Mapping[str, Value]
+    original: Mapping[str, Value]
+    lifted: tuple[str, ...] = ()
+    candidates: tuple[Candidate, ...]
+    timing: Timing
+    steady_state: bool = False
+    objective: Objective = "throughput"
+    standalone: bool = False
+    dataset: str | None = None
+    data_root: str | None = None
+    disk_iops: int | None = None
+    seed: int = 1
+    kind: Literal["tune"] = "tune"
+
+    @property
+    def budget_s(self) -> float | None:
+        """The budget in seconds, or None if it counts trials."""
+        return None if self.minutes is None else self.minutes * 60

@@ -1,0 +1,182 @@
+"""The result of `tune` for people and as `flushlab.tune/1`. Pure: facts in, text out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from flushlab.campaign.facts import TuneFacts
+from flushlab.experiment.frontier import FrontierPoint
+from flushlab.record import Ratio, Value
+from flushlab.units import format_size, option_size
+
+SCHEMA = "flushlab.tune/1"
+
+_FAILURES = {
+    "process_crash": "mysqld crashes",
+    "os_crash": "the OS crashes",
+    "power_loss": "the power goes",
+    "torn_page": "a page is torn",
+    "replication": "replicas",
+}
+
+
+def document(facts: TuneFacts) -> dict[str, Any]:
+    """The JSON document."""
+    result = facts.result
+    return {
+        "schema": SCHEMA,
+        "campaign": facts.campaign_id,
+        "ending": facts.ending,
+        "server": {"flavor": facts.server.flavor, "version": facts.server.version_text},
+        "workload": facts.workload,
+        "unit": facts.unit,
+        "floor": facts.floor,
+        "base": {
+            "settings": dict(facts.base),
+            "lifted": list(facts.lifted),
+            "figure": facts.base_figure,
+            "guarantees": facts.guarantees["base"],
+        },
+        "frontier": [_point(facts, point) for point in result.frontier],
+        "winner": _point(facts, result.winner) if result.winner else None,
+        "control": result.control.ratio if result.control else None,
+        "detectable": result.detectable,
+        "blocks": result.blocks,
+        "looks": result.looks,
+        "confirmed": list(result.confirmed),
+        "dropped": list(result.dropped),
+        "rejected": list(result.rejected),
+        "excluded": list(result.excluded),
+        "recovery_s": dict(facts.recovery_s),
+        "bytes": {"data": facts.data_bytes, "pool": facts.pool_bytes, "redo": facts.redo_bytes},
+        "machine": facts.machine,
+        "warnings": list(facts.warnings),
+        "files": list(facts.files),
+    }
+
+
+def _point(facts: TuneFacts, point: FrontierPoint) -> dict[str, Any]:
+    return {
+        "floor": point.floor.value,
+        "arm": point.arm,
+        "settings": dict(point.settings),
+        "ratio": point.ratio,
+        "free_ratio": point.free_ratio,
+        "guarantees": facts.guarantees.get(point.arm, {}),
+    }
+
+
+def render(facts: TuneFacts) -> RenderableType:
+    """What a person reads: the answer first. Fits 80 columns."""
+    parts: list[RenderableType] = [Text(f"{facts.server.name} · {facts.workload}", style="dim"), answer(facts), ""]
+    if facts.result.frontier:
+        parts += [_frontier(facts), ""]
+        parts += [_guarantees(facts), ""]
+    parts += [_notes(facts)]
+    return Group(*parts)
+
+
+def answer(facts: TuneFacts) -> Text:
+    """One or two sentences: what the tuning concludes."""
+    winner, result = facts.result.winner, facts.result
+    if not result.frontier:
+        return Text("Nothing is proven yet: the campaign ended before its first look.", style="bold")
+    if winner is None:
+        seen = f" (would have seen ≥ {result.detectable:.1%})" if result.detectable is not None else ""
+        return Text(f"No improvement found{seen}. The base stays.", style="bold")
+    text = Text(style="bold")
+    text.append(f"{winner.ratio.estimate:.2f}× as fast as the base at floor {winner.floor.value} ")
+    text.append(f"[{winner.ratio.low:.2f}, {winner.ratio.high:.2f}]", style="not bold")
+    bought = winner.ratio.estimate / winner.free_ratio.estimate
+    if winner.free_ratio == winner.ratio:
+        text.append("\nAll of it is free: no guarantee gets weaker.", style="not bold")
+    else:
+        text.append(
+            f"\n{winner.free_ratio.estimate:.2f}× is free, {bought:.2f}× is bought with durability.", style="not bold"
+        )
+    lower = [point for point in result.frontier if not point.floor.at_least(winner.floor)]
+    if lower:
+        text.append(
+            f"\nFloor {lower[-1].floor.value} buys nothing more that could be proven: stay at {winner.floor.value}.",
+            style="not bold",
+        )
+    return text
+
+
+def _frontier(facts: TuneFacts) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("floor")
+    table.add_column("ratio", justify="right")
+    table.add_column("interval")
+    table.add_column("free", justify="right")
+    table.add_column("changes to the base", overflow="fold")
+    for point in facts.result.frontier:
+        changes = "\n".join(f"{name}={spell(value)}" for name, value in point.settings.items()) or "none"
+        table.add_row(
+            point.floor.value, f"{point.ratio.estimate:.2f}", _interval(point.ratio), f"{point.free_ratio.estimate:.2f}", changes
+        )
+    if facts.result.control is not None:
+        ratio = facts.result.control.ratio
+        table.add_row(
+            "control", f"{ratio.estimate:.2f}", _interval(ratio), "", "the base again: must be about 1", style="dim"
+        )
+    return table
+
+
+def _guarantees(facts: TuneFacts) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("when")
+    table.add_column("before", overflow="fold", ratio=1)
+    shown = facts.result.winner or facts.result.frontier[-1]
+    before, after = facts.guarantees["base"], facts.guarantees.get(shown.arm, {})
+    changed = any(before.get(failure) != after.get(failure) for failure in _FAILURES)
+    if changed:
+        table.add_column("after", overflow="fold", ratio=1)
+    for failure, words in _FAILURES.items():
+        row = [words, before.get(failure, "")]
+        table.add_row(*row, *([after.get(failure, "")] if changed else []))
+    return table
+
+
+def _notes(facts: TuneFacts) -> Group:
+    result = facts.result
+    lines: list[RenderableType] = []
+    if facts.base_figure is not None:
+        digits = 2 if facts.base_figure < 100 else 0
+        looks = f"{result.blocks} blocks, {result.looks} look{'s' if result.looks != 1 else ''}"
+        lines.append(Text(f"base: {facts.base_figure:,.{digits}f} {facts.unit} ({looks})", style="dim"))
+    sizes = [("data", facts.data_bytes), ("pool", facts.pool_bytes), ("redo", facts.redo_bytes)]
+    known = " : ".join(f"{name} {format_size(size)}" for name, size in sizes if size is not None)
+    if known:
+        lines.append(Text(known, style="dim"))
+    for arm, seconds in facts.recovery_s.items():
+        lines.append(Text(f"recovery after SIGKILL, {arm}: {seconds:.1f} s", style="dim"))
+    for lifted in facts.lifted:
+        lines.append(Text(f"lifted to the floor: {lifted}", style="yellow"))
+    for rejected in result.rejected:
+        lines.append(Text(f"rejected {rejected.arm}: {rejected.reason}", style="yellow"))
+    for excluded in result.excluded:
+        if excluded.refused:
+            changes = ", ".join(f"{name}={spell(value)}" for name, value in excluded.settings.items())
+            lines.append(Text(f"refused {changes}: {excluded.reason}", style="yellow"))
+    for warning in facts.warnings:
+        lines.append(Text(f"warning: {warning.text}", style="yellow"))
+    for file in facts.files:
+        lines.append(Text(f"wrote {file}"))
+    if facts.ending != "done":
+        lines.append(Text(f"{facts.ending}; go on with: flushlab tune --resume {facts.campaign_id}"))
+    return Group(*(Padding(line, 0) for line in lines))
+
+
+def _interval(ratio: Ratio) -> str:
+    return f"{ratio.low:.2f} – {ratio.high:.2f}"
+
+
+def spell(value: Value) -> str:
+    """A value as an option file spells it; large round sizes with a suffix."""
+    return option_size(value) if isinstance(value, int) and value >= 1 << 20 and value % (1 << 20) == 0 else str(value)

@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from flushlab.campaign import Budget, run
+from flushlab.experiment.protocol import Conversation, Progress, Request
+from flushlab.record import Arm, Trial
+from flushlab.store import Store
+from tests.unit.records import trial
+
+
+class Scripted:
+    """An experiment that asks for the named arms, one after the other."""
+
+    def __init__(self, *arms: str) -> None:
+        self.told: list[str] = []
+        self._conversation = Conversation(self._story(arms))
+
+    def _story(self, arms: tuple[str, ...]) -> Iterator[Request]:
+        for number, arm in enumerate(arms):
+            answer = yield Request(arm=Arm(name=arm, settings={}), stage="screen", block=number)
+            self.told.append(answer.arm.name)
+
+    def ask(self) -> Request | None:
+        return self._conversation.ask()
+
+    def tell(self, record: Trial) -> None:
+        self._conversation.tell(record)
+
+    @property
+    def progress(self) -> Progress:
+        return Progress(stage=None, done=len(self.told), total=0)
+
+
+class Silent:
+    def starting(self, request: Request, progress: Progress, seconds_spent: float) -> None:
+        pass
+
+    def ended(self, record: Trial, progress: Progress) -> None:
+        pass
+
+
+def answer(request: Request) -> Trial:
+    return trial(arm=request.arm, stage=request.stage, block=request.block, seconds={"window": 10.0})
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store(tmp_path / "store.sqlite") as opened:
+        opened.create_campaign("c", "tune", b"{}")
+        yield opened
+
+
+def test_every_trial_is_saved_before_the_next_question(store: Store) -> None:
+    saved_when_asked = []
+
+    def run_trial(request: Request) -> Trial:
+        saved_when_asked.append(store.campaign("c").trials)
+        return answer(request)
+
+    ending = run(
+        Scripted("a", "b", "c"), run_trial, store=store, campaign_id="c", budget=Budget(trials=9), watcher=Silent()
+    )
+    assert (ending, saved_when_asked) == ("done", [0, 1, 2])
+
+
+def test_ctrl_c_keeps_what_was_measured(store: Store) -> None:
+    def run_trial(request: Request) -> Trial:
+        if request.arm.name == "b":
+            raise KeyboardInterrupt
+        return answer(request)
+
+    experiment = Scripted("a", "b", "c")
+    ending = run(experiment, run_trial, store=store, campaign_id="c", budget=Budget(trials=9), watcher=Silent())
+    assert (ending, experiment.told, store.campaign("c").trials) == ("interrupted", ["a"], 1)
+
+
+def test_a_resumed_campaign_repeats_only_the_trial_that_was_lost(store: Store) -> None:
+    for killed in ("b", "d"):
+        ran = []
+
+        def run_trial(request: Request, killed: str = killed, ran: list[str] = ran) -> Trial:
+            ran.append(request.arm.name)
+            if request.arm.name == killed:
+                raise SystemExit  # stands for SIGKILL: nothing after it runs
+            return answer(request)
+
+        with pytest.raises(SystemExit):
+            run(
+                Scripted(*"abcd"), run_trial, store=store, campaign_id="c", budget=Budget(trials=9), watcher=Silent()
+            )
+    assert ran == ["b", "c", "d"]
+    assert [t.arm.name for t in store.trials("c")] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("budget", [Budget(trials=2), Budget(seconds=20.0)])
+def test_budget_counts_trials_of_earlier_sessions(store: Store, budget: Budget) -> None:
+    store.save("c", trial(arm=Arm(name="a", settings={}), stage="screen", block=0, seconds={"window": 10.0}))
+    experiment = Scripted("a", "b", "c")
+    ending = run(experiment, answer, store=store, campaign_id="c", budget=budget, watcher=Silent())
+    assert (ending, experiment.told) == ("budget spent", ["a", "b"])
