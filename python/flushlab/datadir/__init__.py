@@ -2,5 +2,16 @@
 
 from flushlab.datadir.data_root import DataRoot, storage_of
 from flushlab.datadir.disk_limit import LimitedDisk, limit_disk
+from flushlab.datadir.restore import Restored
+from flushlab.datadir.snapshots import Snapshot, SnapshotKey, Snapshots
 
-__all__ = ["DataRoot", "LimitedDisk", "limit_disk", "storage_of"]
+__all__ = [
+    "DataRoot",
+    "LimitedDisk",
+    "Restored",
+    "Snapshot",
+    "SnapshotKey",
+    "Snapshots",
+    "limit_disk",
+    "storage_of",
+]

@@ -1,0 +1,331 @@
+"""Snapshots: saved data directories, keyed and checksummed, put back in well under a second.
+
+Datadir layer; the template of a build, of a test suite and of a data set are snapshots with other keys.
+
+Layout of the snapshots' folder:
+
+    <digest>/manifest.json    what is in it, with sizes and checksums
+    <digest>/data/            the data directory, readable by its owner only (it may hold secrets)
+    making-<digest>-*/        being made; a leftover of a kill if its lock is free
+    removing-<digest>-*/      being removed; the same
+    locks/<digest>.lock       flock: exclusive to make or remove, shared to restore
+
+A snapshot appears by one rename of a folder that is complete and on disk. So a kill at any moment leaves at
+most a `making-` folder, which the next `make` (of any key) removes, and two processes that want the same key
+make it once.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from flushlab.datadir.data_root import NO_SPACE_HINT, free_bytes
+from flushlab.datadir.manifest import Manifest, check_content, check_facts, read_manifest, survey
+from flushlab.datadir.restore import Restored, drop_cached, restore_tree, sync_filesystem
+from flushlab.errors import NoSpace, NotWritable, SnapshotDamaged, StorageError
+from flushlab.machine import home, may_enter, server_user
+
+_FULL_BELOW_BYTES = 1 << 20
+
+_checked: set[tuple[str, int, int]] = set()
+"""Manifests (path, inode, modification time) whose snapshots this process found whole, content included."""
+
+
+class SnapshotKey(msgspec.Struct, frozen=True):
+    """What makes a snapshot the one that is wanted: everything that its content depends on.
+
+    Attributes:
+        parts: for example the build's id and the settings that it was initialised with.
+    """
+
+    parts: Mapping[str, str]
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the parts as canonical JSON, in hexadecimal."""
+        canonical = json.dumps(dict(self.parts), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+        return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """A saved data directory.
+
+    Attributes:
+        key: what it was made for.
+        path: the saved data directory itself; for reading only, by its owner only.
+        manifest: what is in it.
+    """
+
+    key: SnapshotKey
+    path: Path
+    manifest: Manifest
+
+    @property
+    def size_bytes(self) -> int:
+        """Length of all files together, holes included."""
+        return self.manifest.size_bytes
+
+    @property
+    def allocated_bytes(self) -> int:
+        """What it takes on disk."""
+        return self.manifest.allocated_bytes
+
+
+class Snapshots:
+    """The snapshots in one folder; safe to use from several processes and threads at once.
+
+    Args:
+        directory: the folder, created when it is first needed; `snapshots` in flushlab's home if None.
+    """
+
+    def __init__(self, directory: Path | None = None) -> None:
+        self._directory = (home() / "snapshots" if directory is None else directory).absolute()
+
+    @property
+    def directory(self) -> Path:
+        """The folder that they lie in."""
+        return self._directory
+
+    def find(self, key: SnapshotKey) -> Snapshot | None:
+        """The snapshot of `key`, or None if it was never made. Only its manifest is read.
+
+        Raises:
+            SnapshotDamaged: it has no readable manifest; `make` would rebuild it.
+        """
+        folder = self._folder(key)
+        return _read(folder) if folder.is_dir() else None
+
+    def make(self, key: SnapshotKey, fill: Callable[[Path], None]) -> Snapshot:
+        """The snapshot of `key`: the one that exists if it is whole, else a new one.
+
+        A process that finds another one at work on the same key waits for it and takes what it made.
+
+        Args:
+            key: what it is for.
+            fill: makes the data directory in the empty folder that it is given, which belongs to the servers'
+                user. When it returns, nothing may have a file in there open for writing.
+
+        Raises:
+            NoSpace: the disk was full in the middle.
+            NotWritable: the snapshots' folder cannot be written to, or the servers' user cannot reach it.
+            StorageError: `fill` left something that cannot be saved.
+
+        What `fill` raises passes through, and nothing is left behind.
+        """
+        with self._locked(key.digest):
+            self._sweep(key.digest)
+            try:
+                found = self.find(key)
+                if found is not None:
+                    _check(found)
+                    return found
+            except SnapshotDamaged:
+                self._discard(self._folder(key))
+            return self._make(key, fill)
+
+    def restore(
+        self, snapshot: Snapshot, target: Path, *, uid: int, gid: int, settle: bool = True
+    ) -> Restored:
+        """Puts a snapshot back as the folder `target`, which must be missing or empty.
+
+        Sizes and modification times are checked each time; the content before the first restore of a process,
+        and whenever a modification time differs.
+
+        Args:
+            snapshot: which.
+            target: becomes the data directory, at once and whole.
+            uid: user that owns it; used when flushlab runs as root, else it stays the caller's.
+            gid: group that owns it; likewise.
+            settle: end with everything on the device (syncfs) and neither the snapshot nor the copy in the
+                page cache, so that every trial starts alike. Without it the start is faster and warm.
+
+        Raises:
+            NoSpace: it does not fit, found before or in the middle; nothing is left behind.
+            NotWritable: the target's folder is missing or not writable.
+            SnapshotDamaged: the snapshot is not what was saved; `make` rebuilds it.
+            StorageError: the target is in use.
+        """
+        start = time.monotonic()
+        with self._locked(snapshot.key.digest, shared=True):
+            current = _read(snapshot.path.parent)  # it may have been rebuilt since it was found
+            _check(current)
+            restored = restore_tree(
+                current.manifest, current.path, target.absolute(), uid=uid, gid=gid, settle=settle
+            )
+        return msgspec.structs.replace(restored, seconds=time.monotonic() - start)
+
+    def verify(self, snapshot: Snapshot) -> None:
+        """Compares the whole content with its checksums.
+
+        Raises:
+            SnapshotDamaged: something differs.
+        """
+        with self._locked(snapshot.key.digest, shared=True):
+            _check(_read(snapshot.path.parent), content=True)
+
+    def list(self) -> list[Snapshot]:
+        """All snapshots with a readable manifest, by digest; one without is replaced by the next `make`."""
+        found = []
+        for folder in sorted(self._directory.glob("[0-9a-f]" * 64)):
+            try:
+                found.append(_read(folder))
+            except SnapshotDamaged:
+                continue
+        return found
+
+    def remove(self, key: SnapshotKey) -> bool:
+        """Removes the snapshot of `key`, damaged or not, after restores of it; False if there was none."""
+        with self._locked(key.digest):
+            folder = self._folder(key)
+            if not folder.is_dir():
+                return False
+            self._discard(folder)
+            return True
+
+    def _folder(self, key: SnapshotKey) -> Path:
+        return self._directory / key.digest
+
+    def _make(self, key: SnapshotKey, fill: Callable[[Path], None]) -> Snapshot:
+        making = Path(tempfile.mkdtemp(prefix=f"making-{key.digest}-", dir=self._directory))
+        try:
+            making.chmod(0o755)
+            data = making / "data"
+            data.mkdir(mode=0o700)
+            user = server_user()
+            if user.uid != os.geteuid():
+                os.chown(data, user.uid, user.gid)
+            if not may_enter(data, user):
+                raise NotWritable(
+                    f"the snapshots' folder {self._directory} cannot be reached by {user.name},"
+                    " the user that servers run as",
+                    hint="choose a folder whose parents everybody may enter",
+                )
+            fill(data)
+            sync_filesystem(making)  # before it is surveyed: blocks may be allocated only now
+            manifest = survey(data, dict(key.parts))
+            _seal(manifest, data)
+            (making / "manifest.json").write_bytes(msgspec.json.format(msgspec.json.encode(manifest)))
+            (making / "manifest.json").chmod(0o400)
+            sync_filesystem(making)
+            making.chmod(0o700)
+            making.rename(self._folder(key))
+            sync_filesystem(self._directory)
+        except BaseException as error:
+            full = free_bytes(self._directory, in_memory=False) < _FULL_BELOW_BYTES
+            _delete(making)
+            full = full or (isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT})
+            if full and isinstance(error, Exception):
+                message = f"the disk of {self._directory} was full while a snapshot was made: {error}"
+                raise NoSpace(message, hint=NO_SPACE_HINT) from error
+            raise
+        snapshot = _read(self._folder(key))
+        drop_cached(snapshot.manifest, snapshot.path)
+        _checked.add(_identity(snapshot))
+        return snapshot
+
+    def _discard(self, folder: Path) -> None:
+        """Takes a snapshot away by a rename before it is deleted, so that a kill leaves no half of it."""
+        holder = Path(tempfile.mkdtemp(prefix=f"removing-{folder.name}-", dir=self._directory))
+        folder.rename(holder / "snapshot")
+        _delete(holder)
+
+    def _sweep(self, held: str) -> None:
+        """Deletes what killed makers and removers left; those at work hold their lock, and we hold `held`."""
+        for pattern in ("making-*-*", "removing-*-*"):
+            for leftover in self._directory.glob(pattern):
+                digest = leftover.name.split("-")[1]
+                if digest == held:
+                    _delete(leftover)
+                    continue
+                with self._locked(digest, wait=False) as free:
+                    if free:
+                        _delete(leftover)
+
+    @contextmanager
+    def _locked(self, digest: str, *, shared: bool = False, wait: bool = True) -> Iterator[bool]:
+        """Holds the key's lock; yields False if it is taken and `wait` is False."""
+        locks = self._directory / "locks"
+        try:
+            if not self._directory.is_dir():
+                self._directory.mkdir(parents=True, exist_ok=True)
+                self._directory.chmod(0o755)
+            locks.mkdir(exist_ok=True)
+            descriptor = os.open(locks / f"{digest}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise NotWritable(
+                f"the snapshots' folder {self._directory} is not writable: {error.strerror}",
+                hint="set FLUSHLAB_HOME to a directory that you can write to",
+            ) from error
+        try:
+            try:
+                mode = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+                fcntl.flock(descriptor, mode if wait else mode | fcntl.LOCK_NB)
+            except BlockingIOError:
+                yield False
+            else:
+                yield True
+        finally:
+            os.close(descriptor)
+
+
+def _read(folder: Path) -> Snapshot:
+    manifest = read_manifest(folder / "manifest.json")
+    return Snapshot(key=SnapshotKey(manifest.key), path=folder / "data", manifest=manifest)
+
+
+def _identity(snapshot: Snapshot) -> tuple[str, int, int]:
+    file = snapshot.path.parent / "manifest.json"
+    facts = file.stat()
+    return str(file), facts.st_ino, facts.st_mtime_ns
+
+
+def _check(snapshot: Snapshot, *, content: bool = False) -> None:
+    """Facts always; content if asked, when this process has not yet seen it, or when a file was touched."""
+    try:
+        identity = _identity(snapshot)
+        untouched = check_facts(snapshot.manifest, snapshot.path)
+        if content or not untouched or identity not in _checked:
+            _checked.discard(identity)
+            check_content(snapshot.manifest, snapshot.path)
+            _checked.add(identity)
+    except OSError as error:
+        raise SnapshotDamaged(f"the snapshot {snapshot.path} cannot be read: {error}") from error
+
+
+def _seal(manifest: Manifest, data: Path) -> None:
+    """Gives everything to the caller, readable only by it and writable by nobody."""
+    owner = (os.geteuid(), os.getegid())
+    for file in manifest.files:
+        os.chown(data / file.path, *owner)
+        (data / file.path).chmod(0o400)
+    for folder in reversed(manifest.folders):
+        os.chown(data / folder.path, *owner)
+        (data / folder.path).chmod(0o500)
+
+
+def _delete(folder: Path) -> None:
+    """Deletes a folder whose parts may be sealed.
+
+    Raises:
+        StorageError: it cannot be deleted.
+    """
+    try:
+        for root, _, _ in os.walk(folder):
+            Path(root).chmod(0o700)
+        shutil.rmtree(folder)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise StorageError(f"{folder} cannot be deleted: {error}") from error
