@@ -26,6 +26,7 @@ import msgspec
 from flushlab.errors import UnknownSetting, UsageError, ValueOutOfRange
 from flushlab.record import Value
 from flushlab.record.server import Flavor
+from flushlab.settings.floor import Floor
 from flushlab.units import option_size, parse_size
 
 SettingType = Literal["boolean", "integer", "size", "float", "enumeration", "string"]
@@ -42,7 +43,8 @@ class CandidateEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         memory_share: share of the machine's usable memory, rounded down to `multiple`.
         multiple: see `memory_share`.
         settings_with (`with` in the files): settings that change together with it.
-        raise_only: left out where the base is at or above the value.
+        raise_only, lower_only: left out where the base is at or above (below) the value.
+        floor: proposed only at this floor or below; for what a safer floor has no use of.
         binlog: makes sense only with the binary log on.
         flavor, since, until: where it makes sense, beyond where the setting exists.
         why: what it may buy, one sentence.
@@ -54,6 +56,8 @@ class CandidateEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     multiple: int = 1
     settings_with: dict[str, Value] = msgspec.field(default={}, name="with")
     raise_only: bool = False
+    lower_only: bool = False
+    floor: Floor = Floor.STRICT
     binlog: bool = False
     flavor: Flavor | None = None
     since: str = ""

@@ -1,0 +1,247 @@
+"""Candidates: what `tune` may try on top of a base, and what lifts a base that is below its floor.
+
+Sits in `settings`, pure. Promises: `propose` never yields a contract setting, a setting in `keep`, a value
+that the base has already, or a change that alone or together with any others it yields is below the floor.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from flushlab.errors import BelowFloor, ValueOutOfRange
+from flushlab.record import Launch, ServerIdentity, Storage, Value
+from flushlab.settings.candidate import Candidate
+from flushlab.settings.catalog import (
+    CandidateEntry,
+    Catalog,
+    SettingEntry,
+    SettingHere,
+    canonical,
+    load_catalog,
+)
+from flushlab.settings.durability import Failure, guarantees, level, meets
+from flushlab.settings.floor import Floor
+
+MEMORY_SHARE_OF_BUFFERS = 0.25
+"""No buffer outside the pool is proposed above this share of the machine's usable memory."""
+
+_FAILURES_OF_FLOORS: tuple[Failure, ...] = ("process_crash", "os_crash", "power_loss", "torn_page")
+
+_HOW_FILES_ARE_OPENED = {
+    "innodb_flush_method",
+    "innodb_data_file_buffering",
+    "innodb_data_file_write_through",
+    "innodb_log_file_buffering",
+    "innodb_log_file_write_through",
+    "innodb_log_write_ahead_size",
+    "innodb_use_fdatasync",
+}
+"""Without effect where the data directory lies in memory."""
+
+_SAFER: tuple[tuple[str, tuple[Value, ...], str], ...] = (
+    ("innodb_flush_log_at_trx_commit", (2, 1), "so that a crash loses no more commits than the floor allows"),
+    ("innodb_flush_log_at_timeout", (1,), "so that at most about a second of commits waits for a sync"),
+    ("sync_binlog", (1,), "so that recovery never rolls back commits that the binary log lost"),
+    ("innodb_doublewrite", ("ON",), "so that torn pages can be repaired"),
+    ("innodb_flush_method", ("O_DIRECT", "fsync"), "so that files are synced at all"),
+)
+"""What lifts a base: names, values from the least change on, and why."""
+
+
+def propose(
+    catalog: Catalog,
+    identity: ServerIdentity,
+    *,
+    base: Mapping[str, Value],
+    floor: Floor,
+    storage: Storage,
+    launch: Launch,
+    memory_bytes: int,
+    keep: Iterable[str] = (),
+    steady_state: bool = True,
+) -> tuple[Candidate, ...]:
+    """Changes worth trying, in the catalog's order, all safe at the floor alone and in any combination.
+
+    Args:
+        catalog: where candidates come from.
+        identity: the server.
+        base: what it runs with now (read back, so that defaults are real); must meet the floor.
+        floor: no combination of the result is below it.
+        storage, launch: as the durability rules need them.
+        memory_bytes: usable memory of the machine (the cgroup's limit where there is one).
+        keep: settings that the user wants left alone.
+        steady_state: False leaves out what needs windows that outlast the redo log.
+
+    Raises:
+        BelowFloor: the base itself is below the floor; `lift` says what would mend it.
+    """
+    _require(base, identity, storage, launch, floor)
+    kept = {catalog.setting(name).name for name in keep if name in catalog}
+    accepted: list[Candidate] = []
+    for entry, one in _entries(catalog, identity, kept, floor, steady_state):
+        candidate = _candidate(catalog, identity, entry, one, base, storage, memory_bytes, kept)
+        if candidate is None or any(dict(other.settings) == dict(candidate.settings) for other in accepted):
+            continue
+        if _safe(catalog, [*accepted, candidate], base, identity, storage, launch, floor):
+            accepted.append(candidate)
+    return tuple(accepted)
+
+
+def lift(
+    base: Mapping[str, Value],
+    floor: Floor,
+    *,
+    identity: ServerIdentity,
+    storage: Storage,
+    launch: Launch,
+    keep: Iterable[str] = (),
+) -> tuple[dict[str, Value], tuple[str, ...]]:
+    """The fewest safer values that bring a base up to the floor, and the reason for each.
+
+    Contract settings and those in `keep` are left alone. Returns two empty values if nothing is needed.
+
+    Raises:
+        BelowFloor: no change of these settings can (data in memory, syncs switched off at launch, page
+            checksums off, a host that cannot be seen); says what each failure would cost.
+    """
+    catalog = load_catalog()
+    kept = {canonical(name) for name in keep}
+    steps = [
+        (here, [value for value in values if _allows(here, value)], why)
+        for name, values, why in _SAFER
+        if name not in kept and (here := catalog.here(name, identity.flavor, identity.version)) is not None
+    ]
+    choices = [[None, *values] for _, values, _ in steps]
+    for choice in sorted(
+        itertools.product(*choices), key=lambda one: sum(value is not None for value in one)
+    ):
+        changes: dict[str, Value] = {}
+        reasons: list[str] = []
+        for (here, _, why), value in zip(steps, choice, strict=True):
+            if value is not None:
+                changes[here.name] = here.parse(value)
+                reasons.append(f"{here.name} = {here.render(value)} {why}")
+        if meets(guarantees({**base, **changes}, identity, storage, launch), floor):
+            return changes, tuple(reasons)
+    raise _below(base, identity, storage, launch, floor)
+
+
+def _require(
+    base: Mapping[str, Value], identity: ServerIdentity, storage: Storage, launch: Launch, floor: Floor
+) -> None:
+    if not meets(guarantees(base, identity, storage, launch), floor):
+        raise _below(base, identity, storage, launch, floor)
+
+
+def _below(
+    base: Mapping[str, Value], identity: ServerIdentity, storage: Storage, launch: Launch, floor: Floor
+) -> BelowFloor:
+    found = guarantees(base, identity, storage, launch)
+    worst = [
+        f"{failure.replace('_', ' ')}: {found.under(failure).text}"
+        for failure in _FAILURES_OF_FLOORS
+        if found.under(failure).level != "nothing_lost"
+    ]
+    if floor is Floor.STRICT and found.binlog.level != "nothing_lost":
+        worst.append(f"binary log: {found.binlog.text}")
+    reached = level(found)
+    return BelowFloor(
+        f"the base is below the floor {floor}; it meets {reached} ({'; '.join(worst)})",
+        hint=f"ask for --floor {reached}, or change what the message names",
+    )
+
+
+def _entries(
+    catalog: Catalog, identity: ServerIdentity, kept: set[str], floor: Floor, steady_state: bool
+) -> Iterator[tuple[SettingEntry, CandidateEntry]]:
+    for entry in catalog.settings():
+        if entry.contract or entry.name in kept or (entry.needs_steady_state and not steady_state):
+            continue
+        for one in entry.candidate:
+            if one.holds(identity.flavor, identity.version) and floor.rank >= one.floor.rank:
+                yield entry, one
+
+
+def _candidate(
+    catalog: Catalog,
+    identity: ServerIdentity,
+    entry: SettingEntry,
+    one: CandidateEntry,
+    base: Mapping[str, Value],
+    storage: Storage,
+    memory_bytes: int,
+    kept: set[str],
+) -> Candidate | None:
+    """The candidate on this machine, or None where it makes no sense on it or changes nothing."""
+    here = catalog.here(entry.name, identity.flavor, identity.version)
+    if here is None or (storage.in_memory and here.name in _HOW_FILES_ARE_OPENED):
+        return None
+    value = one.value
+    if one.memory_share is not None:
+        value = int(memory_bytes * one.memory_share) // one.multiple * one.multiple
+    if value is None or not _allows(here, value) or not _fits(here, here.parse(value), memory_bytes):
+        return None
+    now = here.parse(base.get(here.name, here.default))
+    if here.parse(value) == now or not _right_way(one, here.parse(value), now):
+        return None
+    if one.binlog and not _has_binlog(catalog, identity, base):
+        return None
+    settings: dict[str, Value] = {here.name: here.parse(value)}
+    for name, with_value in one.settings_with.items():
+        other = catalog.here(name, identity.flavor, identity.version)
+        if other is None or other.entry.contract or other.name in kept or not _allows(other, with_value):
+            return None
+        settings[other.name] = other.parse(with_value)
+    return Candidate(
+        settings=settings, group=entry.group, why=one.why, needs_steady_state=entry.needs_steady_state
+    )
+
+
+def _allows(here: SettingHere, value: Value) -> bool:
+    try:
+        here.parse(value)
+    except ValueOutOfRange:
+        return False
+    return True
+
+
+def _fits(here: SettingHere, value: Value, memory_bytes: int) -> bool:
+    """Buffers outside the pool stay within their share of memory; redo lies on disk."""
+    if here.type != "size" or here.entry.group in ("redo", "pool") or not isinstance(value, int):
+        return True
+    return value <= memory_bytes * MEMORY_SHARE_OF_BUFFERS
+
+
+def _right_way(one: CandidateEntry, value: Value, now: Value) -> bool:
+    if isinstance(value, str) or isinstance(now, str):
+        return True
+    return not (one.raise_only and now >= value) and not (one.lower_only and now <= value)
+
+
+def _has_binlog(catalog: Catalog, identity: ServerIdentity, base: Mapping[str, Value]) -> bool:
+    here = catalog.require("log_bin", identity.flavor, identity.version)
+    return here.parse(base.get(here.name, here.default)) == "ON"
+
+
+def _safe(
+    catalog: Catalog,
+    candidates: Sequence[Candidate],
+    base: Mapping[str, Value],
+    identity: ServerIdentity,
+    storage: Storage,
+    launch: Launch,
+    floor: Floor,
+) -> bool:
+    """Whether every combination is at the floor: all values that durability rules read, in every mixture."""
+    values: dict[str, list[Value]] = {}
+    for candidate in candidates:
+        for name, value in candidate.settings.items():
+            if catalog.setting(name).durability:
+                values.setdefault(name, []).append(value)
+    names = list(values)
+    for mixture in itertools.product(*([None, *values[name]] for name in names)):
+        changes = {name: value for name, value in zip(names, mixture, strict=True) if value is not None}
+        if not meets(guarantees({**base, **changes}, identity, storage, launch), floor):
+            return False
+    return True

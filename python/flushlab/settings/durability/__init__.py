@@ -1,0 +1,39 @@
+"""Durability: what a server keeps under each failure, from its settings, its storage and its launch.
+
+Sits in `settings`, pure: no I/O, no server. One rule is one file in `rules/` and one line in
+`rules/__init__.py`; each says for which flavor and versions it holds and where it comes from. A guarantee is
+the worst of what the rules say. docs/concepts/durability.md is the page for people.
+
+    found = guarantees(settings, identity, storage, launch)
+    level(found)                    # the safest floor that they meet
+    meets(found, Floor.SECOND)
+    describe(found)["power_loss"]   # plain words
+"""
+
+from flushlab.settings.durability.guarantee import (
+    FLUSH_INTERVAL_S,
+    Failure,
+    Guarantee,
+    Guarantees,
+    Level,
+    Replication,
+    describe,
+    level,
+    meets,
+)
+from flushlab.settings.durability.model import guarantees
+from flushlab.settings.durability.rules import RULES
+
+__all__ = [
+    "FLUSH_INTERVAL_S",
+    "RULES",
+    "Failure",
+    "Guarantee",
+    "Guarantees",
+    "Level",
+    "Replication",
+    "describe",
+    "guarantees",
+    "level",
+    "meets",
+]

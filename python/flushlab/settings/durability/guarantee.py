@@ -1,0 +1,110 @@
+"""Guarantee: what a server keeps under one failure, and which floor that meets. Frozen values, pure."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import msgspec
+
+from flushlab.settings.floor import Floor
+
+FLUSH_INTERVAL_S = 1.0
+"""The flush interval that floors mean: the servers' default innodb_flush_log_at_timeout. A longer timeout is
+below `relaxed`, so that it cannot leak minutes of commits into a floor that promises about a second."""
+
+Failure = Literal["process_crash", "os_crash", "power_loss", "torn_page", "node_loss", "cluster_loss"]
+FAILURES: tuple[Failure, ...] = get_args(Failure)
+
+Level = Literal["nothing_lost", "window", "unknown", "at_risk"]
+LEVELS: tuple[Level, ...] = get_args(Level)
+"""Safest first. `unknown` is below any window (no bound is known) and above a known risk."""
+
+
+class Guarantee(msgspec.Struct, frozen=True, kw_only=True):
+    """What is kept under one failure.
+
+    Attributes:
+        level: nothing_lost; window: at most about `window_s` of acknowledged commits; at_risk: the data
+            directory (or, for torn_page, a page) may be beyond repair; unknown: no rule can tell.
+        window_s: seconds, for `window` only.
+        text: plain words.
+        because: names of the rules that decided, each with its source.
+    """
+
+    level: Level
+    text: str
+    window_s: float | None = None
+    because: tuple[str, ...] = ()
+
+    @property
+    def badness(self) -> tuple[int, float]:
+        """0 for the safest; compares as safety does."""
+        return LEVELS.index(self.level), self.window_s or 0.0
+
+    def within(self, window_s: float) -> bool:
+        """Whether at most that many seconds of acknowledged commits can be lost."""
+        return self.level == "nothing_lost" or (
+            self.level == "window" and self.window_s is not None and self.window_s <= window_s
+        )
+
+
+class Replication(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether replicas still agree with this server after a crash; part of no floor, always reported."""
+
+    level: Literal["consistent", "may_diverge", "not_applicable", "unknown"]
+    text: str
+    because: tuple[str, ...] = ()
+
+
+class Guarantees(msgspec.Struct, frozen=True, kw_only=True):
+    """What a server keeps under each failure.
+
+    Attributes:
+        binlog: what the binary log keeps through a crash of the operating system; kept apart from the
+            engine's own data, because only `strict` asks for it.
+        replication: see `Replication`.
+    """
+
+    process_crash: Guarantee
+    os_crash: Guarantee
+    power_loss: Guarantee
+    torn_page: Guarantee
+    node_loss: Guarantee
+    cluster_loss: Guarantee
+    binlog: Guarantee
+    replication: Replication
+
+    def under(self, failure: Failure) -> Guarantee:
+        """The guarantee under one failure."""
+        found: Guarantee = getattr(self, failure)
+        return found
+
+
+def meets(guarantees: Guarantees, floor: Floor) -> bool:
+    """Whether the guarantees are at the floor or above; `unknown` is below all but throwaway.
+
+    Replication is no part of any floor; `strict` asks that the binary log, where there is one, loses nothing.
+    """
+    if floor is Floor.THROWAWAY:
+        return True
+    crashes = (guarantees.os_crash, guarantees.power_loss)
+    if guarantees.torn_page.level != "nothing_lost":
+        return False
+    if floor is Floor.STRICT:
+        kept = (guarantees.process_crash, *crashes, guarantees.binlog)
+        return all(one.level == "nothing_lost" for one in kept)
+    allowed_for_process_s = 0.0 if floor is Floor.SECOND else FLUSH_INTERVAL_S
+    return guarantees.process_crash.within(allowed_for_process_s) and all(
+        one.within(FLUSH_INTERVAL_S) for one in crashes
+    )
+
+
+def level(guarantees: Guarantees) -> Floor:
+    """The safest floor that the guarantees meet."""
+    return next(floor for floor in Floor if meets(guarantees, floor))
+
+
+def describe(guarantees: Guarantees) -> dict[str, str]:
+    """Plain words for each failure, then for the binary log and replication."""
+    words: dict[str, str] = {failure: guarantees.under(failure).text for failure in FAILURES}
+    return words | {"binlog": guarantees.binlog.text, "replication": guarantees.replication.text}

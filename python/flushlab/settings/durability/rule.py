@@ -1,0 +1,107 @@
+"""Rule: one reason why a server keeps or loses something; Situation: what rules look at. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Literal
+
+import msgspec
+
+from flushlab.record import Launch, ServerIdentity, Storage, Value
+from flushlab.record.server import Flavor
+from flushlab.settings.catalog import canonical, load_catalog
+from flushlab.settings.durability.guarantee import Failure, Level
+
+Kept = Failure | Literal["binlog"]
+"""What an effect speaks of: a failure, or the binary log's own content after a crash of the system."""
+
+CRASHES: tuple[Failure, ...] = ("os_crash", "power_loss")
+
+
+class Situation:
+    """Settings with the defaults of their version, storage and launch.
+
+    Args:
+        settings: what is set; anything left out counts as this version's default.
+        identity: the server.
+        storage: where its data lies.
+        launch: what no variable shows.
+
+    Raises:
+        ValueOutOfRange: a setting has a value that this version does not allow.
+    """
+
+    def __init__(
+        self, settings: Mapping[str, Value], identity: ServerIdentity, storage: Storage, launch: Launch
+    ) -> None:
+        self.identity = identity
+        self.storage = storage
+        self.launch = launch
+        self._given = {canonical(name): value for name, value in settings.items()}
+
+    def value(self, name: str) -> Value | None:
+        """A setting's value: given, else the default; None where this server does not have it."""
+        catalog = load_catalog()
+        if name not in catalog:
+            return self._given.get(name)
+        here = catalog.here(name, self.identity.flavor, self.identity.version)
+        if here is None:
+            return None
+        for spelling in (name, *here.entry.aliases):
+            if spelling in self._given:
+                return here.parse(self._given[spelling])
+        return here.parse(here.default)
+
+    def is_on(self, name: str) -> bool:
+        """Whether a boolean setting is ON (settings outside the catalog as servers print them)."""
+        return str(self.value(name)).upper() in ("ON", "1")
+
+    @property
+    def has_binlog(self) -> bool:
+        """The binary log is on."""
+        return self.value("log_bin") == "ON"
+
+    @property
+    def binlog_in_innodb(self) -> bool:
+        """The binary log lives inside InnoDB (MariaDB 12.3 and later)."""
+        return self.has_binlog and self.value("binlog_storage_engine") == "innodb"
+
+
+class Effect(msgspec.Struct, frozen=True, kw_only=True):
+    """What one rule says of one failure; `window_s` in seconds, for `window` only."""
+
+    on: Kept
+    level: Level
+    text: str
+    window_s: float | None = None
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True):
+    """One reason, with where it holds and where it comes from.
+
+    Attributes:
+        name: stable; the catalog's `durability` keys name it.
+        source: manual page, worklog, bug or measurement.
+        find: its effects on a situation; empty where it has nothing to say.
+        flavor, since, until: where it holds (`until` excluded); None for all.
+    """
+
+    name: str
+    source: str
+    find: Callable[[Situation], Iterable[Effect]]
+    flavor: Flavor | None = None
+    since: tuple[int, ...] | None = None
+    until: tuple[int, ...] | None = None
+
+    def holds(self, identity: ServerIdentity) -> bool:
+        """Whether it speaks of that server."""
+        return (
+            self.flavor in (None, identity.flavor)
+            and (self.since is None or identity.version >= self.since)
+            and (self.until is None or identity.version < self.until)
+        )
+
+
+def on_crashes(level: Level, text: str, window_s: float | None = None) -> list[Effect]:
+    """The same effect on a crash of the operating system and on a loss of power."""
+    return [Effect(on=failure, level=level, text=text, window_s=window_s) for failure in CRASHES]

@@ -1,0 +1,26 @@
+"""The rules: one file each, registered here."""
+
+from flushlab.settings.durability.rules.binlog_sync import BINLOG_SYNC
+from flushlab.settings.durability.rules.checksums import CHECKSUMS
+from flushlab.settings.durability.rules.cluster import CLUSTER
+from flushlab.settings.durability.rules.doublewrite import DOUBLEWRITE
+from flushlab.settings.durability.rules.flush_method import NO_FSYNC, NO_FSYNC_UNFIXED, UNSYNCED
+from flushlab.settings.durability.rules.flush_policy import FLUSH_POLICY
+from flushlab.settings.durability.rules.launch import DEBUG_NO_SYNC, PRELOAD
+from flushlab.settings.durability.rules.redo_log import REDO_DISABLED
+from flushlab.settings.durability.rules.storage import STORAGE
+
+RULES = (
+    FLUSH_POLICY,
+    BINLOG_SYNC,
+    DOUBLEWRITE,
+    CHECKSUMS,
+    UNSYNCED,
+    NO_FSYNC_UNFIXED,
+    NO_FSYNC,
+    REDO_DISABLED,
+    STORAGE,
+    DEBUG_NO_SYNC,
+    PRELOAD,
+    CLUSTER,
+)

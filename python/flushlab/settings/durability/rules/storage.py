@@ -1,0 +1,23 @@
+"""storage: data in memory is gone with the operating system; a host that is not seen tells nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from flushlab.settings.durability.rule import Effect, Rule, Situation, on_crashes
+
+
+def _find(situation: Situation) -> Iterator[Effect]:
+    storage = situation.storage
+    if not storage.visible:
+        text = "the server's host cannot be seen, so its disk's honesty is unknown"
+        yield Effect(on="power_loss", level="unknown", text=text)
+    elif storage.in_memory:
+        yield from on_crashes("at_risk", "everything is lost: the data directory lies in memory")
+
+
+STORAGE = Rule(
+    name="storage",
+    source="https://www.kernel.org/doc/html/latest/filesystems/tmpfs.html",
+    find=_find,
+)
