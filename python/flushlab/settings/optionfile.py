@@ -33,6 +33,7 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
         text: its value; None if it was given without one (a switch).
         path, line: where it stands; lines count from 1.
         loose: a server that does not know it goes on without it.
+        negated: given as skip_ or disable_.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     line: int
     loose: bool = False
+    negated: bool = False
 
     @property
     def place(self) -> str:
@@ -120,12 +122,11 @@ def typed(file: OptionFile, identity: ServerIdentity, catalog: Catalog) -> Typed
     others: dict[str, str] = {}
     for option in file.last().values():
         if option.name not in catalog:
-            others[option.name] = "ON" if option.text is None else option.text
+            others[option.name] = option.text if option.text is not None else "ON"
             continue
         try:
             here = catalog.require(option.name, identity.flavor, identity.version)
-            given = "ON" if option.text is None or _names_a_file(catalog, option) else option.text
-            settings[here.name] = here.parse(given)
+            settings[here.name] = here.parse(_given(option, is_switch=here.entry.switch))
         except UnknownSetting as error:
             if not option.loose:
                 raise UnknownSetting(f"{option.place}: {error.message}", hint=error.hint) from None
@@ -165,12 +166,11 @@ def render(
     return "\n".join(lines) + "\n"
 
 
-def _names_a_file(catalog: Catalog, option: Option) -> bool:
-    """`log_bin = PATH` means ON, whatever the path; only skip_log_bin (text OFF without a line's value) is OFF."""
-    return catalog.setting(option.name).switch and option.text != _NEGATED
-
-
-_NEGATED = "OFF"
+def _given(option: Option, *, is_switch: bool) -> str:
+    """What the option means. A switch takes a file name: `log_bin = OFF` writes a log called OFF."""
+    if option.negated:
+        return "OFF"
+    return "ON" if option.text is None or is_switch else option.text
 
 
 def _groups(identity: ServerIdentity) -> set[str]:
@@ -236,16 +236,13 @@ def _option(line: str, catalog: Catalog, path: str, number: int) -> Option:
     loose = name.startswith("loose_")
     name = name.removeprefix("loose_")
     text = _value(rest, path, number) if equals else None
-    for prefix, switched in (("skip_", False), ("disable_", False), ("enable_", True)):
+    negated = False
+    for prefix, off in (("skip_", True), ("disable_", True), ("enable_", False)):
         bare = name.removeprefix(prefix)
         if bare != name and name not in catalog and bare in catalog:
-            on = switched == (text is None or text.upper() not in ("0", "OFF", "FALSE"))
-            name, text = bare, "ON" if on else _NEGATED
-            break
-    else:
-        if name in catalog and catalog.setting(name).switch and text == _NEGATED:
-            text = f"./{text}"  # a file called OFF, as the server takes it
-    return Option(name=name, text=text, path=path, line=number, loose=loose)
+            negated = off != (text is not None and text.upper() in ("0", "OFF", "FALSE"))
+            name, text = bare, None
+    return Option(name=name, text=text, path=path, line=number, loose=loose, negated=negated)
 
 
 def _value(rest: str, path: str, number: int) -> str:

@@ -1,0 +1,72 @@
+"""The smallest my.cnf: only what differs from the base, each line with its reason. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from flushlab.record import ServerIdentity, Value
+from flushlab.settings.catalog import Catalog, load_catalog
+from flushlab.settings.durability import Guarantees, describe, level
+from flushlab.settings.optionfile import render
+
+REBUILD = "After a crash of the operating system: rebuild replicas."
+
+
+def option_file(
+    settings: Mapping[str, Value],
+    base: Mapping[str, Value],
+    identity: ServerIdentity,
+    guarantees: Guarantees,
+    *,
+    reasons: Mapping[str, str] | None = None,
+    comments: Sequence[str] = (),
+    standalone: bool = False,
+) -> str:
+    """The option file that turns the base into these settings.
+
+    Args:
+        settings: the whole configuration, or only its changes.
+        base: what the server runs with now; equal values are left out.
+        identity: the server that will read the file.
+        guarantees: of the configuration.
+        reasons: for a setting: why, or what dropping it was measured to cost; shown above its line.
+        comments: lines for the top (where the figures come from, say).
+        standalone: there are no replicas: says nothing about them.
+
+    Raises:
+        UnknownSetting, ValueOutOfRange: a setting that this server would not take.
+    """
+    catalog = load_catalog()
+    changed = _changed(settings, base, identity, catalog)
+    words = describe(guarantees)
+    header = [
+        *comments,
+        f"Server: {identity.name}. Durability floor that this meets: {level(guarantees)}.",
+        f"Killed server: {words['process_crash']}.",
+        f"Operating system crash: {words['os_crash']}.",
+        f"Power loss: {words['power_loss']}.",
+        f"Torn page: {words['torn_page']}.",
+    ]
+    if not standalone and guarantees.replication.level in ("may_diverge", "unknown"):
+        header.append(f"Replication: {words['replication']}.")
+        if guarantees.replication.level == "may_diverge":
+            header.append(REBUILD)
+    above = {name: _comment(name, catalog, (reasons or {}).get(name)) for name in changed}
+    return render(changed, identity, catalog, header=header, comments=above)
+
+
+def _changed(
+    settings: Mapping[str, Value], base: Mapping[str, Value], identity: ServerIdentity, catalog: Catalog
+) -> dict[str, Value]:
+    changed: dict[str, Value] = {}
+    for name, value in settings.items():
+        here = catalog.here(name, identity.flavor, identity.version) if name in catalog else None
+        if name in base and (here.same(value, base[name]) if here else str(value) == str(base[name])):
+            continue
+        changed[name] = value
+    return changed
+
+
+def _comment(name: str, catalog: Catalog, reason: str | None) -> list[str]:
+    effect = [catalog.setting(name).effect] if name in catalog else []
+    return [*effect, *([reason] if reason else [])]
