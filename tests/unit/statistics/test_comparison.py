@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import math
+from random import Random
+
+import pytest
+
+from flushlab.statistics import compare, contrasts, critical_value
+
+Table = dict[str, dict[int, float]]
+
+
+def table(random: Random, arms: dict[str, float], blocks: int, noise: float, drift: float = 0.3) -> Table:
+    levels = [random.gauss(0, drift) for _ in range(blocks)]
+    return {a: {b: e + levels[b] + random.gauss(0, noise) for b in range(blocks)} for a, e in arms.items()}
+
+
+def test_two_arms_are_a_paired_t_interval() -> None:
+    logs = {"base": {0: 1.0, 1: 1.1, 2: 0.9}, "arm": {0: 1.2, 1: 1.35, 2: 1.05}}
+    (found,) = compare(logs, "base")
+    differences = [0.2, 0.25, 0.15]
+    half = 4.302653 * 0.05 / math.sqrt(3)  # t(0.975, 2), standard deviation 0.05
+    assert math.log(found.ratio.estimate) == pytest.approx(sum(differences) / 3)
+    assert math.log(found.ratio.high / found.ratio.low) == pytest.approx(2 * half, rel=1e-4)
+    assert found.verdict == "faster"
+    assert found.blocks == 3
+
+
+def test_a_drift_shared_by_a_block_does_not_widen_the_interval() -> None:
+    calm = table(Random(1), {"base": 0.0, "arm": 0.1}, 5, 0.02, drift=0.0)
+    shift = [0.0, 3.0, -2.0, 1.0, 5.0]
+    stormy = {arm: {b: y + shift[b] for b, y in cells.items()} for arm, cells in calm.items()}
+    (one,), (other,) = compare(calm, "base"), compare(stormy, "base")
+    assert (one.ratio.low, one.ratio.high) == pytest.approx((other.ratio.low, other.ratio.high))
+
+
+def test_missing_cells_give_the_estimates_of_least_squares() -> None:
+    # Arm b misses block 1. By hand for an additive table without noise: effects are exact.
+    effects, levels = {"base": 0.0, "a": 0.2, "b": -0.1}, [1.0, 2.0, 4.0, 3.0]
+    scores = {arm: {b: effects[arm] + levels[b] for b in range(4)} for arm in effects}
+    del scores["b"][1]
+    found = contrasts(scores, "base")
+    assert found is not None
+    assert list(found.estimate) == pytest.approx([0.2, -0.1])
+    assert found.blocks == (4, 3)
+    assert found.df == 11 - 3 - 4 + 1
+
+
+def test_a_missing_cell_widens_only_by_what_is_lost() -> None:
+    scores = table(Random(3), {"base": 0.0, "a": 0.0, "b": 0.0}, 6, 0.05)
+    del scores["b"][2]
+    found = contrasts(scores, "base")
+    assert found is not None
+    assert found.error[1] > found.error[0]
+    assert 0.3 < found.correlation < 0.5
+
+
+def test_an_arm_that_shares_one_block_with_the_base_is_not_judged() -> None:
+    scores = {"base": {0: 1.0, 1: 1.1, 2: 1.0}, "arm": {2: 1.3}, "other": {0: 1.2, 1: 1.2, 2: 1.3}}
+    assert [c.arm for c in compare(scores, "base")] == ["other"]
+
+
+def test_one_block_proves_nothing() -> None:
+    assert compare({"base": {0: 1.0}, "arm": {0: 2.0}}, "base") == ()
+
+
+def test_identical_figures_are_no_difference() -> None:
+    scores = {"base": {0: 6.9, 1: 6.9}, "arm": {0: 6.9, 1: 6.9}}
+    (found,) = compare(scores, "base")
+    assert found.verdict == "no difference found"
+    assert found.ratio.estimate == 1.0
+
+
+def test_two_blocks_suffice_when_the_difference_is_plain() -> None:
+    scores = {"base": {0: 1.0, 1: 1.01}, "a": {0: 3.0, 1: 3.0}, "control": {0: 1.01, 1: 1.0}}
+    assert {c.arm: c.verdict for c in compare(scores, "base")} == {
+        "a": "faster",
+        "control": "no difference found",
+    }
+
+
+def test_a_comparison_of_one_arm_uses_the_variance_of_all() -> None:
+    scores = table(Random(5), {"base": 0.0, "a": 0.1, "b": 0.2, "c": 0.0}, 4, 0.05)
+    (only,) = compare(scores, "base", only={"b"})
+    everyone = {c.arm: c for c in compare(scores, "base")}
+    assert only.ratio.estimate == everyone["b"].ratio.estimate
+    shrink = math.log(only.ratio.high / only.ratio.low) / math.log(
+        everyone["b"].ratio.high / everyone["b"].ratio.low
+    )
+    assert shrink == pytest.approx(critical_value(0.05, 1, 9) / critical_value(0.05, 3, 9))
+
+
+def test_intervals_hold_for_all_arms_at_once_as_often_as_advertised() -> None:
+    random, missed, campaigns = Random(7), 0, 3000
+    truth = {"base": 0.0, "a": 0.0, "b": 0.2, "c": -0.1}
+    for _ in range(campaigns):
+        found = compare(table(random, truth, 4, 0.05), "base")
+        missed += any(not c.ratio.low <= math.exp(truth[c.arm]) <= c.ratio.high for c in found)
+    assert missed / campaigns == pytest.approx(0.05, abs=3 * math.sqrt(0.05 * 0.95 / campaigns))
+
+
+def test_the_detectable_gain_is_found_in_four_of_five() -> None:
+    random, campaigns, noise = Random(11), 2000, 0.05
+    limit = critical_value(0.05, 2, 10)
+    # With the true noise known, the gain that compare() would call detectable on average.
+    gains = [compare(table(random, {"base": 0, "a": 0, "b": 0}, 6, noise), "base")[0] for _ in range(300)]
+    gain = math.log1p(sorted(g.detectable for g in gains)[150])
+    assert gain > limit * noise * math.sqrt(2 / 6)
+    found = sum(
+        compare(table(random, {"base": 0, "a": gain, "b": 0}, 6, noise), "base")[0].verdict == "faster"
+        for _ in range(campaigns)
+    )
+    assert found / campaigns == pytest.approx(0.8, abs=0.05)
