@@ -80,9 +80,17 @@ class LibraryMissing(ServerError):
 
 
 class StartFailed(ServerError):
-    """A server did not become ready; the message ends with the tail of its error log."""
+    """A server did not become ready; the message ends with the tail of its error log.
+
+    Args:
+        refusal: the line of its log that says which setting it refused, if that was the reason.
+    """
 
     slug = "start-failed"
+
+    def __init__(self, message: str, *, hint: str | None = None, refusal: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.refusal = refusal
 
 
 class ServerDied(ServerError):

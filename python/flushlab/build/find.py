@@ -93,23 +93,14 @@ def find_build(
     if matching:
         return _newest(matching, wanted)
     fetchable = obtainable()
-    choice = [
-        one for one in fetchable if wanted.matches(one.flavor, one.version) or _unversioned(one, wanted)
-    ]
+    choice = [one for one in fetchable if _may_be(one, wanted)]
     if get and len(choice) == 1:
         source = next(source for source in SOURCES if source.name == choice[0].source)
         return _fitting(source.get(choice[0], progress), wanted)
     if not choice and here.problems and not here.builds:
         raise here.problems[0]
-    verb = (
-        "is not here"
-        if not choice
-        else "is not here yet"
-        if len(choice) == 1
-        else "could mean several builds"
-    )
     raise BuildNotFound(
-        f"the build {name!r} {verb}; {describe(here.builds, fetchable)}", hint=_hint(choice, get)
+        f"the build {name!r} {_absence(choice)}; {describe(here.builds, fetchable)}", hint=_hint(choice, get)
     )
 
 
@@ -140,13 +131,18 @@ def _newest(matching: list[Build], wanted: Wanted) -> Build:
     return newest[0]
 
 
-def _unversioned(one: Obtainable, wanted: Wanted) -> bool:
-    """While package lists are not fetched yet, a version may be unknown or known in part only."""
-    return (
-        one.flavor == wanted.flavor
-        and wanted.version[: len(one.version)] == one.version
-        and len(one.version) < 3
-    )
+def _may_be(one: Obtainable, wanted: Wanted) -> bool:
+    if wanted.matches(one.flavor, one.version):
+        return True
+    # While package lists are not fetched yet, a version may be unknown or known in part only.
+    partly_known = len(one.version) < 3 and wanted.version[: len(one.version)] == one.version
+    return one.flavor == wanted.flavor and partly_known
+
+
+def _absence(choice: list[Obtainable]) -> str:
+    if not choice:
+        return "is not here"
+    return "is not here yet" if len(choice) == 1 else "could mean several builds"
 
 
 def _hint(choice: list[Obtainable], get: bool) -> str:

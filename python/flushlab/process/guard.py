@@ -117,13 +117,22 @@ class Guard:
             raise HarnessError(f"{argv[0]} could not be executed: {answer['error']}")
         return process
 
-    def release(self) -> None:
-        """Leaves processes and folders to themselves: the sandbox becomes a kept one."""
-        self._rewrite(kind="kept", guard=None)
+    def release(self, *, forget: bool = False) -> None:
+        """Leaves processes and folders to themselves: the sandbox becomes a kept one.
+
+        Args:
+            forget: remove the run record instead of keeping it (a restart of a sandbox that has its own).
+        """
+        if forget:
+            run_record.remove(self.name)
+        else:
+            self._rewrite(kind="kept", guard=None)
         self._send({"release": True})
         self._guard.wait(timeout=_ANSWER_S)
-        self._control.close()
         self._abandoned = True
+        self._control.close()
+        for process in self._processes.values():
+            process.forget()
 
     def close(self) -> None:
         """Kills the processes, removes the folders and the record; does nothing the second time.
@@ -139,7 +148,7 @@ class Guard:
             self._guard.wait(timeout=_CLEAN_S)
         except subprocess.TimeoutExpired:
             raise HarnessError(
-                f"the guard of sandbox {self.name}, process {self._guard.pid}, runs on after {_CLEAN_S:.0f} s",
+                f"the guard of {self.name} (process {self._guard.pid}) runs on after {_CLEAN_S:.0f} s",
                 hint="its disk may hang; the next flushlab command cleans up after it",
             ) from None
         finally:

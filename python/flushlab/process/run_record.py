@@ -14,7 +14,20 @@ import msgspec
 
 from flushlab.errors import UsageError
 from flushlab.machine import home
-from flushlab.process.identity import ProcessIdentity
+from flushlab.process.identity import ProcessIdentity, world
+
+__all__ = [
+    "Kind",
+    "RunRecord",
+    "all_records",
+    "claim",
+    "read",
+    "record_path",
+    "remove",
+    "rewrite",
+    "run_folder",
+    "world",
+]
 
 Kind = Literal["owned", "kept"]
 

@@ -1,0 +1,7 @@
+"""Server: the protocol that all servers keep to, and the sandbox."""
+
+from flushlab.server.fake import FakeServer
+from flushlab.server.protocol import Applied, Refusal, Server
+from flushlab.server.sandbox import Sandbox
+
+__all__ = ["Applied", "FakeServer", "Refusal", "Sandbox", "Server"]

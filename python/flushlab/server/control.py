@@ -1,0 +1,131 @@
+"""Control: one connection over which flushlab asks a server questions and sets its variables.
+
+Server layer. PyMySQL, over the unix socket; reconnects once if the connection is gone. Not for load. One
+statement at a time: threads take turns.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import pymysql
+from pymysql.constants import CR, ER
+
+from flushlab.errors import ServerError
+from flushlab.record import Endpoint
+
+READ_ONLY_VARIABLE = 1238  # ER_INCORRECT_GLOBAL_LOCAL_VAR
+
+_GONE = {CR.CR_SERVER_GONE_ERROR, CR.CR_SERVER_LOST, CR.CR_CONNECTION_ERROR, ER.SERVER_SHUTDOWN, 0}
+_CONNECT_S = 600.0
+
+
+class StatementFailed(ServerError):
+    """A statement that the server answered with an error."""
+
+    def __init__(self, errno: int, text: str, sql: str) -> None:
+        super().__init__(f"the server refused {_shortened(sql)!r}: {text} (error {errno})")
+        self.errno = errno
+        self.text = text
+
+
+class ConnectionGone(Exception):
+    """No answer: the connection or the server is gone."""
+
+
+class Control:
+    """A control connection, opened when it is first used.
+
+    Args:
+        endpoint: a server; its socket is used.
+    """
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._connection: pymysql.connections.Connection[Any] | None = None
+        self._turn = threading.Lock()
+
+    def query(self, sql: str, args: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Runs one statement, reconnecting once.
+
+        Raises:
+            StatementFailed: the server answered with an error.
+            ConnectionGone: it did not answer.
+        """
+        with self._turn:
+            fresh = self._connection is None
+            try:
+                return self._run(sql, args)
+            except ConnectionGone:
+                self._drop()
+                if fresh:
+                    raise
+                return self._run(sql, args)
+
+    def close(self) -> None:
+        """Closes the connection; it opens again when it is used."""
+        with self._turn:
+            self._drop()
+
+    def _run(self, sql: str, args: Sequence[Any]) -> list[tuple[Any, ...]]:
+        try:
+            if self._connection is None:
+                self._connection = connect(self._endpoint, "socket")
+            with self._connection.cursor() as cursor:
+                cursor.execute(sql, tuple(args) or None)
+                return list(cursor.fetchall())
+        except (pymysql.err.InterfaceError, OSError) as error:
+            self._drop()
+            raise ConnectionGone(str(error)) from error
+        except pymysql.MySQLError as error:
+            errno, text = explain(error)
+            if errno in _GONE:
+                self._drop()
+                raise ConnectionGone(text) from error
+            raise StatementFailed(errno, text, sql) from error
+        except BaseException:
+            self._drop()  # interrupted in the middle of an answer: the connection is out of step
+            raise
+
+    def _drop(self) -> None:
+        if self._connection is not None:
+            with contextlib.suppress(pymysql.MySQLError, OSError):  # its farewell may find nobody
+                self._connection.close()
+            self._connection = None
+
+
+def connect(endpoint: Endpoint, transport: str) -> pymysql.connections.Connection[Any]:
+    """A new connection, over `socket` or `tcp`. A server that starts up is waited for as long as it lives.
+
+    Raises:
+        pymysql.MySQLError, OSError: it cannot be had.
+    """
+    where: dict[str, Any] = (
+        {"unix_socket": endpoint.socket}
+        if transport == "socket"
+        else {"host": endpoint.host, "port": endpoint.port, "ssl_disabled": True}
+    )
+    return pymysql.connect(
+        user=endpoint.user,
+        password=endpoint.password,
+        charset="utf8mb4",
+        autocommit=True,
+        connect_timeout=_CONNECT_S,
+        read_timeout=_CONNECT_S,
+        defer_connect=False,
+        **where,
+    )
+
+
+def explain(error: pymysql.MySQLError) -> tuple[int, str]:
+    """Error number and text; 0 where there is no number."""
+    if error.args and isinstance(error.args[0], int):
+        return error.args[0], str(error.args[1]) if len(error.args) > 1 else ""
+    return 0, str(error)
+
+
+def _shortened(sql: str) -> str:
+    return sql if len(sql) <= 120 else f"{sql[:117]}…"

@@ -1,0 +1,158 @@
+"""FakeServer: a server that exists only in memory, for tests of the layers above.
+
+Implements `Server` and passes its contract test. What it does is scripted: round a value, refuse one, die.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from flushlab.errors import ServerDied, ServerError
+from flushlab.record import Endpoint, Launch, ServerIdentity, Storage, Value
+from flushlab.server import variables
+from flushlab.server.placement import check_names
+from flushlab.server.protocol import Applied, Refusal
+
+DEFAULTS: Mapping[str, Value] = {
+    "innodb_flush_log_at_trx_commit": 1,
+    "innodb_buffer_pool_size": 128 << 20,
+    "innodb_io_capacity": 200,
+    "innodb_doublewrite": "ON",
+    "sync_binlog": 0,
+    "log_bin": "OFF",
+}
+
+Answer = Sequence[tuple[Any, ...]] | Callable[[], Sequence[tuple[Any, ...]]]
+
+
+class FakeServer:
+    """A scripted server.
+
+    Args:
+        identity: which server it plays.
+        values: its variables; others do not exist.
+        answers: what statements answer, by their exact text; a callable is called each time.
+        rounds: variables that change the value they are given.
+        refuses: variables that it does not accept, with the reason.
+        storage, launch: where it seems to lie and how it seems to run.
+    """
+
+    def __init__(
+        self,
+        *,
+        identity: ServerIdentity | None = None,
+        values: Mapping[str, Value] = DEFAULTS,
+        answers: Mapping[str, Answer] | None = None,
+        rounds: Mapping[str, Callable[[Value], Value]] | None = None,
+        refuses: Mapping[str, str] | None = None,
+        storage: Storage | None = None,
+        launch: Launch | None = None,
+    ) -> None:
+        self._identity = identity or ServerIdentity(
+            flavor="mariadb", version=(10, 11, 19), version_text="10.11.19-MariaDB", build_id="fake"
+        )
+        self._values = dict(values)
+        self._answers = dict(answers or {})
+        self._rounds = dict(rounds or {})
+        self._refuses = dict(refuses or {})
+        self._storage = storage or Storage(filesystem="ext4", volatile_cache=False)
+        self._launch = launch or Launch()
+        self._alive = True
+        self._log = "ready for connections"
+        self.statements: list[str] = []
+        """Every statement that it was given, in order."""
+
+    @property
+    def identity(self) -> ServerIdentity:
+        """Which server it plays."""
+        return self._identity
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """Where nothing listens."""
+        return Endpoint(user="flushlab", password="fake", socket="/nonexistent/mysqld.sock")
+
+    @property
+    def storage(self) -> Storage:
+        """Where it seems to lie."""
+        return self._storage
+
+    @property
+    def launch(self) -> Launch:
+        """How it seems to run."""
+        return self._launch
+
+    @property
+    def pid(self) -> int | None:
+        """None: there is no process."""
+        return None
+
+    def alive(self) -> bool:
+        """True until it was stopped or has died."""
+        return self._alive
+
+    def die(self, last_words: str) -> None:
+        """From now on it is gone; `last_words` end its log."""
+        self._alive = False
+        self._log += f"\n{last_words}"
+
+    def query(self, sql: str, args: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """What was scripted for this statement; its variables and its version it knows by itself."""
+        if not self._alive:
+            raise ServerDied(f"the fake server is gone; its log ends with:\n{self.log_tail()}")
+        self.statements.append(sql)
+        if sql in self._answers:
+            answer = self._answers[sql]
+            return list(answer() if callable(answer) else answer)
+        if sql == "SELECT VERSION()":
+            return [(self._identity.version_text,)]
+        if sql.startswith("SHOW GLOBAL VARIABLES WHERE Variable_name IN"):
+            return [(name, str(self._values[name])) for name in args if name in self._values]
+        if sql.upper().startswith("SELECT 1"):
+            return [(1,)]
+        raise ServerError(f"the server refused {sql!r}: not scripted (error 1064)")
+
+    def read_back(self, names: Iterable[str]) -> dict[str, Value]:
+        """Its variables, typed as the catalog types them."""
+        return variables.read_variables(self.query, self._identity, names)
+
+    def apply(self, settings: Mapping[str, Value]) -> Applied:
+        """Takes settings, unless scripted otherwise."""
+        if not self._alive:
+            raise ServerDied(f"the fake server is gone; its log ends with:\n{self.log_tail()}")
+        asked = check_names(settings)
+        refused = []
+        restarted = False
+        for name, value in asked.items():
+            if name in self._refuses:
+                refused.append(Refusal(name=name, value=value, reason=self._refuses[name]))
+            elif name not in self._values:
+                reason = f"Unknown system variable '{name}'"
+                refused.append(Refusal(name=name, value=value, reason=reason))
+            else:
+                here = variables.setting_here(self._identity, name)
+                changed = not variables.same(value, self._values[name], here)
+                restarted |= changed and here is not None and not here.dynamic
+                parsed = variables.literal(value, here)
+                self._values[name] = self._rounds.get(name, _unchanged)(parsed)
+        accepted = {name: value for name, value in asked.items() if name not in {one.name for one in refused}}
+        got = self.read_back(accepted)
+        return Applied(
+            settings=got,
+            refused=tuple(refused),
+            restarted=restarted,
+            warnings=variables.doubts(self._identity, accepted, got),
+        )
+
+    def log_tail(self, lines: int = 20) -> str:
+        """The end of its log."""
+        return "\n".join(self._log.splitlines()[-lines:])
+
+    def stop(self) -> None:
+        """Ends it; does nothing the second time."""
+        self._alive = False
+
+
+def _unchanged(value: Value) -> Value:
+    return value

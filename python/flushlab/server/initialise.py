@@ -1,0 +1,146 @@
+"""Initialise: a build's data directory as its own program makes it, as a snapshot.
+
+Server layer. Made once per build (and per layout of the files), then restored for every sandbox. Nobody can
+log in to what it holds: MariaDB's anonymous users are removed, because they would win over `user@'%'` on
+loopback; root is removed (MariaDB) or locked (MySQL). A sandbox makes flushlab's account when it starts.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+
+from flushlab.build import Build, Progress, silent
+from flushlab.datadir import Snapshot, SnapshotKey, Snapshots
+from flushlab.errors import NoSpace, StartFailed
+from flushlab.machine import server_user
+from flushlab.process import Guard, run_folder
+from flushlab.record import Value
+from flushlab.server import log
+from flushlab.server.placement import always, give, option_line
+from flushlab.settings.catalog import load_catalog
+
+FORMAT = "1"
+"""Raise this when the way data directories are initialised changes."""
+
+_LIMIT_S = 600.0
+
+# Settings that shape the files and are not in the catalog. innodb_page_size: MySQL 8.0 manual, 17.14.
+_LAYOUT = {"innodb_page_size", "innodb_data_file_path", "innodb_undo_tablespaces", "lower_case_table_names"}
+
+_MARIADB_SQL = "DELETE FROM mysql.global_priv WHERE User IN ('', 'root');\n"
+_MYSQL_SQL = "ALTER USER 'root'@'localhost' ACCOUNT LOCK;\n"
+
+
+def initialised(build: Build, settings: Mapping[str, Value], progress: Progress = silent) -> Snapshot:
+    """The snapshot of a build's initialised data directory; made if it is not there.
+
+    Args:
+        build: whose.
+        settings: those of them that shape files count.
+        progress: told if it must be made.
+
+    Raises:
+        StartFailed: the server's own program failed; carries the end of what it said.
+        NoSpace: there is no room for it.
+    """
+    layout = layout_of(build, settings)
+    key = SnapshotKey(
+        {
+            "what": "initialised data directory",
+            "format": FORMAT,
+            "build": build.id,
+            **{f"set:{name}": str(value) for name, value in sorted(layout.items())},
+        }
+    )
+    snapshots = Snapshots()
+    found = snapshots.find(key)
+    if found is not None:
+        return found
+    progress(f"initialising a data directory of {build.name}")
+    return snapshots.make(key, lambda target: _initialise(build, layout, target))
+
+
+def layout_of(build: Build, settings: Mapping[str, Value]) -> dict[str, Value]:
+    """The settings that shape the files of a data directory."""
+    catalog = load_catalog()
+    return {
+        name: value
+        for name, value in settings.items()
+        if name in _LAYOUT or (name in catalog and catalog.setting(name).layout)
+    }
+
+
+def _initialise(build: Build, layout: Mapping[str, Value], target: Path) -> None:
+    """Fills `target`, under a guard: killing flushlab ends this too."""
+    name = f"init-{secrets.token_hex(4)}"
+    folder = run_folder() / name
+    user = server_user()
+    with Guard(name, [folder]) as guard:
+        folder.mkdir(mode=0o755)
+        temporary = folder / "tmp"
+        temporary.mkdir()
+        give(temporary, user)
+        if target.is_dir():
+            give(target, user)
+        sql = folder / "accounts.sql"
+        sql.write_text(_MARIADB_SQL if build.flavor == "mariadb" else _MYSQL_SQL)
+        options = folder / "my.cnf"
+        lines = [
+            "[mysqld]",
+            *always(build),
+            *(option_line(build, one, value) for one, value in layout.items()),
+        ]
+        options.write_text("\n".join([*lines, f"tmpdir = {temporary}"]) + "\n")
+        process = guard.spawn(
+            _command(build, options, target, sql),
+            log=folder / "log",
+            cwd=temporary,
+            environment={**build.environment, "TMPDIR": str(temporary), "HOME": str(temporary)},
+        )
+        code = process.wait(_LIMIT_S)
+        if code != 0:
+            said = log.since(folder / "log", 0)
+            raise initialisation_failed(build, code, said)
+
+
+def initialisation_failed(build: Build, code: int | None, said: str) -> StartFailed | NoSpace:
+    """The error that fits what the program said."""
+    full = log.no_space(said)
+    if full:
+        return NoSpace(
+            f"no space left while a data directory of {build.name} was initialised: {full}",
+            hint="make room, or set FLUSHLAB_HOME to another file system",
+        )
+    how = f"ended with {code}" if code is not None else f"did not end within {_LIMIT_S:.0f} s"
+    last = "\n".join(said.strip().splitlines()[-20:])
+    return StartFailed(
+        f"initialising a data directory of {build.name} {how}:\n{last}", refusal=log.refusal_from_log(said)
+    )
+
+
+def _command(build: Build, options: Path, target: Path, sql: Path) -> list[str]:
+    if build.flavor == "mysql":
+        return [
+            *build.command,
+            f"--defaults-file={options}",
+            f"--datadir={target}",
+            "--initialize-insecure",
+            f"--init-file={sql}",
+        ]
+    if build.install_db is None:
+        raise StartFailed(
+            f"{build.prefix} has no mariadb-install-db, which makes data directories",
+            hint="install the package that holds it, or name another build",
+        )
+    return [
+        build.install_db,
+        f"--defaults-file={options}",
+        f"--basedir={Path(build.mysqld).parent.parent}",
+        f"--datadir={target}",
+        "--auth-root-authentication-method=normal",
+        "--skip-test-db",
+        "--skip-name-resolve",
+        f"--extra-file={sql}",
+    ]

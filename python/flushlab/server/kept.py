@@ -1,0 +1,145 @@
+"""Kept sandboxes: what is written down of them, so that later commands find, use and stop them.
+
+Server layer. `sandbox.json` in the sandbox's folder holds everything but the password, which stands in its
+client option file only; the run record holds the process.
+"""
+
+from __future__ import annotations
+
+import configparser
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from flushlab.build import Build
+from flushlab.errors import StorageError, UsageError
+from flushlab.process import ProcessIdentity, all_records, run_folder, run_record
+from flushlab.process.janitor import reap_record
+from flushlab.record import Endpoint, Storage, Value
+from flushlab.server.placement import HOST, Placement
+
+_FILE = "sandbox.json"
+
+
+class Saved(msgspec.Struct, frozen=True, kw_only=True):
+    """A kept sandbox, without its password.
+
+    Attributes:
+        name: of the sandbox.
+        build: what it was started from.
+        placement: where its files lie.
+        settings: in its option file.
+        arguments: of its command line.
+        storage: what its data directory lies on.
+        socket: path of its unix socket.
+        port: on loopback.
+    """
+
+    name: str
+    build: Build
+    placement: Placement
+    settings: Mapping[str, Value]
+    arguments: tuple[str, ...]
+    storage: Storage
+    socket: str
+    port: int
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True):
+    """A kept sandbox and whether it runs.
+
+    Attributes:
+        saved: what is written down of it.
+        pid: of the server, or None if it does not run any more.
+    """
+
+    saved: Saved
+    pid: int | None
+
+
+def save(saved: Saved) -> None:
+    """Writes a sandbox down, or again."""
+    file = saved.placement.folder / _FILE
+    temporary = file.with_suffix(f".{os.getpid()}")
+    temporary.write_bytes(msgspec.json.encode(saved, enc_hook=str))
+    temporary.replace(file)
+
+
+def load(name: str) -> tuple[Saved, ProcessIdentity]:
+    """A kept sandbox and its last process.
+
+    Raises:
+        UsageError: there is none of that name; lists those that there are.
+    """
+    record = run_record.read(name)
+    if record is None or record.kind != "kept" or record.server is None:
+        names = ", ".join(one.saved.name for one in statuses())
+        raise UsageError(
+            f"there is no kept sandbox named {name!r}",
+            hint=f"there are: {names}" if names else "start one with: flushlab server start --name NAME",
+        )
+    return _read(run_folder() / name / _FILE), record.server
+
+
+def statuses() -> list[Status]:
+    """All kept sandboxes, by name."""
+    found = []
+    for record in all_records():
+        file = run_folder() / record.name / _FILE
+        if record.kind == "kept" and file.is_file():
+            server = record.server
+            alive = server is not None and record.world == run_record.world() and server.alive()
+            found.append(Status(saved=_read(file), pid=server.pid if server and alive else None))
+    return found
+
+
+def endpoint(saved: Saved) -> Endpoint:
+    """How to reach a kept sandbox, with the password from its option file.
+
+    Raises:
+        StorageError: that file cannot be read.
+    """
+    file = saved.placement.client_options
+    parser = configparser.ConfigParser(interpolation=None)
+    try:
+        parser.read_string(file.read_text())
+        password = parser["client"]["password"]
+    except (OSError, KeyError, configparser.Error) as error:
+        raise StorageError(f"the option file {file} cannot be read: {error}") from error
+    return Endpoint(
+        user=parser["client"]["user"],
+        password=password,
+        socket=saved.socket,
+        host=HOST,
+        port=saved.port,
+        option_file=str(file),
+    )
+
+
+def note_process(name: str, process: ProcessIdentity) -> None:
+    """Writes down that a kept sandbox was restarted."""
+    record = run_record.read(name)
+    if record is not None:
+        run_record.rewrite(msgspec.structs.replace(record, server=process, world=run_record.world()))
+
+
+def remove(name: str) -> None:
+    """Removes a kept sandbox: what still runs of it, its folders and its record."""
+    record = run_record.read(name)
+    if record is not None:
+        reap_record(record)
+
+
+def _read(file: Path) -> Saved:
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=Saved, dec_hook=_path)
+    except (OSError, msgspec.DecodeError) as error:
+        raise StorageError(f"{file} cannot be read: {error}", hint="remove its folder by hand") from error
+
+
+def _path(kind: type, value: object) -> object:
+    if kind is Path and isinstance(value, str):
+        return Path(value)
+    raise NotImplementedError(f"{kind} is not stored here")
