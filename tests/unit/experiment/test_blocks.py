@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import msgspec
+import pytest
+
+from flushlab.errors import UsageError
+from flushlab.experiment import Blocks, BlocksPlan, Request
+from flushlab.experiment.simulated import Noise, SimulatedTrials, run_to_end
+from flushlab.record import Arm, Trial
+
+BASE = Arm(name="base", settings={"x": 0})
+FAST = Arm(name="fast", settings={"x": 1})
+
+
+def simulated(seed: int = 1, **changes: object) -> SimulatedTrials:
+    facts = {"noise": Noise(trial=0.02), "seed": seed, **changes}
+    return SimulatedTrials(lambda s: math.log(1.5) * float(s["x"]), BASE.settings, **facts)  # type: ignore[arg-type]
+
+
+def collect(blocks: Blocks, trials: SimulatedTrials) -> list[Request]:
+    asked = []
+    while (request := blocks.ask()) is not None:
+        asked.append(request)
+        blocks.tell(trials.run(request))
+    return asked
+
+
+def answer(request: Request, outcome: str, reason: str = "") -> Trial:
+    return Trial(
+        arm=request.arm,
+        stage=request.stage,
+        block=request.block,
+        variant=request.variant,
+        outcome=outcome,  # type: ignore[arg-type]
+        reason=reason,
+        figure=100.0 if outcome == "measured" else None,
+    )
+
+
+def test_every_block_runs_base_control_and_arms_once_in_varying_order() -> None:
+    asked = collect(Blocks(BlocksPlan(base=BASE, arms=(FAST,), blocks=8, seed=3)), simulated())
+    orders = [tuple(r.arm.name for r in asked if r.block == block) for block in range(8)]
+    assert all(sorted(order) == ["base", "control", "fast"] for order in orders)
+    assert len(set(orders)) > 2
+
+
+def test_a_real_gain_is_found_and_the_control_shows_none() -> None:
+    blocks = Blocks(BlocksPlan(base=BASE, arms=(FAST,), blocks=5))
+    run_to_end(blocks, simulated())
+    found = {c.arm: c for c in blocks.result()}
+    assert found["fast"].verdict == "faster"
+    assert found["fast"].ratio.low < 1.5 < found["fast"].ratio.high
+    assert found["control"].verdict == "no difference found"
+
+
+def test_seconds_are_better_when_fewer() -> None:
+    blocks = Blocks(BlocksPlan(base=BASE, arms=(FAST,), blocks=3))
+    trials = simulated()
+    while (request := blocks.ask()) is not None:
+        trial = trials.run(request)
+        blocks.tell(msgspec.structs.replace(trial, unit="s", higher_is_better=False))
+    found = {c.arm: c for c in blocks.result()}
+    assert found["fast"].verdict == "slower"
+    assert found["fast"].ratio.estimate == pytest.approx(1 / 1.5, rel=0.1)
+
+
+def test_variants_run_once_each_and_average_to_a_geometric_mean() -> None:
+    blocks = Blocks(BlocksPlan(base=BASE, arms=(FAST,), blocks=2, variants=2))
+    gain = {0: 4.0, 1: 1.0}
+    asked: Counter[tuple[str, int, int]] = Counter()
+    while (request := blocks.ask()) is not None:
+        asked[request.arm.name, request.block, request.variant] += 1
+        figure = 100.0 * (gain[request.variant] if request.arm.name == "fast" else 1.0)
+        blocks.tell(msgspec.structs.replace(answer(request, "measured"), figure=figure))
+    assert set(asked.values()) == {1}
+    assert len(asked) == 3 * 2 * 2
+    assert {c.arm: c.ratio.estimate for c in blocks.result()}["fast"] == pytest.approx(2.0)
+
+
+def test_a_void_trial_is_repeated_in_its_block() -> None:
+    blocks = Blocks(BlocksPlan(base=BASE, arms=(FAST,), blocks=2))
+    first = blocks.ask()
+    assert first is not None
+    blocks.tell(answer(first, "void", "steal"))
+    rest = collect(blocks, simulated())
+    assert [r.arm.name for r in rest if r.block == 0].count(first.arm.name) == 1
+    assert [r.arm.name for r in rest if r.block == 0][-1] == first.arm.name
+    assert all(c.blocks == 2 for c in blocks.result())
+
+
+def test_a_cell_that_stays_void_is_given_up_and_the_rest_goes_on() -> None:
+    blocks = Blocks(BlocksPlan(base=BASE, arms=(FAST,), blocks=4))
+    attempts = 0
+    while (request := blocks.ask()) is not None:
+        void = request.arm.name == "fast" and request.block == 1
+        attempts += void
+        blocks.tell(answer(request, "void" if void else "measured"))
+    assert attempts == 3
+    assert {c.arm: c.blocks for c in blocks.result()} == {"control": 4, "fast": 3}
+
+
+def test_a_refused_arm_is_out_with_its_reason() -> None:
+    blocks = Blocks(BlocksPlan(base=BASE, arms=(FAST,), blocks=3))
+    run_to_end(blocks, simulated(refuses=lambda s: "unknown variable 'x=1'" if s["x"] else None))
+    assert blocks.out == {"fast": "refused: unknown variable 'x=1'"}
+    assert [c.arm for c in blocks.result()] == ["control"]
+
+
+def test_a_base_that_keeps_failing_ends_the_comparison() -> None:
+    blocks = Blocks(BlocksPlan(base=BASE, arms=(FAST,), blocks=3))
+    while (request := blocks.ask()) is not None:
+        blocks.tell(answer(request, "failed" if request.arm.name == "base" else "measured", "died"))
+        assert request.block == 0
+    assert "base" in blocks.out
+
+
+def test_stored_trials_told_again_lead_to_the_same_next_request() -> None:
+    plan, stored = BlocksPlan(base=BASE, arms=(FAST,), blocks=4, seed=9), []
+    first, trials = Blocks(plan), simulated()
+    for _ in range(7):
+        request = first.ask()
+        assert request is not None
+        stored.append(trials.run(request))
+        first.tell(stored[-1])
+    second = Blocks(plan)
+    for trial in stored:
+        second.tell(trial)
+    assert second.ask() == first.ask()
+    assert second.progress == first.progress
+
+
+def test_a_trial_that_is_not_due_is_refused() -> None:
+    blocks = Blocks(BlocksPlan(base=BASE, blocks=2))
+    stranger = Trial(arm=FAST, stage="bench", block=0, outcome="measured", figure=1.0)
+    with pytest.raises(UsageError, match="does not belong here"):
+        blocks.tell(stranger)

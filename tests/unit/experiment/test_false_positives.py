@@ -1,0 +1,49 @@
+"""The whole procedure, small: the full figures come from benchmarks/false_positives.py."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+CAMPAIGNS = 400
+
+
+@pytest.fixture(scope="module")
+def simulation() -> ModuleType:
+    path = Path(__file__).parents[3] / "benchmarks" / "false_positives.py"
+    spec = importlib.util.spec_from_file_location("false_positives", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def rates(simulation: ModuleType, name: str) -> dict[str, float]:
+    (scenario,) = [s for s in simulation.SCENARIOS if s.name == name]
+    found: dict[str, float] = simulation.summarise(scenario, CAMPAIGNS, 1)
+    return found
+
+
+@pytest.mark.parametrize(
+    "name", ["A/A, noise 5 %", "A/A, arms twice as noisy", "A/A, drift 5 %, short memory"]
+)
+def test_identical_arms_are_called_faster_no_more_often_than_advertised(
+    simulation: ModuleType, name: str
+) -> None:
+    limit = 0.05 + 3 * math.sqrt(0.05 * 0.95 / CAMPAIGNS)
+    found = rates(simulation, name)
+    assert found["false_claim"] <= 0.05
+    assert found["interval_missed"] <= limit
+
+
+def test_a_planted_gain_is_found_and_its_interval_holds(simulation: ModuleType) -> None:
+    found = rates(simulation, "known, noise 5 %")
+    assert found["improvement_found"] >= 0.95
+    assert found["right_bought"] >= 0.95
+    assert found["frontier_missed"] <= 0.05
+    assert abs(found["bias"]) < 0.01

@@ -1,0 +1,418 @@
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flushlab.errors import BelowFloor, BudgetTooSmall, MeasurementError, UsageError
+from flushlab.experiment import Request, Tune, TunePlan
+from flushlab.experiment.simulated import Noise, SimulatedTrials, run_to_end
+from flushlab.record import Latency, LoadResult, Trial, Value, Warning
+from flushlab.settings.candidate import Candidate
+from flushlab.settings.floor import Floor
+
+Settings = Mapping[str, Value]
+BASE: dict[str, Value] = {"flush": 1, "a": 0, "b": 0, "c": 0, "m": "x"}
+PAIRS: list[tuple[str, Value]] = [
+    ("flush", 2),
+    ("flush", 0),
+    ("a", 1),
+    ("b", 1),
+    ("c", 1),
+    ("m", "y"),
+    ("m", "z"),
+]
+LEVELS = {1: Floor.STRICT, 2: Floor.SECOND, 0: Floor.RELAXED}
+
+
+def level_of(s: Settings) -> Floor:
+    return LEVELS[int(s["flush"])]
+
+
+def effect(
+    flush2: float = 1.0, flush0: float = 1.0, a: float = 1.0, b: float = 1.0
+) -> Callable[[Settings], float]:
+    def of(s: Settings) -> float:
+        gain = {1: 1.0, 2: flush2, 0: flush0}[int(s["flush"])]
+        return math.log(gain * (a if s["a"] else 1.0) * (b if s["b"] else 1.0))
+
+    return of
+
+
+def plan(**changes: Any) -> TunePlan:
+    facts: dict[str, Any] = {
+        "base": BASE,
+        "candidates": tuple(Candidate(settings={n: v}, group="commit", why="test") for n, v in PAIRS),
+        "floor": Floor.SECOND,
+        "level_of": level_of,
+        "budget_trials": 60,
+        "seed": 1,
+        **changes,
+    }
+    return TunePlan(**facts)
+
+
+def simulated(
+    of: Callable[[Settings], float], *, noise: float = 0.02, seed: int = 1, **changes: Any
+) -> SimulatedTrials:
+    return SimulatedTrials(of, BASE, noise=Noise(trial=noise), seed=seed, **changes)
+
+
+def finished(of: Callable[[Settings], float], *, noise: float = 0.02, seed: int = 1, **changes: Any) -> Tune:
+    tune = Tune(plan(seed=seed, **changes))
+    run_to_end(tune, simulated(of, noise=noise, seed=seed))
+    return tune
+
+
+def with_load(trial: Trial, p99: int, per_second: tuple[int, ...] = (100,) * 10) -> Trial:
+    latency = Latency(mean=1.0, p50=1, p95=1, p99=p99, p999=p99, max=p99)
+    load = LoadResult(seconds=10.0, events=1000, throughput=100.0, per_second=per_second, latency_us=latency)
+    return msgspec.structs.replace(trial, load=load)
+
+
+# -- what is found ---------------------------------------------------------------------------------
+
+
+def test_a_gain_is_split_into_free_and_bought_with_durability() -> None:
+    result = finished(effect(flush2=1.3, a=1.25)).result()
+    strict, second = result.frontier
+    assert (strict.floor, strict.settings) == (Floor.STRICT, {"a": 1})
+    assert (second.floor, second.settings) == (Floor.SECOND, {"flush": 2, "a": 1})
+    assert second.ratio.low < 1.3 * 1.25 < second.ratio.high
+    assert second.free_ratio.low < 1.25 < second.free_ratio.high
+    assert strict.free_ratio == strict.ratio
+    assert second.versus_safer is not None
+    assert second.versus_safer.ratio.estimate == pytest.approx(1.3, rel=0.1)
+    assert result.winner == second
+    assert result.control is not None
+    assert result.control.verdict == "no difference found"
+    assert result.finished
+
+
+def test_what_is_only_bought_has_no_free_part() -> None:
+    point = finished(effect(flush2=1.4), seed=3, budget_trials=150).result().winner
+    assert point is not None
+    assert point.settings == {"flush": 2}
+    assert (point.free_ratio.low, point.free_ratio.high) == (1.0, 1.0)
+
+
+def test_where_a_lower_floor_buys_nothing_the_safer_point_wins() -> None:
+    result = finished(effect(flush2=1.4, flush0=1.4), floor=Floor.RELAXED, budget_trials=120).result()
+    assert [p.floor for p in result.frontier] == [Floor.STRICT, Floor.SECOND, Floor.RELAXED]
+    assert result.winner is not None
+    assert result.winner.settings["flush"] == 2
+
+
+def test_a_bad_base_is_mended_at_strict() -> None:
+    result = finished(effect(a=1.3, b=1.2), floor=Floor.STRICT, budget_trials=45).result()
+    assert result.winner is not None
+    assert result.winner.floor is Floor.STRICT
+    assert {"a": 1, "b": 1}.items() <= result.winner.settings.items()
+
+
+def test_nothing_to_gain_is_said_with_what_would_have_been_seen() -> None:
+    result = finished(effect(), noise=0.03).result()
+    assert result.winner is None
+    assert all(point.settings == {} for point in result.frontier)
+    assert len(result.confirmed) >= 2, "the best guess is confirmed too"
+    assert result.detectable is not None
+    assert 0.02 < result.detectable < 0.2
+
+
+def test_competing_values_never_stand_together() -> None:
+    tune, trials = Tune(plan()), simulated(effect(flush2=1.3))
+    while (request := tune.ask()) is not None:
+        assert request.arm.settings["m"] in ("x", "y", "z")
+        tune.tell(trials.run(request))
+
+
+def test_a_setting_that_buys_nothing_is_not_handed_over() -> None:
+    idle = Counter[str]()
+    for seed in range(12):
+        result = finished(effect(flush2=1.3, a=1.25), seed=seed, budget_trials=150).result()
+        assert result.winner is not None
+        assert result.winner.settings["a"] == 1
+        idle.update(name for name in result.winner.settings if name not in ("flush", "a"))
+    assert idle.total() <= 6
+
+
+def test_two_settings_that_do_the_same_are_not_both_dropped() -> None:
+    def either(s: Settings) -> float:
+        return math.log(1.3) if s["a"] or s["b"] else 0.0
+
+    kept = [finished(either, seed=seed, budget_trials=120).result().winner for seed in range(10)]
+    assert all(w is not None and ("a" in w.settings or "b" in w.settings) for w in kept)
+
+
+# -- figures come from fresh blocks ------------------------------------------------------------------
+
+
+def test_reported_figures_come_from_confirmation_blocks_only() -> None:
+    tune, trials, confirmed = Tune(plan()), simulated(effect(flush2=1.3)), {}
+    while (request := tune.ask()) is not None:
+        trial = trials.run(request)
+        tune.tell(trial)
+        if request.stage == "confirm":
+            assert trial.figure is not None
+            confirmed.setdefault(request.arm.name, []).append(math.log(trial.figure))
+    result = tune.result()
+    for comparison in result.confirmed:
+        differences = [x - y for x, y in zip(confirmed[comparison.arm], confirmed["base"], strict=True)]
+        assert math.log(comparison.ratio.estimate) == pytest.approx(sum(differences) / len(differences))
+    assert {"base", "control"} < confirmed.keys()
+
+
+def test_clear_verdicts_end_the_campaign_early() -> None:
+    plain, vague = finished(effect(flush2=2.0), noise=0.005), finished(effect(flush2=1.02), noise=0.08)
+    assert plain.progress.done < vague.progress.done <= 60
+    assert plain.result().looks < vague.result().looks
+
+
+# -- the floor -----------------------------------------------------------------------------------------
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 10_000), floor=st.sampled_from([Floor.STRICT, Floor.SECOND, Floor.RELAXED]))
+def test_no_request_is_ever_below_the_floor(seed: int, floor: Floor) -> None:
+    tune = Tune(plan(floor=floor, seed=seed, budget_trials=100))
+    trials = simulated(effect(flush2=1.2, flush0=1.3, a=1.1), noise=0.05, seed=seed)
+    while (request := tune.ask()) is not None:
+        assert level_of(request.arm.settings).at_least(floor)
+        tune.tell(trials.run(request))
+    for point in tune.result().frontier:
+        assert level_of({**BASE, **point.settings}).at_least(point.floor)
+
+
+def test_a_base_below_the_floor_is_refused() -> None:
+    with pytest.raises(BelowFloor, match="second"):
+        Tune(plan(base={**BASE, "flush": 2}, floor=Floor.STRICT))
+
+
+def test_candidates_below_the_floor_are_left_out_with_the_reason() -> None:
+    left_out = {str(e.settings): e.reason for e in Tune(plan(floor=Floor.STRICT)).result().excluded}
+    assert left_out == {
+        "{'flush': 2}": "keeps only second, below the floor",
+        "{'flush': 0}": "keeps only relaxed, below the floor",
+    }
+
+
+# -- the budget ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("trials", [40, 45, 60, 150, 300])
+def test_a_budget_in_trials_is_kept(trials: int) -> None:
+    assert finished(effect(flush2=1.02, a=1.02), noise=0.06, budget_trials=trials).progress.done <= trials
+
+
+def test_a_budget_in_seconds_is_kept() -> None:
+    tune = Tune(plan(budget_trials=None, budget_s=450.0))
+    count = run_to_end(tune, simulated(effect(flush2=1.02), noise=0.06, trial_s=9.0))
+    assert 40 <= count <= 50
+    assert tune.result().finished
+
+
+def test_trials_that_get_slower_shorten_the_confirmation_not_its_honesty() -> None:
+    tune = Tune(plan(budget_trials=None, budget_s=600.0))
+    fast, slow = (simulated(effect(), noise=0.05, trial_s=s) for s in (9.0, 30.0))
+    while (request := tune.ask()) is not None:
+        tune.tell((slow if request.stage == "confirm" else fast).run(request))
+    result = tune.result()
+    assert 3 <= result.blocks < 16
+    assert result.control is not None
+
+
+def test_a_budget_that_is_too_small_says_what_it_needs() -> None:
+    with pytest.raises(BudgetTooSmall, match=r"holds 10 trials.*needs \d+ trials"):
+        Tune(plan(budget_trials=10))
+
+
+def test_a_budget_in_seconds_that_is_too_small_says_so_after_calibration() -> None:
+    tune = Tune(plan(budget_trials=None, budget_s=100.0))
+    with pytest.raises(BudgetTooSmall, match=r"needs \d+ trials, about \d+ min"):
+        run_to_end(tune, simulated(effect(), trial_s=9.0))
+
+
+def test_the_smallest_budget_that_is_accepted_is_enough() -> None:
+    with pytest.raises(BudgetTooSmall) as error:
+        Tune(plan(budget_trials=5))
+    needed = int(error.value.message.split("needs ")[1].split()[0])
+    result = finished(effect(flush2=1.5), budget_trials=needed)
+    assert result.progress.done <= needed
+    assert result.result().control is not None
+
+
+# -- what goes wrong -----------------------------------------------------------------------------------
+
+
+def test_a_refused_setting_is_found_among_others_and_left_out() -> None:
+    def refuses(s: Settings) -> str | None:
+        return "unknown variable 'b=1'" if s["b"] else None
+
+    tune = Tune(plan(budget_trials=80))
+    run_to_end(tune, simulated(effect(flush2=1.3, a=1.25), refuses=refuses))
+    result = tune.result()
+    refused = [e for e in result.excluded if e.refused]
+    assert [(dict(e.settings), e.reason) for e in refused] == [({"b": 1}, "refused: unknown variable 'b=1'")]
+    assert result.winner is not None
+    assert {"flush": 2, "a": 1}.items() <= result.winner.settings.items()
+
+
+def test_a_refused_foundation_leaves_the_base() -> None:
+    tune = Tune(plan(budget_trials=80))
+    run_to_end(tune, simulated(effect(a=1.25), refuses=lambda s: "no" if s["flush"] == 2 else None))
+    winner = tune.result().winner
+    assert winner is not None
+    assert winner.settings["a"] == 1
+    assert "flush" not in winner.settings
+
+
+def test_void_trials_are_repeated_and_cost_only_trials() -> None:
+    tune, trials, count = Tune(plan(budget_trials=80)), simulated(effect(flush2=1.3)), 0
+    while (request := tune.ask()) is not None:
+        count += 1
+        trial = trials.run(request)
+        tune.tell(msgspec.structs.replace(trial, outcome="void", figure=None) if count % 7 == 0 else trial)
+    assert tune.result().winner is not None
+    assert tune.result().winner.settings["flush"] == 2  # type: ignore[union-attr]
+
+
+def test_a_base_that_cannot_be_measured_stops_the_campaign() -> None:
+    tune = Tune(plan())
+    with pytest.raises(MeasurementError, match="the base could not be measured: failed: the server died"):
+        while (request := tune.ask()) is not None:
+            tune.tell(
+                Trial(
+                    arm=request.arm,
+                    stage=request.stage,
+                    block=request.block,
+                    outcome="failed",
+                    reason="the server died",
+                )
+            )
+
+
+def test_settings_that_need_a_steady_state_get_no_credit_in_a_short_window() -> None:
+    candidates = (
+        *plan().candidates,
+        Candidate(settings={"redo": 4}, group="redo", why="test", needs_steady_state=True),
+    )
+    tune, trials = Tune(plan(candidates=candidates, base={**BASE, "redo": 1})), simulated(effect())
+    short = Warning("window-too-short", "only half of the redo was written")
+    while (request := tune.ask()) is not None:
+        if request.stage != "calibrate":
+            assert request.arm.settings["redo"] == 1
+        tune.tell(msgspec.structs.replace(trials.run(request), warnings=(short,)))
+    assert any("window too short" in e.reason for e in tune.result().excluded)
+
+
+# -- guards ----------------------------------------------------------------------------------------------
+
+
+def guarded(of: Callable[[Request, Trial], Trial]) -> Tune:
+    tune, trials = Tune(plan()), simulated(effect(flush2=1.5))
+    while (request := tune.ask()) is not None:
+        tune.tell(of(request, trials.run(request)))
+    return tune
+
+
+def test_a_faster_arm_with_a_worse_tail_is_rejected_with_that_reason() -> None:
+    result = guarded(lambda r, t: with_load(t, 5000 if r.arm.settings["flush"] == 2 else 1000)).result()
+    assert result.winner is None
+    assert any("p99 of the latency is 5.00 times the base's" in r.reason for r in result.rejected)
+
+
+def test_a_faster_arm_that_stalls_is_rejected_with_that_reason() -> None:
+    stalling = (100,) * 8 + (0, 0)
+    result = guarded(
+        lambda r, t: with_load(t, 1000, stalling if r.arm.settings["flush"] == 2 else (100,) * 10)
+    ).result()
+    assert result.winner is None
+    assert any("20.0% of its seconds are stalled" in r.reason for r in result.rejected)
+
+
+def test_a_winner_rejected_from_outside_gives_way_to_the_next_best() -> None:
+    tune = finished(effect(flush2=1.3, a=1.25))
+    winner = tune.result().winner
+    assert winner is not None
+    tune.reject(winner.arm, "recovery took 90 s")
+    result = tune.result()
+    assert result.winner is not None
+    assert result.winner.settings == {"a": 1}
+    assert [(r.arm, r.reason) for r in result.rejected] == [(winner.arm, "recovery took 90 s")]
+
+
+# -- resume and interruption -----------------------------------------------------------------------------
+
+
+@settings(max_examples=25, deadline=None)
+@given(cut=st.integers(0, 60), seed=st.integers(0, 50))
+def test_stored_trials_told_again_lead_to_the_same_campaign(cut: int, seed: int) -> None:
+    first, trials, stored = (
+        Tune(plan(seed=seed)),
+        simulated(effect(flush2=1.2, a=1.1), noise=0.04, seed=seed),
+        [],
+    )
+    while (request := first.ask()) is not None and len(stored) < cut:
+        stored.append(trials.run(request))
+        first.tell(stored[-1])
+    second = Tune(plan(seed=seed))
+    for trial in msgspec.json.decode(msgspec.json.encode(stored), type=list[Trial]):
+        second.tell(trial)
+    assert second.ask() == first.ask()
+    assert second.result() == first.result()
+
+
+def test_the_result_is_there_at_any_moment() -> None:
+    tune, trials = Tune(plan()), simulated(effect(flush2=1.5))
+    proven = []
+    while (request := tune.ask()) is not None:
+        proven.append(tune.result().winner is not None)
+        tune.tell(trials.run(request))
+    assert not proven[0]
+    assert tune.result().winner is not None
+    assert proven == sorted(proven), "what is proven stays"
+
+
+def test_a_record_of_the_recovery_check_is_not_part_of_the_plan() -> None:
+    tune = Tune(plan())
+    before = tune.ask()
+    assert before is not None
+    tune.tell(Trial(arm=before.arm, stage="recovery", block=0, outcome="measured", figure=3.0))
+    assert tune.ask() == before
+
+
+def test_a_trial_of_another_plan_is_refused() -> None:
+    other = Trial(arm=Tune(plan()).result().base, stage="confirm", block=7, outcome="measured", figure=1.0)
+    with pytest.raises(UsageError, match="does not belong here"):
+        Tune(plan()).tell(other)
+
+
+def test_progress_names_the_stage_and_never_overtakes_its_total() -> None:
+    tune, trials, stages = Tune(plan(budget_trials=150)), simulated(effect(flush2=1.3, a=1.1), noise=0.04), []
+    while (request := tune.ask()) is not None:
+        progress = tune.progress
+        stages.append(progress.stage)
+        assert progress.done < progress.total
+        tune.tell(trials.run(request))
+    assert list(dict.fromkeys(stages)) == ["calibrate", "screen", "reduce", "confirm"]
+    assert tune.progress.stage is None
+    assert tune.progress.done == tune.progress.total == len(stages)
+    assert tune.progress.best is not None
+
+
+def test_variants_are_run_together_and_counted_in_the_budget() -> None:
+    tune = Tune(plan(variants=3, budget_trials=180))
+    cells: Counter[tuple[str, str, int, int]] = Counter()
+    trials = simulated(effect(flush2=1.3))
+    while (request := tune.ask()) is not None:
+        cells[request.arm.name, request.stage, request.block, request.variant] += 1
+        tune.tell(trials.run(request))
+    assert cells.total() <= 180
+    confirm = Counter((name, block) for name, stage, block, _ in cells if stage == "confirm")
+    assert set(confirm.values()) == {3}
