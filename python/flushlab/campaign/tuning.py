@@ -16,10 +16,11 @@ from flushlab.campaign.facts import TuneFacts
 from flushlab.campaign.loop import Ending
 from flushlab.campaign.request import TuneRequest
 from flushlab.errors import ServerError
-from flushlab.experiment.tune import BASE, Tune, TunePlan
+from flushlab.experiment.blocks import BASE
+from flushlab.experiment.tune import Tune, TunePlan
 from flushlab.record import Arm, Launch, Machine, ServerIdentity, Storage, Trial, Value, Warning
 from flushlab.settings.catalog import Catalog
-from flushlab.settings.durability import Guarantees, describe, guarantees, level
+from flushlab.settings.durability import Guarantees, describe, guarantees, keeps, level
 from flushlab.settings.floor import Floor
 from flushlab.settings.redo import redo_capacity_bytes
 from flushlab.trial import TrialRunner
@@ -79,7 +80,7 @@ class Tuning:
 
     def is_free(self, settings: Mapping[str, Value]) -> bool:
         """Whether settings lower no guarantee of the base."""
-        return self.guarantees(settings).keeps(self.guarantees(self.request.base))
+        return keeps(self.guarantees(settings), self.guarantees(self.request.base))
 
     def conclude(
         self,
@@ -167,7 +168,7 @@ class Tuning:
             if seconds[arm.name] > limit:
                 experiment.reject(
                     arm.name,
-                    f"recovery after SIGKILL took {seconds[arm.name]:.1f} s, above the limit of {limit:.1f} s "
+                    f"recovery after SIGKILL took {seconds[arm.name]:.1f} s, beyond {limit:.1f} s "
                     f"({RECOVERY_RATIO:g} × the base's {seconds[BASE]:.1f} s + {RECOVERY_SLACK_S:g} s)",
                 )
         return seconds
@@ -180,8 +181,8 @@ class Tuning:
             found.append(
                 Warning(
                     "first-look",
-                    "first look, not steady state: commit-path settings only; redo size, buffer pool, flushing "
-                    f"and doublewrite need --minutes {FIRST_LOOK_MINUTES:.0f} or more",
+                    "first look, not steady state: commit-path settings only; redo size, buffer pool, "
+                    f"flushing and doublewrite need --minutes {FIRST_LOOK_MINUTES:.0f} or more",
                 )
             )
         if pool is not None and 0 < data < pool:
@@ -193,11 +194,16 @@ class Tuning:
                 )
             )
         figures = [trial.figure for trial in base if trial.figure is not None]
-        if len(figures) > 2 and (spread := (max(figures) - min(figures)) * len(figures) / sum(figures)) > _NOISE_RANGE:
+        if (
+            len(figures) > 2
+            and (spread := (max(figures) - min(figures)) * len(figures) / sum(figures)) > _NOISE_RANGE
+        ):
             found.append(Warning("noisy", f"the base's figures scatter over {spread:.0%} of their mean"))
         void = sum(trial.outcome == "void" for trial in trials)
         if void:
-            found.append(Warning("void-trials", f"{void} trials were void (machine disturbed) and were repeated"))
+            found.append(
+                Warning("void-trials", f"{void} trials were void (machine disturbed) and were repeated")
+            )
         if self.request.disk_iops is not None:
             found.append(
                 Warning("limited-disk", f"measured on a disk limited to {self.request.disk_iops} writes/s")

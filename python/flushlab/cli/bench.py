@@ -43,7 +43,12 @@ def bench(
     from flushlab.workload import parse_workload
 
     shape = place.parse_shape(
-        threads=threads, tables=tables, table_size=table_size, transport=transport, rand_type=rand_type, rate=rate
+        threads=threads,
+        tables=tables,
+        table_size=table_size,
+        transport=transport,
+        rand_type=rand_type,
+        rate=rate,
     )
     asked = parse_workload(workload, shape)
     timing = place.parse_timing(seconds)
@@ -101,7 +106,9 @@ def _on_sandbox(name: str, workload: Workload, timing: Timing, assignments: list
     settings = place.parse_settings(assignments, server.build, catalog)
     applied = server.apply(settings)
     for refused in applied.refused:
-        raise place.refusal(f"{refused.name}={refused.value}: {refused.reason}", settings, catalog, server.build)
+        raise place.refusal(
+            f"{refused.name}={refused.value}: {refused.reason}", settings, catalog, server.build
+        )
     workload.prepare(server)
     place.say(f"running {workload.name} on {name}")
     draft = Draft(arm=Arm(name="bench", settings=settings), stage="bench", block=1, variant=0)
@@ -115,5 +122,7 @@ def _counted(trial: Trial) -> Trial:
         MeasurementError: it has none.
     """
     if trial.figure is None:
-        raise MeasurementError(f"nothing was measured: {trial.reason}", hint="the reason above is the server's")
+        raise MeasurementError(
+            f"nothing was measured: {trial.reason}", hint="the reason above is the server's"
+        )
     return trial

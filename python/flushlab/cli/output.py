@@ -59,7 +59,9 @@ def write_file(target: Path, content: bytes) -> None:
         NotWritable: the directory is missing, full or read-only.
     """
     try:
-        with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as handle:
+        with tempfile.NamedTemporaryFile(
+            dir=target.parent, prefix=f".{target.name}.", delete=False
+        ) as handle:
             try:
                 handle.write(content)
                 handle.flush()

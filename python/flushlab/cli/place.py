@@ -74,7 +74,9 @@ def parse_settings(assignments: Iterable[str], build: Build, catalog: Catalog) -
         name, separator, text = assignment.partition("=")
         name = name.strip().replace("-", "_")
         if not separator or not name:
-            raise UsageError(f"--set {assignment!r} is not NAME=VALUE", hint="for example --set sync_binlog=1")
+            raise UsageError(
+                f"--set {assignment!r} is not NAME=VALUE", hint="for example --set sync_binlog=1"
+            )
         if name in settings:
             raise UsageError(f"--set names {name} twice", hint="give each setting once")
         settings[name] = parse_value(name, text.strip(), build, catalog)
@@ -93,7 +95,9 @@ def parse_value(name: str, text: str, build: Build, catalog: Catalog) -> Value:
     return int(text) if text.lstrip("-").isdigit() else text
 
 
-def refusal(reason: str, settings: Mapping[str, Value], catalog: Catalog, build: Build) -> UnknownSetting | UsageError:
+def refusal(
+    reason: str, settings: Mapping[str, Value], catalog: Catalog, build: Build
+) -> UnknownSetting | UsageError:
     """The error for settings that the server refused, with the nearest known names as a hint."""
     known = catalog.names(build.flavor, build.version)
     strange = [name for name in settings if catalog.here(name, build.flavor, build.version) is None]

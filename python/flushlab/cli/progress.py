@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from types import TracebackType
 
-from rich.progress import BarColumn, Progress as Bar, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar
 
 from flushlab.cli.output import console
 from flushlab.experiment.protocol import Progress, Request
@@ -58,7 +59,8 @@ class CampaignProgress:
             what = f"{trial.outcome}: {trial.reason.strip().splitlines()[0] if trial.reason.strip() else ''}"
         if trial.outcome != "measured" or not console.is_terminal:
             console.print(
-                f"{trial.stage} {trial.block} · {trial.arm.name}: {what}{self._outlook(progress)}", markup=False
+                f"{trial.stage} {trial.block} · {trial.arm.name}: {what}{self._outlook(progress)}",
+                markup=False,
             )
 
     def _outlook(self, progress: Progress) -> str:

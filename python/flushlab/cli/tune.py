@@ -8,20 +8,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flushlab.cli import options
-from flushlab.cli.output import emit_json, print_warning, stdout
+from flushlab.cli.output import emit_json, stdout
 from flushlab.settings.floor import Floor
 
 if TYPE_CHECKING:
-    from flushlab.campaign.facts import TuneFacts
-    from flushlab.campaign.request import TuneRequest
-    from flushlab.cli.place import Place
-    from flushlab.store import Store
+    pass
 
 
 def tune(
     server: options.Server = "mariadb",
     workload: options.Workload = "oltp_update_non_index",
-    floor: Annotated[Floor, typer.Option("--floor", help="The least guarantees that you accept.")] = Floor.SECOND,
+    floor: Annotated[
+        Floor, typer.Option("--floor", help="The least guarantees that you accept.")
+    ] = Floor.SECOND,
     minutes: Annotated[
         float | None, typer.Option("--minutes", help="Budget in time; 10 if no budget is given.")
     ] = None,
@@ -33,10 +32,12 @@ def tune(
         list[str] | None, typer.Option("--set", help="NAME=VALUE on top of the base; may be given again.")
     ] = None,
     keep: Annotated[
-        list[str] | None, typer.Option("--keep", help="A setting that must stay as it is; may be given again.")
+        list[str] | None,
+        typer.Option("--keep", help="A setting that must stay as it is; may be given again."),
     ] = None,
     dataset: Annotated[
-        Path | None, typer.Option("--dataset", help="Your data: a dump (.sql) or a stopped server's data directory.")
+        Path | None,
+        typer.Option("--dataset", help="Your data: a dump (.sql) or a stopped server's data directory."),
     ] = None,
     threads: Annotated[str, typer.Option("--threads", help="Connections; several as 1,16,64.")] = "16",
     memory: Annotated[
@@ -46,11 +47,14 @@ def tune(
         str, typer.Option("--objective", help="What is compared: throughput, or p99 (with --rate).")
     ] = "throughput",
     rate: options.Rate = 0.0,
-    standalone: Annotated[bool, typer.Option("--standalone", help="There are no replicas to care for.")] = False,
+    standalone: Annotated[
+        bool, typer.Option("--standalone", help="There are no replicas to care for.")
+    ] = False,
     tables: options.Tables = 8,
     table_size: options.TableSize = 10_000,
     seconds: Annotated[
-        float | None, typer.Option("--seconds", help="Measured window of a trial; chosen by the budget if absent.")
+        float | None,
+        typer.Option("--seconds", help="Measured window of a trial; chosen by the budget if absent."),
     ] = None,
     transport: options.Transport = "socket",
     rand_type: options.RandType = "special",
@@ -108,7 +112,7 @@ def tune(
         ) as where:
             request = earlier or tuning.decide(asked, where)
             facts = tuning.carry_out(request, where, store, resume)
-    facts = tuning.write_files(facts, request, out)
+            facts = tuning.write_files(facts, request, where, out)
     emit_json(report.document(facts), json)
     if json != "-":
         stdout.print(report.render(facts))

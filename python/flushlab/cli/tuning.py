@@ -1,4 +1,4 @@
-"""What `flushlab tune` does between its flags and its report: decide the request, carry it out, write files."""
+"""What `flushlab tune` does between flags and report: decide the request, carry it out, write files."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import cast
 
 import msgspec
 
-from flushlab import advice
+from flushlab.advice.tuned import tuned_files
 from flushlab.build.build import Build
 from flushlab.campaign import Budget, run
 from flushlab.campaign.facts import TuneFacts
 from flushlab.campaign.request import TuneRequest
 from flushlab.campaign.tuning import FIRST_LOOK_MINUTES, Tuning
 from flushlab.cli.output import emit_json, print_warning, write_file
-from flushlab.cli.place import Place, connection_arguments, parse_settings, parse_shape, parse_timing, parse_value, say
+from flushlab.cli.place import Place, connection_arguments, parse_settings, parse_shape, parse_timing, say
 from flushlab.cli.progress import CampaignProgress
 from flushlab.datadir import Snapshots
 from flushlab.errors import FlushlabError, NotWritable, StorageError, UsageError
@@ -25,14 +25,17 @@ from flushlab.experiment.objective import Objective
 from flushlab.experiment.protocol import Request
 from flushlab.machine import available_memory_bytes, describe
 from flushlab.record import Launch, ServerIdentity, Trial, Value
+from flushlab.server.placement import PLACED
+from flushlab.settings import optionfile
 from flushlab.settings.candidates import lift, propose
 from flushlab.settings.floor import Floor
-from flushlab.settings.optionfile import parse_option_file
 from flushlab.store import Store
 from flushlab.trial import Dataset, Preparation, TrialRunner
 from flushlab.units import parse_size
 from flushlab.workload import Timing, Workload, parse_workload
 
+_FILES = ("_file", "_dir", "_error")
+"""Options with these endings name files of the user's own server."""
 DEFAULT_MINUTES = 10.0
 FIRST_LOOK = Timing(warm_up_s=1.5, max_warm_up_s=4.0, seconds=4.0)
 STEADY = Timing(warm_up_s=5.0, max_warm_up_s=30.0, seconds=20.0, max_seconds=180.0)
@@ -109,20 +112,30 @@ def decide(flags: Flags, where: Place) -> TuneRequest:
     steady = minutes is not None and minutes >= FIRST_LOOK_MINUTES
     build, launch = where.build, Launch(arguments=connection_arguments(max(threads)))
     identity = identity_of(build)
-    original = {**_base_settings(flags.base, where), **parse_settings(flags.assignments, build, where.catalog)}
-    base, lifted = lift(
-        where.catalog, identity, base=original, floor=flags.floor, storage=where.data_root.storage, launch=launch
+    original = {
+        **_base_settings(flags.base, where),
+        **parse_settings(flags.assignments, build, where.catalog),
+    }
+    kept = [where.catalog.setting(name.replace("-", "_")).name for name in flags.keep]
+    storage = where.data_root.storage
+    changes, lifted = lift(
+        original, flags.floor, identity=identity, storage=storage, launch=launch, keep=kept
     )
-    memory = available_memory_bytes() if flags.memory is None else min(parse_size(flags.memory), available_memory_bytes())
+    base = {**original, **changes}
+    memory = (
+        available_memory_bytes()
+        if flags.memory is None
+        else min(parse_size(flags.memory), available_memory_bytes())
+    )
     candidates = propose(
         where.catalog,
         identity,
         base=base,
         floor=flags.floor,
-        storage=where.data_root.storage,
+        storage=storage,
         launch=launch,
         memory_bytes=memory,
-        keep=[where.catalog.setting(name.replace("-", "_")).name for name in flags.keep],
+        keep=kept,
         steady_state=steady,
     )
     timing = STEADY if steady else FIRST_LOOK
@@ -168,7 +181,7 @@ def carry_out(request: TuneRequest, where: Place, store: Store, resumed: str | N
         request=request,
         identity=identity_of(where.build),
         storage=where.data_root.storage,
-        launch=Launch(arguments=connection_arguments(max(request.threads))),
+        launch=_launch(request),
     )
     experiment = tuning.experiment()
     runner = _runner(request, where)
@@ -210,7 +223,7 @@ def carry_out(request: TuneRequest, where: Place, store: Store, resumed: str | N
     return facts
 
 
-def write_files(facts: TuneFacts, request: TuneRequest, out: Path | None) -> TuneFacts:
+def write_files(facts: TuneFacts, request: TuneRequest, where: Place, out: Path | None) -> TuneFacts:
     """Writes the option file, the statements and the result where something was found.
 
     Raises:
@@ -222,13 +235,15 @@ def write_files(facts: TuneFacts, request: TuneRequest, out: Path | None) -> Tun
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise NotWritable(f"{folder} cannot be made: {error.strerror}", hint="name another with --out") from error
+        raise NotWritable(
+            f"{folder} cannot be made: {error.strerror}", hint="name another with --out"
+        ) from error
     files = [folder / "tune.json"]
     if facts.result.winner is not None:
         files += [folder / "my.cnf", folder / "settings.sql"]
-        texts = advice.write(facts, standalone=request.standalone)
-        write_file(folder / "my.cnf", texts.option_file.encode())
-        write_file(folder / "settings.sql", texts.statements.encode())
+        tuned = tuned_files(facts, request, where.data_root.storage, _launch(request))
+        write_file(folder / "my.cnf", tuned.option_file.encode())
+        write_file(folder / "settings.sql", tuned.statements.encode())
     facts = msgspec.structs.replace(facts, files=tuple(str(file) for file in files))
     emit_json(report.document(facts), str(folder / "tune.json"))
     return facts
@@ -239,6 +254,10 @@ def identity_of(build: Build) -> ServerIdentity:
     return ServerIdentity(
         flavor=build.flavor, version=build.version, version_text=build.version_text, build_id=build.id
     )
+
+
+def _launch(request: TuneRequest) -> Launch:
+    return Launch(arguments=connection_arguments(max(request.threads)))
 
 
 def _runner(request: TuneRequest, where: Place) -> TrialRunner:
@@ -274,23 +293,41 @@ def _base_settings(path: Path | None, where: Place) -> dict[str, Value]:
     try:
         text = path.read_text()
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}", hint="--base takes an option file") from error
+        raise UsageError(
+            f"{path} cannot be read: {error.strerror}", hint="--base takes an option file"
+        ) from error
     except UnicodeDecodeError as error:
         raise UsageError(f"{path} is not a text file", hint="--base takes an option file") from error
-    parsed = parse_option_file(text, str(path), where.build.flavor, where.build.version)
-    for note in parsed.notes:
-        print_warning(note)
-    return {
-        name: parse_value(name, option, where.build, where.catalog) if isinstance(option, str) else option
-        for name, option in parsed.settings.items()
-    }
+    identity = identity_of(where.build)
+    file = optionfile.parse(text, identity, where.catalog, path=str(path), loader=_included(path))
+    found = optionfile.typed(file, identity, where.catalog)
+    ours = sorted(name for name in found.others if name in PLACED or name.endswith(_FILES))
+    if ours:
+        print_warning(f"{path}: {', '.join(ours)} say where a server is, not how it works: left out")
+    return {**found.settings, **{name: text for name, text in found.others.items() if name not in ours}}
+
+
+def _included(path: Path) -> optionfile.Loader:
+    """Reads what an option file includes, relative to it."""
+
+    def load(target: str, is_directory: bool) -> list[tuple[str, str]]:
+        place = path.parent / target
+        try:
+            files = sorted(place.glob("*.cnf")) if is_directory else [place]
+            return [(str(file), file.read_text()) for file in files]
+        except OSError as error:
+            raise UsageError(f"{place}, included by {path}, cannot be read: {error.strerror}") from error
+
+    return load
 
 
 def _parse_threads(text: str) -> tuple[int, ...]:
     try:
         counts = tuple(int(part) for part in text.split(","))
     except ValueError:
-        raise UsageError(f"--threads {text!r} is not a list of numbers", hint="for example --threads 1,16,64") from None
+        raise UsageError(
+            f"--threads {text!r} is not a list of numbers", hint="for example --threads 1,16,64"
+        ) from None
     if len(set(counts)) != len(counts):
         raise UsageError(f"--threads {text} names a count twice")
     return counts

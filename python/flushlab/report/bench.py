@@ -63,7 +63,10 @@ def render(trial: Trial) -> RenderableType:
         fsyncs = trial.deltas.get("Innodb_data_fsyncs", 0) / max(trial.load.events, 1)
         table.add_row("fsyncs", f"{fsyncs:.3f} by InnoDB per transaction")
     table.add_row("server", trial.server.name)
-    table.add_row("window", f"{trial.seconds.get('window', 0):.1f} s after {trial.seconds.get('warm_up', 0):.1f} s of warm-up")
+    table.add_row(
+        "window",
+        f"{trial.seconds.get('window', 0):.1f} s after {trial.seconds.get('warm_up', 0):.1f} s of warm-up",
+    )
     doubts = [Text(f"warning: {warning.text}", style="yellow") for warning in trial.warnings]
     if trial.outcome == "void":
         doubts.insert(0, Text(f"void: {trial.reason}", style="red"))

@@ -73,7 +73,11 @@ def _point(facts: TuneFacts, point: FrontierPoint) -> dict[str, Any]:
 
 def render(facts: TuneFacts) -> RenderableType:
     """What a person reads: the answer first. Fits 80 columns."""
-    parts: list[RenderableType] = [Text(f"{facts.server.name} · {facts.workload}", style="dim"), answer(facts), ""]
+    parts: list[RenderableType] = [
+        Text(f"{facts.server.name} · {facts.workload}", style="dim"),
+        answer(facts),
+        "",
+    ]
     if facts.result.frontier:
         parts += [_frontier(facts), ""]
         parts += [_guarantees(facts), ""]
@@ -97,12 +101,13 @@ def answer(facts: TuneFacts) -> Text:
         text.append("\nAll of it is free: no guarantee gets weaker.", style="not bold")
     else:
         text.append(
-            f"\n{winner.free_ratio.estimate:.2f}× is free, {bought:.2f}× is bought with durability.", style="not bold"
+            f"\n{winner.free_ratio.estimate:.2f}× is free, {bought:.2f}× is bought with durability.",
+            style="not bold",
         )
     lower = [point for point in result.frontier if not point.floor.at_least(winner.floor)]
     if lower:
         text.append(
-            f"\nFloor {lower[-1].floor.value} buys nothing more that could be proven: stay at {winner.floor.value}.",
+            f"\nFloor {lower[-1].floor.value} buys no more that is proven: stay at {winner.floor.value}.",
             style="not bold",
         )
     return text
@@ -118,12 +123,21 @@ def _frontier(facts: TuneFacts) -> Table:
     for point in facts.result.frontier:
         changes = "\n".join(f"{name}={spell(value)}" for name, value in point.settings.items()) or "none"
         table.add_row(
-            point.floor.value, f"{point.ratio.estimate:.2f}", _interval(point.ratio), f"{point.free_ratio.estimate:.2f}", changes
+            point.floor.value,
+            f"{point.ratio.estimate:.2f}",
+            _interval(point.ratio),
+            f"{point.free_ratio.estimate:.2f}",
+            changes,
         )
     if facts.result.control is not None:
         ratio = facts.result.control.ratio
         table.add_row(
-            "control", f"{ratio.estimate:.2f}", _interval(ratio), "", "the base again: must be about 1", style="dim"
+            "control",
+            f"{ratio.estimate:.2f}",
+            _interval(ratio),
+            "",
+            "the base again: must be about 1",
+            style="dim",
         )
     return table
 
@@ -179,4 +193,8 @@ def _interval(ratio: Ratio) -> str:
 
 def spell(value: Value) -> str:
     """A value as an option file spells it; large round sizes with a suffix."""
-    return option_size(value) if isinstance(value, int) and value >= 1 << 20 and value % (1 << 20) == 0 else str(value)
+    return (
+        option_size(value)
+        if isinstance(value, int) and value >= 1 << 20 and value % (1 << 20) == 0
+        else str(value)
+    )

@@ -79,7 +79,8 @@ class Store:
         """Saves a new campaign in state `running`."""
         with self._errors():
             self._connection.execute(
-                "INSERT INTO campaign (id, kind, created_at, flushlab, plan, state) VALUES (?, ?, ?, ?, ?, 'running')",
+                "INSERT INTO campaign (id, kind, created_at, flushlab, plan, state) "
+                "VALUES (?, ?, ?, ?, ?, 'running')",
                 (campaign_id, kind, _now(), __version__, plan),
             )
 

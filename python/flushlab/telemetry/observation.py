@@ -54,6 +54,6 @@ def observe(server: Server, into: Observation) -> Iterator[None]:
     into.deltas = status.deltas(counters, status.counters(server))
     into.after = innodb.sample(server)
     shares = machine.between(machine_before, machine_after)
-    into.steal_share = shares.steal
-    into.cpu_pressure_share, into.io_pressure_share = shares.cpu_pressure, shares.io_pressure
+    into.steal_share = shares.steal_share
+    into.cpu_pressure_share, into.io_pressure_share = shares.cpu_pressure_share, shares.io_pressure_share
     into.foreign_cpu_share = cpu.foreign_share(cpu_before, cpu_after, into.seconds, os.cpu_count() or 1)

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from flushlab.build.build import Build
-from flushlab.datadir import copy_tree
+from flushlab.datadir.copy import copy_tree
 from flushlab.errors import HarnessError, MeasurementError, StorageError
 from flushlab.server.protocol import Server
 
@@ -104,8 +104,9 @@ class Dataset(msgspec.Struct, frozen=True, kw_only=True):
                 check=False,
             )
         if done.returncode != 0:
+            words = done.stderr.decode(errors="replace")[-_TAIL_CHARACTERS:].strip()
             raise MeasurementError(
-                f"{self.path} did not load: {done.stderr.decode(errors='replace')[-_TAIL_CHARACTERS:].strip()}",
+                f"{self.path} did not load: {words}",
                 hint="a dump must create its databases itself: mysqldump --databases …",
             )
 

@@ -34,9 +34,14 @@ REDO_WRAPS = 1.5
 times the redo capacity (measured: shorter windows credit debt, not speed)."""
 
 
-
 def measure(
-    draft: Draft, server: Server, workload: Workload, timing: Timing, catalog: Catalog, *, outlast_redo: bool = False
+    draft: Draft,
+    server: Server,
+    workload: Workload,
+    timing: Timing,
+    catalog: Catalog,
+    *,
+    outlast_redo: bool = False,
 ) -> Trial:
     """Measures one window; what goes wrong on the server is the record's outcome.
 
@@ -137,7 +142,7 @@ def compare_settings(
 ) -> tuple[list[Warning], str]:
     """Compares what was asked with what reads back: doubts for rounded values, and the reason why the
     trial is invalid, or an empty string."""
-    doubts = []
+    doubts: list[Warning] = []
     for name, value in asked.items():
         if name not in got:
             return doubts, f"{name} was set to {value} but the server has no such variable"

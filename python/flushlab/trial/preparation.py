@@ -72,7 +72,10 @@ class Preparation:
 
     def _fill(self, target: Path, workload: Workload, layout: Mapping[str, Value]) -> None:
         with Sandbox.start(
-            self.build, settings={**layout, **_LOADING}, data_root=self.data_root, snapshot=self._start_point()
+            self.build,
+            settings={**layout, **_LOADING},
+            data_root=self.data_root,
+            snapshot=self._start_point(),
         ) as server:
             if self.dataset and not self.dataset.is_directory:
                 self.dataset.load_dump(server)
@@ -87,9 +90,8 @@ class Preparation:
         return self.snapshots.make(SnapshotKey(self.dataset.key), self.dataset.copy_directory)
 
     def _layout(self, settings: Mapping[str, Value]) -> dict[str, Value]:
-        known = self.catalog
         return {
             name: value
             for name, value in sorted(settings.items())
-            if (here := known.here(name, self.build.flavor, self.build.version)) is not None and here.layout
+            if name in self.catalog and self.catalog.setting(name).layout
         }

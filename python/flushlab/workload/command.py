@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import subprocess
 import tempfile
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import IO
 from urllib.parse import quote
 
@@ -21,6 +23,8 @@ from flushlab.workload.protocol import Measured, Timing, Window
 DATABASE = "flushlab"
 
 _TAIL_BYTES = 2_000
+_PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None)
 
 
 class CommandWorkload(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,7 +63,9 @@ class CommandWorkload(msgspec.Struct, frozen=True, kw_only=True):
             if code != 0:
                 if not server.alive():
                     server.query("SELECT 1")  # raises ServerDied with the log's tail
-                raise MeasurementError(f"{self.name} {_ended(code, timing.max_seconds)}\n{_tail(output)}".rstrip())
+                raise MeasurementError(
+                    f"{self.name} {_ended(code, timing.max_seconds)}\n{_tail(output)}".rstrip()
+                )
         return Measured(figure=seconds, unit="s", higher_is_better=False, warm_up_s=0.0, window_s=seconds)
 
 
@@ -84,7 +90,8 @@ def environment(endpoint: Endpoint) -> dict[str, str]:
 def _run(command: str, env: Mapping[str, str], output: IO[bytes], limit_s: float) -> int | None:
     """Exit code of the command (negative: killed by that signal), or None if it was ended at the limit.
 
-    The command is a process group of its own; whatever is left of it when this returns is killed.
+    The command is a process group of its own; whatever is left of it when this returns is killed. If
+    flushlab itself is killed, the shell (or the program that it was replaced by) dies with it.
     """
     child = subprocess.Popen(
         ["/bin/sh", "-c", command],
@@ -93,17 +100,20 @@ def _run(command: str, env: Mapping[str, str], output: IO[bytes], limit_s: float
         stdout=output,
         stderr=subprocess.STDOUT,
         start_new_session=True,
+        preexec_fn=_die_with_parent,
     )
     try:
         return child.wait(timeout=limit_s)
     except subprocess.TimeoutExpired:
         return None
     finally:
-        try:
+        with suppress(ProcessLookupError):  # the whole group may have ended by itself
             os.killpg(child.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass  # the whole group has ended by itself
         child.wait()
+
+
+def _die_with_parent() -> None:
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _ended(code: int | None, limit_s: float) -> str:

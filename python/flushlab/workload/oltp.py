@@ -84,10 +84,9 @@ class OltpWorkload(msgspec.Struct, frozen=True, kw_only=True):
             warnings = _warm_up(load, server, timing)
             warm_up_s = time.monotonic() - started
             with window:
-                load.open_window()
+                _native(load.open_window, server)
                 _wait(load, server, timing)
-                result = msgspec.json.decode(load.close_window(), type=LoadResult)
-            _raise_if_failed(load, server)
+                result = msgspec.json.decode(_native(load.close_window, server), type=LoadResult)
         finally:
             load.stop()
         if result.events == 0:

@@ -35,7 +35,9 @@ def parse_workload(text: str, shape: Shape) -> Workload:
     if text.startswith("command:"):
         command = text.removeprefix("command:").strip()
         if not command:
-            raise UsageError("--workload 'command:' names no command", hint="write --workload 'command: ./load.sh'")
+            raise UsageError(
+                "--workload 'command:' names no command", hint="write --workload 'command: ./load.sh'"
+            )
         return CommandWorkload(command=command)
     if text not in NAMES:
         near = difflib.get_close_matches(text, NAMES, n=1)

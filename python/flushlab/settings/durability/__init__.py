@@ -18,6 +18,7 @@ from flushlab.settings.durability.guarantee import (
     Level,
     Replication,
     describe,
+    keeps,
     level,
     meets,
 )
@@ -34,6 +35,7 @@ __all__ = [
     "Replication",
     "describe",
     "guarantees",
+    "keeps",
     "level",
     "meets",
 ]

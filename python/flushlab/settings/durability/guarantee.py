@@ -104,6 +104,13 @@ def level(guarantees: Guarantees) -> Floor:
     return next(floor for floor in Floor if meets(guarantees, floor))
 
 
+def keeps(guarantees: Guarantees, reference: Guarantees) -> bool:
+    """Whether nothing is weaker than in the reference: no failure, not the binary log, not replicas."""
+    kept = all(guarantees.under(f).badness <= reference.under(f).badness for f in FAILURES)
+    replicas = guarantees.replication.level in ("consistent", "not_applicable", reference.replication.level)
+    return kept and guarantees.binlog.badness <= reference.binlog.badness and replicas
+
+
 def describe(guarantees: Guarantees) -> dict[str, str]:
     """Plain words for each failure, then for the binary log and replication."""
     words: dict[str, str] = {failure: guarantees.under(failure).text for failure in FAILURES}
