@@ -1,0 +1,113 @@
+from pathlib import Path
+
+import pytest
+
+from flushlab.machine.cgroup import (
+    Group,
+    cpu_quota,
+    locate,
+    memory_headroom_bytes,
+    memory_limit_bytes,
+    parse_cpu_max,
+    parse_membership,
+    usable_cpus,
+)
+from flushlab.machine.mounts import Mount
+
+MEMBERSHIP = """9:name=systemd:/
+7:blkio:/
+4:memory:/process_api/413debb5
+2:cpu,cpuacct:/box
+0::/user.slice/session-3.scope
+"""
+
+
+def mount(point: Path, filesystem: str, options: tuple[str, ...] = (), root: str = "/") -> Mount:
+    return Mount(
+        id=1,
+        device_number=(0, 1),
+        root=root,
+        point=str(point),
+        filesystem=filesystem,
+        source="x",
+        options=options,
+    )
+
+
+def test_membership_has_every_controller_of_a_joint_hierarchy() -> None:
+    membership = parse_membership(MEMBERSHIP)
+    assert membership["cpu"] == membership["cpuacct"] == "/box"
+    assert membership["memory"] == "/process_api/413debb5"
+    assert membership[""] == "/user.slice/session-3.scope"
+
+
+def test_v1_hierarchy_wins_over_v2_where_it_has_the_controller(tmp_path: Path) -> None:
+    seen = [mount(tmp_path / "two", "cgroup2"), mount(tmp_path / "one", "cgroup", ("rw", "memory"))]
+    memory, cpu = locate("memory", {}, seen), locate("cpu", {}, seen)
+    assert memory is not None
+    assert cpu is not None
+    assert (memory.version, cpu.version) == (1, 2)
+
+
+def test_group_below_a_mounted_subtree_is_found(tmp_path: Path) -> None:
+    (tmp_path / "inner").mkdir()
+    group = locate("memory", {"": "/docker/abc/inner"}, [mount(tmp_path, "cgroup2", root="/docker/abc")])
+    assert group is not None
+    assert group.path == tmp_path / "inner"
+
+
+def test_group_that_is_not_visible_becomes_the_mount(tmp_path: Path) -> None:
+    group = locate("memory", {"": "/system.slice/gone"}, [mount(tmp_path, "cgroup2")])
+    assert group is not None
+    assert group.path == tmp_path
+
+
+def test_no_hierarchy_is_no_group() -> None:
+    assert locate("memory", {}, []) is None
+
+
+def test_tightest_limit_of_all_ancestors_holds(tmp_path: Path) -> None:
+    inner = tmp_path / "outer/inner"
+    inner.mkdir(parents=True)
+    (inner / "memory.max").write_text("max\n")
+    (tmp_path / "outer/memory.max").write_text("2147483648\n")
+    (tmp_path / "memory.max").write_text("4294967296\n")
+    assert memory_limit_bytes(Group(version=2, top=tmp_path, path=inner)) == 2 << 30
+
+
+def test_v1s_number_for_no_limit_is_no_limit(tmp_path: Path) -> None:
+    (tmp_path / "memory.limit_in_bytes").write_text("9223372036854771712\n")
+    assert memory_limit_bytes(Group(version=1, top=tmp_path, path=tmp_path)) is None
+
+
+def test_headroom_counts_droppable_cache_as_free(tmp_path: Path) -> None:
+    (tmp_path / "memory.max").write_text("1000000\n")
+    (tmp_path / "memory.current").write_text("900000\n")
+    (tmp_path / "memory.stat").write_text("anon 500000\nfile 400000\ninactive_file 300000\n")
+    assert memory_headroom_bytes(Group(version=2, top=tmp_path, path=tmp_path)) == 400_000
+
+
+def test_v1_quota_is_quota_over_period(tmp_path: Path) -> None:
+    (tmp_path / "cpu.cfs_quota_us").write_text("150000\n")
+    (tmp_path / "cpu.cfs_period_us").write_text("100000\n")
+    assert cpu_quota(Group(version=1, top=tmp_path, path=tmp_path)) == 1.5
+
+
+def test_v1_quota_of_minus_one_is_none(tmp_path: Path) -> None:
+    (tmp_path / "cpu.cfs_quota_us").write_text("-1\n")
+    (tmp_path / "cpu.cfs_period_us").write_text("100000\n")
+    assert cpu_quota(Group(version=1, top=tmp_path, path=tmp_path)) is None
+
+
+def test_cpu_max_without_quota_is_none() -> None:
+    assert parse_cpu_max("max 100000\n") == (None, None)
+    assert parse_cpu_max("50000 100000\n") == (50_000, 100_000)
+
+
+@pytest.mark.parametrize(
+    ("allowed", "quota", "usable"), [(8, None, 8), (8, 1.5, 2), (2, 4.0, 2), (4, 0.2, 1)]
+)
+def test_usable_cpus_are_the_fewer_of_affinity_and_quota(
+    allowed: int, quota: float | None, usable: int
+) -> None:
+    assert usable_cpus(allowed, quota) == usable

@@ -1,0 +1,76 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from flushlab.errors import NotWritable
+from flushlab.machine import home, home_path
+from flushlab.machine.home import ROOT_HOME
+
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="root only: servers run as another user only then")
+
+
+@pytest.fixture
+def reachable(tmp_path: Path) -> Path:
+    """A temporary folder that every user may enter; pytest's own is closed to others."""
+    for folder in (tmp_path, *tmp_path.parents[:2]):
+        folder.chmod(0o755)
+    return tmp_path
+
+
+def test_home_is_created_where_the_environment_says(reachable: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FLUSHLAB_HOME", str(reachable / "a/b"))
+    assert home() == reachable / "a/b"
+    assert home().is_dir()
+
+
+def test_home_is_open_to_enter_whatever_the_umask(reachable: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FLUSHLAB_HOME", str(reachable / "home"))
+    before = os.umask(0o077)
+    try:
+        assert home().stat().st_mode & 0o777 == 0o755
+    finally:
+        os.umask(before)
+
+
+def test_home_that_is_a_file_is_refused_with_a_way_out(
+    reachable: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (reachable / "file").write_text("")
+    monkeypatch.setenv("FLUSHLAB_HOME", str(reachable / "file"))
+    with pytest.raises(NotWritable, match="is not a directory") as raised:
+        home()
+    assert raised.value.hint is not None
+    assert "FLUSHLAB_HOME" in raised.value.hint
+
+
+def test_relative_cache_directory_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FLUSHLAB_HOME", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", "here")
+    monkeypatch.setenv("HOME", "/home/ann")
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert home_path() == Path("/home/ann/.cache/flushlab")
+
+
+def test_cache_directory_of_the_platform_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FLUSHLAB_HOME", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", "/fast/cache")
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert home_path() == Path("/fast/cache/flushlab")
+
+
+def test_root_gets_a_home_outside_its_closed_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FLUSHLAB_HOME", raising=False)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert home_path() == ROOT_HOME
+
+
+@as_root
+def test_home_below_a_closed_folder_names_that_folder(
+    reachable: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (reachable / "closed").mkdir(mode=0o700)
+    monkeypatch.setenv("FLUSHLAB_HOME", str(reachable / "closed/home"))
+    with pytest.raises(NotWritable, match=f"{reachable / 'closed'} is closed to it"):
+        home()
+    assert not (reachable / "closed/home").exists()
