@@ -1,0 +1,52 @@
+use std::net::Shutdown;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use socket2::Socket;
+
+/// Ends blocked connections from another thread: reads and writes under way on them return at once.
+///
+/// Once fired it stays so; connections that are opened later are cut too.
+#[derive(Debug, Default)]
+pub struct Cutoff {
+    fired: AtomicBool,
+    sockets: Mutex<Vec<Weak<Socket>>>,
+}
+
+impl Cutoff {
+    /// A cutoff that has not fired and knows no connections.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Cuts all connections.
+    pub fn fire(&self) {
+        self.fired.store(true, Ordering::SeqCst);
+        for socket in self
+            .sockets
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .drain(..)
+        {
+            if let Some(socket) = socket.upgrade() {
+                // A socket that the peer has closed already is not connected: nothing is left to do.
+                let _ = socket.shutdown(Shutdown::Both);
+            }
+        }
+    }
+
+    /// Whether it was fired.
+    pub fn fired(&self) -> bool {
+        self.fired.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn watch(&self, socket: &Arc<Socket>) {
+        self.sockets
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(Arc::downgrade(socket));
+        if self.fired() {
+            self.fire();
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! `flushlab._core`: the only crate that knows Python. Documented by `python/flushlab/_core.pyi`.
+//!
+//! A frozen spec goes down, a frozen result comes up, both as JSON of the structs in
+//! `flushlab.record.load`. Whatever blocks runs detached from the interpreter; the engine's threads
+//! never attach to it. What may block for long runs on a thread of its own, so that Ctrl-C is seen.
+
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use flushlab_load::spec::LoadSpec;
+use flushlab_load::{Cutoff, Error};
+use pyo3::create_exception;
+use pyo3::exceptions::PyException;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+create_exception!(
+    flushlab._core,
+    CoreError,
+    PyException,
+    "What stops the native side."
+);
+
+/// How often signals are looked for while something blocks.
+const SIGNAL_CHECK: Duration = Duration::from_millis(200);
+
+fn core_error(py: Python<'_>, error: Error) -> PyErr {
+    let text = error.to_string();
+    let raised = CoreError::new_err(text);
+    let value = raised.value(py);
+    let set = value
+        .setattr("kind", error.kind.slug())
+        .and_then(|()| value.setattr("errno", error.errno))
+        .and_then(|()| value.setattr("sqlstate", error.sqlstate))
+        .and_then(|()| value.setattr("message", error.message));
+    set.err().unwrap_or(raised)
+}
+
+fn json<'py>(py: Python<'py>, value: &impl serde::Serialize) -> PyResult<Bound<'py, PyBytes>> {
+    let bytes = serde_json::to_vec(value).map_err(|error| {
+        pyo3::exceptions::PyRuntimeError::new_err(format!("a result does not become JSON: {error}"))
+    })?;
+    Ok(PyBytes::new(py, &bytes))
+}
+
+/// Runs `work` on its own thread and waits for it, detached; looks for signals meanwhile. A signal
+/// whose handler raises (Ctrl-C) cuts the work's connections and is raised once it has ended.
+fn interruptible<T: Send + 'static>(
+    py: Python<'_>,
+    work: impl FnOnce(Arc<Cutoff>) -> Result<T, Error> + Send + 'static,
+) -> PyResult<T> {
+    let cutoff = Arc::new(Cutoff::new());
+    let (done, waiting) = mpsc::channel();
+    let worker = {
+        let cutoff = cutoff.clone();
+        std::thread::spawn(move || {
+            // The receiver outlives this thread: it is joined below.
+            let _ = done.send(work(cutoff));
+        })
+    };
+    let waiting = Mutex::new(waiting);
+    let mut interrupted = None;
+    let outcome = loop {
+        let received = py.detach(|| {
+            waiting
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .recv_timeout(SIGNAL_CHECK)
+        });
+        match received {
+            Ok(outcome) => break Some(outcome),
+            Err(RecvTimeoutError::Disconnected) => break None,
+            Err(RecvTimeoutError::Timeout) => {
+                if let Err(signal) = py.check_signals() {
+                    cutoff.fire();
+                    interrupted.get_or_insert(signal);
+                }
+            }
+        }
+    };
+    let joined = py.detach(|| worker.join());
+    if let Some(signal) = interrupted {
+        return Err(signal);
+    }
+    match (outcome, joined) {
+        (Some(outcome), _) => outcome.map_err(|error| core_error(py, error)),
+        (None, _) => Err(pyo3::exceptions::PyRuntimeError::new_err(
+            "a native thread panicked: this is a bug",
+        )),
+    }
+}
+
+#[pyclass(module = "flushlab._core", frozen)]
+struct LoadRun(Mutex<flushlab_load::LoadRun>);
+
+impl LoadRun {
+    /// The lock is taken detached only: who waits for it never holds the interpreter.
+    fn with<T: Send>(
+        &self,
+        py: Python<'_>,
+        act: impl FnOnce(&mut flushlab_load::LoadRun) -> Result<T, Error> + Send,
+    ) -> PyResult<T> {
+        py.detach(|| act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner)))
+            .map_err(|error| core_error(py, error))
+    }
+}
+
+#[pymethods]
+impl LoadRun {
+    #[new]
+    fn new(py: Python<'_>, spec: &[u8]) -> PyResult<Self> {
+        let spec = LoadSpec::from_json(spec).map_err(|error| core_error(py, error))?;
+        let run = interruptible(py, move |cutoff| flushlab_load::LoadRun::connect(&spec, cutoff))?;
+        Ok(Self(Mutex::new(run)))
+    }
+
+    fn start(&self, py: Python<'_>) -> PyResult<()> {
+        self.with(py, flushlab_load::LoadRun::start)
+    }
+
+    fn progress<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let progress = self.with(py, |run| run.progress())?;
+        json(py, &progress)
+    }
+
+    fn open_window(&self, py: Python<'_>) -> PyResult<()> {
+        self.with(py, flushlab_load::LoadRun::open_window)
+    }
+
+    fn close_window<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let result = self.with(py, flushlab_load::LoadRun::close_window)?;
+        json(py, &result)
+    }
+
+    fn stop(&self, py: Python<'_>) -> PyResult<()> {
+        self.with(py, |run| {
+            run.stop();
+            Ok(())
+        })
+    }
+}
+
+#[pyfunction]
+fn prepare_tables(py: Python<'_>, spec: &[u8]) -> PyResult<()> {
+    let spec = LoadSpec::from_json(spec).map_err(|error| core_error(py, error))?;
+    interruptible(py, move |cutoff| flushlab_load::prepare_tables(&spec, &cutoff))
+}
+
+#[pyfunction]
+fn version() -> &'static str {
+    env!("CARGO_PKG_VERSION")
+}
+
+#[pymodule]
+fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("CoreError", module.py().get_type::<CoreError>())?;
+    module.add_class::<LoadRun>()?;
+    module.add_function(wrap_pyfunction!(prepare_tables, module)?)?;
+    module.add_function(wrap_pyfunction!(version, module)?)
+}

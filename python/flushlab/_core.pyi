@@ -1,0 +1,104 @@
+"""The native side: the load engine.
+
+Specs go down and results come up as JSON of the structs in `flushlab.record.load`. Everything that
+blocks releases the interpreter. Ctrl-C is seen within 200 ms wherever a call can take long
+(`LoadRun(...)`, `prepare_tables`); the others return within milliseconds, `stop` within two seconds.
+"""
+
+from typing import Literal, final
+
+__all__ = ["CoreError", "LoadRun", "prepare_tables", "version"]
+
+class CoreError(Exception):
+    """What stops the native side. No message contains a password.
+
+    Attributes:
+        kind: `server` (it answered with an error, cannot be reached, went away or did not answer
+            for 60 s), `protocol` (the peer does not speak it as it must), `measurement` (nothing
+            that can be measured: tables absent or of another shape, no thread to be had) or `usage`
+            (the request cannot be carried out as it was written).
+        errno: the server's error number if the server answered with an error, else None.
+        sqlstate: its SQLSTATE, else None.
+        message: what happened; `str()` of the exception appends errno and SQLSTATE.
+    """
+
+    kind: Literal["server", "protocol", "measurement", "usage"]
+    errno: int | None
+    sqlstate: str | None
+    message: str
+
+@final
+class LoadRun:
+    """A load on one server: connected when made, then started, then stopped.
+
+    Events run in a closed loop on `threads` connections with a thread each. An event that ends in
+    one of `ignored_errors` is counted under that error and begun anew with fresh values; its time is
+    no part of a latency. Any other error ends the load: `progress` then tells why in `failed`.
+    May be used from several Python threads.
+    """
+
+    def __new__(cls, spec: bytes) -> LoadRun:
+        """Connects, checks the tables and prepares all statements.
+
+        Args:
+            spec: JSON of a `LoadSpec`.
+
+        Raises:
+            CoreError: usage, server, protocol, or measurement (tables absent, of another shape, or
+                with fewer ids than `table_size`).
+        """
+
+    def start(self) -> None:
+        """Starts the threads.
+
+        Raises:
+            CoreError: usage if it was started or stopped before.
+        """
+
+    def progress(self) -> bytes:
+        """JSON of a `LoadProgress`: since start, up to the end once it is stopped.
+
+        Raises:
+            CoreError: usage if it was not started.
+        """
+
+    def open_window(self) -> None:
+        """Opens the measured window, or opens it anew, while the load runs on.
+
+        Raises:
+            CoreError: what made the load fail, if it has; usage if it does not run.
+        """
+
+    def close_window(self) -> bytes:
+        """Closes the window while the load runs on: JSON of a `LoadResult`.
+
+        It counts exactly the events that ended inside the window.
+
+        Raises:
+            CoreError: what made the load fail, if it has (such a window is no measurement); usage if
+                no window is open.
+        """
+
+    def stop(self) -> None:
+        """Ends all events, joins the threads and closes the connections; also done on deletion.
+
+        An event that does not end within two seconds has its connection cut. Does nothing the
+        second time.
+        """
+
+def prepare_tables(spec: bytes) -> None:
+    """Creates and fills sysbench's tables, and their database if there is none.
+
+    Uses two connections if there are two tables or more. The same spec gives the same rows;
+    `threads` and `ignored_errors` have no influence.
+
+    Args:
+        spec: JSON of a `LoadSpec`.
+
+    Raises:
+        CoreError: usage, server (errno 1050 if a table exists) or protocol.
+        KeyboardInterrupt: on Ctrl-C; tables are then left unfinished.
+    """
+
+def version() -> str:
+    """Version of the native side; equals flushlab's."""
