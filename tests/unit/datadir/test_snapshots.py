@@ -1,5 +1,6 @@
 import json
 import os
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,10 +17,15 @@ SPARSE_BYTES = 8 << 20
 
 
 @pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """A temporary folder that every user may enter, in place of pytest's own, which is closed to others."""
+    with tempfile.TemporaryDirectory(prefix="flushlab-test-") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder).resolve()
+
+
+@pytest.fixture
 def store(tmp_path: Path) -> Snapshots:
-    """Snapshots in a temporary folder that every user may enter; pytest's own is closed to others."""
-    for folder in (tmp_path, *tmp_path.parents[:2]):
-        folder.chmod(0o755)
     return Snapshots(tmp_path / "snapshots")
 
 

@@ -1,4 +1,6 @@
 import os
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,11 +13,11 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="root only: servers run a
 
 
 @pytest.fixture
-def reachable(tmp_path: Path) -> Path:
+def reachable() -> Iterator[Path]:
     """A temporary folder that every user may enter; pytest's own is closed to others."""
-    for folder in (tmp_path, *tmp_path.parents[:2]):
-        folder.chmod(0o755)
-    return tmp_path
+    with tempfile.TemporaryDirectory(prefix="flushlab-test-") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder).resolve()
 
 
 def test_home_is_created_where_the_environment_says(reachable: Path, monkeypatch: pytest.MonkeyPatch) -> None:

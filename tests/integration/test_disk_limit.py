@@ -1,0 +1,144 @@
+"""The disk limit on the real disk: needs root, cgroup v1 blkio or v2 io, and a disk under the data root."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from flushlab.datadir import DataRoot, LimitedDisk, limit_disk, write_probe
+from flushlab.datadir import disk_limit as disk_limit_module
+from flushlab.datadir.disk_limit import find_hierarchy, make_group, remove_leftovers
+from flushlab.errors import HarnessError, UsageError
+from flushlab.machine import home, place_of
+
+WRITE_IOPS = 50
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+
+
+@pytest.fixture(scope="module")
+def data_root() -> DataRoot:
+    """A data root on a disk that can be limited, or a skip that says what is missing."""
+    root = DataRoot.open(home() / "run")
+    if place_of(root.path).device is None:
+        pytest.skip(f"{root.path} lies on {root.storage.filesystem}, without a block device")
+    try:
+        find_hierarchy()
+    except HarnessError as error:
+        pytest.skip(error.message)
+    return root
+
+
+@pytest.fixture
+def limited(data_root: DataRoot) -> Iterator[LimitedDisk]:
+    with limit_disk(data_root, WRITE_IOPS) as limit:
+        yield limit
+
+
+def written_per_second(data_root: DataRoot, procs: str) -> float:
+    file = data_root.path / ".test-disk-limit"
+    try:
+        return write_probe.probe(str(file), procs, 1.0)["synced"]
+    finally:
+        file.unlink()
+
+
+def test_limit_was_measured_near_what_was_asked(limited: LimitedDisk) -> None:
+    record = limited.record
+    assert record.write_iops == WRITE_IOPS
+    assert 0.5 * WRITE_IOPS <= record.measured_write_iops <= 1.3 * WRITE_IOPS
+    assert record.measured_syncs_per_s is not None
+    assert 0 < record.measured_syncs_per_s <= record.measured_write_iops * 1.1
+    assert record.way in {"cgroup-v1", "cgroup-v2"}
+
+
+def test_attached_process_is_slowed_and_others_are_not(limited: LimitedDisk, data_root: DataRoot) -> None:
+    child = subprocess.Popen(
+        [sys.executable, "-c", PROBE_WHEN_TOLD, write_probe.__file__, str(data_root.path / ".test-attached")],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    limited.attach(child.pid)
+    output, _ = child.communicate("go\n", timeout=60)
+    free = written_per_second(data_root, os.devnull)
+    assert float(output) <= 1.3 * WRITE_IOPS
+    assert free > 2 * float(output)
+
+
+PROBE_WHEN_TOLD = """
+import os, runpy, sys
+sys.stdin.readline()
+probe = runpy.run_path(sys.argv[1])["probe"]
+print(probe(sys.argv[2], os.devnull, 1.0)["synced"])
+os.unlink(sys.argv[2])
+"""
+
+
+def test_removed_limit_lets_its_processes_go(data_root: DataRoot) -> None:
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        limit = limit_disk(data_root, WRITE_IOPS)
+        limit.attach(child.pid)
+        assert str(child.pid) in (limit.group / "cgroup.procs").read_text().split()
+        limit.remove()
+        assert not limit.group.exists()
+        assert child.poll() is None
+        limit.remove()
+        with pytest.raises(HarnessError, match="cannot be attached"):
+            limit.attach(child.pid)
+    finally:
+        child.communicate(b"\n")
+
+
+def test_process_that_is_gone_cannot_be_attached(limited: LimitedDisk) -> None:
+    child = subprocess.Popen(["true"])
+    child.wait()
+    with pytest.raises(HarnessError, match=f"process {child.pid} cannot be attached"):
+        limited.attach(child.pid)
+
+
+def test_limit_that_the_disk_cannot_reach_is_not_believed_and_not_left(
+    data_root: DataRoot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disk_limit_module, "PROBE_SECONDS", 0.3)
+    before = set(find_hierarchy().top.iterdir())
+    with pytest.raises(HarnessError, match="limited to 100000000 writes/s, but") as raised:
+        limit_disk(data_root, 100_000_000)
+    assert raised.value.hint is not None
+    assert set(find_hierarchy().top.iterdir()) <= before
+
+
+def test_killed_runs_group_is_removed_and_a_kept_servers_is_not(data_root: DataRoot) -> None:
+    hierarchy = find_hierarchy()
+    device = place_of(data_root.path).device
+    assert device is not None
+    own = make_group(hierarchy, device.disk_number, WRITE_IOPS)
+    dead = hierarchy.top / "flushlab-1-1-1"
+    kept = hierarchy.top / "flushlab-1-1-2"
+    dead.mkdir()
+    kept.mkdir()
+    server = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        (kept / "cgroup.procs").write_text(str(server.pid))
+        removed = remove_leftovers(hierarchy)
+        assert dead.name in removed
+        assert not dead.exists()
+        assert kept.exists()
+        assert own.exists()
+    finally:
+        server.communicate(b"\n")
+        own.rmdir()
+    assert kept.name in remove_leftovers(hierarchy)
+
+
+@pytest.mark.skipif(not os.access("/dev/shm", os.W_OK), reason="no writable /dev/shm here")
+def test_data_root_in_memory_cannot_be_limited() -> None:
+    folder = Path("/dev/shm") / f"flushlab-limit-{os.getpid()}"
+    try:
+        with pytest.raises(UsageError, match="it lies in memory") as raised:
+            limit_disk(DataRoot.open(folder), WRITE_IOPS)
+    finally:
+        folder.rmdir()
+    assert raised.value.hint is not None
