@@ -161,6 +161,7 @@ def _become(order: dict[str, Any], guard: int, go: int) -> NoReturn:
     os.dup2(log, 1)
     os.dup2(log, 2)
     _limit_resources()
+    _be_first_when_memory_runs_out()
     os.umask(0o027)
     if os.geteuid() == 0:
         os.setgroups([])
@@ -184,6 +185,12 @@ def _limit_resources() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def _be_first_when_memory_runs_out() -> None:
+    """A pool that was set too large must cost this server, not somebody's other process: proc(5)."""
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as handle:  # noqa: PTH123
+        handle.write("500")
 
 
 def _children() -> list[int]:

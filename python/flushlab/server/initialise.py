@@ -102,10 +102,12 @@ def _initialise(build: Build, layout: Mapping[str, Value], target: Path) -> None
         code = process.wait(_LIMIT_S)
         if code != 0:
             said = log.since(folder / "log", 0)
-            raise initialisation_failed(build, code, said)
+            raise initialisation_failed(build, layout, code, said)
 
 
-def initialisation_failed(build: Build, code: int | None, said: str) -> StartFailed | NoSpace:
+def initialisation_failed(
+    build: Build, layout: Mapping[str, Value], code: int | None, said: str
+) -> StartFailed | NoSpace:
     """The error that fits what the program said."""
     full = log.no_space(said)
     if full:
@@ -114,9 +116,9 @@ def initialisation_failed(build: Build, code: int | None, said: str) -> StartFai
             hint="make room, or set FLUSHLAB_HOME to another file system",
         )
     how = f"ended with {code}" if code is not None else f"did not end within {_LIMIT_S:.0f} s"
-    last = "\n".join(said.strip().splitlines()[-20:])
     return StartFailed(
-        f"initialising a data directory of {build.name} {how}:\n{last}", refusal=log.refusal_from_log(said)
+        f"initialising a data directory of {build.name} {how}:\n{log.digest(said)}",
+        refusal=log.refusal_from_log(said, layout),
     )
 
 

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from flushlab.build.library import debian_packages, library_in
+from flushlab.record import Value
 
 __all__ = [
+    "digest",
     "errors",
     "library_hint",
     "library_in",
@@ -27,23 +30,14 @@ __all__ = [
 
 _TAIL_BYTES = 64 * 1024
 
-_REFUSED = (
+_NAMED = (
     re.compile(r"unknown (?:variable|option) '(?:--)?(?P<name>[\w.-]+)", re.IGNORECASE),
     re.compile(r"ambiguous option '(?:--)?(?P<name>[\w.-]+)", re.IGNORECASE),
-    re.compile(r"option '(?:--)?(?P<name>[\w.-]+)' (?:cannot|requires)", re.IGNORECASE),
     re.compile(r"Unknown suffix '.*' used for variable '(?P<name>[\w.-]+)'", re.IGNORECASE),
     re.compile(r"Error while setting value '.*' to '(?P<name>[\w.-]+)'", re.IGNORECASE),
-    re.compile(r"Unrecognized value .* for (?P<name>innodb[\w.-]+)", re.IGNORECASE),
-    re.compile(r"(?:Unknown|Invalid|Wrong) .*?\b(?P<name>innodb_[a-z_]+)", re.IGNORECASE),
-    re.compile(
-        r"(?:^|[\s'`(])-{0,2}(?P<name>innodb[_-][a-z_-]+)\b.*(?:must|should|cannot|too|invalid)",
-        re.IGNORECASE,
-    ),
 )
-_ERROR = re.compile(r"\[ERROR\]|^\S*(?:mysqld|mariadbd): ")
-_NOISE = re.compile(
-    r"\[ERROR\](?: \[[^]]*\])* (?:\S*: )?(?:Aborting|Parsing options failed)|Plugin 'InnoDB'", re.IGNORECASE
-)
+_ERROR = re.compile(r"\[ERROR\]")
+_WORD = re.compile(r"[a-z]+")
 _NO_SPACE = re.compile(r"No space left on device|errno:? 28\b|error number 28\b|Disk is full", re.IGNORECASE)
 _PORT_TAKEN = re.compile(r"bind on TCP/IP port.*|Address already in use", re.IGNORECASE)
 _NO_MEMORY = re.compile(r"Cannot allocate memory|Out of memory|cannot allocate \d+ bytes", re.IGNORECASE)
@@ -64,15 +58,21 @@ def since(file: Path, offset_bytes: int) -> str:
         return ""
 
 
-def refusal_from_log(log_text: str) -> str | None:
-    """The line that says which option the server refused and why; None if no option was the reason."""
-    found = _refusal(log_text)
+def refusal_from_log(log_text: str, settings: Mapping[str, Value] | None = None) -> str | None:
+    """The line that says which option the server refused and why; None if no option was the reason.
+
+    Args:
+        log_text: what the server wrote during the start that failed.
+        settings: what it was started with; lines that speak of one of them count too, since many of InnoDB's
+            complaints spell no variable (`Combined size of log files must be < 512 GB`).
+    """
+    found = _refusal(log_text, settings or {})
     return found[0] if found else None
 
 
-def refused_name(log_text: str) -> str | None:
-    """The option that the server refused, spelled as a variable; None if the log names none."""
-    found = _refusal(log_text)
+def refused_name(log_text: str, settings: Mapping[str, Value] | None = None) -> str | None:
+    """The setting that the server refused; None if the log tells of none. Arguments as above."""
+    found = _refusal(log_text, settings or {})
     return found[1] if found else None
 
 
@@ -96,21 +96,37 @@ def port_taken(log_text: str) -> bool:
     return _first(_PORT_TAKEN, log_text) is not None
 
 
+def digest(log_text: str, lines: int = 20) -> str:
+    """What matters of a failed start: its errors if it wrote any, else its last lines."""
+    return "\n".join(errors(log_text)[:lines] or log_text.strip().splitlines()[-lines:])
+
+
 def library_hint(soname: str) -> str | None:
     """Which package brings a shared library back."""
     packages = debian_packages(soname)
     return f"install the package {packages[0]}" if packages else None
 
 
-def _refusal(log_text: str) -> tuple[str, str] | None:
+def _refusal(log_text: str, settings: Mapping[str, Value]) -> tuple[str, str] | None:
     for line in errors(log_text):
-        if _NOISE.search(line):
-            continue
-        for pattern in _REFUSED:
+        for pattern in _NAMED:
             match = pattern.search(line)
             if match:
                 return line, match["name"].lower().replace("-", "_")
+    for line in errors(log_text):
+        for name, value in settings.items():
+            if _speaks_of(line, name, value):
+                return line, name
     return None
+
+
+def _speaks_of(line: str, name: str, value: Value) -> bool:
+    """True if a line has every word of a variable's name, or its value where that is a path or the like."""
+    said = _WORD.findall(line.lower())
+    words = [word for word in name.split("_") if word != "innodb"]
+    if words and all(any(one.startswith(word) for one in said) for word in words):
+        return True
+    return isinstance(value, str) and len(value) > 6 and value in line
 
 
 def _first(pattern: re.Pattern[str], text: str) -> str | None:

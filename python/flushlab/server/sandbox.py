@@ -31,6 +31,7 @@ from flushlab.errors import (
     ServerError,
     SnapshotDamaged,
     StartFailed,
+    ValueOutOfRange,
 )
 from flushlab.machine import server_user
 from flushlab.process import Guard
@@ -479,6 +480,12 @@ class Sandbox:
                 self._end(signal.SIGKILL, STOP_LIMIT_S)
                 raise self._start_failed(f"was not ready after {READY_LIMIT_S:.0f} s: {complaint}")
         code = self._started.wait(0)
+        if code == -signal.SIGKILL:
+            raise NoSpace(
+                f"the server {self._build.name} was killed by SIGKILL while it started, as the kernel does"
+                " when memory runs out",
+                hint=_MEMORY_HINT,
+            )
         raise self._start_failed(f"ended while it started ({_ending(code)})")
 
     def _identify(self) -> None:
@@ -494,6 +501,10 @@ class Sandbox:
         """None if it was set, empty if it takes a restart, else the reason why not."""
         here = variables.setting_here(self.identity, name)
         if here is not None and not here.dynamic:
+            try:
+                here.parse(value)
+            except ValueOutOfRange as error:
+                return error.message
             got = self.read_back([name])
             return None if name in got and here.same(value, got[name]) else ""
         try:
@@ -512,13 +523,13 @@ class Sandbox:
             try:
                 self.restart({**before, **remaining})
                 return refused
-            except StartFailed as error:
+            except (StartFailed, NoSpace) as error:  # too large a pool is refused by lack of memory
                 if not remaining:
                     raise
                 said = log.since(self._where.log, self._log_start)
-                named = log.refused_name(said)
+                named = log.refused_name(said, remaining)
                 out = [named] if named in remaining else list(remaining)
-                reason = error.refusal or (log.errors(said) or [error.message.splitlines()[0]])[-1]
+                reason = log.refusal_from_log(said, remaining) or log.digest(said, 1) or error.message
                 refused += [
                     Refusal(name=name, value=remaining.pop(name), reason=reason) for name in out if name
                 ]
@@ -573,7 +584,6 @@ class Sandbox:
         """The error that fits what the log says about a start."""
         said = log.since(self._where.log, self._log_start)
         self._process = None if not self.alive() else self._process
-        last = "\n".join(said.strip().splitlines()[-20:])
         what = f"the server {self._build.name} {how}"
         if log.port_taken(said):
             return PortTaken(f"port {self._endpoint.port} on {HOST} is in use", hint=_PORT_HINT)
@@ -585,15 +595,16 @@ class Sandbox:
                 f"{what}: the shared library {soname} is gone", hint=log.library_hint(soname)
             )
         if (line := log.no_memory(said)) is not None:
-            return NoSpace(f"{what}: {line}", hint="lower innodb_buffer_pool_size, or free some memory")
-        refusal = log.refusal_from_log(said)
-        return StartFailed(f"{what}; its log ends with:\n{last}", refusal=refusal)
+            return NoSpace(f"{what}: {line}", hint=_MEMORY_HINT)
+        refusal = log.refusal_from_log(said, self._settings)
+        return StartFailed(f"{what}; its log says:\n{log.digest(said)}", refusal=refusal)
 
     def _died(self) -> ServerDied:
         return ServerDied(f"the server {self.name} is gone; its log ends with:\n{self.log_tail()}")
 
 
 HOST = placement.HOST
+_MEMORY_HINT = "lower innodb_buffer_pool_size, or free some memory"
 _PORT_HINT = "choose another port, or leave it out: a free one is found"
 
 
