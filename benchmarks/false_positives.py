@@ -21,8 +21,9 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from typing import NamedTuple
 
-from flushlab.experiment import CONTROL, Tune, TunePlan
+from flushlab.experiment.blocks import CONTROL
 from flushlab.experiment.simulated import Noise, SimulatedTrials, run_to_end
+from flushlab.experiment.tune import Tune, TunePlan
 from flushlab.record import Value
 from flushlab.settings.candidate import Candidate
 from flushlab.settings.floor import Floor

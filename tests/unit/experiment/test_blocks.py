@@ -7,7 +7,8 @@ import msgspec
 import pytest
 
 from flushlab.errors import UsageError
-from flushlab.experiment import Blocks, BlocksPlan, Request
+from flushlab.experiment.blocks import Blocks, BlocksPlan
+from flushlab.experiment.protocol import Request
 from flushlab.experiment.simulated import Noise, SimulatedTrials, run_to_end
 from flushlab.record import Arm, Trial
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from flushlab.errors import MeasurementError
-from flushlab.experiment import score, stall_share
+from flushlab.experiment.objective import score, stall_share
 from flushlab.record import Latency
 from tests.unit.records import load_result, trial
 

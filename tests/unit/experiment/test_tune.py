@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flushlab.errors import BelowFloor, BudgetTooSmall, MeasurementError, UsageError
-from flushlab.experiment import Request, Tune, TunePlan
+from flushlab.experiment.protocol import Request
 from flushlab.experiment.simulated import Noise, SimulatedTrials, run_to_end
+from flushlab.experiment.tune import Tune, TunePlan
 from flushlab.record import Latency, LoadResult, Trial, Value, Warning
 from flushlab.settings.candidate import Candidate
 from flushlab.settings.floor import Floor
