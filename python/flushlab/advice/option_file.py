@@ -9,8 +9,6 @@ from flushlab.settings.catalog import Catalog, load_catalog
 from flushlab.settings.durability import Guarantees, describe, level
 from flushlab.settings.optionfile import render
 
-REBUILD = "After a crash of the operating system: rebuild replicas."
-
 
 def option_file(
     settings: Mapping[str, Value],
@@ -49,8 +47,6 @@ def option_file(
     ]
     if not standalone and guarantees.replication.level in ("may_diverge", "unknown"):
         header.append(f"Replication: {words['replication']}.")
-        if guarantees.replication.level == "may_diverge":
-            header.append(REBUILD)
     above = {name: _comment(name, catalog, (reasons or {}).get(name)) for name in changed}
     return render(changed, identity, catalog, header=header, comments=above)
 

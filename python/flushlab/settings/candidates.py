@@ -187,12 +187,13 @@ def _candidate(
         return None
     if one.binlog and not _has_binlog(catalog, identity, base):
         return None
-    settings: dict[str, Value] = {here.name: here.parse(value)}
-    for name, with_value in one.settings_with.items():
+    settings: dict[str, Value] = {}
+    for name, with_value in one.settings_with.items():  # first: io_capacity is cut to io_capacity_max
         other = catalog.here(name, identity.flavor, identity.version)
         if other is None or other.entry.contract or other.name in kept or not _allows(other, with_value):
             return None
         settings[other.name] = other.parse(with_value)
+    settings[here.name] = here.parse(value)
     return Candidate(
         settings=settings, group=entry.group, why=one.why, needs_steady_state=entry.needs_steady_state
     )
@@ -234,6 +235,8 @@ def _safe(
     floor: Floor,
 ) -> bool:
     """Whether every combination is at the floor: all values that durability rules read, in every mixture."""
+    if floor is Floor.THROWAWAY:
+        return True
     values: dict[str, list[Value]] = {}
     for candidate in candidates:
         for name, value in candidate.settings.items():

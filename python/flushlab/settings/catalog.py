@@ -42,7 +42,7 @@ class CandidateEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         value: the value; None if `memory_share` gives it.
         memory_share: share of the machine's usable memory, rounded down to `multiple`.
         multiple: see `memory_share`.
-        settings_with (`with` in the files): settings that change together with it.
+        settings_with (`with` in the files): settings that change together with it, set before it.
         raise_only, lower_only: left out where the base is at or above (below) the value.
         floor: proposed only at this floor or below; for what a safer floor has no use of.
         binlog: makes sense only with the binary log on.

@@ -31,10 +31,11 @@ def replication(situation: Situation, os_crash: Guarantee) -> Replication:
     if flush in (1, 3) and situation.value("sync_binlog") == 1:
         return _both_synced(os_crash)
     when = "even a killed server" if flush == 0 else "a crash of the operating system"
+    after = "any crash" if flush == 0 else "an OS crash"
     ahead = "the binary log" if situation.value("sync_binlog") == 1 else "a replica"
     return Replication(
         level="may_diverge",
-        text=f"{when} may leave {ahead} ahead of this server: rebuild replicas afterwards",
+        text=f"{when} may leave {ahead} ahead of this server: rebuild replicas after {after}",
         because=_SOURCE,
     )
 
@@ -45,7 +46,8 @@ def _both_synced(os_crash: Guarantee) -> Replication:
     if os_crash.level == "unknown":
         return Replication(level="unknown", text="what a crash leaves is unknown, so replicas may differ")
     return Replication(
-        level="may_diverge", text="this server can lose what replicas have: rebuild them after an OS crash"
+        level="may_diverge",
+        text="this server can lose what replicas have: rebuild replicas after an OS crash",
     )
 
 
@@ -57,6 +59,6 @@ def _in_innodb(flush: object, os_crash: Guarantee) -> Replication:
         )
     return Replication(
         level="may_diverge",
-        text="a crash of the operating system may lose commits that replicas have: rebuild them afterwards",
+        text="this server can lose commits that replicas have: rebuild replicas after an OS crash",
         because=because,
     )

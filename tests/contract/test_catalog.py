@@ -1,0 +1,206 @@
+"""The catalog against what real servers say of themselves: existence, default, dynamic or not, range.
+
+MariaDB tells all of it in information_schema.SYSTEM_VARIABLES, MySQL 8 and later in
+performance_schema.variables_info; MySQL 5.7 is asked by setting variables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from flushlab.errors import ServerError
+from flushlab.record import Value
+from flushlab.server.protocol import Server
+from flushlab.settings.candidate import Candidate
+from flushlab.settings.candidates import propose
+from flushlab.settings.catalog import SettingHere, load_catalog
+from flushlab.settings.floor import Floor
+from flushlab.settings.optionfile import parse
+
+CATALOG = load_catalog()
+BUILDS = ("mariadb@10.11", "mysql@5.7", "mysql@8.0")
+
+
+@pytest.fixture(params=BUILDS)
+def server(request: pytest.FixtureRequest, sandbox: Callable[[str], Server]) -> Server:
+    return sandbox(request.param)
+
+
+def settings_of(server: Server) -> Iterator[SettingHere]:
+    for name in CATALOG.names(server.identity.flavor, server.identity.version):
+        yield CATALOG.require(name, server.identity.flavor, server.identity.version)
+
+
+def variables_of(server: Server) -> dict[str, str]:
+    return {str(name): str(value) for name, value in server.query("SHOW GLOBAL VARIABLES")}
+
+
+def given_by_flushlab(server: Server) -> set[str]:
+    """Names that the sandbox itself sets, in its option files or arguments."""
+    names: set[str] = set()
+    for argument in server.launch.arguments:
+        name, _, value = argument.removeprefix("--").partition("=")
+        if name in ("defaults-file", "defaults-extra-file"):
+            text = Path(value).read_text(encoding="utf-8")
+            names |= set(parse(text, server.identity, CATALOG).last())
+        lone = name.replace("-", "_").removeprefix("loose_")
+        names |= {lone, lone.removeprefix("skip_"), lone.removeprefix("disable_")}
+    return names
+
+
+def test_the_server_has_exactly_the_catalogued_settings_that_the_catalog_says(server: Server) -> None:
+    variables = variables_of(server)
+    identity = server.identity
+    wrong = []
+    for entry in CATALOG.settings():
+        here = CATALOG.here(entry.name, identity.flavor, identity.version)
+        if here is None:
+            wrong += [f"{name} exists" for name in (entry.name, *entry.aliases) if name in variables]
+        elif here.variable not in variables:
+            wrong.append(f"{here.variable} does not exist")
+    assert not wrong
+
+
+def test_defaults_are_the_servers_own(server: Server) -> None:
+    variables, given = variables_of(server), given_by_flushlab(server)
+    compiled = compiled_defaults(server)
+    wrong = []
+    for here in settings_of(server):
+        if here.computed or (here.name in given and here.name not in compiled):
+            continue
+        actual: Value = compiled.get(here.variable, variables[here.variable])
+        if not here.same(actual, here.default):
+            wrong.append(f"{here.name}: the server's default is {actual!r}, the catalog's {here.default!r}")
+    assert not wrong
+
+
+def compiled_defaults(server: Server) -> dict[str, str]:
+    """What MariaDB says of its defaults, whatever is set; other servers do not tell."""
+    if server.identity.flavor != "mariadb":
+        return {}
+    rows = server.query("SELECT VARIABLE_NAME, DEFAULT_VALUE FROM information_schema.SYSTEM_VARIABLES")
+    return {str(name).lower(): str(default) for name, default in rows if default is not None}
+
+
+def test_dynamic_settings_can_be_set_and_the_others_are_read_only(server: Server) -> None:
+    wrong = []
+    for here in settings_of(server):
+        try:
+            server.query(f"SET GLOBAL {here.variable} = @@GLOBAL.{here.variable}")
+            dynamic = True
+        except ServerError as error:
+            assert "read only" in str(error), f"{here.name}: {error}"
+            dynamic = False
+        if dynamic != (here.dynamic or here.partly_dynamic):
+            wrong.append(f"{here.name}: the server says dynamic={dynamic}")
+    assert not wrong
+
+
+def test_ranges_are_the_servers_own(server: Server) -> None:
+    wrong = []
+    checked = 0
+    for here, low, high in ranges_of(server):
+        checked += 1
+        assert here.minimum is not None, here.name
+        assert here.maximum is not None, here.name
+        # variables_info cuts fractions: 99.999 shows as 99.
+        told = (
+            {float(here.minimum), float(int(here.minimum))},
+            {float(here.maximum), float(int(here.maximum))},
+        )
+        if low not in told[0] or high not in told[1]:
+            wrong.append(
+                f"{here.name}: the server allows {low} to {high}, the catalog {here.describe_range()}"
+            )
+    assert not wrong
+    assert checked >= 10
+
+
+def ranges_of(server: Server) -> Iterator[tuple[SettingHere, float, float]]:
+    """Each numeric setting with the range that the server tells."""
+    numeric = {
+        here.variable: here for here in settings_of(server) if here.type in ("integer", "size", "float")
+    }
+    if server.identity.flavor == "mariadb":
+        columns = "VARIABLE_NAME, NUMERIC_MIN_VALUE, NUMERIC_MAX_VALUE"
+        sql = f"SELECT {columns} FROM information_schema.SYSTEM_VARIABLES"
+    elif server.identity.version >= (8, 0):
+        sql = "SELECT VARIABLE_NAME, MIN_VALUE, MAX_VALUE FROM performance_schema.variables_info"
+    else:
+        yield from clamped_ranges(server, numeric)
+        return
+    for name, low, high in server.query(sql):
+        if str(name).lower() in numeric:
+            yield numeric[str(name).lower()], float(low), float(high)
+
+
+def clamped_ranges(
+    server: Server, numeric: dict[str, SettingHere]
+) -> Iterator[tuple[SettingHere, float, float]]:
+    """What MySQL 5.7 makes of values outside the range; only where a great value costs no memory."""
+    for name, here in numeric.items():
+        if not here.dynamic or here.maximum is None or here.maximum > 1 << 32:
+            continue
+        before = server.query(f"SELECT @@GLOBAL.{name}")[0][0]
+        found = []
+        for outside in ("-1", str(1 << 40)):
+            server.query(f"SET GLOBAL {name} = {outside}")
+            found.append(float(server.query(f"SELECT @@GLOBAL.{name}")[0][0]))
+        server.query(f"SET GLOBAL {name} = {before}")
+        if "pct_lwm" not in name:  # kept below innodb_max_dirty_pages_pct, whatever its own range is
+            yield here, found[0], found[1]
+
+
+def test_enumerations_are_the_servers_own_on_mariadb(sandbox: Callable[[str], Server]) -> None:
+    server = sandbox("mariadb@10.11")
+    rows = server.query("SELECT VARIABLE_NAME, ENUM_VALUE_LIST FROM information_schema.SYSTEM_VARIABLES")
+    listed = {str(name).lower(): tuple(str(values).split(",")) for name, values in rows if values}
+    enumerations = [here for here in settings_of(server) if here.type == "enumeration"]
+    assert {here.name: here.values for here in enumerations} == {
+        here.name: listed[here.variable] for here in enumerations
+    }
+
+
+def test_what_is_proposed_is_accepted_by_the_server(server: Server) -> None:
+    """Each candidate that needs no restart is set, in its own order, read back the same, and put back."""
+    checked = 0
+    for candidate in dynamic_candidates(server):
+        before = {name: read(server, name) for name in candidate.settings}
+        for name, value in candidate.settings.items():
+            write(server, name, value)
+            assert read(server, name) == value, candidate.settings
+        for name in reversed(before):
+            write(server, name, before[name])
+        assert {name: read(server, name) for name in before} == before
+        checked += 1
+    assert checked >= 10
+
+
+def dynamic_candidates(server: Server) -> Iterator[Candidate]:
+    """What is proposed at throwaway and can be set at run time; nothing that resizes files or memory."""
+    base = {here.name: read(server, here.name) for here in settings_of(server)}
+    for candidate in propose(
+        CATALOG,
+        server.identity,
+        base=base,
+        floor=Floor.THROWAWAY,
+        storage=server.storage,
+        launch=server.launch,
+        memory_bytes=4 << 30,
+    ):
+        heres = [here for here in settings_of(server) if here.name in candidate.settings]
+        if candidate.group not in ("redo", "pool", "doublewrite") and all(here.dynamic for here in heres):
+            yield candidate
+
+
+def read(server: Server, name: str) -> Value:
+    here = CATALOG.require(name, server.identity.flavor, server.identity.version)
+    return here.parse(server.query(f"SELECT @@GLOBAL.{here.variable}")[0][0])
+
+
+def write(server: Server, name: str, value: Value) -> None:
+    here = CATALOG.require(name, server.identity.flavor, server.identity.version)
+    server.query(f"SET GLOBAL {here.variable} = {here.sql(value)}")

@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import pytest
+
+from flushlab.advice import set_statements
+from flushlab.errors import UnknownSetting
+from flushlab.record import Value
+from tests.unit.settings.servers import MARIADB1011, MYSQL57, MYSQL80
+
+SETTINGS: dict[str, Value] = {
+    "innodb_flush_log_at_trx_commit": 2,
+    "innodb_flush_method": "O_DIRECT",
+    "innodb_adaptive_flushing": "ON",
+    "log_bin": "OFF",
+    "transaction_isolation": "READ-COMMITTED",
+}
+
+
+def test_mysql_8_persists_also_what_needs_a_restart() -> None:
+    assert set_statements(SETTINGS, MYSQL80) == [
+        "SET PERSIST innodb_flush_log_at_trx_commit = 2;",
+        "SET PERSIST_ONLY innodb_flush_method = 'O_DIRECT';  -- needs a restart",
+        "SET PERSIST innodb_adaptive_flushing = ON;",
+        "-- skip_log_bin: needs a restart; write it into the option file",
+        "SET PERSIST transaction_isolation = 'READ-COMMITTED';",
+    ]
+
+
+def test_mysql_57_sets_globals_and_points_to_the_option_file() -> None:
+    assert set_statements(SETTINGS, MYSQL57) == [
+        "SET GLOBAL innodb_flush_log_at_trx_commit = 2;",
+        "-- innodb_flush_method = O_DIRECT: needs a restart; write it into the option file",
+        "SET GLOBAL innodb_adaptive_flushing = ON;",
+        "-- skip_log_bin: needs a restart; write it into the option file",
+        "SET GLOBAL transaction_isolation = 'READ-COMMITTED';",
+    ]
+
+
+def test_mariadb_is_set_under_the_variables_own_name() -> None:
+    assert set_statements(SETTINGS, MARIADB1011)[-1] == "SET GLOBAL tx_isolation = 'READ-COMMITTED';"
+
+
+def test_a_setting_that_the_server_lacks_is_refused() -> None:
+    with pytest.raises(UnknownSetting):
+        set_statements({"innodb_page_cleaners": 4}, MARIADB1011)

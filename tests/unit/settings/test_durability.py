@@ -1,0 +1,427 @@
+"""One test per row of the durability facts, then properties over all settings."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from flushlab.errors import ValueOutOfRange
+from flushlab.record import Launch, ServerIdentity, Storage, Value
+from flushlab.settings.catalog import load_catalog
+from flushlab.settings.durability import Guarantees, describe, guarantees, level, meets
+from flushlab.settings.durability.guarantee import FAILURES
+from flushlab.settings.floor import Floor
+from tests.unit.settings.servers import (
+    ALL,
+    DISK,
+    LAUNCH,
+    MARIADB118,
+    MARIADB123,
+    MARIADB1011,
+    MYSQL57,
+    MYSQL80,
+    MYSQL97,
+    server,
+)
+
+FLUSH = "innodb_flush_log_at_trx_commit"
+
+
+def judge(
+    identity: ServerIdentity,
+    storage: Storage = DISK,
+    launch: Launch = LAUNCH,
+    **settings: Value,
+) -> Guarantees:
+    return guarantees(settings, identity, storage, launch)
+
+
+def test_synced_commits_without_a_binary_log_lose_nothing() -> None:
+    found = judge(MARIADB1011)
+    assert level(found) is Floor.STRICT
+    assert found.replication.level == "not_applicable"
+
+
+def test_synced_commits_and_a_synced_binary_log_lose_nothing_and_replicas_agree() -> None:
+    found = judge(MARIADB1011, log_bin="ON", sync_binlog=1)
+    assert level(found) is Floor.STRICT
+    assert found.replication.level == "consistent"
+
+
+def test_mariadbs_unsynced_binary_log_by_default_has_no_bound() -> None:
+    found = judge(MARIADB1011, log_bin="ON")
+    assert found.process_crash.level == "nothing_lost"
+    assert found.os_crash.level == found.power_loss.level == "unknown"
+    assert found.replication.level == "may_diverge"
+    assert level(found) is Floor.THROWAWAY
+
+
+def test_mysqls_binary_log_is_synced_by_default() -> None:
+    assert level(judge(MYSQL57, log_bin="ON")) is Floor.STRICT
+    assert level(judge(MYSQL80)) is Floor.STRICT
+
+
+@pytest.mark.parametrize("every", [0, 2, 100, 1000])
+@pytest.mark.parametrize("flush", [0, 1, 2])
+def test_a_binary_log_synced_every_n_groups_has_no_bound_in_seconds(every: int, flush: int) -> None:
+    found = judge(MYSQL80, sync_binlog=every, **{FLUSH: flush})
+    assert found.os_crash.level == "unknown"
+    assert level(found) is Floor.THROWAWAY
+
+
+def test_mariadbs_policy_three_keeps_the_engine_without_a_synced_binary_log_but_not_the_log() -> None:
+    found = judge(MARIADB1011, log_bin="ON", sync_binlog=0, **{FLUSH: 3})
+    assert found.os_crash.level == "nothing_lost"
+    assert found.binlog.level == "unknown"
+    assert found.replication.level == "may_diverge"
+    assert level(found) is Floor.SECOND
+
+
+def test_policy_two_loses_about_a_second_when_the_system_crashes_and_nothing_when_the_server_does() -> None:
+    found = judge(MYSQL57, **{FLUSH: 2})
+    assert found.process_crash.level == "nothing_lost"
+    assert (found.os_crash.level, found.os_crash.window_s) == ("window", 1.0)
+    assert level(found) is Floor.SECOND
+
+
+def test_policy_two_with_a_synced_binary_log_leaves_the_log_ahead() -> None:
+    found = judge(MYSQL80, **{FLUSH: 2})
+    assert level(found) is Floor.SECOND
+    assert found.replication.level == "may_diverge"
+    assert "the binary log ahead" in found.replication.text
+
+
+@pytest.mark.parametrize("identity", [MYSQL57, MYSQL80, MARIADB1011])
+def test_policy_zero_loses_about_a_second_even_when_only_the_server_dies(identity: ServerIdentity) -> None:
+    found = judge(identity, **{FLUSH: 0})
+    assert (found.process_crash.level, found.process_crash.window_s) == ("window", 1.0)
+    assert level(found) is Floor.RELAXED
+
+
+@pytest.mark.parametrize(("timeout", "window_s"), [(0, 1.0), (1, 1.0), (2, 2.0), (2700, 2700.0)])
+def test_the_window_is_as_long_as_the_flush_timeout(timeout: int, window_s: float) -> None:
+    found = judge(MARIADB1011, innodb_flush_log_at_timeout=timeout, **{FLUSH: 2})
+    assert found.os_crash.window_s == window_s
+    assert level(found) is (Floor.SECOND if window_s <= 1 else Floor.THROWAWAY)
+
+
+def test_a_long_flush_timeout_costs_nothing_while_every_commit_is_synced() -> None:
+    assert level(judge(MARIADB1011, innodb_flush_log_at_timeout=2700)) is Floor.STRICT
+
+
+def test_a_binary_log_inside_innodb_is_as_durable_as_the_flush_policy() -> None:
+    inside: dict[str, Value] = {"log_bin": "ON", "binlog_storage_engine": "innodb", "sync_binlog": 0}
+    kept = judge(MARIADB123, **inside)
+    assert level(kept) is Floor.STRICT
+    assert kept.replication.level == "consistent"
+    lost = judge(MARIADB123, **inside, **{FLUSH: 2})
+    assert (lost.os_crash.level, lost.binlog.level) == ("window", "window")
+    assert level(lost) is Floor.SECOND
+
+
+@pytest.mark.parametrize("identity", ALL)
+def test_doublewrite_off_leaves_torn_pages_beyond_repair(identity: ServerIdentity) -> None:
+    found = judge(identity, innodb_doublewrite="OFF", log_bin="OFF")
+    assert found.torn_page.level == "at_risk"
+    assert level(found) is Floor.THROWAWAY
+
+
+def test_doublewrite_off_is_covered_by_a_file_system_that_writes_whole_pages() -> None:
+    zfs = Storage(filesystem="zfs", record_size_bytes=16384)
+    assert level(judge(MYSQL57, zfs, innodb_doublewrite="OFF")) is Floor.STRICT
+
+
+@pytest.mark.parametrize(
+    "storage",
+    [
+        Storage(filesystem="zfs", record_size_bytes=8192),
+        Storage(filesystem="zfs", record_size_bytes=16384, visible=False),
+        Storage(filesystem="zfs"),
+    ],
+)
+def test_smaller_unseen_or_unknown_records_do_not_cover_pages(storage: Storage) -> None:
+    assert judge(MYSQL57, storage, innodb_doublewrite="OFF").torn_page.level == "at_risk"
+
+
+def test_records_must_be_as_large_as_the_pages_of_this_server() -> None:
+    zfs = Storage(filesystem="zfs", record_size_bytes=16384)
+    found = judge(MYSQL57, zfs, innodb_doublewrite="OFF", innodb_page_size=65536)
+    assert found.torn_page.level == "at_risk"
+
+
+def test_detect_and_recover_is_as_good_as_on() -> None:
+    assert level(judge(MYSQL97, innodb_doublewrite="DETECT_AND_RECOVER")) is Floor.STRICT
+
+
+def test_detect_only_finds_torn_pages_and_cannot_repair_them() -> None:
+    found = judge(MYSQL97, innodb_doublewrite="DETECT_ONLY")
+    assert found.torn_page.level == "at_risk"
+    assert "not repaired" in found.torn_page.text
+
+
+def test_doublewrite_fast_may_or_may_not_be_safe() -> None:
+    found = judge(MARIADB118, innodb_doublewrite="fast")
+    assert found.torn_page.level == found.os_crash.level == found.power_loss.level == "unknown"
+    assert found.process_crash.level == "nothing_lost"
+    assert level(found) is Floor.THROWAWAY
+
+
+@pytest.mark.parametrize(
+    "identity", [MYSQL57, server("mysql", 5, 7, 24), server("mysql", 8, 0, 13), server("mysql", 5, 6, 40)]
+)
+def test_o_direct_no_fsync_puts_the_data_directory_at_risk_before_its_fix(identity: ServerIdentity) -> None:
+    found = judge(identity, innodb_flush_method="O_DIRECT_NO_FSYNC", log_bin="OFF")
+    assert found.os_crash.level == found.power_loss.level == "at_risk"
+    assert found.process_crash.level == "nothing_lost"
+
+
+@pytest.mark.parametrize("identity", [server("mysql", 5, 7, 25), server("mysql", 8, 0, 14), MYSQL80, MYSQL97])
+def test_o_direct_no_fsync_is_safe_on_one_device_after_its_fix(identity: ServerIdentity) -> None:
+    assert level(judge(identity, innodb_flush_method="O_DIRECT_NO_FSYNC")) is Floor.STRICT
+
+
+def test_o_direct_no_fsync_is_unknown_with_redo_and_data_behind_different_volatile_caches() -> None:
+    apart = Storage(filesystem="ext4", redo_on_same_device=False, volatile_cache=True)
+    assert judge(MYSQL80, apart, innodb_flush_method="O_DIRECT_NO_FSYNC").power_loss.level == "unknown"
+    honest = Storage(filesystem="ext4", redo_on_same_device=False, volatile_cache=False)
+    assert judge(MYSQL80, honest, innodb_flush_method="O_DIRECT_NO_FSYNC").power_loss.level == "nothing_lost"
+
+
+def test_o_direct_no_fsync_is_unknown_on_mariadb() -> None:
+    assert judge(MARIADB1011, innodb_flush_method="O_DIRECT_NO_FSYNC").os_crash.level == "unknown"
+
+
+@pytest.mark.parametrize("identity", [MYSQL57, MYSQL80, MARIADB1011])
+@pytest.mark.parametrize("method", ["nosync", "littlesync"])
+def test_methods_that_leave_out_syncs_risk_everything_but_a_killed_server(
+    identity: ServerIdentity, method: str
+) -> None:
+    found = judge(identity, innodb_flush_method=method, log_bin="OFF")
+    assert found.os_crash.level == found.power_loss.level == found.torn_page.level == "at_risk"
+    assert found.process_crash.level == "nothing_lost"
+
+
+def test_a_volatile_cache_matters_only_where_syncs_are_left_out() -> None:
+    volatile = Storage(filesystem="ext4", volatile_cache=True)
+    honest = Storage(filesystem="ext4", volatile_cache=False)
+    assert judge(MARIADB1011, volatile) == judge(MARIADB1011, honest)
+
+
+@pytest.mark.parametrize("method", ["fsync", "O_DSYNC", "O_DIRECT"])
+def test_methods_that_sync_lose_nothing(method: str) -> None:
+    assert level(judge(MYSQL57, innodb_flush_method=method)) is Floor.STRICT
+
+
+def test_a_disabled_redo_log_risks_the_whole_instance_even_when_only_the_server_dies() -> None:
+    found = judge(MYSQL97, launch=Launch(redo_enabled=False))
+    assert found.process_crash.level == found.os_crash.level == "at_risk"
+    assert level(found) is Floor.THROWAWAY
+
+
+@pytest.mark.parametrize("argument", ["--debug-no-sync", "--debug_no_sync=1", "--loose-debug-no-sync=ON"])
+def test_debug_no_sync_is_seen_in_the_arguments(argument: str) -> None:
+    found = judge(MARIADB1011, launch=Launch(arguments=("--no-defaults", argument)))
+    assert found.power_loss.level == found.torn_page.level == "at_risk"
+    assert level(found) is Floor.THROWAWAY
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("--debug-no-sync=0",), ("--skip-debug-no-sync",), ("--debug-no-sync", "--debug-no-sync=OFF")],
+)
+def test_debug_no_sync_switched_off_is_no_risk(arguments: tuple[str, ...]) -> None:
+    assert level(judge(MARIADB1011, launch=Launch(arguments=arguments))) is Floor.STRICT
+
+
+def test_an_unknown_preloaded_library_makes_crashes_unknown() -> None:
+    found = judge(MARIADB1011, launch=Launch(preload="/opt/lib/libsomething.so"))
+    assert found.os_crash.level == found.power_loss.level == "unknown"
+    assert level(found) is Floor.THROWAWAY
+
+
+def test_libeatmydata_is_known_to_switch_syncs_off() -> None:
+    preload = "/usr/lib/libjemalloc.so.2:/usr/lib/x86_64-linux-gnu/libeatmydata.so"
+    assert judge(MARIADB1011, launch=Launch(preload=preload)).os_crash.level == "at_risk"
+
+
+def test_a_preloaded_allocator_changes_nothing() -> None:
+    preload = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2 libtcmalloc_minimal.so.4"
+    assert level(judge(MARIADB1011, launch=Launch(preload=preload))) is Floor.STRICT
+
+
+def test_data_in_memory_is_throwaway_whatever_the_settings_say() -> None:
+    found = judge(MARIADB1011, Storage(filesystem="tmpfs", in_memory=True), innodb_flush_method="O_DIRECT")
+    assert found.process_crash.level == "nothing_lost"
+    assert found.os_crash.level == found.power_loss.level == "at_risk"
+    assert level(found) is Floor.THROWAWAY
+
+
+def test_a_host_that_cannot_be_seen_leaves_power_loss_unknown() -> None:
+    found = judge(MARIADB1011, Storage(visible=False))
+    assert found.power_loss.level == "unknown"
+    assert found.os_crash.level == "nothing_lost"
+    assert level(found) is Floor.THROWAWAY
+
+
+@pytest.mark.parametrize("algorithm", ["none", "strict_none"])
+def test_pages_without_checksums_tear_unnoticed(algorithm: str) -> None:
+    assert judge(MYSQL57, innodb_checksum_algorithm=algorithm).torn_page.level == "at_risk"
+    assert judge(MYSQL57, innodb_checksums="OFF").torn_page.level == "at_risk"
+
+
+def test_redo_without_checksums_makes_recovery_unknown() -> None:
+    assert judge(MYSQL80, innodb_log_checksums="OFF").os_crash.level == "unknown"
+
+
+def test_semi_synchronous_replication_is_unknown_until_a_rule_exists() -> None:
+    found = judge(MARIADB1011, log_bin="ON", sync_binlog=1, rpl_semi_sync_master_enabled="ON")
+    assert found.replication.level == "unknown"
+    assert level(found) is Floor.STRICT
+
+
+def test_a_galera_node_gets_its_commits_back_and_a_whole_cluster_may_not() -> None:
+    found = judge(MARIADB1011, wsrep_on="ON", **{FLUSH: 2})
+    assert found.node_loss.level == "nothing_lost"
+    assert found.cluster_loss.level == "unknown"
+    assert "lost when all nodes go at once" in found.cluster_loss.text
+
+
+def test_a_single_server_has_no_other_node() -> None:
+    assert judge(MARIADB1011).node_loss.level == "at_risk"
+
+
+def test_every_loss_names_its_rule_and_source() -> None:
+    found = judge(MARIADB1011, log_bin="ON", innodb_doublewrite="OFF", **{FLUSH: 0})
+    assert found.torn_page.because[0].startswith("doublewrite: https://")
+    assert {one.split(":")[0] for one in found.os_crash.because} == {"binlog-sync", "flush-policy"}
+
+
+def test_all_losses_are_told_the_worst_first() -> None:
+    text = describe(judge(MARIADB1011, log_bin="ON", **{FLUSH: 2}))["os_crash"]
+    assert text.index("rolled back") < text.index("about 1 s")
+
+
+def test_describe_has_words_for_every_failure() -> None:
+    words = describe(judge(MARIADB1011))
+    assert set(words) == {*FAILURES, "binlog", "replication"}
+    assert all(words.values())
+
+
+def test_a_value_that_the_server_would_refuse_is_refused() -> None:
+    with pytest.raises(ValueOutOfRange):
+        judge(MYSQL80, **{FLUSH: 3})
+
+
+# Properties. For each setting, pairs (safer, less safe); what is not comparable is not paired.
+
+SAFER: dict[str, list[tuple[Value, Value]]] = {
+    FLUSH: [(3, 1), (1, 2), (2, 0), (1, 0)],
+    "innodb_flush_log_at_timeout": [(1, 2), (2, 30), (0, 2700), (1, 0), (0, 1)],
+    "sync_binlog": [(1, 0), (1, 2), (1, 1000)],
+    "innodb_doublewrite": [
+        ("ON", "OFF"),
+        ("ON", "fast"),
+        ("DETECT_AND_RECOVER", "DETECT_ONLY"),
+        ("DETECT_ONLY", "OFF"),
+    ],
+    "innodb_flush_method": [
+        ("O_DIRECT", "O_DIRECT_NO_FSYNC"),
+        ("fsync", "littlesync"),
+        ("O_DIRECT_NO_FSYNC", "littlesync"),
+        ("littlesync", "nosync"),
+        ("O_DSYNC", "nosync"),
+        ("fsync", "O_DIRECT"),
+        ("O_DIRECT", "O_DSYNC"),
+    ],
+    "innodb_checksum_algorithm": [("crc32", "none"), ("strict_crc32", "strict_none")],
+    "innodb_checksums": [("ON", "OFF")],
+    "innodb_log_checksums": [("ON", "OFF")],
+}
+STORAGES = (
+    DISK,
+    Storage(filesystem="tmpfs", in_memory=True),
+    Storage(visible=False),
+    Storage(filesystem="zfs", record_size_bytes=16384),
+    Storage(filesystem="ext4", redo_on_same_device=False),
+)
+LAUNCHES = (
+    LAUNCH,
+    Launch(arguments=("--debug-no-sync",)),
+    Launch(preload="libeatmydata.so"),
+    Launch(preload="libother.so"),
+    Launch(redo_enabled=False),
+)
+REPLICATION = ("consistent", "unknown", "may_diverge")
+
+
+def values_of(name: str, identity: ServerIdentity) -> list[Value]:
+    """Values worth drawing for a setting that this server has; empty if it lacks it."""
+    here = load_catalog().here(name, identity.flavor, identity.version)
+    if here is None:
+        return []
+    drawn = [value for pair in SAFER.get(name, [("ON", "OFF")]) for value in pair]
+    return [value for value in drawn if here.same(value, value)]
+
+
+@st.composite
+def situations(draw: st.DrawFn) -> tuple[ServerIdentity, dict[str, Value], Storage, Launch]:
+    identity = draw(st.sampled_from(ALL))
+    settings: dict[str, Value] = {}
+    for name in (*SAFER, "log_bin"):
+        choices = values_of(name, identity)
+        value = draw(st.sampled_from([None, *choices]))
+        if value is not None:
+            settings[name] = value
+    return identity, settings, draw(st.sampled_from(STORAGES)), draw(st.sampled_from(LAUNCHES))
+
+
+def assert_never_lower(safer: Guarantees, less: Guarantees) -> None:
+    for failure in FAILURES:
+        assert safer.under(failure).badness <= less.under(failure).badness, failure
+    assert safer.binlog.badness <= less.binlog.badness
+    if less.replication.level != "not_applicable":
+        assert REPLICATION.index(safer.replication.level) <= REPLICATION.index(less.replication.level)
+    assert level(safer).at_least(level(less))
+
+
+@hypothesis_settings(deadline=None)
+@given(situation=situations(), data=st.data())
+def test_making_a_setting_safer_never_lowers_a_guarantee(
+    situation: tuple[ServerIdentity, dict[str, Value], Storage, Launch], data: st.DataObject
+) -> None:
+    identity, settings, storage, launch = situation
+    comparable = [
+        (name, *pair)
+        for name, pairs in SAFER.items()
+        for pair in pairs
+        if all(value in values_of(name, identity) for value in pair)
+    ]
+    name, safer_value, value = data.draw(st.sampled_from(comparable))
+    safer = guarantees({**settings, name: safer_value}, identity, storage, launch)
+    less = guarantees({**settings, name: value}, identity, storage, launch)
+    assert_never_lower(safer, less)
+
+
+@hypothesis_settings(deadline=None)
+@given(situation=situations())
+def test_a_clean_launch_on_a_seen_disk_never_lowers_a_guarantee(
+    situation: tuple[ServerIdentity, dict[str, Value], Storage, Launch],
+) -> None:
+    identity, settings, storage, launch = situation
+    less = guarantees(settings, identity, storage, launch)
+    assert_never_lower(guarantees(settings, identity, storage, LAUNCH), less)
+    whole_pages = Storage(filesystem="zfs", record_size_bytes=16384)
+    assert_never_lower(guarantees(settings, identity, whole_pages, launch), less)
+
+
+@hypothesis_settings(deadline=None)
+@given(situation=situations())
+def test_what_meets_a_floor_meets_all_below_it(
+    situation: tuple[ServerIdentity, dict[str, Value], Storage, Launch],
+) -> None:
+    identity, settings, storage, launch = situation
+    met = [meets(guarantees(settings, identity, storage, launch), floor) for floor in Floor]
+    assert met == sorted(met)
+    assert met[-1]
