@@ -31,9 +31,10 @@ class CoreError(Exception):
 class LoadRun:
     """A load on one server: connected when made, then started, then stopped.
 
-    Events run in a closed loop on `threads` connections with a thread each. An event that ends in
-    one of `ignored_errors` is counted under that error and begun anew with fresh values; its time is
-    no part of a latency. Any other error ends the load: `progress` then tells why in `failed`.
+    Events run on `threads` connections with a thread each: in a closed loop, or with a `rate` at
+    constant intervals, where latency counts from the intended start. An event that ends in one of
+    `ignored_errors` is counted under that error and begun anew with fresh values; its time is no
+    part of a latency. Any other error ends the load: `progress` then tells why in `failed`.
     May be used from several Python threads.
     """
 

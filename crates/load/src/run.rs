@@ -1,6 +1,6 @@
 //! A running load.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -20,6 +20,9 @@ const GRACE: Duration = Duration::from_secs(2);
 /// How often the end of the threads is looked for.
 const GLANCE: Duration = Duration::from_millis(1);
 
+/// Longest sleep of a thread that waits for an event to be due; it looks for the stop in between.
+const NAP: Duration = Duration::from_millis(100);
+
 const STACK_BYTES: usize = 256 << 10;
 
 /// A connection with its workload's statements prepared, and its generator.
@@ -34,6 +37,30 @@ struct Shared {
     stop: AtomicBool,
     failed: Mutex<Option<Error>>,
     ignored_errors: Vec<u16>,
+    schedule: Option<Schedule>,
+}
+
+/// An open loop: events are due at constant intervals, whoever is free takes the next one.
+struct Schedule {
+    interval: Duration,
+    taken: AtomicU64,
+}
+
+impl Schedule {
+    /// Takes the next event and waits until it is due; its intended start, or none if the load was
+    /// stopped meanwhile. One that is overdue begins at once, and its latency counts from when it was
+    /// due: a slow server cannot slow down the questions it is asked.
+    fn next(&self, start: Instant, stop: &AtomicBool) -> Option<Instant> {
+        let number = self.taken.fetch_add(1, Ordering::Relaxed);
+        let due = start + self.interval.mul_f64(number as f64);
+        while !stop.load(Ordering::Relaxed) {
+            match due.checked_duration_since(Instant::now()) {
+                Some(left) if !left.is_zero() => std::thread::sleep(left.min(NAP)),
+                _ => return Some(due),
+            }
+        }
+        None
+    }
 }
 
 impl Shared {
@@ -57,7 +84,9 @@ struct Running {
 
 /// A load: connected, then running, then stopped.
 ///
-/// Events run in a closed loop: each connection begins its next event when the last one has ended.
+/// Without a rate events run in a closed loop: each connection begins its next event when the last one
+/// has ended. With a rate they are due at constant intervals, and latency counts from then.
+///
 /// An event that ends in an ignored error is counted under that error and begun anew with fresh
 /// values, as sysbench does; unlike there, its time is no part of the new event's latency.
 pub struct LoadRun {
@@ -98,6 +127,10 @@ impl LoadRun {
             stop: AtomicBool::new(false),
             failed: Mutex::new(None),
             ignored_errors: spec.ignored_errors.clone(),
+            schedule: spec.interval.map(|interval| Schedule {
+                interval,
+                taken: AtomicU64::new(0),
+            }),
         });
         Ok(Self {
             lanes,
@@ -136,7 +169,7 @@ impl LoadRun {
             let thread = std::thread::Builder::new()
                 .name(format!("load-{number}"))
                 .stack_size(STACK_BYTES)
-                .spawn(move || drive(lane, &shared, &meter));
+                .spawn(move || drive(lane, start, &shared, &meter));
             match thread {
                 Ok(thread) => running.threads.push(thread),
                 Err(error) => {
@@ -270,28 +303,46 @@ fn cpu(meters: &[MutexGuard<'_, Meter>]) -> Duration {
 }
 
 /// One thread: events until it is told to stop or an error ends the load.
-fn drive(mut lane: Lane, shared: &Shared, meter: &Mutex<Meter>) {
+fn drive(mut lane: Lane, start: Instant, shared: &Shared, meter: &Mutex<Meter>) {
     locked(meter).thread_begins();
     while !shared.stop.load(Ordering::Relaxed) {
-        let begun = Instant::now();
+        let begun = match &shared.schedule {
+            None => Instant::now(),
+            Some(schedule) => match schedule.next(start, &shared.stop) {
+                Some(due) => due,
+                None => break,
+            },
+        };
+        event(&mut lane, begun, shared, meter);
+    }
+    locked(meter).thread_ends();
+}
+
+/// One event, retried after ignored errors until it completes.
+fn event(lane: &mut Lane, mut begun: Instant, shared: &Shared, meter: &Mutex<Meter>) {
+    loop {
         match lane.workload.event(&mut lane.connection, &mut lane.random) {
-            Ok(()) => locked(meter).completed(begun),
+            Ok(()) => return locked(meter).completed(begun),
             Err(error)
                 if error
                     .errno
                     .is_some_and(|errno| shared.ignored_errors.contains(&errno)) =>
             {
                 locked(meter).refused(&error);
+                if shared.stop.load(Ordering::Relaxed) {
+                    return;
+                }
+                begun = Instant::now();
             }
             Err(error) => {
                 // After a stop the connection may have been cut: that is no failure.
                 if !shared.stop.swap(true, Ordering::Relaxed) {
                     *locked(&shared.failed) = Some(error);
                 }
+                return;
             }
         }
     }
-    locked(meter).thread_ends();
 }
 
 fn result(windows: Vec<Window>, length: Duration, cpu: Duration) -> LoadResult {

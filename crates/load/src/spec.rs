@@ -1,6 +1,7 @@
 //! What goes in and what comes out: the JSON of `flushlab.record.load`.
 
 use std::fmt;
+use std::time::Duration;
 
 use flushlab_rows::distribution::Distribution;
 use serde::{Deserialize, Serialize};
@@ -14,6 +15,11 @@ const MAX_THREADS: u32 = 10_000;
 const MAX_TABLES: u32 = 100_000;
 /// Largest value of the column `id`, an INTEGER.
 const MAX_TABLE_SIZE: u32 = i32::MAX as u32;
+
+/// Lowest intended rate in transactions/s: one in a quarter of an hour.
+const MIN_RATE: f64 = 0.001;
+/// Highest intended rate in transactions/s, far above what any server reaches.
+const MAX_RATE: f64 = 10_000_000.0;
 
 /// How to reach a server (`flushlab.record.Endpoint`).
 #[derive(Clone, Deserialize)]
@@ -64,6 +70,8 @@ struct Json {
     tables: u32,
     table_size: u32,
     rand_type: String,
+    #[serde(default)]
+    rate: f64,
     seed: i64,
     ignored_errors: Vec<u16>,
 }
@@ -79,6 +87,8 @@ pub struct LoadSpec {
     pub(crate) tables: u32,
     pub(crate) table_size: u32,
     pub(crate) distribution: Distribution,
+    /// Time between the intended starts of two events; none in a closed loop.
+    pub(crate) interval: Option<Duration>,
     pub(crate) seed: u64,
     pub(crate) ignored_errors: Vec<u16>,
 }
@@ -87,21 +97,9 @@ impl LoadSpec {
     /// Reads and checks the JSON of a `LoadSpec`.
     ///
     /// # Errors
-    /// [`crate::Kind::Usage`]. What is wrong with the JSON itself is told by position only: quoting
-    /// it could show the password.
+    /// [`crate::Kind::Usage`]; its message quotes no value that could be the password.
     pub fn from_json(json: &[u8]) -> Result<Self, Error> {
-        let json: Json = serde_json::from_slice(json).map_err(|error| {
-            let what = if error.is_data() {
-                "the JSON does not fit LoadSpec"
-            } else {
-                "no valid JSON"
-            };
-            Error::usage(format!(
-                "load spec: {what} (line {}, column {})",
-                error.line(),
-                error.column()
-            ))
-        })?;
+        let json: Json = serde_json::from_slice(json).map_err(|error| Error::usage(unreadable(&error)))?;
         let workload = workload::Kind::named(&json.workload).ok_or_else(|| {
             Error::usage(format!(
                 "workload {:?} is not known; there is {}",
@@ -133,10 +131,42 @@ impl LoadSpec {
             tables: json.tables,
             table_size: json.table_size,
             distribution,
+            interval: interval(json.rate)?,
             seed: json.seed as u64,
             ignored_errors: json.ignored_errors,
         })
     }
+}
+
+/// What is wrong with a spec's JSON, without any value of it.
+fn unreadable(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    // Only these quote names, never values.
+    if text.starts_with("unknown field") || text.starts_with("missing field") {
+        return format!("load spec: {text}");
+    }
+    let what = if error.is_data() {
+        "a value of the wrong type"
+    } else {
+        "no valid JSON"
+    };
+    format!(
+        "load spec: {what} (line {}, column {})",
+        error.line(),
+        error.column()
+    )
+}
+
+fn interval(rate: f64) -> Result<Option<Duration>, Error> {
+    if rate == 0.0 {
+        return Ok(None);
+    }
+    if (MIN_RATE..=MAX_RATE).contains(&rate) {
+        return Ok(Some(Duration::from_secs_f64(1.0 / rate)));
+    }
+    Err(Error::usage(format!(
+        "rate is {rate}; it must be 0 (no rate) or between {MIN_RATE} and {MAX_RATE} transactions/s"
+    )))
 }
 
 fn within(name: &str, value: u32, most: u32) -> Result<(), Error> {
@@ -272,7 +302,21 @@ mod tests {
 
     #[test]
     fn an_option_that_this_core_does_not_know_is_refused() {
-        assert!(refusal(|v| v["rate"] = 5.into()).contains("does not fit"));
+        assert!(refusal(|v| v["profile"] = 5.into()).contains("unknown field `profile`"));
+    }
+
+    #[test]
+    fn a_rate_is_optional_and_bounded() {
+        let interval = |rate: f64| {
+            LoadSpec::from_json(&json(|v| v["rate"] = rate.into()))
+                .unwrap()
+                .interval
+        };
+        assert_eq!(LoadSpec::from_json(&json(|_| ())).unwrap().interval, None);
+        assert_eq!(interval(0.0), None);
+        assert_eq!(interval(2000.0), Some(Duration::from_micros(500)));
+        assert!(refusal(|v| v["rate"] = (-1).into()).contains("rate is -1"));
+        assert!(refusal(|v| v["rate"] = 1e300.into()).contains("10000000"));
     }
 
     #[test]
