@@ -1,0 +1,454 @@
+//! The engine against a scripted server on a unix socket: raw packets, no real server.
+
+use std::io::{Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use flushlab_load::spec::{LoadProgress, LoadSpec};
+use flushlab_load::{prepare_tables, Cutoff, Error, Kind, LoadRun};
+use flushlab_wire::field::put_lenenc_bytes;
+use flushlab_wire::packet::{frame, Inbox, MAX_PAYLOAD};
+
+const OK: &[u8] = b"\x00\x01\x00\x02\x00\x00\x00";
+const EOF: &[u8] = b"\xfe\x00\x00\x02\x00";
+const DEADLOCK: &[u8] = b"\xff\xbd\x04#40001Deadlock found when trying to get lock";
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What the server does with the nth execution of a connection.
+#[derive(Clone, Copy)]
+enum Act {
+    Answer(&'static [u8]),
+    Close,
+    Hang,
+}
+
+/// How the server greets.
+#[derive(Clone, Copy, PartialEq)]
+enum Greeting {
+    Usual,
+    Raw(&'static [u8]),
+    RefusePassword,
+}
+
+struct Script {
+    greeting: Greeting,
+    max_id: &'static str,
+    c_type: &'static str,
+    execution: fn(u64) -> Act,
+}
+
+const USUAL: Script = Script {
+    greeting: Greeting::Usual,
+    max_id: "100",
+    c_type: "char(120)",
+    execution: |_| Act::Answer(OK),
+};
+
+/// A scripted server; its socket goes with it.
+struct Server {
+    path: PathBuf,
+    inserted_rows: Arc<AtomicU64>,
+}
+
+impl Server {
+    fn start(script: Script) -> Self {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("flushlab-script-{}-{number}", std::process::id()));
+        let listener = UnixListener::bind(&path).unwrap();
+        let inserted_rows = Arc::new(AtomicU64::new(0));
+        let rows = inserted_rows.clone();
+        let script = Arc::new(script);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let (script, rows) = (script.clone(), rows.clone());
+                // A client that leaves ends its conversation with an error: that is its right.
+                std::thread::spawn(move || Conversation::new(stream).run(&script, &rows));
+            }
+        });
+        Self { path, inserted_rows }
+    }
+
+    fn spec(&self, change: impl Fn(&mut serde_json::Value)) -> LoadSpec {
+        let mut value = serde_json::json!({
+            "workload": "oltp_update_non_index",
+            "endpoint": {"user": "u", "password": "hunter2", "socket": self.path, "host": null, "port": null},
+            "transport": "socket", "database": "sbtest", "threads": 2, "tables": 1, "table_size": 100,
+            "rand_type": "special", "seed": 1, "ignored_errors": [1213],
+        });
+        change(&mut value);
+        LoadSpec::from_json(&serde_json::to_vec(&value).unwrap()).unwrap()
+    }
+
+    fn connect(&self) -> Result<LoadRun, Error> {
+        LoadRun::connect(&self.spec(|_| ()), Arc::new(Cutoff::new()))
+    }
+
+    fn started(&self) -> LoadRun {
+        let mut run = self.connect().unwrap();
+        run.start().unwrap();
+        run
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+struct Conversation {
+    stream: UnixStream,
+    inbox: Inbox,
+}
+
+impl Conversation {
+    fn new(stream: UnixStream) -> Self {
+        Self {
+            stream,
+            inbox: Inbox::new(MAX_PAYLOAD),
+        }
+    }
+
+    fn receive(&mut self) -> std::io::Result<Vec<u8>> {
+        while !self.inbox.ready().unwrap() {
+            match self.stream.read(self.inbox.spare())? {
+                0 => return Err(std::io::ErrorKind::UnexpectedEof.into()),
+                count => self.inbox.filled(count),
+            }
+        }
+        Ok(self.inbox.take().unwrap().to_vec())
+    }
+
+    fn send(&mut self, payloads: &[&[u8]]) -> std::io::Result<()> {
+        let mut out = Vec::new();
+        for payload in payloads {
+            let sequence = self.inbox.sequence();
+            frame(&mut out, sequence, |out| out.extend_from_slice(payload)).unwrap();
+            self.inbox.sent(sequence);
+        }
+        self.stream.write_all(&out)
+    }
+
+    fn rows(&mut self, rows: &[&[&str]]) -> std::io::Result<()> {
+        let columns = rows[0].len();
+        let mut payloads = vec![vec![columns as u8]];
+        payloads.extend(std::iter::repeat_n(b"definition".to_vec(), columns));
+        payloads.push(EOF.to_vec());
+        for row in rows {
+            let mut payload = Vec::new();
+            row.iter()
+                .for_each(|column| put_lenenc_bytes(&mut payload, column.as_bytes()));
+            payloads.push(payload);
+        }
+        payloads.push(EOF.to_vec());
+        let payloads: Vec<_> = payloads.iter().map(Vec::as_slice).collect();
+        self.send(&payloads)
+    }
+
+    fn run(&mut self, script: &Script, inserted_rows: &AtomicU64) -> std::io::Result<()> {
+        let mut usual =
+            b"\x0a5.5.5-10.11.19-MariaDB\0\x07\0\0\0abcdefgh\0\xfe\xf7\x08\x02\0\xff\x81\x15".to_vec();
+        usual.extend_from_slice(&[0; 10]);
+        usual.extend_from_slice(b"ijklmnopqrst\0mysql_native_password\0");
+        if let Greeting::Raw(raw) = script.greeting {
+            return self.stream.write_all(raw);
+        }
+        self.send(&[&usual])?;
+        self.receive()?;
+        if script.greeting == Greeting::RefusePassword {
+            return self
+                .send(&[b"\xff\x15\x04#28000Access denied for user 'u'@'localhost' (using password: YES)"]);
+        }
+        self.send(&[OK])?;
+        let mut executions = 0;
+        loop {
+            self.inbox.sent(255); // a command begins at sequence number 0
+            let command = self.receive()?;
+            match command.split_first() {
+                Some((0x03, sql)) if sql.starts_with(b"SHOW COLUMNS") => self.rows(&[
+                    &["id", "int(11)"],
+                    &["k", "int(11)"],
+                    &["c", script.c_type],
+                    &["pad", "char(60)"],
+                ])?,
+                Some((0x03, sql)) if sql.starts_with(b"SELECT MAX(id)") => self.rows(&[&[script.max_id]])?,
+                Some((0x03, sql)) if sql.starts_with(b"SELECT @@max") => self.rows(&[&["16777216"]])?,
+                Some((0x03, sql)) if sql.starts_with(b"INSERT") => {
+                    assert!(sql.len() <= 512 << 10, "a batch of {} bytes", sql.len());
+                    let rows = sql.iter().filter(|&&byte| byte == b'(').count() - 1;
+                    inserted_rows.fetch_add(rows as u64, Ordering::Relaxed);
+                    self.send(&[OK])?;
+                }
+                Some((0x03, _)) => self.send(&[OK])?,
+                Some((0x16, _)) => {
+                    let head = b"\x00\x01\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00";
+                    self.send(&[head, b"param", b"param", EOF])?;
+                }
+                Some((0x17, _)) => {
+                    executions += 1;
+                    match (script.execution)(executions) {
+                        Act::Answer(payload) => self.send(&[payload])?,
+                        Act::Close => return Ok(()),
+                        Act::Hang => {
+                            self.receive()?;
+                        }
+                    }
+                }
+                _ => return Ok(()),
+            }
+        }
+    }
+}
+
+fn wait_for(run: &LoadRun, condition: impl Fn(&LoadProgress) -> bool) -> LoadProgress {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let progress = run.progress().unwrap();
+        if condition(&progress) {
+            return progress;
+        }
+        assert!(Instant::now() < deadline, "waited in vain: {progress:?}");
+        std::thread::yield_now();
+    }
+}
+
+fn refusal(script: Script) -> Error {
+    Server::start(script)
+        .connect()
+        .err()
+        .expect("the connection had to be refused")
+}
+
+#[test]
+fn a_window_counts_what_ended_inside_it() {
+    let server = Server::start(USUAL);
+    let mut run = server.started();
+    let before = wait_for(&run, |progress| progress.events > 100);
+    run.open_window().unwrap();
+    wait_for(&run, |progress| progress.events > before.events + 1000);
+    let result = run.close_window().unwrap();
+    run.stop();
+    let after = run.progress().unwrap();
+    assert!(result.events > 0 && result.events < after.events);
+    let latency = result.latency_us.unwrap();
+    assert!(latency.p50 <= latency.p95 && latency.p999 <= latency.max);
+    let cpu = result.client_cpu_us_per_event.unwrap();
+    assert!(
+        cpu > 0.0 && cpu < 1e6 * 2.0 * result.seconds / result.events as f64,
+        "{cpu}"
+    );
+    assert!((result.throughput - result.events as f64 / result.seconds).abs() < 1e-6);
+    assert_eq!(after.failed, None);
+}
+
+#[test]
+fn an_ignored_error_is_counted_and_the_event_is_retried() {
+    let server = Server::start(Script {
+        execution: |number| Act::Answer(if number % 10 == 0 { DEADLOCK } else { OK }),
+        ..USUAL
+    });
+    let mut run = server.started();
+    run.open_window().unwrap();
+    wait_for(&run, |progress| progress.events > 500);
+    let result = run.close_window().unwrap();
+    let [error] = &result.errors[..] else {
+        panic!("one kind of error was due: {:?}", result.errors)
+    };
+    assert_eq!((error.errno, error.sqlstate.as_str()), (1213, "40001"));
+    assert!(error.message.starts_with("Deadlock found"));
+    assert!(error.count >= result.events / 9 - 2 && error.count <= result.events / 9 + 2);
+}
+
+#[test]
+fn an_error_that_is_not_ignored_ends_the_load_with_its_reason() {
+    let server = Server::start(Script {
+        execution: |number| {
+            Act::Answer(if number < 50 {
+                OK
+            } else {
+                b"\xff\x8a\x04#HY000The table is full"
+            })
+        },
+        ..USUAL
+    });
+    let mut run = server.started();
+    let progress = wait_for(&run, |progress| progress.failed.is_some());
+    assert!(progress.failed.unwrap().contains("The table is full (error 1162"));
+    let error = run.open_window().unwrap_err();
+    assert_eq!((error.kind, error.errno), (Kind::Server, Some(1162)));
+}
+
+#[test]
+fn a_server_that_goes_away_ends_the_load_and_voids_the_window() {
+    let server = Server::start(Script {
+        execution: |number| if number < 500 { Act::Answer(OK) } else { Act::Close },
+        ..USUAL
+    });
+    let mut run = server.connect().unwrap();
+    run.start().unwrap();
+    let opened = run.open_window();
+    let progress = wait_for(&run, |progress| progress.failed.is_some());
+    assert!(progress.failed.unwrap().contains("closed the connection"));
+    assert_eq!(run.close_window().unwrap_err().kind, Kind::Server);
+    assert!(opened.is_ok() || opened.unwrap_err().kind == Kind::Server);
+}
+
+#[test]
+fn garbage_ends_the_load_as_a_protocol_error() {
+    let server = Server::start(Script {
+        execution: |_| Act::Answer(b"\xfb/etc/passwd"),
+        ..USUAL
+    });
+    let mut run = server.started();
+    wait_for(&run, |progress| progress.failed.is_some());
+    assert_eq!(run.open_window().unwrap_err().kind, Kind::Protocol);
+}
+
+#[test]
+fn a_hung_server_does_not_keep_a_load_from_stopping() {
+    let server = Server::start(Script {
+        execution: |_| Act::Hang,
+        ..USUAL
+    });
+    let mut run = server.started();
+    let begun = Instant::now();
+    run.stop();
+    run.stop();
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    assert_eq!(run.progress().unwrap().failed, None);
+    assert_eq!(run.start().unwrap_err().kind, Kind::Usage);
+}
+
+#[test]
+fn a_window_needs_a_running_load() {
+    let server = Server::start(USUAL);
+    let mut run = server.connect().unwrap();
+    assert_eq!(run.open_window().unwrap_err().kind, Kind::Usage);
+    assert_eq!(run.progress().unwrap_err().kind, Kind::Usage);
+    run.start().unwrap();
+    assert_eq!(run.close_window().unwrap_err().message, "no window is open");
+    run.stop();
+    assert_eq!(run.open_window().unwrap_err().message, "the load is stopped");
+}
+
+#[test]
+fn a_rate_is_kept_and_latency_counts_from_the_intended_start() {
+    let server = Server::start(USUAL);
+    let spec = server.spec(|spec| spec["rate"] = 500.into());
+    let mut run = LoadRun::connect(&spec, Arc::new(Cutoff::new())).unwrap();
+    run.start().unwrap();
+    let progress = wait_for(&run, |progress| progress.events >= 300);
+    run.stop();
+    assert!(
+        progress.elapsed_s > 0.55,
+        "300 events at 500/s take 0.6 s, not {}",
+        progress.elapsed_s
+    );
+}
+
+#[test]
+fn an_overdue_event_is_charged_the_time_it_waited() {
+    // A rate far above what the server can do: what is due waits longer the longer the load runs.
+    let server = Server::start(USUAL);
+    let spec = server.spec(|spec| spec["rate"] = 10_000_000.into());
+    let mut run = LoadRun::connect(&spec, Arc::new(Cutoff::new())).unwrap();
+    run.start().unwrap();
+    wait_for(&run, |progress| progress.elapsed_s > 0.3);
+    run.open_window().unwrap();
+    let before = run.progress().unwrap().events;
+    wait_for(&run, |progress| progress.events > before + 100);
+    let latency = run.close_window().unwrap().latency_us.unwrap();
+    assert!(
+        latency.p50 > 200_000,
+        "events due 0.3 s ago took {} us",
+        latency.p50
+    );
+}
+
+#[test]
+fn too_many_connections_is_the_servers_own_error() {
+    let error = refusal(Script {
+        greeting: Greeting::Raw(b"\x17\0\0\0\xff\x10\x04Too many connections"),
+        ..USUAL
+    });
+    assert_eq!((error.kind, error.errno), (Kind::Server, Some(1040)));
+    assert!(
+        error.message.starts_with("connection 1 of 2: "),
+        "{}",
+        error.message
+    );
+}
+
+#[test]
+fn a_refused_password_is_never_shown() {
+    let error = refusal(Script {
+        greeting: Greeting::RefusePassword,
+        ..USUAL
+    });
+    assert_eq!(error.errno, Some(1045));
+    assert!(!format!("{error} {error:?}").contains("hunter2"));
+}
+
+#[test]
+fn what_is_no_server_is_a_protocol_error() {
+    let error = refusal(Script {
+        greeting: Greeting::Raw(b"HTTP/1.1 400 Bad Request\r\n\r\n"),
+        ..USUAL
+    });
+    assert!(matches!(error.kind, Kind::Protocol | Kind::Server), "{error:?}");
+    let error = refusal(Script {
+        greeting: Greeting::Raw(b"\xff\xff\xff\x00"),
+        ..USUAL
+    });
+    assert_eq!(error.kind, Kind::Protocol);
+}
+
+#[test]
+fn tables_that_are_too_small_or_of_another_shape_are_refused() {
+    let error = refusal(Script {
+        max_id: "99",
+        ..USUAL
+    });
+    assert_eq!(error.kind, Kind::Measurement);
+    assert!(error.message.contains("has ids up to 99"), "{}", error.message);
+    let error = refusal(Script {
+        c_type: "text",
+        ..USUAL
+    });
+    assert_eq!(
+        error.message,
+        "table sbtest.sbtest1 is not sysbench's: column c is text, char(120) was due"
+    );
+}
+
+#[test]
+fn every_row_of_every_table_is_inserted() {
+    let server = Server::start(USUAL);
+    let spec = server.spec(|spec| {
+        spec["tables"] = 3.into();
+        spec["table_size"] = 5000.into();
+    });
+    prepare_tables(&spec, &Cutoff::new()).unwrap();
+    assert_eq!(server.inserted_rows.load(Ordering::Relaxed), 15_000);
+}
+
+#[test]
+fn a_cut_preparation_ends_with_an_error() {
+    let server = Server::start(USUAL);
+    let cutoff = Cutoff::new();
+    cutoff.fire();
+    assert!(prepare_tables(&server.spec(|_| ()), &cutoff).is_err());
+}
+
+#[test]
+fn no_server_is_an_error_that_names_the_address() {
+    let server = Server::start(USUAL);
+    let spec = server.spec(|spec| spec["endpoint"]["socket"] = "/nonexistent/socket".into());
+    let error = LoadRun::connect(&spec, Arc::new(Cutoff::new())).err().unwrap();
+    assert_eq!((error.kind, error.errno), (Kind::Server, None));
+    assert!(error.message.contains("/nonexistent/socket"));
+}
