@@ -206,7 +206,8 @@ class SettingHere(msgspec.Struct, frozen=True, kw_only=True):
         """A line for an option file: `sync_binlog = 1`, `skip_log_bin`."""
         if self.entry.switch:
             return self.name if self.parse(value) == "ON" else f"skip_{self.name}"
-        return f"{self.name} = {self.render(value)}"
+        text = self.render(value)
+        return f'{self.name} = "{text}"' if set(text) & set(" #;") else f"{self.name} = {text}"
 
     def sql(self, value: Value) -> str:
         """The value as a literal for SET."""

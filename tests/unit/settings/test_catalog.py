@@ -209,3 +209,9 @@ def test_names_of_one_server_leave_out_what_it_lacks() -> None:
 def test_what_initialisation_decides_is_marked_as_layout() -> None:
     layout = {entry.name for entry in load_catalog().settings() if entry.layout}
     assert layout == {"innodb_page_size", "innodb_undo_tablespaces", "innodb_file_per_table"}
+
+
+def test_text_with_spaces_is_quoted_in_an_option_file() -> None:
+    mode = here("sql_mode", "mysql", 8, 0, 15)
+    assert mode.option("ANSI, NO_ZERO_DATE") == 'sql_mode = "ANSI, NO_ZERO_DATE"'
+    assert mode.option("ANSI") == "sql_mode = ANSI"

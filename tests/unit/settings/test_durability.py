@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from flushlab.errors import ValueOutOfRange
 from flushlab.record import Launch, ServerIdentity, Storage, Value
 from flushlab.settings.catalog import load_catalog
-from flushlab.settings.durability import Guarantees, describe, guarantees, level, meets
+from flushlab.settings.durability import Guarantees, describe, guarantees, keeps, level, meets
 from flushlab.settings.durability.guarantee import FAILURES
 from flushlab.settings.floor import Floor
 from tests.unit.settings.servers import (
@@ -292,6 +292,13 @@ def test_a_single_server_has_no_other_node() -> None:
     assert judge(MARIADB1011).node_loss.level == "at_risk"
 
 
+def test_what_loses_more_does_not_keep_the_references_guarantees() -> None:
+    reference = judge(MYSQL80)
+    assert keeps(reference, reference)
+    assert not keeps(judge(MYSQL80, **{FLUSH: 2}), reference)
+    assert not keeps(judge(MYSQL80, innodb_doublewrite="OFF"), reference)
+
+
 def test_every_loss_names_its_rule_and_source() -> None:
     found = judge(MARIADB1011, log_bin="ON", innodb_doublewrite="OFF", **{FLUSH: 0})
     assert found.torn_page.because[0].startswith("doublewrite: https://")
@@ -384,6 +391,7 @@ def assert_never_lower(safer: Guarantees, less: Guarantees) -> None:
     if less.replication.level != "not_applicable":
         assert REPLICATION.index(safer.replication.level) <= REPLICATION.index(less.replication.level)
     assert level(safer).at_least(level(less))
+    assert keeps(safer, less)
 
 
 @hypothesis_settings(deadline=None)
