@@ -15,10 +15,13 @@ import msgspec
 
 from flushlab.build import Build
 from flushlab.errors import StorageError, UsageError
-from flushlab.process import ProcessIdentity, all_records, run_folder, run_record
+from flushlab.process import ProcessIdentity, all_records, run_folder, run_record, terminate
 from flushlab.process.janitor import reap_record
 from flushlab.record import Endpoint, Storage, Value
 from flushlab.server.placement import HOST, Placement
+
+STOP_LIMIT_S = 300.0
+"""Longest wait for an orderly stop, which writes all dirty pages; then SIGKILL."""
 
 _FILE = "sandbox.json"
 
@@ -123,6 +126,20 @@ def note_process(name: str, process: ProcessIdentity) -> None:
     record = run_record.read(name)
     if record is not None:
         run_record.rewrite(msgspec.structs.replace(record, server=process, world=run_record.world()))
+
+
+def stop(name: str) -> None:
+    """Stops a kept sandbox in an orderly way, if it runs, and removes it.
+
+    Raises:
+        UsageError: there is none of that name; lists those that there are.
+        HarnessError: it does not die of SIGKILL.
+    """
+    _, server = load(name)
+    record = run_record.read(name)
+    if record is not None and record.world == run_record.world():
+        terminate(server, grace_s=STOP_LIMIT_S)
+    remove(name)
 
 
 def remove(name: str) -> None:

@@ -34,7 +34,7 @@ from flushlab.errors import (
     ValueOutOfRange,
 )
 from flushlab.machine import server_user
-from flushlab.process import Guard
+from flushlab.process import Guard, reap
 from flushlab.record import Endpoint, Launch, ServerIdentity, Storage, Value
 from flushlab.server import kept as keeping
 from flushlab.server import log, placement, variables
@@ -47,9 +47,6 @@ from flushlab.server.protocol import Applied, Refusal
 READY_LIMIT_S = 900.0
 """Longest wait for a living server to become ready: recovery from a large redo log on a slow disk. A server
 that dies is noticed at once."""
-
-STOP_LIMIT_S = 300.0
-"""Longest wait for an orderly stop, which writes all dirty pages; then SIGKILL."""
 
 _PORT_TRIES = 8
 _POLL_S = 0.002
@@ -141,6 +138,7 @@ class Sandbox:
         if port is not None:
             _require_free_port(port)
         chosen = port or free_port()
+        reap()
         guard = Guard(where.name, where.folders)
         try:
             where.make(server_user())
@@ -336,7 +334,7 @@ class Sandbox:
 
     def kill(self) -> None:
         """SIGKILL, and waits until the process is dead. The data directory stays."""
-        self._end(signal.SIGKILL, STOP_LIMIT_S)
+        self._end(signal.SIGKILL, keeping.STOP_LIMIT_S)
 
     def stop(self) -> None:
         """Stops the server in an orderly way; does nothing if it is stopped. The data directory stays.
@@ -344,7 +342,7 @@ class Sandbox:
         Raises:
             HarnessError: it survives even SIGKILL.
         """
-        self._end(signal.SIGTERM, STOP_LIMIT_S)
+        self._end(signal.SIGTERM, keeping.STOP_LIMIT_S)
 
     def start_again(self) -> None:
         """Starts a stopped or killed server on its data directory, with the settings that it has.
@@ -474,10 +472,10 @@ class Sandbox:
                 except (ConnectionGone, OSError, pymysql.OperationalError) as error:
                     complaint = str(error)
                 except StatementFailed as error:  # it answers, and lets us not in
-                    self._end(signal.SIGKILL, STOP_LIMIT_S)
+                    self._end(signal.SIGKILL, keeping.STOP_LIMIT_S)
                     raise self._start_failed(f"does not accept flushlab's account: {error.text}") from error
             if time.monotonic() > deadline:
-                self._end(signal.SIGKILL, STOP_LIMIT_S)
+                self._end(signal.SIGKILL, keeping.STOP_LIMIT_S)
                 raise self._start_failed(f"was not ready after {READY_LIMIT_S:.0f} s: {complaint}")
         code = self._started.wait(0)
         if code == -signal.SIGKILL:

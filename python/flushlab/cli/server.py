@@ -1,0 +1,224 @@
+"""`flushlab server`: builds that can be started, and kept sandboxes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flushlab.cli import options
+from flushlab.cli.output import console, emit_json, print_warning, stdout
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from flushlab.build import Build
+    from flushlab.server import Sandbox
+    from flushlab.server.kept import Status
+
+    Row = tuple[str, ...]
+
+app = typer.Typer(
+    name="server",
+    no_args_is_help=True,
+    help="Builds that can be started here, and sandboxes that live until they are stopped.",
+)
+
+
+@app.command("list")
+def list_(json: options.Json = None) -> None:
+    """What is here and what can be fetched.
+
+    Example: flushlab server list
+    """
+    from flushlab.build import obtainable, survey
+
+    here = survey()
+    names = {build.name for build in here.builds}
+    more = [one for one in obtainable() if one.name not in names]
+    for problem in here.problems:
+        print_warning(problem.message)
+    document = {
+        "schema": "flushlab.server-list/1",
+        "builds": [_build(one) for one in here.builds],
+        "obtainable": [{"name": one.name, "source": one.source, "what": one.what} for one in more],
+    }
+    emit_json(document, json)
+    if json == "-":
+        return
+    rows: list[Row] = [(one.name, one.source, "installed", one.mysqld) for one in here.builds]
+    rows += [(one.name, one.source, "flushlab server get", one.what) for one in more]
+    _table(("build", "source", "state", "where"), rows)
+
+
+@app.command()
+def get(
+    name: Annotated[str, typer.Argument(help="mariadb, mariadb@10.11, mysql@5.7, mysql@8.0, …")],
+    json: options.Json = None,
+) -> None:
+    """Fetch a build, if it is not here.
+
+    Example: flushlab server get mysql@5.7
+    """
+    from flushlab.build import find_build
+
+    build = find_build(name, progress=_say)
+    emit_json({"schema": "flushlab.server-get/1", **_build(build)}, json)
+    if json != "-":
+        _table(("build", "source", "where"), [(build.name, build.source, build.mysqld)])
+
+
+@app.command()
+def start(
+    server: options.Server = "mariadb",
+    basedir: options.BaseDir = None,
+    name: Annotated[str | None, typer.Option("--name", help="Its name; a random one if left out.")] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="A setting, NAME=VALUE; may be repeated.")
+    ] = None,
+    data_root: options.DataRoot = None,
+    port: Annotated[
+        int | None, typer.Option("--port", min=1, max=65535, help="On 127.0.0.1; a free one if left out.")
+    ] = None,
+    json: options.Json = None,
+) -> None:
+    """Start a server that lives until `flushlab server stop NAME`.
+
+    Its password is in the option file that is printed, and nowhere else.
+
+    Example: flushlab server start --server mysql@5.7 --name legacy --set sync_binlog=1 --json -
+    """
+    from flushlab.build import find_build
+    from flushlab.cli import place
+    from flushlab.datadir import DataRoot
+    from flushlab.errors import StartFailed
+    from flushlab.server import Sandbox
+    from flushlab.settings.catalog import load_catalog
+
+    build = find_build(server, basedir=basedir, progress=_say)
+    settings = place.parse_settings(set_ or [], build, load_catalog())
+    root = DataRoot.open(data_root)
+    try:
+        sandbox = Sandbox.start(
+            build, settings=settings, data_root=root, name=name, kept=True, port=port, progress=_say
+        )
+    except StartFailed as error:
+        if error.refusal is None:
+            raise
+        raise place.refusal(error.refusal, settings, load_catalog(), build) from error
+    with sandbox:
+        emit_json(_description(sandbox), json)
+        if json != "-":
+            _introduce(sandbox)
+
+
+@app.command()
+def stop(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Names of kept sandboxes.", show_default=False)
+    ] = None,
+    all_: Annotated[bool, typer.Option("--all", help="Stop all of them.")] = False,
+) -> None:
+    """Stop kept sandboxes and remove their data.
+
+    Example: flushlab server stop legacy
+    """
+    from flushlab.errors import UsageError
+    from flushlab.server import kept
+
+    if bool(names) == all_:
+        raise UsageError(
+            "name the sandboxes to stop, or say --all", hint="`flushlab server status` lists them"
+        )
+    for name in names or [one.saved.name for one in kept.statuses()]:
+        kept.stop(name)
+        console.print(f"stopped {name}", markup=False)
+
+
+@app.command()
+def status(json: options.Json = None) -> None:
+    """Kept sandboxes, and whether they run.
+
+    Example: flushlab server status --json -
+    """
+    from flushlab.process import reap
+    from flushlab.server import kept
+
+    for name in reap():
+        _say(f"removed what an earlier run left behind: {name}")
+    found = kept.statuses()
+    document = {"schema": "flushlab.server-status/1", "sandboxes": [_status(one) for one in found]}
+    emit_json(document, json)
+    if json == "-":
+        return
+    if not found:
+        _say("no kept sandboxes")
+        return
+    rows: list[Row] = [
+        (one.saved.name, one.saved.build.name, _state(one), str(one.saved.port), one.saved.socket)
+        for one in found
+    ]
+    _table(("name", "build", "state", "port", "socket"), rows)
+
+
+def _build(build: Build) -> dict[str, str]:
+    return {"name": build.name, "id": build.id, "source": build.source, "mysqld": build.mysqld}
+
+
+def _description(sandbox: Sandbox) -> dict[str, object]:
+    """Everything but the password, which stands in the option file."""
+    return {
+        "name": sandbox.name,
+        "flavor": sandbox.identity.flavor,
+        "version": sandbox.identity.version_text,
+        "socket": sandbox.endpoint.socket,
+        "host": sandbox.endpoint.host,
+        "port": sandbox.endpoint.port,
+        "user": sandbox.endpoint.user,
+        "option_file": sandbox.endpoint.option_file,
+    }
+
+
+def _status(one: Status) -> dict[str, object]:
+    from flushlab.server import placement
+
+    return {
+        "name": one.saved.name,
+        "flavor": one.saved.build.flavor,
+        "version": one.saved.build.version_text,
+        "state": _state(one),
+        "pid": one.pid,
+        "socket": one.saved.socket,
+        "host": placement.HOST,
+        "port": one.saved.port,
+        "user": placement.USER,
+        "option_file": str(one.saved.placement.client_options),
+    }
+
+
+def _state(one: Status) -> str:
+    return "running" if one.pid else "dead"
+
+
+def _introduce(sandbox: Sandbox) -> None:
+    name, seconds = sandbox.name, sandbox.seconds["start"]
+    for line in (
+        f"{name}: {sandbox.identity.name}, ready in {seconds:.2f} s",
+        f"  use it:  flushlab bench --server sandbox:{name} …",
+        f"           mysql --defaults-file={sandbox.endpoint.option_file}",
+        f"  end it:  flushlab server stop {name}",
+    ):
+        stdout.print(line, markup=False)
+
+
+def _say(text: str) -> None:
+    console.print(text, markup=False, style="dim")
+
+
+def _table(headings: Row, rows: Sequence[Row]) -> None:
+    """Columns of plain text; paths stay whole, however narrow the terminal."""
+    lines = [headings, *rows]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(headings))]
+    for line in lines:
+        cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+        stdout.print("  ".join(cells).rstrip(), markup=False)
