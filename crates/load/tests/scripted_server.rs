@@ -311,10 +311,11 @@ fn garbage_ends_the_load_as_a_protocol_error() {
 #[test]
 fn a_hung_server_does_not_keep_a_load_from_stopping() {
     let server = Server::start(Script {
-        execution: |_| Act::Hang,
+        execution: |number| if number < 5 { Act::Answer(OK) } else { Act::Hang },
         ..USUAL
     });
     let mut run = server.started();
+    wait_for(&run, |progress| progress.events == 8); // both connections hang in their fifth
     let begun = Instant::now();
     run.stop();
     run.stop();
