@@ -44,7 +44,7 @@ class Watcher(Protocol):
         ...
 
     def ended(self, trial: Trial, progress: Progress) -> None:
-        """A trial has been saved."""
+        """A trial has been saved and is about to be told."""
         ...
 
 
@@ -84,9 +84,9 @@ def run(
             watcher.starting(request, experiment.progress, seconds)
             trial = run_trial(request)
             store.save(campaign_id, trial)
+            watcher.ended(trial, experiment.progress)
             experiment.tell(trial)
             seconds, trials = seconds + sum(trial.seconds.values()), trials + 1
-            watcher.ended(trial, experiment.progress)
     except KeyboardInterrupt:
         return "interrupted"
     return "done"

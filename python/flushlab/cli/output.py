@@ -20,7 +20,7 @@ from flushlab.errors import FlushlabError, NotWritable
 console = Console(stderr=True, highlight=False, soft_wrap=True)
 """Progress, notes and errors."""
 
-stdout = Console(highlight=False, soft_wrap=True)
+stdout = Console(highlight=False)
 """Data for people."""
 
 

@@ -53,7 +53,7 @@ class CampaignProgress:
         """A trial has been saved."""
         self._spent_s += sum(trial.seconds.values())
         self._bar.update(self._task, completed=progress.done)
-        if trial.figure is not None:
+        if trial.outcome == "measured" and trial.figure is not None:
             what = f"{trial.figure:,.{2 if trial.figure < 100 else 0}f} {trial.unit}"
         else:
             what = f"{trial.outcome}: {trial.reason.strip().splitlines()[0] if trial.reason.strip() else ''}"

@@ -1,7 +1,7 @@
 """Trial: one run of a workload on one server under one arm, from snapshot to record."""
 
 from flushlab.trial.dataset import Dataset
-from flushlab.trial.measure import REDO_WRAPS, Draft, measure
+from flushlab.trial.measurement import REDO_WRAPS, Draft, measure
 from flushlab.trial.preparation import Preparation
 from flushlab.trial.runner import TrialRunner
 

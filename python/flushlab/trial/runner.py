@@ -21,7 +21,7 @@ from flushlab.errors import MeasurementError, ServerError, StartFailed
 from flushlab.record import Arm, Stage, Trial
 from flushlab.server import Sandbox
 from flushlab.settings.catalog import Catalog
-from flushlab.trial.measure import Draft, measure
+from flushlab.trial.measurement import Draft, measure
 from flushlab.trial.preparation import Preparation
 from flushlab.workload import Timing, Workload
 

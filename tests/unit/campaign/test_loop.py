@@ -62,7 +62,12 @@ def test_every_trial_is_saved_before_the_next_question(store: Store) -> None:
         return answer(request)
 
     ending = run(
-        Scripted("a", "b", "c"), run_trial, store=store, campaign_id="c", budget=Budget(trials=9), watcher=Silent()
+        Scripted("a", "b", "c"),
+        run_trial,
+        store=store,
+        campaign_id="c",
+        budget=Budget(trials=9),
+        watcher=Silent(),
     )
     assert (ending, saved_when_asked) == ("done", [0, 1, 2])
 
@@ -74,7 +79,9 @@ def test_ctrl_c_keeps_what_was_measured(store: Store) -> None:
         return answer(request)
 
     experiment = Scripted("a", "b", "c")
-    ending = run(experiment, run_trial, store=store, campaign_id="c", budget=Budget(trials=9), watcher=Silent())
+    ending = run(
+        experiment, run_trial, store=store, campaign_id="c", budget=Budget(trials=9), watcher=Silent()
+    )
     assert (ending, experiment.told, store.campaign("c").trials) == ("interrupted", ["a"], 1)
 
 
@@ -90,7 +97,12 @@ def test_a_resumed_campaign_repeats_only_the_trial_that_was_lost(store: Store) -
 
         with pytest.raises(SystemExit):
             run(
-                Scripted(*"abcd"), run_trial, store=store, campaign_id="c", budget=Budget(trials=9), watcher=Silent()
+                Scripted(*"abcd"),
+                run_trial,
+                store=store,
+                campaign_id="c",
+                budget=Budget(trials=9),
+                watcher=Silent(),
             )
     assert ran == ["b", "c", "d"]
     assert [t.arm.name for t in store.trials("c")] == ["a", "b", "c"]
