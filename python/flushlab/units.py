@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 
 from flushlab.errors import UsageError
 
@@ -21,7 +22,7 @@ def parse_size(text: str) -> int:
     match = _SIZE.fullmatch(text)
     if match is None:
         raise UsageError(f"{text!r} is not a size", hint="write bytes, or K, M, G or T behind it, like 512M")
-    return int(float(match[1]) * _SUFFIX[match[2].upper()])
+    return int(Decimal(match[1]) * _SUFFIX[match[2].upper()])
 
 
 def format_size(size_bytes: float) -> str:

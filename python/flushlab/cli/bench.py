@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flushlab.cli import options
-from flushlab.cli.output import emit_json, stdout
+from flushlab.cli.output import emit_json, require_writable, stdout
 from flushlab.errors import MeasurementError
 from flushlab.record import Arm, Trial
 
@@ -42,6 +42,7 @@ def bench(
     from flushlab.report import bench as report
     from flushlab.workload import parse_workload
 
+    require_writable(json)
     shape = place.parse_shape(
         threads=threads,
         tables=tables,
@@ -122,7 +123,5 @@ def _counted(trial: Trial) -> Trial:
         MeasurementError: it has none.
     """
     if trial.figure is None:
-        raise MeasurementError(
-            f"nothing was measured: {trial.reason}", hint="the reason above is the server's"
-        )
+        raise MeasurementError(f"nothing was measured: {trial.reason}")
     return trial

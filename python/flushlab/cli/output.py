@@ -52,6 +52,19 @@ def emit_json(data: Mapping[str, Any] | msgspec.Struct, path: str | None) -> Non
     write_file(Path(path), text)
 
 
+def require_writable(path: str | None) -> None:
+    """Finds out before anything is measured whether the result can be written.
+
+    Raises:
+        NotWritable: `emit_json` would fail with this path.
+    """
+    if path is None or path == "-":
+        return
+    folder = Path(path).parent
+    if not folder.is_dir() or not os.access(folder, os.W_OK) or Path(path).is_dir():
+        raise NotWritable(f"{path} cannot be written", hint="name a file in a directory that exists")
+
+
 def write_file(target: Path, content: bytes) -> None:
     """Writes a file by rename, so that nobody ever sees half of it.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flushlab.cli import options
-from flushlab.cli.output import emit_json, stdout
+from flushlab.cli.output import emit_json, require_writable, stdout
 from flushlab.settings.floor import Floor
 
 if TYPE_CHECKING:
@@ -77,6 +77,7 @@ def tune(
     from flushlab.report import tune as report
     from flushlab.store import Store
 
+    require_writable(json)
     asked = tuning.Flags(
         server=server,
         workload=workload,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,14 +18,23 @@ from flushlab.campaign.facts import TuneFacts
 from flushlab.campaign.request import TuneRequest
 from flushlab.campaign.tuning import FIRST_LOOK_MINUTES, Tuning
 from flushlab.cli.output import emit_json, print_warning, write_file
-from flushlab.cli.place import Place, connection_arguments, parse_settings, parse_shape, parse_timing, say
+from flushlab.cli.place import (
+    Place,
+    connection_arguments,
+    parse_settings,
+    parse_shape,
+    parse_timing,
+    refusal,
+    say,
+)
 from flushlab.cli.progress import CampaignProgress
 from flushlab.datadir import Snapshots
-from flushlab.errors import FlushlabError, NotWritable, StorageError, UsageError
+from flushlab.errors import FlushlabError, NotWritable, StartFailed, StorageError, UsageError
 from flushlab.experiment.objective import Objective
 from flushlab.experiment.protocol import Request
 from flushlab.machine import available_memory_bytes, describe
 from flushlab.record import Launch, ServerIdentity, Trial, Value
+from flushlab.server import Sandbox
 from flushlab.server.placement import PLACED
 from flushlab.settings import optionfile
 from flushlab.settings.candidates import lift, propose
@@ -122,6 +132,7 @@ def decide(flags: Flags, where: Place) -> TuneRequest:
         original, flags.floor, identity=identity, storage=storage, launch=launch, keep=kept
     )
     base = {**original, **changes}
+    seen = read_base(base, where, launch)
     memory = (
         available_memory_bytes()
         if flags.memory is None
@@ -130,7 +141,7 @@ def decide(flags: Flags, where: Place) -> TuneRequest:
     candidates = propose(
         where.catalog,
         identity,
-        base=base,
+        base={**base, **seen},
         floor=flags.floor,
         storage=storage,
         launch=launch,
@@ -164,6 +175,25 @@ def decide(flags: Flags, where: Place) -> TuneRequest:
         disk_iops=flags.disk_iops,
         seed=flags.seed if flags.seed is not None else secrets.randbelow(1 << 31),
     )
+
+
+def read_base(base: Mapping[str, Value], where: Place, launch: Launch) -> dict[str, Value]:
+    """The catalogued settings as a server with this base has them, computed defaults included.
+
+    Raises:
+        UsageError: the server refuses the base.
+    """
+    say(f"reading {where.build.name}'s settings back")
+    known = where.catalog.names(where.build.flavor, where.build.version)
+    try:
+        with Sandbox.start(
+            where.build, settings=base, arguments=launch.arguments, data_root=where.data_root, progress=say
+        ) as server:
+            return server.read_back(known)
+    except StartFailed as error:
+        if error.refusal is None:
+            raise
+        raise refusal(error.refusal, base, where.catalog, where.build) from error
 
 
 def carry_out(request: TuneRequest, where: Place, store: Store, resumed: str | None) -> TuneFacts:

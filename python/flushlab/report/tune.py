@@ -121,7 +121,10 @@ def _frontier(facts: TuneFacts) -> Table:
     table.add_column("free", justify="right")
     table.add_column("changes to the base", overflow="fold")
     for point in facts.result.frontier:
-        changes = "\n".join(f"{name}={spell(value)}" for name, value in point.settings.items()) or "none"
+        if not point.settings:
+            table.add_row(point.floor.value, "1.00", "", "1.00", "none: nothing faster was proven")
+            continue
+        changes = "\n".join(f"{name}={spell(value)}" for name, value in point.settings.items())
         table.add_row(
             point.floor.value,
             f"{point.ratio.estimate:.2f}",

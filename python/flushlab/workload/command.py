@@ -64,7 +64,7 @@ class CommandWorkload(msgspec.Struct, frozen=True, kw_only=True):
                 if not server.alive():
                     server.query("SELECT 1")  # raises ServerDied with the log's tail
                 raise MeasurementError(
-                    f"{self.name} {_ended(code, timing.max_seconds)}\n{_tail(output)}".rstrip()
+                    f"{self.name} {_ended(code, timing.max_seconds)}\n{_tail(output, server.endpoint.password)}".rstrip()
                 )
         return Measured(figure=seconds, unit="s", higher_is_better=False, warm_up_s=0.0, window_s=seconds)
 
@@ -124,7 +124,7 @@ def _ended(code: int | None, limit_s: float) -> str:
     return f"ended with exit code {code}"
 
 
-def _tail(output: IO[bytes]) -> str:
+def _tail(output: IO[bytes], secret: str) -> str:
     size = output.seek(0, os.SEEK_END)
     output.seek(max(0, size - _TAIL_BYTES))
-    return output.read().decode(errors="replace")
+    return output.read().decode(errors="replace").replace(secret, "***")

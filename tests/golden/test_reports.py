@@ -1,0 +1,170 @@
+"""Terminal reports of fixed records, compared with files; `FLUSHLAB_UPDATE_GOLDEN=1` writes them anew."""
+
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+
+import msgspec
+import pytest
+from rich.console import Console, RenderableType
+
+from flushlab.campaign.facts import TuneFacts
+from flushlab.experiment.frontier import FrontierPoint, Rejected, TuneResult
+from flushlab.record import Arm, Comparison, LoadResult, Machine, Ratio, Warning
+from flushlab.report import bench, tune
+from flushlab.settings.floor import Floor
+from tests.unit.records import MARIADB, load_result, trial
+
+HERE = Path(__file__).parent
+WIDTH = 80
+
+
+def text_of(thing: RenderableType) -> str:
+    console = Console(file=io.StringIO(), width=WIDTH, highlight=False, color_system=None)
+    console.print(thing)
+    assert isinstance(console.file, io.StringIO)
+    return "\n".join(line.rstrip() for line in console.file.getvalue().splitlines()) + "\n"
+
+
+def check(name: str, text: str) -> None:
+    file = HERE / name
+    if os.environ.get("FLUSHLAB_UPDATE_GOLDEN"):
+        file.write_text(text)
+    assert text == file.read_text()
+    assert max(map(len, text.splitlines())) <= WIDTH
+
+
+def ratio(estimate: float, low: float, high: float) -> Ratio:
+    return Ratio(estimate=estimate, low=low, high=high)
+
+
+def comparison(arm: str, of: Ratio) -> Comparison:
+    verdict = "faster" if of.low > 1 else "no difference found"
+    return Comparison(arm=arm, ratio=of, blocks=8, verdict=verdict, detectable=0.03)
+
+
+STRICT = FrontierPoint(
+    floor=Floor.STRICT,
+    arm="innodb_flush_method=fsync",
+    settings={"innodb_flush_method": "fsync"},
+    ratio=ratio(1.08, 1.03, 1.13),
+    free_ratio=ratio(1.08, 1.03, 1.13),
+)
+SECOND = FrontierPoint(
+    floor=Floor.SECOND,
+    arm="innodb_flush_log_at_trx_commit=2 + innodb_log_buffer_size=67108864",
+    settings={"innodb_flush_log_at_trx_commit": 2, "innodb_log_buffer_size": 67108864},
+    ratio=ratio(1.62, 1.55, 1.70),
+    free_ratio=ratio(1.04, 1.01, 1.07),
+)
+SAFE = {
+    "process_crash": "nothing is lost",
+    "os_crash": "nothing is lost, if the device is honest",
+    "power_loss": "nothing is lost, if the device is honest",
+    "torn_page": "covered: doublewrite repairs torn pages",
+    "replication": "no binary log, so no replicas",
+}
+LOSSY = {**SAFE, "os_crash": "about 1 s of commits", "power_loss": "about 1 s of commits"}
+FACTS = TuneFacts(
+    campaign_id="tune-20261120-120000-abcd",
+    ending="done",
+    server=MARIADB,
+    workload="oltp_update_non_index, 16 threads, 8 × 10,000 rows",
+    unit="transactions/s",
+    floor="second",
+    base={"sync_binlog": 1},
+    lifted=(),
+    result=TuneResult(
+        base=Arm(name="base", settings={"sync_binlog": 1}),
+        frontier=(STRICT, SECOND),
+        winner=SECOND,
+        control=comparison("control", ratio(1.01, 0.97, 1.05)),
+        detectable=0.031,
+        looks=2,
+        blocks=8,
+        finished=True,
+    ),
+    base_figure=12_345.6,
+    guarantees={"base": SAFE, STRICT.arm: SAFE, SECOND.arm: LOSSY},
+    recovery_s={"base": 1.2, SECOND.arm: 1.4},
+    data_bytes=22 << 20,
+    pool_bytes=128 << 20,
+    redo_bytes=96 << 20,
+    machine=Machine(cpu_model="a cpu", cpu_count=2, memory_bytes=24 << 30, kernel="6.1", filesystem="ext4"),
+    warnings=(Warning("first-look", "first look, not steady state: commit-path settings only"),),
+    files=("out/my.cnf",),
+)
+NOTHING = msgspec.structs.replace(
+    FACTS,
+    result=msgspec.structs.replace(
+        FACTS.result,
+        winner=None,
+        frontier=(FrontierPoint(floor=Floor.STRICT, arm="base", settings={}),),
+        rejected=(
+            Rejected(
+                arm="innodb_flush_log_at_trx_commit=2", reason="p99 of the latency is 1.80 times the base's"
+            ),
+        ),
+    ),
+    ending="interrupted",
+    lifted=("innodb_doublewrite = ON so that torn pages can be repaired",),
+    recovery_s={},
+    files=(),
+)
+
+
+def test_tune_gives_the_answer_first() -> None:
+    check("tune.txt", text_of(tune.render(FACTS)))
+
+
+def test_tune_without_improvement_says_what_it_would_have_seen() -> None:
+    check("tune-nothing.txt", text_of(tune.render(NOTHING)))
+
+
+def test_bench_shows_figure_latency_and_doubts() -> None:
+    record = trial(warnings=(Warning("rounded", "innodb_buffer_pool_size was rounded"),))
+    check("bench.txt", text_of(bench.render(record)))
+
+
+def test_bench_of_a_command_shows_seconds() -> None:
+    record = trial(figure=1.2345, unit="s", higher_is_better=False, load=None)
+    check("bench-command.txt", text_of(bench.render(record)))
+
+
+@pytest.mark.parametrize(
+    ("document", "schema", "keys"),
+    [
+        (
+            bench.document(trial()),
+            "flushlab.bench/1",
+            {
+                *("throughput", "unit", "latency_us", "client_cpu_us_per_event"),
+                *("errors", "warnings", "server", "settings"),
+            },
+        ),
+        (
+            tune.document(FACTS),
+            "flushlab.tune/1",
+            {"base", "frontier", "winner", "control", "warnings", "files"},
+        ),
+    ],
+)
+def test_documents_keep_their_schema(document: dict[str, object], schema: str, keys: set[str]) -> None:
+    decoded = msgspec.json.decode(msgspec.json.encode(document))
+    assert decoded["schema"] == schema
+    assert keys <= decoded.keys()
+
+
+def test_frontier_points_keep_their_keys() -> None:
+    point = msgspec.json.decode(msgspec.json.encode(tune.document(FACTS)))["frontier"][1]
+    assert point.keys() >= {"floor", "settings", "ratio", "free_ratio", "guarantees"}
+    assert point["ratio"] == {"estimate": 1.62, "low": 1.55, "high": 1.7}
+    assert point["guarantees"]["os_crash"] == "about 1 s of commits"
+
+
+def test_no_transaction_leaves_no_latency() -> None:
+    load = msgspec.structs.replace(load_result(), latency_us=None)
+    assert isinstance(load, LoadResult)
+    assert bench.document(trial(load=load))["latency_us"] is None
