@@ -139,6 +139,7 @@ pub(crate) fn check_tables(connection: &mut Connection, spec: &LoadSpec) -> Resu
         let columns = match connection.rows(&format!("SHOW COLUMNS FROM sbtest{table}")) {
             Err(error) if error.errno == Some(ER_NO_SUCH_TABLE) => {
                 return Err(Error {
+                    kind: Kind::Measurement,
                     message: format!(
                         "table {name} does not exist; the load needs sbtest1 to sbtest{}, prepared",
                         spec.tables

@@ -1,0 +1,302 @@
+"""The load engine against real servers: its tables, its statements, its counts, its ends."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pymysql
+import pytest
+
+from flushlab import _core
+from flushlab.record import Endpoint, LoadProgress, LoadResult, LoadSpec
+from flushlab.server import Sandbox
+
+MARIADB = "mariadb@10.11"
+MYSQL_8 = "mysql@8.0"
+PATIENCE_S = 60.0
+SIZE = 1000
+
+# src/lua/oltp_common.lua of sysbench 1.0.20, create_table.
+SYSBENCH_TABLE = """
+CREATE TABLE sbtest1(
+  id INTEGER NOT NULL AUTO_INCREMENT,
+  k INTEGER DEFAULT '0' NOT NULL,
+  c CHAR(120) DEFAULT '' NOT NULL,
+  pad CHAR(60) DEFAULT '' NOT NULL,
+  PRIMARY KEY (id)
+) /*! ENGINE = innodb */"""
+
+Sandboxes = Callable[[str], Sandbox]
+
+
+@pytest.fixture
+def server(sandbox: Sandboxes) -> Sandbox:
+    return sandbox(MARIADB)
+
+
+def load_spec(endpoint: Endpoint, **changes: Any) -> bytes:
+    spec = LoadSpec(workload="oltp_update_non_index", endpoint=endpoint, table_size=SIZE)
+    return msgspec.json.encode(msgspec.to_builtins(spec) | changes)
+
+
+def progress_of(run: _core.LoadRun) -> LoadProgress:
+    return msgspec.json.decode(run.progress(), type=LoadProgress)
+
+
+def wait_for(run: _core.LoadRun, condition: Callable[[LoadProgress], bool]) -> LoadProgress:
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition(progress := progress_of(run)):
+        assert time.monotonic() < deadline, f"waited in vain: {progress}"
+        time.sleep(0.005)
+    return progress
+
+
+def measure(spec: bytes, events: int) -> LoadResult:
+    """A window in which about so many events end."""
+    run = _core.LoadRun(spec)
+    run.start()
+    run.open_window()
+    wait_for(run, lambda progress: progress.failed is not None or progress.events >= events)
+    result = msgspec.json.decode(run.close_window(), type=LoadResult)
+    run.stop()
+    return result
+
+
+def statements(server: Sandbox) -> dict[str, int]:
+    rows = server.query("SHOW GLOBAL STATUS LIKE 'Com\\_%'")
+    return {name: int(count) for name, count in rows}
+
+
+def test_prepared_tables_are_sysbenchs(server: Sandbox) -> None:
+    _core.prepare_tables(load_spec(server.endpoint, tables=3, database="ours"))
+    server.query("CREATE DATABASE theirs")
+    server.query(SYSBENCH_TABLE.replace("sbtest1", "theirs.sbtest1"))
+    server.query("CREATE INDEX k_1 ON theirs.sbtest1(k)")
+    definition = server.query("SHOW CREATE TABLE theirs.sbtest1")[0][1]
+    for number in (1, 2, 3):
+        made = server.query(f"SHOW CREATE TABLE ours.sbtest{number}")[0][1]
+        made = made.replace(f" AUTO_INCREMENT={SIZE + 1}", "").replace(f"k_{number}", "k_1")
+        assert made.replace(f"sbtest{number}", "sbtest1") == definition
+        shape = server.query(
+            "SELECT COUNT(*), MIN(id), MAX(id), SUM(c REGEXP '^([0-9]{11}-){9}[0-9]{11}$'),"
+            f" SUM(pad REGEXP '^([0-9]{{11}}-){{4}}[0-9]{{11}}$'), SUM(k BETWEEN 1 AND {SIZE}),"
+            f" COUNT(DISTINCT c) FROM ours.sbtest{number}"
+        )
+        assert [int(value) for value in shape[0]] == [SIZE, 1, SIZE, SIZE, SIZE, SIZE, SIZE]
+
+
+def test_the_same_spec_gives_the_same_rows_and_another_seed_others(server: Sandbox) -> None:
+    for database, seed in (("one", 7), ("same", 7), ("other", 8)):
+        _core.prepare_tables(load_spec(server.endpoint, database=database, seed=seed))
+    sums = server.query("CHECKSUM TABLE one.sbtest1, same.sbtest1, other.sbtest1")
+    one, same, other = (checksum for _, checksum in sums)
+    assert one == same != other
+
+
+def test_an_event_is_one_prepared_autocommitted_update_of_one_row(server: Sandbox) -> None:
+    _core.prepare_tables(load_spec(server.endpoint))
+    server.query("CREATE TABLE sbtest.drawn (id INT NOT NULL) ENGINE=InnoDB")
+    server.query(
+        "CREATE TRIGGER sbtest.note AFTER UPDATE ON sbtest.sbtest1"
+        " FOR EACH ROW INSERT INTO sbtest.drawn VALUES (NEW.id)"
+    )
+    before = statements(server)
+    run = _core.LoadRun(load_spec(server.endpoint, threads=3))
+    run.start()
+    wait_for(run, lambda progress: progress.events >= 20_000)
+    run.stop()
+    events = progress_of(run).events
+    after = statements(server)
+
+    drawn = server.query("SELECT COUNT(*), SUM(id BETWEEN 498 AND 505) FROM sbtest.drawn")[0]
+    assert int(drawn[0]) == events, "what was acknowledged was committed, each event once"
+    assert after["Com_stmt_execute"] - before["Com_stmt_execute"] == events
+    assert after["Com_update"] - before["Com_update"] == events
+    assert after["Com_begin"] == before["Com_begin"]
+    assert after["Com_commit"] == before["Com_commit"]
+    # `special` on 1..1000: offsets floor(r x 10.99 + 494.505) for r in [.25, 1) are 497..505, of which
+    # ids 498..506 get 75 %; id 506 only what is left over: r >= (505 - 494.505) / 10.99 = .9550.
+    # So 498..505 hold .705 of the draws, and 8 ids of the bell's middle .25 x 8 / 999 x 4.787.
+    assert abs(int(drawn[1]) / events - (0.7050 + 0.0096)) < 0.02
+
+
+def test_a_window_counts_what_ended_in_it_over_socket_and_tcp(server: Sandbox) -> None:
+    _core.prepare_tables(load_spec(server.endpoint, tables=2))
+    for transport in ("socket", "tcp"):
+        before = statements(server)["Com_stmt_execute"]
+        result = measure(load_spec(server.endpoint, tables=2, threads=4, transport=transport), 5000)
+        executed = statements(server)["Com_stmt_execute"] - before
+        assert 0 < result.events <= executed
+        assert result.throughput == pytest.approx(result.events / result.seconds)
+        assert len(result.per_second) == int(result.seconds)
+        assert result.errors == ()
+        assert result.latency_us is not None
+        assert result.latency_us.p50 <= result.latency_us.p99 <= result.latency_us.max
+        # In a closed loop the connections are busy all the time: 4 x seconds = events x mean latency.
+        assert result.events * result.latency_us.mean / 1e6 == pytest.approx(4 * result.seconds, rel=0.1)
+        assert result.client_cpu_us_per_event is not None
+        assert 0 < result.client_cpu_us_per_event < result.latency_us.mean * 4
+
+
+def test_a_rate_is_kept(server: Sandbox) -> None:
+    _core.prepare_tables(load_spec(server.endpoint))
+    result = measure(load_spec(server.endpoint, threads=4, rate=400.0), 800)
+    assert result.throughput == pytest.approx(400, rel=0.05)
+
+
+def test_a_lock_wait_timeout_is_counted_and_the_load_goes_on(server: Sandbox) -> None:
+    _core.prepare_tables(load_spec(server.endpoint))
+    server.query("SET GLOBAL innodb_lock_wait_timeout = 1")
+    run = _core.LoadRun(load_spec(server.endpoint, threads=2))
+    endpoint = server.endpoint
+    holder = pymysql.connect(
+        unix_socket=endpoint.socket, user=endpoint.user, password=endpoint.password, database="sbtest"
+    )
+    with holder, holder.cursor() as cursor:
+        cursor.execute("SELECT * FROM sbtest1 FOR UPDATE")
+        run.start()
+        run.open_window()
+        blocked = wait_for(run, lambda progress: progress.errors >= 2)
+        assert (blocked.events, blocked.failed) == (0, None)
+        holder.rollback()
+    wait_for(run, lambda progress: progress.events > 100)
+    result = msgspec.json.decode(run.close_window(), type=LoadResult)
+    run.stop()
+    (error,) = result.errors
+    assert (error.errno, error.sqlstate) == (1205, "HY000")
+    assert "Lock wait timeout" in error.message
+    assert error.count >= 2
+
+
+def test_an_error_that_is_not_ignored_ends_the_load(server: Sandbox) -> None:
+    _core.prepare_tables(load_spec(server.endpoint))
+    run = _core.LoadRun(load_spec(server.endpoint, threads=2))
+    run.start()
+    run.open_window()
+    server.query("DROP TABLE sbtest.sbtest1")
+    failed = wait_for(run, lambda progress: progress.failed is not None).failed
+    assert failed is not None
+    assert "error 1146" in failed
+    with pytest.raises(_core.CoreError) as caught:
+        run.close_window()
+    assert (caught.value.kind, caught.value.errno, caught.value.sqlstate) == ("server", 1146, "42S02")
+    run.stop()
+
+
+def test_a_server_killed_in_mid_run_ends_the_load_with_its_reason(server: Sandbox) -> None:
+    _core.prepare_tables(load_spec(server.endpoint))
+    run = _core.LoadRun(load_spec(server.endpoint, threads=8))
+    run.start()
+    run.open_window()
+    wait_for(run, lambda progress: progress.events > 100)
+    assert server.pid is not None
+    os.kill(server.pid, signal.SIGKILL)
+    progress = wait_for(run, lambda progress: progress.failed is not None)
+    assert progress.failed is not None
+    assert "the server at" in progress.failed
+    with pytest.raises(_core.CoreError) as caught:
+        run.close_window()
+    assert (caught.value.kind, caught.value.errno) == ("server", None)
+    run.stop()
+    with pytest.raises(_core.CoreError, match="cannot connect"):
+        _core.LoadRun(load_spec(server.endpoint))
+
+
+def test_what_is_missing_is_named(server: Sandbox) -> None:
+    def refusal(**changes: Any) -> _core.CoreError:
+        with pytest.raises(_core.CoreError) as caught:
+            _core.LoadRun(load_spec(server.endpoint, **changes))
+        assert server.endpoint.password not in repr(caught.value)
+        return caught.value
+
+    assert refusal(database="nowhere").errno == 1049
+    server.query("CREATE DATABASE sbtest")
+    absent = refusal()
+    assert (absent.kind, absent.errno) == ("measurement", 1146)
+    assert "table sbtest.sbtest1 does not exist" in absent.message
+
+    server.query("CREATE TABLE sbtest.sbtest1 (id INT PRIMARY KEY, k INT, c TEXT, pad CHAR(60))")
+    assert "column c is text, char(120) was due" in refusal().message
+    server.query("DROP TABLE sbtest.sbtest1")
+
+    _core.prepare_tables(load_spec(server.endpoint))
+    assert "has ids up to 1000" in refusal(table_size=1001).message
+    with pytest.raises(_core.CoreError, match="already exists") as caught:
+        _core.prepare_tables(load_spec(server.endpoint))
+    assert caught.value.errno == 1050
+
+    wrong = msgspec.structs.replace(server.endpoint, password="wrong-password")
+    for transport in ("socket", "tcp"):
+        with pytest.raises(_core.CoreError) as caught:
+            _core.LoadRun(load_spec(wrong, transport=transport))
+        assert caught.value.errno == 1045
+        assert "wrong-password" not in repr(caught.value)
+
+
+def test_too_many_connections_is_the_servers_own_error(server: Sandbox) -> None:
+    _core.prepare_tables(load_spec(server.endpoint))
+    server.query("SET GLOBAL max_connections = 10")
+    with pytest.raises(_core.CoreError) as caught:
+        _core.LoadRun(load_spec(server.endpoint, threads=50))
+    assert caught.value.errno == 1040
+    assert "of 50: " in caught.value.message
+
+
+def test_batches_fit_a_small_max_allowed_packet(server: Sandbox) -> None:
+    server.query("SET GLOBAL max_allowed_packet = 16384")
+    _core.prepare_tables(load_spec(server.endpoint))
+    assert server.query("SELECT COUNT(*) FROM sbtest.sbtest1") == [(SIZE,)]
+
+
+@pytest.mark.parametrize("plugin", ["mysql_native_password", "caching_sha2_password"])
+def test_mysql_8_lets_in_by_either_plugin_over_either_transport(sandbox: Sandboxes, plugin: str) -> None:
+    server = sandbox(MYSQL_8)
+    _core.prepare_tables(load_spec(server.endpoint))
+    password = "a password of more than twenty characters"
+    for host in ("localhost", "127.0.0.1"):
+        server.query(f"CREATE USER 'me'@'{host}' IDENTIFIED WITH {plugin} BY '{password}'")
+        server.query(f"GRANT ALL ON sbtest.* TO 'me'@'{host}'")
+    endpoint = msgspec.structs.replace(server.endpoint, user="me", password=password)
+    wrong = msgspec.structs.replace(endpoint, password=password.upper())
+    for transport in ("socket", "tcp"):
+        # Emptying the server's cache makes the next login a full exchange; the second of the two
+        # connections is then let in by the cache.
+        server.query("FLUSH PRIVILEGES")
+        result = measure(load_spec(endpoint, threads=2, transport=transport), 100)
+        assert result.events > 0
+        with pytest.raises(_core.CoreError) as caught:
+            _core.LoadRun(load_spec(wrong, transport=transport))
+        assert caught.value.errno == 1045
+
+
+def test_sysbench_and_the_engine_use_each_others_tables(server: Sandbox, tmp_path: Path) -> None:
+    sysbench = shutil.which("sysbench")
+    if sysbench is None:
+        pytest.skip("sysbench is not on PATH (apt-get install sysbench)")
+    options = tmp_path / "sysbench.cfg"
+    options.touch(mode=0o600)
+    endpoint = server.endpoint
+
+    def run_sysbench(database: str, *words: str) -> str:
+        options.write_text(
+            f"mysql-user={endpoint.user}\nmysql-password={endpoint.password}\n"
+            f"mysql-socket={endpoint.socket}\nmysql-db={database}\n"
+        )
+        command = [sysbench, f"--config-file={options}", "oltp_update_non_index", f"--table-size={SIZE}"]
+        done = subprocess.run([*command, *words], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    _core.prepare_tables(load_spec(endpoint, database="ours"))
+    assert "transactions:                        500 " in run_sysbench("ours", "--events=500", "run")
+    server.query("CREATE DATABASE theirs")
+    run_sysbench("theirs", "prepare")
+    assert measure(load_spec(endpoint, database="theirs"), 500).events >= 400
