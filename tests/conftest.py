@@ -1,0 +1,109 @@
+"""Fixtures: real servers, with their logs shown on failure and absent builds reported."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flushlab.build import Build, find_build, list_builds
+from flushlab.errors import FlushlabError
+from flushlab.record import Value
+from flushlab.server import Sandbox
+
+REQUIRED = {name for name in os.environ.get("FLUSHLAB_REQUIRE_BUILDS", "").split(",") if name}
+
+_builds: dict[str, Build | FlushlabError] = {}
+_running = pytest.StashKey[list[Sandbox]]()
+
+StartSandbox = Callable[..., Sandbox]
+
+
+def require_build(name: str) -> Build:
+    """The build, obtained if need be; absent, it skips the test, or fails it if it is required."""
+    if name not in _builds:
+        try:
+            _builds[name] = find_build(name)
+        except FlushlabError as error:
+            _builds[name] = error
+    found = _builds[name]
+    if isinstance(found, Build):
+        return found
+    reason = f"the build {name} is absent: {found.message}"
+    if name in REQUIRED:
+        pytest.fail(reason, pytrace=False)
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def build() -> Callable[[str], Build]:
+    """A build by its name: `build("mysql@5.7")`."""
+    return require_build
+
+
+@pytest.fixture
+def sandbox(request: pytest.FixtureRequest) -> Iterator[StartSandbox]:
+    """Starts sandboxes: `sandbox("mariadb@10.11", settings={…})`; all are ended with the test."""
+    started: list[Sandbox] = request.node.stash.setdefault(_running, [])
+
+    def start(
+        name: str = "mariadb@10.11", *, settings: Mapping[str, Value] | None = None, **more: Any
+    ) -> Sandbox:
+        server = Sandbox.start(require_build(name), settings=settings or {}, **more)
+        started.append(server)
+        return server
+
+    yield start
+    for server in started:
+        if server.kept:
+            server.remove()
+        server.close()
+
+
+@pytest.fixture
+def private_home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty home for flushlab that the servers' user can reach, with a short path; builds are shared."""
+    home = Path(tempfile.mkdtemp(prefix="flh-", dir="/tmp")).resolve()
+    home.chmod(0o755)
+    monkeypatch.setenv("FLUSHLAB_HOME", str(home))
+    yield home
+    shutil.rmtree(home)
+
+
+@pytest.fixture
+def private_home_with_builds(private_home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The same, with the builds of the usual home in it."""
+    monkeypatch.delenv("FLUSHLAB_HOME")
+    shared = {Path(build.prefix).parent for build in list_builds() if build.source in ("debian", "maven")}
+    monkeypatch.setenv("FLUSHLAB_HOME", str(private_home))
+    for folder in shared:
+        (private_home / "builds").symlink_to(folder)
+    return private_home
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """`@pytest.mark.server(NAME)`: the test needs that build."""
+    for mark in item.iter_markers("server"):
+        require_build(*mark.args)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """Shows the servers' logs with a failure."""
+    outcome = yield
+    report = outcome.get_result()
+    if report.when == "call" and report.failed:
+        for server in item.stash.get(_running, []):
+            report.sections.append((f"log of {server.name} ({server.build.name})", server.log_tail(60)))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Says which builds were absent, so that a green run never hides it."""
+    absent = [name for name, found in _builds.items() if not isinstance(found, Build)]
+    if absent:
+        terminalreporter.write_line(f"absent builds, whose tests did not run: {', '.join(sorted(absent))}")

@@ -1,0 +1,126 @@
+"""No server outlives flushlab: SIGKILL at any moment leaves no process, and after the janitor no folder.
+
+The victim is a program that starts a sandbox, loads it, restarts it and kills it, over and over, in a home of
+its own; every process that serves it names that home in its command line. FLUSHLAB_KILLS says how many kills
+there are over both servers: 20, and 200 in `make soak`.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from flushlab.build import Build
+from flushlab.datadir import Snapshots
+from flushlab.process import all_records, reap, run_folder
+from flushlab.server import Sandbox
+from tests.conftest import require_build
+from tests.waiting import wait_until
+
+KILLS = int(os.environ.get("FLUSHLAB_KILLS", "20"))
+
+VICTIM = """
+import sys
+from flushlab.build import find_build
+from flushlab.server import Sandbox
+
+build = find_build(sys.argv[1], get=False)
+while True:
+    with Sandbox.start(build, settings={"innodb_flush_log_at_trx_commit": 0}) as server:
+        server.query("CREATE DATABASE victim")
+        server.query("CREATE TABLE victim.t (id INT AUTO_INCREMENT PRIMARY KEY, v VARCHAR(200))")
+        for _ in range(50):
+            server.query("INSERT INTO victim.t (v) VALUES (REPEAT('x', 200))")
+        server.restart()
+        server.kill()
+        server.start_again()
+"""
+
+
+@pytest.fixture
+def home(private_home_with_builds: Path) -> Iterator[Path]:
+    yield private_home_with_builds
+    for pid in processes_of(private_home_with_builds):
+        os.kill(pid, signal.SIGKILL)  # only after a failure: they are ours, by the home in their command line
+
+
+def processes_of(home: Path) -> list[int]:
+    """Living processes whose command line names the home; zombies are dead, and have no command line."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                words = (entry / "cmdline").read_bytes()
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            if os.fsencode(home) in words:
+                found.append(int(entry.name))
+    return found
+
+
+def start_victim(build: Build) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-c", VICTIM, build.id], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
+
+
+def let_run(victim: subprocess.Popen[bytes], seconds: float) -> None:
+    """Lets the victim run for a while; it never ends by itself."""
+    try:
+        _, complaint = victim.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        return
+    pytest.fail(f"the victim ended by itself: {complaint.decode()}")
+
+
+def kill(victim: subprocess.Popen[bytes], *, guard_first: bool) -> None:
+    if guard_first:
+        for record in all_records():
+            if record.guard is not None and record.guard.alive():
+                os.kill(record.guard.pid, signal.SIGKILL)
+    victim.kill()
+    victim.communicate()
+
+
+@pytest.mark.timeout(60 + 15 * KILLS)
+@pytest.mark.parametrize("name", ["mariadb@10.11", "mysql@5.7"])
+def test_kill_at_any_moment_leaves_no_server(name: str, home: Path) -> None:
+    build = require_build(name)
+    with Sandbox.start(build):  # makes the snapshot
+        pass
+    longest_s = {"mariadb": 2.5, "mysql": 7.0}[build.flavor]
+    for number in range(KILLS // 2):
+        moment = random.Random(f"{name} {number}")
+        while_initialising = number % 4 == 0
+        if while_initialising:
+            for snapshot in Snapshots().list():
+                Snapshots().remove(snapshot.key)
+        after_s = moment.uniform(0.2, longest_s)
+        context = f"kill {number} after {after_s:.3f} s, initialising: {while_initialising}"
+        victim = start_victim(build)
+        let_run(victim, after_s)
+        kill(victim, guard_first=number % 4 == 1)
+        wait_until(lambda: not processes_of(home), f"all processes of {home} gone; {context}")
+        reap()
+        assert list(run_folder().iterdir()) == [], context
+    with Sandbox.start(build) as server:  # and the home is as good as before
+        assert server.query("SELECT 1") == [(1,)]
+
+
+def test_victim_is_seen_by_what_the_kill_test_looks_at(home: Path) -> None:
+    victim = start_victim(require_build("mariadb@10.11"))
+    try:
+        wait_until(lambda: any(record.server for record in all_records()), "the victim's server is recorded")
+        server = next(record.server for record in all_records() if record.server)
+        wait_until(lambda: server.pid in processes_of(home) or not server.alive(), "its server is seen")
+        assert list(run_folder().iterdir())
+    finally:
+        kill(victim, guard_first=False)
+    wait_until(lambda: not processes_of(home), "all gone")

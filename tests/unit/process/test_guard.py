@@ -1,0 +1,225 @@
+"""The guard with ordinary programs instead of servers."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from flushlab.errors import HarnessError, UsageError
+from flushlab.machine import server_user
+from flushlab.process import Guard, GuardedProcess, all_records, identify, run_folder
+from flushlab.process.identity import ProcessIdentity
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.usefixtures("private_home")
+
+
+@pytest.fixture
+def guard() -> Iterator[Guard]:
+    folder = run_folder() / "it"
+    with Guard("it", [folder]) as guard:
+        folder.mkdir(mode=0o755)
+        yield guard
+
+
+def run(guard: Guard, script: str) -> GuardedProcess:
+    log = run_folder() / guard.name / "log"
+    return guard.spawn(["/bin/sh", "-c", script], log=log, cwd=Path("/"), environment={})
+
+
+def output(guard: Guard, script: str) -> str:
+    assert run(guard, script).wait(20) == 0
+    return (run_folder() / guard.name / "log").read_text()
+
+
+def test_exit_code_is_told(guard: Guard) -> None:
+    assert run(guard, "exit 3").wait(20) == 3
+
+
+def test_signal_that_ended_it_is_told(guard: Guard) -> None:
+    process = run(guard, "sleep 600")
+    process.signal(signal.SIGTERM)
+    assert process.wait(20) == -signal.SIGTERM
+    assert not process.alive()
+
+
+def test_running_process_does_not_end_within_the_wait(guard: Guard) -> None:
+    process = run(guard, "sleep 600")
+    assert process.wait(0.01) is None
+    assert process.alive()
+
+
+def test_closing_kills_what_was_started_even_what_left_the_session(guard: Guard) -> None:
+    log = run_folder() / "it" / "log"
+    process = run(guard, "setsid sleep 600 & echo $!; sleep 601 & echo $!; wait")
+    wait_until(lambda: log.is_file() and len(log.read_text().split()) == 2, "both children are there")
+    children = [identify(int(pid)) for pid in log.read_text().split()]
+    assert all(child and child.alive() for child in children)
+    guard.close()
+    assert not process.alive()
+    assert not any(child and child.alive() for child in children)
+
+
+def test_closing_removes_folder_and_record(guard: Guard) -> None:
+    assert [record.name for record in all_records()] == ["it"]
+    guard.close()
+    assert list(run_folder().iterdir()) == []
+
+
+def test_program_that_cannot_be_executed_is_an_error(guard: Guard) -> None:
+    with pytest.raises(HarnessError, match=r"/nonexistent could not be executed: FileNotFoundError"):
+        guard.spawn(["/nonexistent"], log=run_folder() / "it" / "log", cwd=Path("/"), environment={})
+
+
+def test_it_runs_as_the_servers_user_and_never_as_root(guard: Guard) -> None:
+    user = server_user()
+    assert output(guard, "id -u; id -g; id -G").split() == [str(user.uid), str(user.gid), str(user.gid)]
+    assert user.uid != 0
+
+
+def test_it_inherits_no_descriptors(guard: Guard) -> None:
+    leak = os.open("/dev/null", os.O_RDONLY)
+    try:
+        listing = output(guard, "ls /proc/$$/fd")
+    finally:
+        os.close(leak)
+    assert set(listing.split()) - {"10"} == {"0", "1", "2"}  # 10: dash keeps its script there
+
+
+def test_it_ignores_and_blocks_no_signals(guard: Guard) -> None:
+    before = signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    try:
+        status = output(guard, "grep -E '^Sig(Blk|Ign)' /proc/self/status")
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert [int(line.split()[1], 16) for line in status.splitlines()] == [0, 0]
+
+
+def test_environment_is_what_was_given_and_path(guard: Guard) -> None:
+    log = run_folder() / "it" / "log"
+    process = guard.spawn(["/usr/bin/env"], log=log, cwd=Path("/"), environment={"ONLY": "this"})
+    assert process.wait(20) == 0
+    names = {line.split("=")[0] for line in log.read_text().splitlines()}
+    assert names == {"ONLY", "PATH"}
+
+
+def test_record_names_the_process_before_it_executes(guard: Guard) -> None:
+    seen: list[ProcessIdentity | None] = []
+    programs: list[bytes] = []
+
+    def look(pid: int) -> None:
+        seen.extend(record.server for record in all_records())
+        programs.append(Path(f"/proc/{pid}/cmdline").read_bytes())
+
+    log = run_folder() / "it" / "log"
+    process = guard.spawn(["/bin/true"], log=log, cwd=Path("/"), environment={}, before_exec=look)
+    assert seen == [process.identity]
+    assert b"guard_main" in programs[0], "it was still a copy of the guard"
+
+
+def test_name_that_is_taken_is_refused(guard: Guard) -> None:
+    with pytest.raises(UsageError, match="a sandbox named 'it' is there already"):
+        Guard("it")
+
+
+def test_released_process_lives_on(guard: Guard) -> None:
+    log = run_folder() / "it" / "log"
+    process = guard.spawn(["/bin/sleep", "600"], log=log, cwd=Path("/"), environment={}, outlives_guard=True)
+    guard.release()
+    guard.close()
+    try:
+        assert process.identity.alive()
+        assert log.is_file()
+        (record,) = all_records()
+        assert (record.kind, record.server) == ("kept", process.identity)
+    finally:
+        os.kill(process.pid, signal.SIGKILL)
+
+
+def test_forked_child_of_flushlab_does_not_end_the_guard(guard: Guard) -> None:
+    process = run(guard, "sleep 600")
+    child = os.fork()
+    if child == 0:
+        guard.close()
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert process.wait(0.05) is None
+
+
+def test_forked_child_does_not_keep_the_guard_alive(guard: Guard) -> None:
+    process = run(guard, "sleep 600")
+    child = os.fork()
+    if child == 0:
+        signal.pause()
+    try:
+        guard.close()
+        assert not process.alive()
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+OWNER = """
+import sys
+from pathlib import Path
+from flushlab.process import Guard, run_folder
+folder = run_folder() / "it"
+guard = Guard("it", [folder])
+folder.mkdir(mode=0o755)
+process = guard.spawn(["/bin/sleep", "600"], log=folder / "log", cwd=Path("/"), environment={})
+print(process.pid, flush=True)
+%s
+"""
+
+
+def owner_that(does: str) -> tuple[subprocess.Popen[str], ProcessIdentity]:
+    owner = subprocess.Popen([sys.executable, "-c", OWNER % does], stdout=subprocess.PIPE, text=True)
+    assert owner.stdout is not None
+    found = identify(int(owner.stdout.readline()))
+    assert found is not None
+    return owner, found
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_end_of_the_owner_by_a_signal_ends_its_process(number: signal.Signals) -> None:
+    owner, process = owner_that("sys.stderr.close(); sys.stdin.read() or __import__('signal').pause()")
+    owner.send_signal(number)
+    owner.communicate()
+    wait_until(lambda: not process.alive(), "the process is dead")
+    wait_until(lambda: not list(run_folder().iterdir()), "the guard has removed folder and record")
+
+
+@pytest.mark.parametrize("does", ["", "sys.stderr.close(); raise RuntimeError", "__import__('os')._exit(9)"])
+def test_end_of_the_owner_by_itself_ends_its_process(does: str) -> None:
+    owner, process = owner_that(does)
+    owner.communicate()
+    wait_until(lambda: not process.alive(), "the process is dead")
+    wait_until(lambda: not list(run_folder().iterdir()), "the guard has removed folder and record")
+
+
+def test_process_dies_with_its_guard() -> None:
+    owner, process = owner_that("__import__('signal').pause()")
+    (record,) = all_records()
+    assert record.guard is not None
+    os.kill(record.guard.pid, signal.SIGKILL)
+    wait_until(lambda: not process.alive(), "the process is dead")
+    owner.kill()
+    owner.communicate()
+
+
+def test_dead_guard_is_noticed_and_its_work_done(guard: Guard) -> None:
+    process = run(guard, "sleep 600")
+    (record,) = all_records()
+    assert record.guard is not None
+    os.kill(record.guard.pid, signal.SIGKILL)
+    wait_until(lambda: not process.alive(), "the process is dead")
+    with pytest.raises(HarnessError, match="guard of sandbox it"):
+        run(guard, "true")
+    guard.close()
+    assert list(run_folder().iterdir()) == []

@@ -1,0 +1,16 @@
+"""Waiting for conditions with a deadline; tests never sleep for a fixed time."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+
+def wait_until(condition: Callable[[], object], what: str, seconds: float = 20.0) -> None:
+    """Returns as soon as `condition()` is true; fails after `seconds`."""
+    deadline = time.monotonic() + seconds
+    pause = threading.Event()
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {seconds:.0f} s: {what}"
+        pause.wait(0.01)
