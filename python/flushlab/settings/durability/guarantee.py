@@ -55,6 +55,11 @@ class Replication(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     because: tuple[str, ...] = ()
 
+    @property
+    def badness(self) -> int:
+        """0 for the safest; `unknown` is above a known risk, as for guarantees."""
+        return {"not_applicable": 0, "consistent": 0, "unknown": 1, "may_diverge": 2}[self.level]
+
 
 class Guarantees(msgspec.Struct, frozen=True, kw_only=True):
     """What a server keeps under each failure.
@@ -107,7 +112,8 @@ def level(guarantees: Guarantees) -> Floor:
 def keeps(guarantees: Guarantees, reference: Guarantees) -> bool:
     """Whether nothing is weaker than in the reference: no failure, not the binary log, not replicas."""
     kept = all(guarantees.under(f).badness <= reference.under(f).badness for f in FAILURES)
-    replicas = guarantees.replication.level in ("consistent", "not_applicable", reference.replication.level)
+    agreed = guarantees.replication.badness <= reference.replication.badness
+    replicas = reference.replication.level == "not_applicable" or agreed
     return kept and guarantees.binlog.badness <= reference.binlog.badness and replicas
 
 
