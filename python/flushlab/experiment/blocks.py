@@ -34,10 +34,12 @@ class Round(NamedTuple):
     Attributes:
         measured: trials per arm, one per workload variant, complete ones only.
         out: arms that cannot go on, with the reason.
+        void: arms that were disturbed at every attempt, with the last reason.
     """
 
     measured: dict[str, tuple[Trial, ...]]
     out: dict[str, str]
+    void: dict[str, str]
 
 
 def run_block(
@@ -60,6 +62,7 @@ def run_block(
     queue = deque((arm, variant, 1) for arm, variant in cells)
     measured: dict[str, dict[int, Trial]] = {arm.name: {} for arm in arms}
     out: dict[str, str] = {}
+    void: dict[str, str] = {}
     while queue:
         arm, variant, attempt = queue.popleft()
         if arm.name in out:
@@ -70,7 +73,9 @@ def run_block(
         elif trial.outcome == "void" or arm.name in patient:
             if attempt < ATTEMPTS:
                 queue.append((arm, variant, attempt + 1))
-            elif trial.outcome != "void":
+            elif trial.outcome == "void":
+                void[arm.name] = trial.reason
+            else:
                 out[arm.name] = f"{trial.outcome}: {trial.reason}"
         else:
             out[arm.name] = f"{trial.outcome}: {trial.reason}"
@@ -79,7 +84,7 @@ def run_block(
         for name, trials in measured.items()
         if len(trials) == variants and name not in out
     }
-    return Round(complete, out)
+    return Round(complete, out, void)
 
 
 class BlocksPlan(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,0 +1,130 @@
+"""`flushlab bench` on real servers, as a user runs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import require_build
+
+FLUSHLAB = [sys.executable, "-m", "flushlab.cli.main"]
+SMALL = ["--tables", "2", "--table-size", "1000", "--threads", "4", "--seconds", "1"]
+
+
+def flushlab(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*FLUSHLAB, *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=280,
+        env={**os.environ, "COLUMNS": "80", **environment},
+    )
+
+
+@pytest.mark.parametrize("name", ["mariadb@10.11", "mysql@5.7", "mysql@8.0"])
+def test_bench_measures_and_reads_settings_back(name: str) -> None:
+    require_build(name)
+    done = flushlab("bench", "--server", name, *SMALL, "--set", "innodb_flush_log_at_trx_commit=2", "--json", "-")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["schema"] == "flushlab.bench/1"
+    assert result["throughput"] > 100
+    assert result["unit"] == "transactions/s"
+    assert 0 < result["latency_us"]["p50"] <= result["latency_us"]["p99"] <= result["latency_us"]["max"]
+    assert result["client_cpu_us_per_event"] > 0
+    assert result["errors"] == []
+    assert result["server"]["flavor"] == name.partition("@")[0]
+    assert result["settings"]["innodb_flush_log_at_trx_commit"] == 2
+    # The server's own counter agrees with what the client counted (the window's samples lie outside it).
+    counted = result["deltas"]["Com_update"] + result["deltas"].get("Com_stmt_execute", 0)
+    events = result["throughput"] * result["seconds"]["window"]
+    assert result["deltas"]["Innodb_rows_updated"] >= 0.95 * events or counted >= 0.95 * events
+
+
+def test_flush_policy_changes_what_it_is_for(tmp_path: Path) -> None:
+    """Judged by effect: fsyncs per transaction, not by what the variable says."""
+    require_build("mariadb@10.11")
+    fsyncs = {}
+    for policy in ("1", "2"):
+        file = tmp_path / f"{policy}.json"
+        done = flushlab(
+            "bench", *SMALL, "--threads", "1", "--set", f"innodb_flush_log_at_trx_commit={policy}", "--json", str(file)
+        )
+        assert done.returncode == 0, done.stderr
+        result = json.loads(file.read_text())
+        events = result["throughput"] * result["seconds"]["window"]
+        fsyncs[policy] = result["deltas"]["Innodb_data_fsyncs"] / events
+    assert fsyncs["1"] > 0.8
+    assert fsyncs["2"] < 0.1
+
+
+def test_output_fits_80_columns_and_goes_to_stdout() -> None:
+    require_build("mariadb@10.11")
+    done = flushlab("bench", *SMALL)
+    assert done.returncode == 0, done.stderr
+    assert "transactions/s" in done.stdout
+    assert max(len(line) for line in done.stdout.splitlines()) <= 80
+    assert "\x1b" not in done.stdout + done.stderr
+
+
+def test_a_command_is_a_workload() -> None:
+    require_build("mariadb@10.11")
+    done = flushlab("bench", "--workload", "command: sleep 0.3", "--json", "-")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["unit"] == "s"
+    assert 0.3 <= result["throughput"] < 10
+
+
+def test_a_kept_sandbox_is_measured_as_it_is() -> None:
+    require_build("mariadb@10.11")
+    name = f"bench-{os.getpid()}"
+    started = flushlab("server", "start", "--name", name, "--json", "-")
+    assert started.returncode == 0, started.stderr
+    try:
+        assert json.loads(started.stdout).keys() == {
+            *("name", "flavor", "version", "socket", "host", "port", "user", "option_file")
+        }
+        done = flushlab("bench", "--server", f"sandbox:{name}", *SMALL, "--set", "sync_binlog=1", "--json", "-")
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["settings"]["sync_binlog"] == 1
+        again = flushlab("bench", "--server", f"sandbox:{name}", *SMALL, "--json", "-")
+        assert json.loads(again.stdout)["settings"]["sync_binlog"] == 1
+    finally:
+        assert flushlab("server", "stop", name).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["--set", "innodb_flush_log_at_trx_comit=1"], 2, "innodb_flush_log_at_trx_commit"),
+        (["--set", "innodb_flush_log_at_trx_commit=9"], 2, "innodb_flush_log_at_trx_commit"),
+        (["--set", "innodb_redo_log_capacity=1G"], 2, "not a setting of mariadb 10.11"),
+        (["--set", "no_such_thing=1"], 2, "no_such_thing"),
+        (["--set", "sync_binlog"], 2, "NAME=VALUE"),
+        (["--workload", "oltp_update_nonindex"], 2, "did you mean oltp_update_non_index"),
+        (["--threads", "0"], 2, "--threads"),
+        (["--seconds", "0"], 2, "--seconds"),
+        (["--server", "mysql@4.1"], 2, "mysql@4.1"),
+        (["--server", "sandbox:nobody-here"], 2, "nobody-here"),
+        (["--data-root", "/proc/nowhere"], 5, "/proc/nowhere"),
+        (["--json", "/nowhere/result.json"], 5, "/nowhere/result.json"),
+        (["--workload", "command: echo broken; exit 9"], 4, "exit code 9\nbroken"),
+        (["--set", "innodb_buffer_pool_size=900T"], 5, "memory"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_mistake_gets_a_message_a_code_and_no_traceback(words: list[str], code: int, message: str) -> None:
+    require_build("mariadb@10.11")
+    done = flushlab("bench", *SMALL, *words)
+    assert done.returncode == code, done.stderr
+    assert message in done.stderr
+    assert "error: " in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""

@@ -1,0 +1,156 @@
+"""`flushlab tune` end to end on real servers: small campaigns, kills, Ctrl-C, planted mistakes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from flushlab.build import find_build
+from flushlab.server import Sandbox
+from flushlab.settings import optionfile
+from flushlab.settings.catalog import load_catalog
+from flushlab.store import Store
+from tests.conftest import require_build
+from tests.waiting import wait_until
+
+FLUSHLAB = [sys.executable, "-m", "flushlab.cli.main"]
+SMALL = ["--tables", "2", "--table-size", "1000", "--threads", "4", "--seconds", "0.5"]
+
+
+@pytest.fixture
+def home(private_home_with_builds: Path) -> Iterator[Path]:
+    require_build("mariadb@10.11")
+    return private_home_with_builds
+
+
+def start(*words: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*FLUSHLAB, "tune", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def trials_saved(home: Path) -> int:
+    file = home / "store.sqlite"
+    if not file.exists():
+        return 0
+    try:
+        with sqlite3.connect(file) as connection:
+            return int(connection.execute("SELECT count(*) FROM trial").fetchone()[0])
+    except sqlite3.OperationalError:
+        return 0  # not yet made
+
+
+def servers_of(home: Path) -> list[str]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                words = (entry / "cmdline").read_bytes().decode(errors="replace")
+            except OSError:
+                continue
+            if str(home) in words and int(entry.name) != os.getpid():
+                found.append(words)
+    return found
+
+
+def test_tune_survives_kill_and_ctrl_c_and_hands_over_a_file_that_works(home: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    # SIGKILL in the middle: at most the running trial is lost, no server is left.
+    first = start("--trials", "34", *SMALL, "--out", str(out), "--seed", "7")
+    wait_until(lambda: trials_saved(home) >= 3 or first.poll() is not None, "three trials", 120)
+    assert first.poll() is None, first.communicate()[1]
+    first.kill()
+    first.communicate()
+    saved = trials_saved(home)
+    wait_until(lambda: not servers_of(home), "no server is left after SIGKILL")
+    with Store(home / "store.sqlite") as store:
+        (campaign,) = store._campaigns("", ())
+        assert campaign.state == "running"
+        before = list(store.trials(campaign.id))
+
+    # Resumed, then Ctrl-C: exits with 130, keeps what was measured, says how to go on.
+    second = start("--resume", campaign.id, "--out", str(out))
+    wait_until(lambda: trials_saved(home) >= saved + 2 or second.poll() is not None, "two more trials", 120)
+    second.send_signal(signal.SIGINT)
+    stdout, stderr = second.communicate(timeout=120)
+    assert second.returncode == 130, stderr
+    assert f"--resume {campaign.id}" in stdout + stderr
+    assert "Traceback" not in stderr
+    assert not servers_of(home)
+
+    # Resumed to the end.
+    third = start("--resume", campaign.id, "--out", str(out), "--json", str(tmp_path / "tune.json"))
+    stdout, stderr = third.communicate(timeout=280)
+    assert third.returncode == 0, stderr
+    assert max(len(line) for line in stdout.splitlines()) <= 80
+    with Store(home / "store.sqlite") as store:
+        after = list(store.trials(campaign.id))
+        assert store.campaign(campaign.id).state == "done"
+    assert after[: len(before)] == before, "stored trials are never run again"
+    assert len(after) <= 40
+
+    result = json.loads((tmp_path / "tune.json").read_text())
+    assert result["schema"] == "flushlab.tune/1"
+    assert [point["floor"] for point in result["frontier"]] == ["strict", "second"]
+    assert result["control"]["low"] <= result["control"]["estimate"] <= result["control"]["high"]
+    for point in result["frontier"]:
+        assert point["ratio"]["low"] <= point["ratio"]["estimate"] <= point["ratio"]["high"]
+    assert "nothing is lost" in result["base"]["guarantees"]["os_crash"]
+    for trial in after:  # never below the floor, contract untouched
+        assert trial.settings.get("innodb_flush_log_at_trx_commit") in (1, 2, 3)
+        assert trial.settings.get("innodb_doublewrite") == "ON"
+        assert trial.settings.get("log_bin") == "OFF"
+    if result["winner"] is not None:
+        check_option_file(out / "my.cnf", result["winner"]["settings"])
+
+
+def check_option_file(file: Path, expected: dict[str, object]) -> None:
+    """A server started with the file has exactly these settings."""
+    build = find_build("mariadb@10.11", get=False)
+    with Sandbox.start(build) as plain:
+        parsed = optionfile.parse(file.read_text(), plain.identity, load_catalog(), path=str(file))
+        typed = optionfile.typed(parsed, plain.identity, load_catalog())
+        assert not typed.others
+    with Sandbox.start(build, settings=dict(typed.settings)) as server:
+        assert server.read_back(expected) == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["--trials", "3"], 2, "smallest honest campaign"),
+        (["--minutes", "0"], 2, "budget"),
+        (["--threads", "1,x"], 2, "--threads"),
+        (["--threads", "4,4"], 2, "twice"),
+        (["--floor", "paranoid"], 2, "paranoid"),
+        (["--objective", "p99"], 2, "--rate"),
+        (["--rate", "100"], 2, "--objective p99"),
+        (["--resume", "tune-nope"], 2, "tune-nope"),
+        (["--base", "/nowhere/my.cnf"], 2, "/nowhere/my.cnf"),
+        (["--dataset", "/nowhere/data"], 5, "/nowhere/data"),
+        (["--keep", "innodb_flush_lag"], 2, "innodb_flush_lag"),
+        (["--memory", "lots"], 2, "lots"),
+        (["--set", "innodb_checksum_algorithm=none", "--floor", "strict"], 2, "below the floor"),
+        (["--out", "/proc/flushlab-out"], 5, "/proc/flushlab-out"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_mistake_is_told_before_anything_is_measured(
+    home: Path, words: list[str], code: int, message: str
+) -> None:
+    done = subprocess.run(
+        [*FLUSHLAB, "tune", *SMALL, *words], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == code, done.stderr
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert trials_saved(home) == 0
+    assert not servers_of(home)
