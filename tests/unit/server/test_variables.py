@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from flushlab.record import ServerIdentity, Value
+from flushlab.server import variables
+
+MARIADB = ServerIdentity(flavor="mariadb", version=(10, 11, 19), version_text="10.11.19-MariaDB")
+
+
+def answering(rows: dict[str, str]) -> variables.Query:
+    def query(sql: str, args: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        assert sql.startswith("SHOW GLOBAL VARIABLES WHERE Variable_name IN (")
+        return [(name, rows[name]) for name in args if name in rows]
+
+    return query
+
+
+def test_values_are_typed_as_the_catalog_types_them() -> None:
+    query = answering(
+        {"innodb_buffer_pool_size": "134217728", "innodb_doublewrite": "ON", "sync_binlog": "0"}
+    )
+    names = ["innodb_buffer_pool_size", "innodb_doublewrite", "sync_binlog"]
+    assert variables.read_variables(query, MARIADB, names) == {
+        "innodb_buffer_pool_size": 134217728,
+        "innodb_doublewrite": "ON",
+        "sync_binlog": 0,
+    }
+
+
+def test_unknown_variables_are_left_out() -> None:
+    assert variables.read_variables(answering({}), MARIADB, ["nonsense"]) == {}
+
+
+def test_nothing_is_asked_for_no_names() -> None:
+    def never(sql: str, args: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        raise AssertionError(sql)
+
+    assert variables.read_variables(never, MARIADB, []) == {}
+
+
+def test_variable_with_another_name_is_read_under_the_settings_name() -> None:
+    query = answering({"tx_isolation": "READ-COMMITTED"})
+    assert variables.read_variables(query, MARIADB, ["transaction-isolation"]) == {
+        "transaction_isolation": "READ-COMMITTED"
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("12", 12), ("-1", -1), ("0.500000", 0.5), ("ON", "ON"), ("10.11.19", "10.11.19")]
+)
+def test_unknown_settings_are_numbers_if_they_look_like_it(text: str, value: Value) -> None:
+    assert variables.typed(text, None) == value
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("ON", 1), ("on", "ON"), ("128M", 134217728), ("row", "ROW"), (1, "1"), ("OFF", 0)]
+)
+def test_unknown_settings_are_compared_by_meaning(one: Value, other: Value) -> None:
+    assert variables.same(one, other, None)
+
+
+def test_unknown_settings_that_differ_differ() -> None:
+    assert not variables.same("ON", 0, None)
+    assert not variables.same("128M", 128, None)
+
+
+def test_rounded_value_is_a_doubt() -> None:
+    (doubt,) = variables.doubts(
+        MARIADB, {"innodb_buffer_pool_size": 200_000_000}, {"innodb_buffer_pool_size": 199_229_440}
+    )
+    assert doubt.slug == "rounded"
+    assert doubt.text == "innodb_buffer_pool_size was set to 200000000, and the server made it 199229440"
+
+
+def test_changed_value_and_missing_variable_are_doubts() -> None:
+    found = variables.doubts(MARIADB, {"innodb_doublewrite": "OFF", "gone": 1}, {"innodb_doublewrite": "ON"})
+    assert [one.slug for one in found] == ["differs", "not-shown"]
+
+
+def test_value_in_another_spelling_is_no_doubt() -> None:
+    asked: dict[str, Value] = {"innodb_buffer_pool_size": "128M", "innodb_doublewrite": 1}
+    got: dict[str, Value] = {"innodb_buffer_pool_size": 134217728, "innodb_doublewrite": "ON"}
+    assert variables.doubts(MARIADB, asked, got) == ()
