@@ -221,7 +221,7 @@ class Tune:
             finished, _, void = yield from self._round([self._base], "calibrate", block)
             if BASE in void:
                 raise MeasurementError(
-                    f"the base was disturbed {ATTEMPTS} times in a row, so no trial of it counts: {void[BASE]}",
+                    f"the base was disturbed {ATTEMPTS} times in a row, so no trial counts: {void[BASE]}",
                     hint="end what else uses this machine and start anew",
                 )
             trials = finished[BASE]

@@ -54,11 +54,12 @@ class OltpWorkload(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def data_key(self) -> Mapping[str, str]:
-        """Tables and their size; the rows depend on the seed."""
+        """Tables and their size; the rows depend on the seed, k on the distribution."""
         return {
             "workload": "sbtest",
             "tables": str(self.tables),
             "table_size": str(self.table_size),
+            "rand_type": self.rand_type,
             "seed": str(self.seed),
         }
 
