@@ -30,7 +30,9 @@ def flushlab(*words: str, **environment: str) -> subprocess.CompletedProcess[str
 @pytest.mark.parametrize("name", ["mariadb@10.11", "mysql@5.7", "mysql@8.0"])
 def test_bench_measures_and_reads_settings_back(name: str) -> None:
     require_build(name)
-    done = flushlab("bench", "--server", name, *SMALL, "--set", "innodb_flush_log_at_trx_commit=2", "--json", "-")
+    done = flushlab(
+        "bench", "--server", name, *SMALL, "--set", "innodb_flush_log_at_trx_commit=2", "--json", "-"
+    )
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     assert result["schema"] == "flushlab.bench/1"
@@ -54,7 +56,14 @@ def test_flush_policy_changes_what_it_is_for(tmp_path: Path) -> None:
     for policy in ("1", "2"):
         file = tmp_path / f"{policy}.json"
         done = flushlab(
-            "bench", *SMALL, "--threads", "1", "--set", f"innodb_flush_log_at_trx_commit={policy}", "--json", str(file)
+            "bench",
+            *SMALL,
+            "--threads",
+            "1",
+            "--set",
+            f"innodb_flush_log_at_trx_commit={policy}",
+            "--json",
+            str(file),
         )
         assert done.returncode == 0, done.stderr
         result = json.loads(file.read_text())
@@ -91,7 +100,9 @@ def test_a_kept_sandbox_is_measured_as_it_is() -> None:
         assert json.loads(started.stdout).keys() == {
             *("name", "flavor", "version", "socket", "host", "port", "user", "option_file")
         }
-        done = flushlab("bench", "--server", f"sandbox:{name}", *SMALL, "--set", "sync_binlog=1", "--json", "-")
+        done = flushlab(
+            "bench", "--server", f"sandbox:{name}", *SMALL, "--set", "sync_binlog=1", "--json", "-"
+        )
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout)["settings"]["sync_binlog"] == 1
         again = flushlab("bench", "--server", f"sandbox:{name}", *SMALL, "--json", "-")

@@ -8,7 +8,14 @@ from flushlab.units import format_seconds, format_size, option_size, parse_size
 
 @pytest.mark.parametrize(
     ("text", "size"),
-    [("0", 0), ("134217728", 134217728), ("128M", 1 << 27), ("1.5g", 3 << 29), (" 2GiB ", 2 << 30), ("16KB", 16384)],
+    [
+        ("0", 0),
+        ("134217728", 134217728),
+        ("128M", 1 << 27),
+        ("1.5g", 3 << 29),
+        (" 2GiB ", 2 << 30),
+        ("16KB", 16384),
+    ],
 )
 def test_sizes_are_read_as_option_files_spell_them(text: str, size: int) -> None:
     assert parse_size(text) == size

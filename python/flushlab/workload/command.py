@@ -63,9 +63,8 @@ class CommandWorkload(msgspec.Struct, frozen=True, kw_only=True):
             if code != 0:
                 if not server.alive():
                     server.query("SELECT 1")  # raises ServerDied with the log's tail
-                raise MeasurementError(
-                    f"{self.name} {_ended(code, timing.max_seconds)}\n{_tail(output, server.endpoint.password)}".rstrip()
-                )
+                words = _tail(output, server.endpoint.password)
+                raise MeasurementError(f"{self.name} {_ended(code, timing.max_seconds)}\n{words}".rstrip())
         return Measured(figure=seconds, unit="s", higher_is_better=False, warm_up_s=0.0, window_s=seconds)
 
 
