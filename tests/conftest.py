@@ -52,9 +52,9 @@ def sandbox(request: pytest.FixtureRequest) -> Iterator[StartSandbox]:
     started: list[Sandbox] = request.node.stash.setdefault(_running, [])
 
     def start(
-        name: str = "mariadb@10.11", *, settings: Mapping[str, Value] | None = None, **more: Any
+        build: str = "mariadb@10.11", /, *, settings: Mapping[str, Value] | None = None, **more: Any
     ) -> Sandbox:
-        server = Sandbox.start(require_build(name), settings=settings or {}, **more)
+        server = Sandbox.start(require_build(build), settings=settings or {}, **more)
         started.append(server)
         return server
 

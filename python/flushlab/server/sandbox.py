@@ -48,6 +48,11 @@ READY_LIMIT_S = 900.0
 """Longest wait for a living server to become ready: recovery from a large redo log on a slow disk. A server
 that dies is noticed at once."""
 
+RESIZE_LIMIT_S = 60.0
+"""Longest wait for the buffer pool's new size; what is read back then counts."""
+
+_POOL_SIZE = "innodb_buffer_pool_size"
+_RESIZED = ("Completed", "Size did not change", "Resizing buffer pool failed")
 _PORT_TRIES = 8
 _POLL_S = 0.002
 
@@ -510,7 +515,21 @@ class Sandbox:
         except StatementFailed as error:
             takes_restart = error.errno == READ_ONLY_VARIABLE or (here is not None and here.partly_dynamic)
             return "" if takes_restart else error.text
+        if name == _POOL_SIZE:
+            self._await_resize()
         return None
+
+    def _await_resize(self) -> None:
+        """MySQL (and older MariaDB) resizes the buffer pool behind SET's back, and tells how far it is.
+
+        Without waiting, the size before it would be read back. The status is set before SET returns.
+        """
+        deadline = time.monotonic() + RESIZE_LIMIT_S
+        while time.monotonic() < deadline:
+            rows = self.query("SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_resize_status'")
+            if not rows or not str(rows[0][1]) or str(rows[0][1]).startswith(_RESIZED):
+                return
+            self._started.wait(_POLL_S)
 
     def _set_by_restart(self, wanted: Mapping[str, Value]) -> list[Refusal]:
         """Restarts with settings; those that the server refuses are left out and returned."""

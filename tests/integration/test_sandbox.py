@@ -1,0 +1,373 @@
+"""Sandboxes of real servers: where they listen, as whom they run, how they end."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+import signal
+import socket
+import stat
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pymysql
+import pytest
+
+from flushlab.build import Build
+from flushlab.datadir import DataRoot, SnapshotKey, Snapshots
+from flushlab.errors import (
+    NoSpace,
+    NotWritable,
+    PortTaken,
+    ServerDied,
+    StartFailed,
+    UsageError,
+)
+from flushlab.machine import server_user
+from flushlab.process import all_records, run_folder
+from flushlab.record import Endpoint
+from flushlab.server import Sandbox
+from tests.waiting import wait_until
+
+StartSandbox = Callable[..., Sandbox]
+
+BUILDS = ("mariadb@10.11", "mysql@5.7", "mysql@8.0")
+each_build = pytest.mark.parametrize("name", BUILDS)
+
+# The goal is a second; the limit leaves room for machines that do other things at the same time.
+READY_LIMIT_S = {"mariadb": 3.0, "mysql": 8.0}
+
+
+def log_in(endpoint: Endpoint, **where: object) -> str:
+    connection = pymysql.connect(user=endpoint.user, password=endpoint.password, ssl_disabled=True, **where)  # type: ignore[call-overload]
+    with connection, connection.cursor() as cursor:
+        cursor.execute("SELECT CURRENT_USER()")
+        return str(cursor.fetchone()[0])
+
+
+def listening(pid: int) -> set[str]:
+    """Addresses that a process listens on: TCP as ip:port, unix sockets as paths."""
+    inodes = set()
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        target = str(link.readlink())
+        if target.startswith("socket:["):
+            inodes.add(target[8:-1])
+    found = set()
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[9] in inodes and fields[3] == "0A":
+                address, port = fields[1].split(":")
+                number = bytes.fromhex(address)[::-1]
+                text = socket.inet_ntoa(number) if len(number) == 4 else address
+                found.add(f"{text}:{int(port, 16)}")
+    for line in Path(f"/proc/{pid}/net/unix").read_text().splitlines()[1:]:
+        fields = line.split()
+        if fields[6] in inodes and fields[3] == "00010000" and len(fields) > 7:
+            found.add(fields[7])
+    return found
+
+
+@each_build
+def test_ready_means_that_both_ways_in_answer(name: str, sandbox: StartSandbox) -> None:
+    endpoint = sandbox(name).endpoint
+    assert log_in(endpoint, unix_socket=endpoint.socket) == "flushlab@localhost"
+    assert log_in(endpoint, host=endpoint.host, port=endpoint.port).startswith("flushlab@")
+
+
+@each_build
+def test_second_sandbox_of_a_build_is_ready_soon(name: str, sandbox: StartSandbox) -> None:
+    sandbox(name).close()
+    server = sandbox(name)
+    assert server.seconds["restore"] + server.seconds["start"] < READY_LIMIT_S[server.build.flavor]
+    assert server.restored is not None
+    assert server.restored.bytes > 10_000_000
+
+
+@each_build
+def test_it_listens_on_its_socket_and_on_one_loopback_port_only(name: str, sandbox: StartSandbox) -> None:
+    server = sandbox(name)
+    assert server.pid is not None
+    assert listening(server.pid) == {f"127.0.0.1:{server.endpoint.port}", str(server.endpoint.socket)}
+
+
+@each_build
+def test_it_runs_as_an_unprivileged_user_who_owns_its_data(name: str, sandbox: StartSandbox) -> None:
+    server = sandbox(name)
+    user = server_user()
+    status = Path(f"/proc/{server.pid}/status").read_text()
+    uids = re.search(r"^Uid:\s+(.*)$", status, re.MULTILINE)
+    assert uids is not None
+    assert set(uids[1].split()) == {str(user.uid)}
+    assert user.uid != 0
+    assert server.datadir.stat().st_uid == user.uid
+    assert stat.S_IMODE(server.datadir.stat().st_mode) & 0o007 == 0
+
+
+@each_build
+def test_password_stands_in_the_clients_option_file_only(name: str, sandbox: StartSandbox) -> None:
+    server = sandbox(name, settings={"log_bin": "ON"})
+    server.restart()
+    password = server.endpoint.password.encode()
+    option_file = Path(str(server.endpoint.option_file))
+    assert stat.S_IMODE(option_file.stat().st_mode) == 0o600
+    assert option_file.stat().st_uid == os.geteuid()
+    assert password in option_file.read_bytes()
+    for file in [*server.folder.rglob("*"), *run_folder().glob(f"{server.name}.json")]:
+        if file.is_file() and file != option_file:
+            assert password not in file.read_bytes(), file
+    assert password not in Path(f"/proc/{server.pid}/cmdline").read_bytes()
+    assert password not in Path(f"/proc/{server.pid}/environ").read_bytes()
+
+
+@each_build
+def test_nobody_gets_in_without_the_password(name: str, sandbox: StartSandbox) -> None:
+    server = sandbox(name)
+    for user in ("root", "flushlab", "", "mysql", "nobody"):
+        with pytest.raises(pymysql.OperationalError) as caught:
+            pymysql.connect(unix_socket=server.endpoint.socket, user=user, password="")
+        assert caught.value.args[0] in (1045, 1698, 3118), user  # denied, denied by the socket plugin, locked
+
+
+def test_two_sandboxes_have_passwords_and_ports_of_their_own(sandbox: StartSandbox) -> None:
+    one, other = sandbox(), sandbox()
+    assert one.endpoint.password != other.endpoint.password
+    assert one.endpoint.port != other.endpoint.port
+
+
+def test_account_for_any_host_is_not_shadowed_on_loopback(sandbox: StartSandbox) -> None:
+    server = sandbox()
+    server.query("CREATE USER 'app'@'%' IDENTIFIED BY 'secret'")
+    with pymysql.connect(
+        host="127.0.0.1", port=server.endpoint.port, user="app", password="secret"
+    ) as connection:
+        assert connection.open
+
+
+@each_build
+def test_end_removes_process_folder_and_record(name: str, sandbox: StartSandbox) -> None:
+    server = sandbox(name)
+    pid = server.pid
+    assert server.name in {record.name for record in all_records()}
+    server.close()
+    assert not Path(f"/proc/{pid}").exists()
+    assert not server.folder.exists()
+    assert server.name not in {record.name for record in all_records()}
+
+
+def test_exception_ends_the_sandbox(build: Callable[[str], Build]) -> None:
+    with pytest.raises(RuntimeError), Sandbox.start(build("mariadb@10.11")) as server:
+        pid = server.pid
+        raise RuntimeError
+    assert not Path(f"/proc/{pid}").exists()
+    assert not server.folder.exists()
+
+
+@each_build
+def test_data_survive_sigkill_of_the_server(name: str, sandbox: StartSandbox) -> None:
+    server = sandbox(name)
+    server.query("CREATE DATABASE d")
+    server.query("CREATE TABLE d.t (id INT PRIMARY KEY) ENGINE=InnoDB")
+    server.query("INSERT INTO d.t VALUES (42)")
+    first = server.pid
+    server.kill()
+    assert not server.alive()
+    assert server.pid is None
+    server.start_again()
+    assert server.pid not in (None, first)
+    assert server.query("SELECT id FROM d.t") == [(42,)]
+
+
+def test_restart_takes_new_settings_in_place_of_the_old(sandbox: StartSandbox) -> None:
+    server = sandbox(settings={"sync_binlog": 5, "innodb_io_capacity": 300})
+    server.restart({"sync_binlog": 6})
+    assert server.read_back(["sync_binlog", "innodb_io_capacity"]) == {
+        "sync_binlog": 6,
+        "innodb_io_capacity": 200,
+    }
+
+
+def test_server_that_dies_is_noticed_and_its_last_words_are_told(sandbox: StartSandbox) -> None:
+    server = sandbox()
+    assert server.pid is not None
+    os.kill(server.pid, signal.SIGSEGV)
+    wait_until(lambda: not server.alive(), "the server is dead")
+    with pytest.raises(ServerDied, match="is gone; its log ends with:\n.*Kernel version"):
+        server.query("SELECT 1")
+    assert "got signal 11" in server.log_tail(80)
+
+
+def test_connection_that_was_cut_is_made_again(sandbox: StartSandbox) -> None:
+    server = sandbox()
+    ((number,),) = server.query("SELECT CONNECTION_ID()")
+    with (
+        pymysql.connect(
+            unix_socket=server.endpoint.socket, user=server.endpoint.user, password=server.endpoint.password
+        ) as other,
+        other.cursor() as cursor,
+    ):
+        cursor.execute(f"KILL {number}")
+    assert server.query("SELECT 1") == [(1,)]
+
+
+@each_build
+def test_refused_setting_at_the_start_comes_with_the_servers_reason(
+    name: str, build: Callable[[str], Build]
+) -> None:
+    with pytest.raises(StartFailed) as caught:
+        Sandbox.start(build(name), settings={"innodb_nonsense": 1}, name="refused")
+    assert caught.value.refusal is not None
+    assert "unknown variable 'innodb_nonsense=1'" in caught.value.refusal
+    assert not (run_folder() / "refused").exists()
+
+
+@each_build
+def test_refused_setting_at_a_restart_is_a_value_and_the_server_runs_without(
+    name: str, sandbox: StartSandbox
+) -> None:
+    server = sandbox(name)
+    applied = server.apply({"innodb_log_group_home_dir": "/nonexistent", "innodb_log_buffer_size": 8 << 20})
+    (refused,) = applied.refused
+    assert refused.name == "innodb_log_group_home_dir"
+    assert "/nonexistent" in refused.reason
+    assert applied.settings == {"innodb_log_buffer_size": 8 << 20}
+    assert server.alive()
+    assert "innodb_log_group_home_dir" not in server.settings
+
+
+def test_rounded_value_is_a_warning(sandbox: StartSandbox) -> None:
+    applied = sandbox().apply({"innodb_buffer_pool_size": 200_000_000})
+    assert applied.settings == {"innodb_buffer_pool_size": 199_229_440}  # MariaDB 10.11: multiples of 2 MiB
+    assert [warning.slug for warning in applied.warnings] == ["rounded"]
+
+
+def test_port_that_is_taken_is_refused(build: Callable[[str], Build]) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(PortTaken, match="cannot be used"):
+            Sandbox.start(build("mariadb@10.11"), port=taken.getsockname()[1])
+
+
+def test_port_that_is_lost_meanwhile_is_replaced(
+    sandbox: StartSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from flushlab.server import sandbox as module
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        free = module.free_port()
+        ports = iter([taken.getsockname()[1], free])
+        monkeypatch.setattr(module, "free_port", lambda: next(ports))
+        assert sandbox().endpoint.port == free
+
+
+def test_name_that_is_taken_is_refused_and_its_holder_is_left_alone(sandbox: StartSandbox) -> None:
+    first = sandbox(name="twin")
+    with pytest.raises(UsageError, match="'twin' is there already"):
+        Sandbox.start(first.build, name="twin")
+    assert first.query("SELECT 1") == [(1,)]
+
+
+def test_process_is_attached_to_a_disk_limit_before_it_is_the_server(sandbox: StartSandbox) -> None:
+    programs: list[bytes] = []
+
+    class Limit:
+        def attach(self, pid: int) -> None:
+            programs.append(Path(f"/proc/{pid}/cmdline").read_bytes())
+
+    server = sandbox(disk_limit=Limit())
+    server.kill()
+    server.start_again()
+    assert len(programs) == 2
+    assert not any(b"mariadbd" in program for program in programs)
+
+
+def test_data_directory_lies_in_the_data_root_and_goes_with_the_sandbox(
+    sandbox: StartSandbox, private_home: Path
+) -> None:
+    root = private_home / "disk"
+    server = sandbox(data_root=DataRoot.open(root))
+    assert server.datadir.is_relative_to(root)
+    ((datadir, tmpdir),) = server.query("SELECT @@datadir, @@tmpdir")
+    assert Path(datadir) == server.datadir
+    assert Path(tmpdir).is_relative_to(root)
+    server.close()
+    assert list(root.iterdir()) == []
+
+
+def test_data_root_that_is_not_writable_is_refused(private_home: Path) -> None:
+    file = private_home / "file"
+    file.touch()
+    with pytest.raises(NotWritable):
+        DataRoot.open(file)
+
+
+def test_stopped_servers_data_become_a_snapshot_and_start_again(
+    sandbox: StartSandbox, private_home_with_builds: Path
+) -> None:
+    server = sandbox()
+    server.query("CREATE DATABASE kept")
+    server.stop()
+    made = Snapshots().make(SnapshotKey({"what": "a test"}), server.move_datadir)
+    server.close()
+    copy = sandbox(snapshot=made)
+    assert copy.query("SHOW DATABASES LIKE 'kept'") == [("kept",)]
+    assert copy.endpoint.password != server.endpoint.password
+
+
+def test_layout_of_files_is_part_of_the_initialised_data_directory(sandbox: StartSandbox) -> None:
+    server = sandbox(settings={"innodb_page_size": 4096})
+    assert server.read_back(["innodb_page_size"]) == {"innodb_page_size": 4096}
+
+
+@pytest.fixture
+def small_disk(private_home: Path) -> Iterator[Path]:
+    if os.geteuid() != 0:
+        pytest.skip("only root can mount a small file system")
+    folder = private_home / "small"
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=170m,mode=755", "none", str(folder)], check=True)
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+@each_build
+def test_disk_that_fills_up_at_the_start_is_no_space(
+    name: str, build: Callable[[str], Build], small_disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("FLUSHLAB_HOME")
+    with pytest.raises(NoSpace) as caught:
+        Sandbox.start(
+            build(name), data_root=DataRoot.open(small_disk), settings={"innodb_log_file_size": 400 << 20}
+        )
+    assert caught.value.exit_code == 5
+    assert list(small_disk.iterdir()) == []
+
+
+def test_library_that_is_gone_is_named(build: Callable[[str], Build], sandbox: StartSandbox) -> None:
+    found = build("mysql@8.0")
+    program = Path(found.mysqld)
+    sandbox("mysql@8.0").close()
+    copy = program.parent / f".without-libraries-{os.getpid()}"
+    copy.mkdir()
+    try:
+        # The jar's server finds libssl beside itself; a copy elsewhere does not.
+        alone = copy / "mysqld"
+        alone.write_bytes(program.read_bytes())
+        alone.chmod(0o755)
+        import msgspec
+
+        from flushlab.errors import LibraryMissing
+
+        with pytest.raises(LibraryMissing, match=r"libssl\.so\.1\.0\.0|libcrypto\.so\.1\.0\.0"):
+            Sandbox.start(msgspec.structs.replace(found, mysqld=str(alone)))
+    finally:
+        subprocess.run(["rm", "-r", str(copy)], check=True)
+
+
+def test_user_of_servers_exists() -> None:
+    assert pwd.getpwuid(server_user().uid)

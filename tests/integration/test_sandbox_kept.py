@@ -1,0 +1,148 @@
+"""Kept sandboxes through the command line: start, use, restart, status, stop."""
+
+from __future__ import annotations
+
+import configparser
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pymysql
+import pytest
+
+from flushlab.errors import ServerDied, UsageError
+from flushlab.process import all_records, reap, run_folder
+from flushlab.server import Sandbox
+from tests.conftest import require_build
+from tests.waiting import wait_until
+
+NAME = "kept-test"
+
+
+def flushlab(*words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "flushlab.cli.main", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    return done
+
+
+@pytest.fixture(params=["mariadb@10.11", "mysql@5.7", "mysql@8.0"])
+def kept(request: pytest.FixtureRequest, private_home_with_builds: Path) -> Iterator[dict[str, Any]]:
+    require_build(request.param)
+    done = flushlab(
+        "server", "start", "--server", request.param, "--name", NAME, "--set", "sync_binlog=3", "--json", "-"
+    )
+    yield json.loads(done.stdout)
+    if any(record.name == NAME for record in all_records()):
+        flushlab("server", "stop", NAME)
+
+
+@pytest.fixture
+def mariadb(private_home_with_builds: Path) -> Iterator[Sandbox]:
+    with Sandbox.start(require_build("mariadb@10.11"), name=NAME, kept=True) as server:
+        yield server
+    if any(record.name == NAME for record in all_records()):
+        flushlab("server", "stop", NAME)
+
+
+def test_json_has_exactly_what_it_takes_to_reach_it(kept: dict[str, Any]) -> None:
+    assert set(kept) == {"name", "flavor", "version", "socket", "host", "port", "user", "option_file"}
+    parser = configparser.ConfigParser(interpolation=None)
+    parser.read(kept["option_file"])
+    client = parser["client"]
+    assert (client["user"], client["socket"], client["port"]) == (
+        kept["user"],
+        kept["socket"],
+        str(kept["port"]),
+    )
+    with (
+        pymysql.connect(
+            host=kept["host"],
+            port=kept["port"],
+            user=kept["user"],
+            password=client["password"],
+            ssl_disabled=True,
+        ) as connection,
+        connection.cursor() as cursor,
+    ):
+        cursor.execute("SELECT @@sync_binlog")
+        assert cursor.fetchone() == (3,)
+
+
+def test_it_outlives_its_command_is_listed_used_and_stopped(kept: dict[str, Any]) -> None:
+    (status,) = json.loads(flushlab("server", "status", "--json", "-").stdout)["sandboxes"]
+    assert (status["name"], status["state"]) == (NAME, "running")
+    with Sandbox.attach(NAME) as server:
+        assert server.identity.flavor == kept["flavor"]
+        assert server.read_back(["sync_binlog"]) == {"sync_binlog": 3}
+    assert Path(f"/proc/{status['pid']}").exists(), "letting go of it does not end it"
+    flushlab("server", "stop", NAME)
+    wait_until(lambda: not Path(f"/proc/{status['pid']}").exists(), "the server is gone")
+    assert list(run_folder().iterdir()) == []
+    assert json.loads(flushlab("server", "status", "--json", "-").stdout)["sandboxes"] == []
+
+
+def test_setting_that_takes_a_restart_is_applied_and_it_is_still_kept(kept: dict[str, Any]) -> None:
+    with Sandbox.attach(NAME) as server:
+        before = server.read_back(["log_bin"])["log_bin"]
+        after = "OFF" if before == "ON" else "ON"
+        assert server.apply({"log_bin": after, "sync_binlog": 9}).restarted
+        pid = server.pid
+    assert reap() == []
+    with Sandbox.attach(NAME) as server:
+        assert server.pid == pid
+        assert server.read_back(["log_bin", "sync_binlog"]) == {"log_bin": after, "sync_binlog": 9}
+    assert [record.name for record in all_records()] == [NAME]
+
+
+def test_janitor_spares_it(mariadb: Sandbox) -> None:
+    assert reap() == []
+    assert mariadb.query("SELECT 1") == [(1,)]
+
+
+def test_it_has_no_guard_and_a_session_of_its_own(mariadb: Sandbox) -> None:
+    assert mariadb.pid is not None
+    stat = Path(f"/proc/{mariadb.pid}/stat").read_text().rpartition(")")[2].split()
+    assert int(stat[3]) == mariadb.pid
+    (record,) = all_records()
+    assert (record.kind, record.guard) == ("kept", None)
+
+
+def test_one_that_has_died_is_shown_as_dead_and_can_be_removed(mariadb: Sandbox) -> None:
+    mariadb.kill()
+    assert "dead" in flushlab("server", "status").stdout
+    with pytest.raises(ServerDied, match="does not run any more"):
+        Sandbox.attach(NAME)
+    flushlab("server", "stop", NAME)
+    assert list(run_folder().iterdir()) == []
+
+
+def test_its_name_is_taken(mariadb: Sandbox) -> None:
+    done = flushlab("server", "start", "--name", NAME, code=2)
+    assert f"a sandbox named '{NAME}' is there already" in done.stderr
+    assert f"hint: choose another name, or run: flushlab server stop {NAME}" in done.stderr
+
+
+def test_unknown_name_lists_those_that_there_are(mariadb: Sandbox) -> None:
+    done = flushlab("server", "stop", "other", code=2)
+    assert "there is no kept sandbox named 'other'" in done.stderr
+    assert f"hint: there are: {NAME}" in done.stderr
+
+
+def test_owned_sandbox_cannot_be_attached(private_home_with_builds: Path) -> None:
+    with (
+        Sandbox.start(require_build("mariadb@10.11"), name=NAME),
+        pytest.raises(UsageError, match="there is no kept sandbox"),
+    ):
+        Sandbox.attach(NAME)
+
+
+def test_start_that_fails_leaves_nothing(private_home_with_builds: Path) -> None:
+    require_build("mariadb@10.11")
+    done = flushlab("server", "start", "--set", "innodb_nonsense=1", code=2)
+    assert "innodb_nonsense is not a setting" in done.stderr
+    assert list(run_folder().iterdir()) == []
