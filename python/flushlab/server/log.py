@@ -40,7 +40,10 @@ _ERROR = re.compile(r"\[ERROR\]")
 _WORD = re.compile(r"[a-z]+")
 _NO_SPACE = re.compile(r"No space left on device|error (?:number )?28\b|errno: 28\b", re.IGNORECASE)
 _PORT_TAKEN = re.compile(r"bind on TCP/IP port.*|Address already in use", re.IGNORECASE)
-_NO_MEMORY = re.compile(r"Cannot allocate memory|Out of memory|cannot allocate \d+ bytes", re.IGNORECASE)
+_NO_MEMORY = re.compile(
+    r"Cannot allocate memory|Out of memory|cannot allocate \d+ bytes|Cannot map innodb_buffer_pool_size",
+    re.IGNORECASE,
+)
 
 
 def tail(file: Path, lines: int = 20) -> str:

@@ -16,6 +16,7 @@ COUNTERS = (
     "Com_insert",
     "Com_update",
     "Handler_commit",
+    "Handler_update",
     "Innodb_buffer_pool_pages_flushed",
     "Innodb_buffer_pool_read_requests",
     "Innodb_buffer_pool_reads",
