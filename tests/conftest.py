@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -72,6 +73,7 @@ def private_home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     home.chmod(0o755)
     monkeypatch.setenv("FLUSHLAB_HOME", str(home))
     yield home
+    subprocess.run(["chmod", "-R", "u+w", str(home)], check=True)  # snapshots are sealed
     shutil.rmtree(home)
 
 
