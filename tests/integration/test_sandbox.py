@@ -9,6 +9,7 @@ import signal
 import socket
 import stat
 import subprocess
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from flushlab.errors import (
     NotWritable,
     PortTaken,
     ServerDied,
+    ServerError,
     StartFailed,
     UsageError,
 )
@@ -29,6 +31,7 @@ from flushlab.machine import server_user
 from flushlab.process import all_records, run_folder
 from flushlab.record import Endpoint
 from flushlab.server import Sandbox
+from flushlab.server.control import connect
 from tests.waiting import wait_until
 
 StartSandbox = Callable[..., Sandbox]
@@ -40,9 +43,8 @@ each_build = pytest.mark.parametrize("name", BUILDS)
 READY_LIMIT_S = {"mariadb": 3.0, "mysql": 8.0}
 
 
-def log_in(endpoint: Endpoint, **where: object) -> str:
-    connection = pymysql.connect(user=endpoint.user, password=endpoint.password, ssl_disabled=True, **where)  # type: ignore[call-overload]
-    with connection, connection.cursor() as cursor:
+def log_in(endpoint: Endpoint, transport: str) -> str:
+    with connect(endpoint, transport) as connection, connection.cursor() as cursor:
         cursor.execute("SELECT CURRENT_USER()")
         return str(cursor.fetchone()[0])
 
@@ -73,8 +75,8 @@ def listening(pid: int) -> set[str]:
 @each_build
 def test_ready_means_that_both_ways_in_answer(name: str, sandbox: StartSandbox) -> None:
     endpoint = sandbox(name).endpoint
-    assert log_in(endpoint, unix_socket=endpoint.socket) == "flushlab@localhost"
-    assert log_in(endpoint, host=endpoint.host, port=endpoint.port).startswith("flushlab@")
+    assert log_in(endpoint, "socket") == "flushlab@localhost"
+    assert log_in(endpoint, "tcp").startswith("flushlab@")
 
 
 @each_build
@@ -202,13 +204,26 @@ def test_server_that_dies_is_noticed_and_its_last_words_are_told(sandbox: StartS
 def test_connection_that_was_cut_is_made_again(sandbox: StartSandbox) -> None:
     server = sandbox()
     ((number,),) = server.query("SELECT CONNECTION_ID()")
-    with (
-        pymysql.connect(
-            unix_socket=server.endpoint.socket, user=server.endpoint.user, password=server.endpoint.password
-        ) as other,
-        other.cursor() as cursor,
-    ):
-        cursor.execute(f"KILL {number}")
+    with connect(server.endpoint, "socket") as other:
+        other.cursor().execute(f"KILL {number}")
+    assert server.query("SELECT 1") == [(1,)]
+
+
+def test_statement_that_was_sent_is_not_sent_again(sandbox: StartSandbox) -> None:
+    server = sandbox()
+    ((number,),) = server.query("SELECT CONNECTION_ID()")
+
+    def cut() -> None:
+        busy = f"SELECT 1 FROM information_schema.processlist WHERE id = {number} AND info LIKE '%SLEEP%'"
+        with connect(server.endpoint, "socket") as other, other.cursor() as cursor:
+            wait_until(lambda: cursor.execute(busy), "the statement runs")
+            cursor.execute(f"KILL {number}")
+
+    other = threading.Thread(target=cut)
+    other.start()
+    with pytest.raises(ServerError, match="does not answer"):
+        server.query("SELECT SLEEP(600)")
+    other.join()
     assert server.query("SELECT 1") == [(1,)]
 
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
+OPEN_FILES = 65536
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -179,12 +180,17 @@ def _become(order: dict[str, Any], guard: int, go: int) -> NoReturn:
 
 
 def _limit_resources() -> None:
-    """No core files (they hold people's data and fill disks), as many open files as the user may have."""
+    """No core files (they hold people's data and fill disks), and enough open files.
+
+    Not as many as the user may have: where that is a milliard, as in some containers, MySQL allocates
+    a table of that size. A server that wants more raises its limit itself.
+    """
     import resource
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    enough = OPEN_FILES if most == resource.RLIM_INFINITY else min(most, OPEN_FILES)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (enough, most))
 
 
 def _be_first_when_memory_runs_out() -> None:

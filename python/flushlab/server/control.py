@@ -1,6 +1,7 @@
 """Control: one connection over which flushlab asks a server questions and sets its variables.
 
-Server layer. PyMySQL, over the unix socket; reconnects once if the connection is gone. Not for load. One
+Server layer. PyMySQL, over the unix socket. A connection that is gone is made anew before the next statement
+is sent; a statement that was sent is never sent again, for it may have been carried out. Not for load. One
 statement at a time: threads take turns.
 """
 
@@ -17,6 +18,12 @@ from pymysql.constants import CR, ER
 from flushlab.errors import ServerError
 from flushlab.record import Endpoint
 
+ACCESS_DENIED = {
+    1044,
+    1045,
+    1130,
+    1698,
+}  # ER_DBACCESS_DENIED_ERROR, ER_ACCESS_DENIED_ERROR, ER_HOST_NOT_PRIVILEGED, …
 READ_ONLY_VARIABLE = 1238  # ER_INCORRECT_GLOBAL_LOCAL_VAR
 
 _GONE = {CR.CR_SERVER_GONE_ERROR, CR.CR_SERVER_LOST, CR.CR_CONNECTION_ERROR, ER.SERVER_SHUTDOWN, 0}
@@ -49,21 +56,15 @@ class Control:
         self._turn = threading.Lock()
 
     def query(self, sql: str, args: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Runs one statement, reconnecting once.
+        """Runs one statement, on a new connection if the present one is gone.
 
         Raises:
             StatementFailed: the server answered with an error.
             ConnectionGone: it did not answer.
         """
         with self._turn:
-            fresh = self._connection is None
-            try:
-                return self._run(sql, args)
-            except ConnectionGone:
-                self._drop()
-                if fresh:
-                    raise
-                return self._run(sql, args)
+            self._drop_if_gone()
+            return self._run(sql, args)
 
     def close(self) -> None:
         """Closes the connection; it opens again when it is used."""
@@ -90,6 +91,13 @@ class Control:
             self._drop()  # interrupted in the middle of an answer: the connection is out of step
             raise
 
+    def _drop_if_gone(self) -> None:
+        if self._connection is not None:
+            try:
+                self._connection.ping(reconnect=False)
+            except (pymysql.MySQLError, OSError):
+                self._drop()
+
     def _drop(self) -> None:
         if self._connection is not None:
             with contextlib.suppress(pymysql.MySQLError, OSError):  # its farewell may find nobody
@@ -97,8 +105,15 @@ class Control:
             self._connection = None
 
 
-def connect(endpoint: Endpoint, transport: str) -> pymysql.connections.Connection[Any]:
-    """A new connection, over `socket` or `tcp`. A server that starts up is waited for as long as it lives.
+def connect(
+    endpoint: Endpoint, transport: str, *, answer_s: float | None = None
+) -> pymysql.connections.Connection[Any]:
+    """A new connection. A server that starts up is waited for as long as it lives.
+
+    Args:
+        endpoint: the server.
+        transport: `socket` or `tcp`.
+        answer_s: longest wait for an answer; for ever if None, since statements may take long.
 
     Raises:
         pymysql.MySQLError, OSError: it cannot be had.
@@ -114,7 +129,7 @@ def connect(endpoint: Endpoint, transport: str) -> pymysql.connections.Connectio
         charset="utf8mb4",
         autocommit=True,
         connect_timeout=_CONNECT_S,
-        read_timeout=_CONNECT_S,
+        read_timeout=answer_s,
         defer_connect=False,
         **where,
     )

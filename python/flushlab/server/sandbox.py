@@ -38,7 +38,15 @@ from flushlab.process import Guard, reap
 from flushlab.record import Endpoint, Launch, ServerIdentity, Storage, Value
 from flushlab.server import kept as keeping
 from flushlab.server import log, placement, variables
-from flushlab.server.control import READ_ONLY_VARIABLE, ConnectionGone, Control, StatementFailed, connect
+from flushlab.server.control import (
+    ACCESS_DENIED,
+    READ_ONLY_VARIABLE,
+    ConnectionGone,
+    Control,
+    StatementFailed,
+    connect,
+    explain,
+)
 from flushlab.server.detached import DetachedProcess, ServerProcess
 from flushlab.server.initialise import initialised
 from flushlab.server.placement import Placement
@@ -470,15 +478,16 @@ class Sandbox:
                 pass  # not yet
             else:
                 try:
+                    for transport in ("socket", "tcp"):
+                        with connect(self._endpoint, transport, answer_s=READY_LIMIT_S) as connection:
+                            connection.cursor().execute("SELECT 1")
                     self._identify()
-                    with connect(self._endpoint, "tcp") as connection, connection.cursor() as cursor:
-                        cursor.execute("SELECT 1")
                     return
-                except (ConnectionGone, OSError, pymysql.OperationalError) as error:
+                except (ConnectionGone, OSError, pymysql.MySQLError) as error:
                     complaint = str(error)
-                except StatementFailed as error:  # it answers, and lets us not in
-                    self._end(signal.SIGKILL, keeping.STOP_LIMIT_S)
-                    raise self._start_failed(f"does not accept flushlab's account: {error.text}") from error
+                    if isinstance(error, pymysql.MySQLError) and explain(error)[0] in ACCESS_DENIED:
+                        self._end(signal.SIGKILL, keeping.STOP_LIMIT_S)
+                        raise self._start_failed(f"does not let flushlab in: {complaint}") from error
             if time.monotonic() > deadline:
                 self._end(signal.SIGKILL, keeping.STOP_LIMIT_S)
                 raise self._start_failed(f"was not ready after {READY_LIMIT_S:.0f} s: {complaint}")
