@@ -202,7 +202,10 @@ class Tuning:
         void = sum(trial.outcome == "void" for trial in trials)
         if void:
             found.append(
-                Warning("void-trials", f"{void} trials were void (machine disturbed) and were repeated")
+                Warning(
+                    "void-trials",
+                    f"{void} trials were disturbed by the machine; such a trial is repeated once",
+                )
             )
         if self.request.disk_iops is not None:
             found.append(

@@ -25,7 +25,11 @@ CONTROL = "control"
 """Name of the arm that runs the base's settings once more."""
 
 ATTEMPTS = 3
-"""How often one cell is tried when its trials are void, or when the base fails."""
+"""How often one cell is tried when the base fails."""
+
+VOID_ATTEMPTS = 2
+"""How often one cell is tried when its trials are void. A cell that is disturbed again shows the machine's
+usual state: it counts, and widens the intervals as it should."""
 
 
 class Round(NamedTuple):
@@ -34,12 +38,10 @@ class Round(NamedTuple):
     Attributes:
         measured: trials per arm, one per workload variant, complete ones only.
         out: arms that cannot go on, with the reason.
-        void: arms that were disturbed at every attempt, with the last reason.
     """
 
     measured: dict[str, tuple[Trial, ...]]
     out: dict[str, str]
-    void: dict[str, str]
 
 
 def run_block(
@@ -53,8 +55,8 @@ def run_block(
 ) -> Steps[Round]:
     """Runs every arm once per workload variant, in random order.
 
-    A void trial is repeated at the end of the same block, up to `ATTEMPTS` times; then the cell stays
-    empty. A refused, failed or invalid one puts its arm out, unless the arm is in `patient` (the base):
+    A void trial is repeated at the end of the same block; disturbed again, it counts (`VOID_ATTEMPTS`). A
+    refused, failed or invalid one puts its arm out, unless the arm is in `patient` (the base):
     a base that worked before is given the same attempts as a void one.
     """
     cells = [(arm, variant) for arm in arms for variant in range(variants)]
@@ -62,20 +64,18 @@ def run_block(
     queue = deque((arm, variant, 1) for arm, variant in cells)
     measured: dict[str, dict[int, Trial]] = {arm.name: {} for arm in arms}
     out: dict[str, str] = {}
-    void: dict[str, str] = {}
     while queue:
         arm, variant, attempt = queue.popleft()
         if arm.name in out:
             continue
         trial = yield Request(arm=arm, stage=stage, block=block, variant=variant)
-        if trial.outcome == "measured":
+        again = trial.outcome == "void" and attempt >= VOID_ATTEMPTS and trial.figure is not None
+        if trial.outcome == "measured" or again:
             measured[arm.name][variant] = trial
         elif trial.outcome == "void" or arm.name in patient:
             if attempt < ATTEMPTS:
                 queue.append((arm, variant, attempt + 1))
-            elif trial.outcome == "void":
-                void[arm.name] = trial.reason
-            else:
+            elif trial.outcome != "void":
                 out[arm.name] = f"{trial.outcome}: {trial.reason}"
         else:
             out[arm.name] = f"{trial.outcome}: {trial.reason}"
@@ -84,7 +84,7 @@ def run_block(
         for name, trials in measured.items()
         if len(trials) == variants and name not in out
     }
-    return Round(complete, out, void)
+    return Round(complete, out)
 
 
 class BlocksPlan(msgspec.Struct, frozen=True, kw_only=True):

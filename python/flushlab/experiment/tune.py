@@ -27,7 +27,7 @@ import msgspec
 import numpy as np
 
 from flushlab.errors import BelowFloor, BudgetTooSmall, MeasurementError
-from flushlab.experiment.blocks import ATTEMPTS, BASE, CONTROL, Round, run_block
+from flushlab.experiment.blocks import BASE, CONTROL, Round, run_block
 from flushlab.experiment.confirmation import WORTH_LOG, Confirmation, Guards
 from flushlab.experiment.frontier import Dropped, Excluded, TuneResult
 from flushlab.experiment.objective import Objective, score
@@ -218,12 +218,9 @@ class Tune:
         wanted, block = 2, 0
         steady = True
         while block < wanted:
-            finished, _, void = yield from self._round([self._base], "calibrate", block)
-            if BASE in void:
-                raise MeasurementError(
-                    f"the base was disturbed {ATTEMPTS} times in a row, so no trial counts: {void[BASE]}",
-                    hint="end what else uses this machine and start anew",
-                )
+            finished, _ = yield from self._round([self._base], "calibrate", block)
+            if BASE not in finished:
+                raise MeasurementError("the base yielded no figure, so there is nothing to compare with")
             trials = finished[BASE]
             self._runs.append(_Run(frozenset(), 0, -1, score(trials, self._plan.objective)))
             steady = steady and not any(w.slug == "window-too-short" for t in trials for w in t.warnings)
@@ -289,7 +286,7 @@ class Tune:
         if not selection <= self._usable:
             return
         arm = self._arm(selection)
-        finished, out, _ = yield from self._round([arm], "screen", block)
+        finished, out = yield from self._round([arm], "screen", block)
         if arm.name in finished:
             found = score(finished[arm.name], self._plan.objective)
             self._runs.append(_Run(selection, context, block, found))
@@ -398,7 +395,7 @@ class Tune:
         looks = Looks.planned(blocks, self._plan.alpha)
         for block in range(blocks):
             self._expected = self._told + (blocks - block) * len(arms) * self._plan.variants
-            finished, out, _ = yield from self._round(arms, "confirm", block)
+            finished, out = yield from self._round(arms, "confirm", block)
             arms = [arm for arm in arms if arm.name not in out]
             for name, reason in out.items():
                 confirmation.reject(name, reason)
@@ -427,7 +424,7 @@ class Tune:
 
     def _block(self, arms: Sequence[Arm], stage: Stage, block: int) -> Steps[dict[str, tuple[Trial, ...]]]:
         """A round of arms with at most one change each: whoever fails is out for good."""
-        finished, out, _ = yield from self._round(arms, stage, block)
+        finished, out = yield from self._round(arms, stage, block)
         for name, reason in out.items():
             for selection in [s for s, known in self._names.items() if known == name]:
                 self._exclude(min(selection), reason, refused=True)
@@ -436,7 +433,7 @@ class Tune:
     def _score_block(
         self, arms: Sequence[Arm], stage: Stage, block: int, scores: dict[str, dict[int, float]]
     ) -> Steps[None]:
-        finished, _, _ = yield from self._round(arms, stage, block)
+        finished, _ = yield from self._round(arms, stage, block)
         for name, trials in finished.items():
             scores.setdefault(name, {})[block] = score(trials, self._plan.objective)
 

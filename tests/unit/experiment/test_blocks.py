@@ -92,14 +92,24 @@ def test_a_void_trial_is_repeated_in_its_block() -> None:
     assert all(c.blocks == 2 for c in blocks.result())
 
 
-def test_a_cell_that_stays_void_is_given_up_and_the_rest_goes_on() -> None:
+def test_a_cell_that_is_disturbed_again_counts_as_the_machine_is() -> None:
     blocks = Blocks(BlocksPlan(base=BASE, arms=(FAST,), blocks=4))
+    trials = simulated()
     attempts = 0
     while (request := blocks.ask()) is not None:
+        trial = trials.run(request)
         void = request.arm.name == "fast" and request.block == 1
         attempts += void
+        blocks.tell(msgspec.structs.replace(trial, outcome="void" if void else "measured"))
+    assert attempts == 2
+    assert {c.arm: c.blocks for c in blocks.result()} == {"control": 4, "fast": 4}
+
+
+def test_a_void_cell_without_a_figure_stays_empty_and_the_rest_goes_on() -> None:
+    blocks = Blocks(BlocksPlan(base=BASE, arms=(FAST,), blocks=4))
+    while (request := blocks.ask()) is not None:
+        void = request.arm.name == "fast" and request.block == 1
         blocks.tell(answer(request, "void" if void else "measured"))
-    assert attempts == 3
     assert {c.arm: c.blocks for c in blocks.result()} == {"control": 4, "fast": 3}
 
 
