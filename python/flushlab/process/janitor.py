@@ -24,6 +24,7 @@ def reap() -> list[str]:
     Raises:
         HarnessError: a server does not die of SIGKILL.
     """
+    run_record.sweep()
     return [record.name for record in run_record.all_records() if _abandoned(record) and reap_record(record)]
 
 

@@ -1,15 +1,17 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from flushlab.process import all_records, identify, myself, reap, run_folder
+from flushlab.process import all_records, identify, myself, reap, run_folder, run_record
 from flushlab.process.identity import ProcessIdentity, world
 from flushlab.process.run_record import RunRecord, claim
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("private_home")
 
@@ -101,6 +103,32 @@ def test_folder_that_is_not_named_after_the_sandbox_is_never_removed(private_hom
     (run_folder() / "it.json").write_bytes(msgspec.json.encode(changed))
     reap()
     assert precious.is_dir()
+
+
+WRITE = """
+import os
+from pathlib import Path
+from flushlab.process import Guard
+%s = lambda *_: os._exit(9)
+Guard("it").close()
+"""
+
+
+@pytest.mark.parametrize("last_act", ["os.link", "Path.replace"])
+def test_record_whose_writer_was_killed_over_it_is_removed(last_act: str) -> None:
+    done = subprocess.run([sys.executable, "-c", WRITE % last_act], check=False)
+    assert done.returncode == 9
+    assert any(file.name.endswith(".new") for file in run_folder().iterdir())
+    wait_until(lambda: not (run_folder() / "it.json").exists() or reap(), "the guard or the janitor is done")
+    reap()
+    assert list(run_folder().iterdir()) == []
+
+
+def test_record_that_is_being_written_is_left_alone() -> None:
+    left_behind()
+    being_written = run_record._write_beside(all_records()[0])
+    reap()
+    assert being_written.is_file()
 
 
 def test_what_is_no_record_is_left_alone() -> None:
