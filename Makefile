@@ -31,9 +31,11 @@ check: setup ## Lint, types, layers, unit and golden tests, cargo tests; needs n
 	$(BIN)/pytest tests/unit tests/golden -n 2 -q
 
 test: check ## check, then contract and integration tests with real servers
+	@command -v mvn >/dev/null || scripts/packages.sh maven || echo 'going on without: absent builds are reported' >&2
 	$(BIN)/pytest tests/contract tests/integration -q
 
 bench: setup ## Ratios against peers, false positives of the whole procedure
+	@command -v sysbench >/dev/null || scripts/packages.sh sysbench
 	$(BIN)/python benchmarks/load_engine.py
 	$(BIN)/python benchmarks/false_positives.py
 

@@ -7,16 +7,6 @@ venv=${1:-.venv}
 say() { printf 'setup: %s\n' "$*" >&2; }
 fail() { printf 'error: %s\nhint: %s\n' "$1" "$2" >&2; exit 2; }
 
-updated=
-install_packages() { # Debian packages, as root only
-  if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
-    fail "missing: $*" "install them (Debian: apt-get install $*), or run make as root"
-  fi
-  say "installing $*"
-  if [ -z "$updated" ]; then apt-get update -qq >&2; updated=1; fi
-  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null
-}
-
 usable_python() {
   for candidate in python3 python3.13 python3.12 python3.11 /usr/bin/python3; do
     if "$candidate" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
@@ -27,15 +17,16 @@ usable_python() {
   return 1
 }
 
-python=$(usable_python) || { install_packages python3 python3-venv; python=$(usable_python) ||
+python=$(usable_python) || { scripts/packages.sh python3 python3-venv; python=$(usable_python) ||
   fail "no Python 3.11 or newer with venv" "install python3 (3.11 or newer) and python3-venv"; }
-command -v cc >/dev/null || install_packages gcc libc6-dev
+[ -e /etc/ssl/certs/ca-certificates.crt ] || [ "$(id -u)" != 0 ] || scripts/packages.sh ca-certificates
+command -v cc >/dev/null || scripts/packages.sh gcc libc6-dev
 # shellcheck source=scripts/cargo.sh
 . scripts/cargo.sh || {
   if command -v rustup >/dev/null || [ -x "$HOME/.cargo/bin/rustup" ]; then
     fail "cargo is older than $want" "run: rustup update stable"
   fi
-  install_packages rustc-web cargo-web
+  scripts/packages.sh rustc-web cargo-web
   . scripts/cargo.sh || fail "no cargo of version $want or newer" "install Rust $want or newer"
 }
 

@@ -113,7 +113,7 @@ class Tuning:
             arm: describe(self.guarantees({**self.request.base, **changes})) for arm, changes in shown.items()
         }
         words.setdefault(BASE, words["base"])
-        base = [trial for trial in trials if trial.arm.name == BASE and trial.outcome == "measured"]
+        base = [trial for trial in trials if trial.arm.name == BASE and trial.figure is not None]
         confirmed = [trial for trial in base if trial.stage == "confirm"] or base
         settings = base[-1].settings if base else {}
         pool, redo = settings.get("innodb_buffer_pool_size"), redo_capacity_bytes(settings, self.identity)
