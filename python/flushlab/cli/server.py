@@ -208,7 +208,7 @@ def _introduce(sandbox: Sandbox) -> None:
         f"           mysql --defaults-file={sandbox.endpoint.option_file}",
         f"  end it:  flushlab server stop {name}",
     ):
-        stdout.print(line, markup=False)
+        stdout.print(line, markup=False, soft_wrap=True)
 
 
 def _say(text: str) -> None:
@@ -221,4 +221,4 @@ def _table(headings: Row, rows: Sequence[Row]) -> None:
     widths = [max(len(line[column]) for line in lines) for column in range(len(headings))]
     for line in lines:
         cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
-        stdout.print("  ".join(cells).rstrip(), markup=False)
+        stdout.print("  ".join(cells).rstrip(), markup=False, soft_wrap=True)
