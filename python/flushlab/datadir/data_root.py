@@ -8,8 +8,8 @@ bits. Its `storage` is what the durability rules are asked about.
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
-import tempfile
 from pathlib import Path
 from typing import Self
 
@@ -17,6 +17,7 @@ import msgspec
 
 from flushlab.errors import NoSpace, NotWritable
 from flushlab.machine import Place, available_memory_bytes, home, may_write, place_of, server_user
+from flushlab.process import short_lived_name, sweep
 from flushlab.record import Storage
 from flushlab.units import format_size
 
@@ -108,8 +109,10 @@ _HINT = "choose a writable directory with --data-root"
 
 def _try_directory(folder: Path) -> None:
     """Makes a directory, gives it to the servers' user, and tries that user's right to write into it."""
+    trial = folder / short_lived_name(f"trial-{secrets.token_hex(4)}")
     try:
-        trial = Path(tempfile.mkdtemp(prefix=".flushlab-", dir=folder))
+        sweep(folder)
+        trial.mkdir(mode=0o700)
     except OSError as error:
         if os.access(folder, os.W_OK) and shutil.disk_usage(folder).free == 0:
             raise NoSpace(f"the data root {folder} is full", hint=NO_SPACE_HINT) from error

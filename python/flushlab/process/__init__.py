@@ -4,6 +4,7 @@ from flushlab.process.guard import Guard, GuardedProcess
 from flushlab.process.identity import ProcessIdentity, identify, myself
 from flushlab.process.janitor import reap
 from flushlab.process.run_record import RunRecord, all_records, run_folder
+from flushlab.process.short_lived import short_lived_name, sweep
 from flushlab.process.terminate import terminate
 
 __all__ = [
@@ -16,5 +17,7 @@ __all__ = [
     "myself",
     "reap",
     "run_folder",
+    "short_lived_name",
+    "sweep",
     "terminate",
 ]

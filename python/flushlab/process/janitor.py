@@ -13,6 +13,7 @@ from pathlib import Path
 from flushlab.process import run_record
 from flushlab.process.identity import world
 from flushlab.process.run_record import RunRecord
+from flushlab.process.short_lived import sweep
 from flushlab.process.terminate import kill, kill_session, wait_for_end
 
 _GUARD_S = 10.0
@@ -24,7 +25,7 @@ def reap() -> list[str]:
     Raises:
         HarnessError: a server does not die of SIGKILL.
     """
-    run_record.sweep()
+    sweep(run_record.run_folder())
     return [record.name for record in run_record.all_records() if _abandoned(record) and reap_record(record)]
 
 

@@ -14,7 +14,8 @@ import msgspec
 
 from flushlab.errors import UsageError
 from flushlab.machine import home
-from flushlab.process.identity import ProcessIdentity, myself, world
+from flushlab.process.identity import ProcessIdentity, world
+from flushlab.process.short_lived import short_lived_name
 
 __all__ = [
     "Kind",
@@ -26,7 +27,6 @@ __all__ = [
     "remove",
     "rewrite",
     "run_folder",
-    "sweep",
     "world",
 ]
 
@@ -109,22 +109,7 @@ def remove(name: str) -> None:
     record_path(name).unlink(missing_ok=True)
 
 
-def sweep() -> None:
-    """Removes files that a process of this pid namespace was killed over, between writing and renaming."""
-    for file in run_folder().glob(".*.new"):
-        *_, namespace, pid, ticks, _ = file.name.split(".")
-        writer = ProcessIdentity(pid=int(pid), start_ticks=int(ticks))
-        if namespace == _namespace() and not writer.alive():
-            file.unlink(missing_ok=True)
-
-
 def _write_beside(record: RunRecord) -> Path:
-    me = myself()
-    temporary = run_folder() / f".{record.name}.{_namespace()}.{me.pid}.{me.start_ticks}.new"
+    temporary = run_folder() / short_lived_name(record.name)
     temporary.write_bytes(msgspec.json.encode(record))
     return temporary
-
-
-def _namespace() -> str:
-    """Number of the pid namespace, without its punctuation."""
-    return "".join(letter for letter in world().split()[1] if letter.isdigit())

@@ -118,7 +118,7 @@ Guard("it").close()
 def test_record_whose_writer_was_killed_over_it_is_removed(last_act: str) -> None:
     done = subprocess.run([sys.executable, "-c", WRITE % last_act], check=False)
     assert done.returncode == 9
-    assert any(file.name.endswith(".new") for file in run_folder().iterdir())
+    assert any(file.name.endswith(".short-lived") for file in run_folder().iterdir())
     wait_until(lambda: not (run_folder() / "it.json").exists() or reap(), "the guard or the janitor is done")
     reap()
     assert list(run_folder().iterdir()) == []
