@@ -39,7 +39,7 @@ from flushlab.server.placement import PLACED
 from flushlab.settings import optionfile
 from flushlab.settings.candidates import lift, propose
 from flushlab.settings.floor import Floor
-from flushlab.store import Store
+from flushlab.store import State, Store
 from flushlab.trial import Dataset, Preparation, TrialRunner
 from flushlab.units import parse_size
 from flushlab.workload import Timing, Workload, parse_workload
@@ -249,7 +249,8 @@ def carry_out(request: TuneRequest, where: Place, store: Store, resumed: str | N
         if store.campaign(campaign_id).trials:
             print_warning(f"go on with: flushlab tune --resume {campaign_id}")
         raise
-    store.set_state(campaign_id, "done" if ending == "done" else "interrupted", msgspec.json.encode(facts))
+    state: State = "interrupted" if ending == "interrupted" else "done"
+    store.set_state(campaign_id, state, msgspec.json.encode(facts))
     return facts
 
 

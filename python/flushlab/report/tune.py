@@ -89,7 +89,8 @@ def answer(facts: TuneFacts) -> Text:
     """One or two sentences: what the tuning concludes."""
     winner, result = facts.result.winner, facts.result
     if not result.frontier:
-        return Text("Nothing is proven yet: the campaign ended before its first look.", style="bold")
+        why = "it was interrupted" if facts.ending == "interrupted" else "the budget was spent"
+        return Text(f"Nothing is proven: {why} before the first look at the confirmation.", style="bold")
     if winner is None:
         seen = f" (would have seen ≥ {result.detectable:.1%})" if result.detectable is not None else ""
         return Text(f"No improvement found{seen}. The base stays.", style="bold")
@@ -185,8 +186,8 @@ def _notes(facts: TuneFacts) -> Group:
         lines.append(Text(f"warning: {warning.text}", style="yellow"))
     for file in facts.files:
         lines.append(Text(f"wrote {file}"))
-    if facts.ending != "done":
-        lines.append(Text(f"{facts.ending}; go on with: flushlab tune --resume {facts.campaign_id}"))
+    if facts.ending == "interrupted":
+        lines.append(Text(f"interrupted; go on with: flushlab tune --resume {facts.campaign_id}"))
     return Group(*(Padding(line, 0) for line in lines))
 
 
