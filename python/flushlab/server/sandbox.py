@@ -625,8 +625,13 @@ class Sandbox:
         refusal = log.refusal_from_log(said, self._settings)
         return StartFailed(f"{what}; its log says:\n{log.digest(said)}", refusal=refusal)
 
-    def _died(self) -> ServerDied:
-        return ServerDied(f"the server {self.name} is gone; its log ends with:\n{self.log_tail()}")
+    def _died(self) -> FlushlabError:
+        """What the log says about an end that nobody asked for."""
+        said = log.since(self._where.log, self._log_start)
+        what = f"the server {self.name} is gone"
+        if (line := log.no_space(said)) is not None:
+            return NoSpace(f"{what}: {line}", hint="make room, or choose another place with --data-root")
+        return ServerDied(f"{what}; its log says:\n{log.digest(said)}")
 
 
 HOST = placement.HOST
