@@ -1,0 +1,109 @@
+"""Trials on a real server: what an arm, a server or the disk does becomes a fact in the record."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from flushlab.build import Build
+from flushlab.datadir import DataRoot, Snapshots
+from flushlab.record import Arm, Value
+from flushlab.settings.catalog import load_catalog
+from flushlab.trial import Preparation, TrialRunner
+from flushlab.workload import CommandWorkload, OltpWorkload, Timing, Workload
+
+SMALL = OltpWorkload(name="oltp_update_non_index", threads=4, tables=1, table_size=1000)
+
+
+def runner(build: Build, *workloads: Workload) -> TrialRunner:
+    root = DataRoot.open()
+    catalog = load_catalog()
+    return TrialRunner(
+        build=build,
+        catalog=catalog,
+        workloads=workloads or (SMALL,),
+        timing=Timing(warm_up_s=0.5, max_warm_up_s=3.0, seconds=1.0),
+        preparation=Preparation(
+            build=build,
+            catalog=catalog,
+            data_root=root,
+            dataset=None,
+            snapshots=Snapshots(),
+            progress=lambda text: None,
+        ),
+        data_root=root,
+    )
+
+
+def arm(**settings: Value) -> Arm:
+    return Arm(name="arm", settings=settings)
+
+
+@pytest.mark.parametrize("name", ["mariadb@10.11", "mysql@5.7"])
+def test_a_trial_records_both_ends_of_its_window(name: str, build: Callable[[str], Build]) -> None:
+    trial = runner(build(name)).run(arm(innodb_flush_log_at_trx_commit=2), stage="bench", block=1)
+    assert trial.outcome in ("measured", "void")
+    assert trial.figure is not None and trial.figure > 0
+    assert trial.before is not None and trial.after is not None
+    for sample in (trial.before, trial.after):
+        assert sample.checkpoint_age_bytes is not None and sample.checkpoint_age_bytes >= 0
+        assert sample.dirty_pages is not None and sample.history_length is not None
+    assert trial.after.redo_written_bytes is not None and trial.before.redo_written_bytes is not None
+    written = trial.after.redo_written_bytes - trial.before.redo_written_bytes
+    assert trial.load is not None
+    assert 100 < written / trial.load.events < 5000  # bytes of redo per update of one row
+    assert trial.settings["innodb_flush_log_at_trx_commit"] == 2
+    assert trial.data_bytes is not None and trial.data_bytes > 100_000
+    assert {"restore", "start", "warm_up", "window"} <= trial.seconds.keys()
+    assert "window-too-short" in {warning.slug for warning in trial.warnings}
+
+
+def test_a_refused_setting_is_a_result_with_the_servers_line(build: Callable[[str], Build]) -> None:
+    trial = runner(build("mariadb@10.11")).run(arm(no_such_variable=1), stage="screen", block=1)
+    assert trial.outcome == "refused"
+    assert "no_such_variable" in trial.reason.replace("-", "_")
+    assert trial.figure is None
+
+
+def test_a_rounded_value_is_recorded_as_it_is_with_a_warning(build: Callable[[str], Build]) -> None:
+    asked = 200_000_000
+    trial = runner(build("mariadb@10.11")).run(arm(innodb_buffer_pool_size=asked), stage="screen", block=1)
+    assert trial.outcome in ("measured", "void")
+    assert trial.settings["innodb_buffer_pool_size"] != asked
+    assert "rounded" in {warning.slug for warning in trial.warnings}
+
+
+def test_a_server_that_dies_in_mid_trial_fails_the_trial_with_its_last_words(
+    build: Callable[[str], Build], tmp_path: Path
+) -> None:
+    victim = tmp_path / "pid"
+    command = (
+        'kill -SEGV $(for p in /proc/[0-9]*; do tr "\\0" " " < $p/cmdline 2>/dev/null |'
+        ' grep -q "$(dirname $(dirname $FLUSHLAB_SOCKET))/my.cnf" && grep -q "^Name:.*m[ay]" $p/status'
+        f" && basename $p; done | tee {victim}); sleep 1; exit 1"
+    )
+    ran = runner(build("mariadb@10.11"), CommandWorkload(command=command), SMALL)
+    trial = ran.run(arm(), stage="screen", block=1)
+    assert victim.read_text().strip(), "the command found the server"
+    assert trial.outcome == "failed"
+    assert "got signal" in trial.reason
+    after = ran.run(arm(), stage="screen", block=1, variant=1)
+    assert after.outcome in ("measured", "void")
+
+
+def test_recovery_is_measured_from_kill_to_the_first_answer(build: Callable[[str], Build]) -> None:
+    seconds = runner(build("mariadb@10.11")).recovery_s(arm())
+    assert 0.05 < seconds < 60
+
+
+def test_a_trial_leaves_no_server_and_no_folder(build: Callable[[str], Build]) -> None:
+    root = DataRoot.open().path
+    before = set(root.iterdir())
+    runner(build("mariadb@10.11")).run(arm(), stage="bench", block=1)
+    assert set(root.iterdir()) <= before
+    children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
+    names = [Path(f"/proc/{child}/comm").read_text().strip() for child in children]
+    assert not [name for name in names if "mariadbd" in name or "guard" in name]
