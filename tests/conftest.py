@@ -73,7 +73,7 @@ def private_home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     home.chmod(0o755)
     monkeypatch.setenv("FLUSHLAB_HOME", str(home))
     yield home
-    subprocess.run(["chmod", "-R", "u+w", str(home)], check=True)  # snapshots are sealed
+    subprocess.run(["/bin/chmod", "-R", "u+w", str(home)], check=True)  # snapshots are sealed
     shutil.rmtree(home)
 
 
