@@ -192,7 +192,9 @@ def dynamic_candidates(server: Server) -> Iterator[Candidate]:
         memory_bytes=4 << 30,
     ):
         heres = [here for here in settings_of(server) if here.name in candidate.settings]
-        if candidate.group not in ("redo", "pool", "doublewrite") and all(here.dynamic for here in heres):
+        if candidate.group not in ("redo", "pool", "doublewrite") and all(
+            here.dynamic and not here.partly_dynamic for here in heres
+        ):
             yield candidate
 
 

@@ -20,25 +20,27 @@ from tests.conftest import StartSandbox
 DUMP = """
 CREATE DATABASE shop;
 USE shop;
-CREATE TABLE item (id INT PRIMARY KEY, name VARCHAR(20)) ENGINE=InnoDB;
+CREATE TABLE item (id INT PRIMARY KEY, name VARCHAR(40)) ENGINE=InnoDB;
 INSERT INTO item VALUES (1, 'one'), (2, 'two; with a semicolon'), (3, 'drei – ü');
 """
 WORKLOAD = CommandWorkload(command="true")
 
+pytestmark = pytest.mark.usefixtures("private_home_with_builds")
 
-def preparation(build: Build, dataset: Dataset, directory: Path) -> Preparation:
+
+def preparation(build: Build, dataset: Dataset) -> Preparation:
     return Preparation(
         build=build,
         catalog=load_catalog(),
         data_root=DataRoot.open(),
         dataset=dataset,
-        snapshots=Snapshots(directory),
+        snapshots=Snapshots(),
         progress=lambda text: None,
     )
 
 
-def rows_of(build: Build, dataset: Dataset, directory: Path) -> list[tuple[object, ...]]:
-    snapshot = preparation(build, dataset, directory).snapshot(WORKLOAD, {})
+def rows_of(build: Build, dataset: Dataset) -> list[tuple[object, ...]]:
+    snapshot = preparation(build, dataset).snapshot(WORKLOAD, {})
     with Sandbox.start(build, snapshot=snapshot) as server:
         return server.query("SELECT id, name FROM shop.item ORDER BY id")
 
@@ -54,7 +56,7 @@ def test_a_dump_is_in_every_snapshot(name: str, build: Callable[[str], Build], t
     except HarnessError:
         client = build("mariadb@10.11").client
         dataset = Dataset(path=str(dump), is_directory=False, client=client)
-    rows = rows_of(found, dataset, tmp_path / "snapshots")
+    rows = rows_of(found, dataset)
     assert rows == [(1, "one"), (2, "two; with a semicolon"), (3, "drei – ü")]
 
 
@@ -63,16 +65,16 @@ def test_a_broken_dump_tells_the_servers_words(build: Callable[[str], Build], tm
     dump = tmp_path / "broken.sql"
     dump.write_text("CREATE DATABASE shop; USE shop; INSERT INTO nowhere VALUES (1);")
     with pytest.raises(MeasurementError, match=r"(?s)broken\.sql did not load.*nowhere"):
-        rows_of(found, Dataset.open(dump, found), tmp_path / "snapshots")
+        rows_of(found, Dataset.open(dump, found))
 
 
 def test_a_changed_dump_makes_a_new_snapshot(build: Callable[[str], Build], tmp_path: Path) -> None:
     found = build("mariadb@10.11")
     dump = tmp_path / "shop.sql"
     dump.write_text(DUMP)
-    assert len(rows_of(found, Dataset.open(dump, found), tmp_path / "snapshots")) == 3
+    assert len(rows_of(found, Dataset.open(dump, found))) == 3
     dump.write_text(DUMP + "INSERT INTO item VALUES (4, 'four');\n")
-    assert len(rows_of(found, Dataset.open(dump, found), tmp_path / "snapshots")) == 4
+    assert len(rows_of(found, Dataset.open(dump, found))) == 4
 
 
 def test_a_stopped_servers_data_directory_is_copied_and_only_read(
@@ -88,7 +90,7 @@ def test_a_stopped_servers_data_directory_is_copied_and_only_read(
     datadir = tmp_path / "their-data"
     shutil.copytree(server.datadir, datadir)
     before = {file: file.stat().st_mtime_ns for file in datadir.rglob("*")}
-    rows = rows_of(found, Dataset.open(datadir, found), tmp_path / "snapshots")
+    rows = rows_of(found, Dataset.open(datadir, found))
     assert [name for _, name in rows] == ["one", "two; with a semicolon", "drei – ü"]
     assert {file: file.stat().st_mtime_ns for file in datadir.rglob("*")} == before
 

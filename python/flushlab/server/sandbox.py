@@ -526,6 +526,8 @@ class Sandbox:
             return "" if takes_restart else error.text
         if name == _POOL_SIZE:
             self._await_resize()
+        if here is not None and here.partly_dynamic and not here.same(value, self.read_back([name])[name]):
+            return ""  # taken, and without effect
         return None
 
     def _await_resize(self) -> None:

@@ -113,7 +113,7 @@ class SettingEntry(_Facts, frozen=True, kw_only=True, forbid_unknown_fields=True
         computed: how the server derives the default where it depends on the machine or on other settings;
             `default` is then the usual outcome.
         spellings: what the server shows or accepts in place of one of `values`.
-        partly_dynamic: SET GLOBAL exists but refuses some changes, so that a restart is the way.
+        partly_dynamic: SET GLOBAL exists but refuses or ignores some changes, so that a restart is the way.
         variable: the name under which SHOW VARIABLES has it, where that is not `name`.
     """
 

@@ -96,7 +96,7 @@ class Dataset(msgspec.Struct, frozen=True, kw_only=True):
         assert self.client is not None
         with Path(self.path).open("rb") as dump:
             done = subprocess.run(
-                [self.client, f"--defaults-file={endpoint.option_file}", "--batch"],
+                [self.client, f"--defaults-file={endpoint.option_file}", "--default-character-set=utf8mb4"],
                 stdin=dump,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
