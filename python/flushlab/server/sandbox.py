@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import signal
 import socket
-import subprocess
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -21,6 +20,7 @@ import pymysql
 
 from flushlab.build import Build, Progress, silent
 from flushlab.datadir import DataRoot, Restored, Snapshot, Snapshots
+from flushlab.datadir.copy import copy_tree
 from flushlab.errors import (
     FlushlabError,
     HarnessError,
@@ -386,7 +386,7 @@ class Sandbox:
         try:
             self.datadir.rename(target)
         except OSError:  # another file system
-            _copy(self.datadir, target)
+            copy_tree(self.datadir, target)
 
     def close(self) -> None:
         """Ends an owned sandbox: kills the server and removes its folders. Lets go of a kept one."""
@@ -674,12 +674,3 @@ def _ending(code: int | None) -> str:
         with suppress(ValueError):
             return f"killed by {signal.Signals(-code).name}"
     return f"exit code {code}"
-
-
-def _copy(source: Path, target: Path) -> None:
-    command = ["cp", "--archive", "--reflink=auto", "--sparse=auto", str(source), str(target)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        reason = done.stderr.strip().splitlines()[-1:]
-        message = f"{source} cannot be moved to {target}: {''.join(reason)}"
-        raise NoSpace(message) if "No space" in done.stderr else ServerError(message)
