@@ -93,7 +93,7 @@ class Draft:
 
     def measured(self, measured: Measured, seen: Observation) -> Trial:
         """A trial with a figure; void if the machine was disturbed."""
-        disturbed = _disturbed(seen) if measured.load is not None else ""
+        disturbed = disturbance(seen) if measured.load is not None else ""
         seconds = {**self.seconds, "warm_up": measured.warm_up_s}
         seconds["window"] = measured.window_s
         seconds["other"] = max(0.0, time.monotonic() - self.began - sum(seconds.values()))
@@ -165,7 +165,8 @@ def _is_rounded(asked: Value, got: Value) -> bool:
     )
 
 
-def _disturbed(seen: Observation) -> str:
+def disturbance(seen: Observation) -> str:
+    """Why a window does not count, or an empty string."""
     if seen.steal_share > VOID_STEAL_SHARE:
         return f"{seen.steal_share:.0%} of the CPU time was stolen by the hypervisor"
     if (seen.foreign_cpu_share or 0) > VOID_FOREIGN_CPU_SHARE:

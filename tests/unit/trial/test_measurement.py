@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+
+import pytest
+
+from flushlab.record import Arm, Value, Warning
+from flushlab.server import FakeServer, Server
+from flushlab.settings.catalog import load_catalog
+from flushlab.telemetry import Observation
+from flushlab.trial.measurement import Draft, compare_settings, disturbance, measure
+from flushlab.workload import Measured, Timing
+
+CATALOG = load_catalog()
+HERE = {
+    name: here
+    for name in ("innodb_buffer_pool_size", "innodb_flush_log_at_trx_commit", "innodb_doublewrite")
+    if (here := CATALOG.here(name, "mariadb", (10, 11, 19))) is not None
+}
+
+
+def test_equal_values_in_another_spelling_are_the_same() -> None:
+    assert compare_settings({"innodb_doublewrite": "ON"}, {"innodb_doublewrite": "ON"}, HERE) == ([], "")
+
+
+def test_a_rounded_size_is_a_doubt() -> None:
+    asked: Mapping[str, Value] = {"innodb_buffer_pool_size": 200_000_000}
+    doubts, broken = compare_settings(asked, {"innodb_buffer_pool_size": 199_229_440}, HERE)
+    assert broken == ""
+    assert [doubt.slug for doubt in doubts] in ([], ["rounded"])  # [] where the catalog knows the rounding
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "got"),
+    [
+        ("innodb_flush_log_at_trx_commit", 2, 1),
+        ("innodb_buffer_pool_size", 1 << 30, 128 << 20),
+        ("innodb_doublewrite", "OFF", "ON"),
+        ("something_else", "a", "b"),
+    ],
+)
+def test_a_value_that_was_not_taken_makes_the_trial_invalid(name: str, asked: Value, got: Value) -> None:
+    _, broken = compare_settings({name: asked}, {name: got}, HERE)
+    assert f"{name} was set to" in broken and "the server reports" in broken
+
+
+def test_a_variable_that_the_server_lacks_makes_the_trial_invalid() -> None:
+    _, broken = compare_settings({"no_such": 1}, {}, HERE)
+    assert "no such variable" in broken
+
+
+def test_a_window_is_disturbed_by_steal_and_by_strangers_only() -> None:
+    assert disturbance(Observation(steal_share=0.02, foreign_cpu_share=0.05)) == ""
+    assert "stolen" in disturbance(Observation(steal_share=0.2))
+    assert "other programs" in disturbance(Observation(foreign_cpu_share=0.4))
+    assert disturbance(Observation(io_pressure_share=0.9, cpu_pressure_share=0.9)) == ""  # our own load
+
+
+class Broken:
+    """A workload whose server dies under it."""
+
+    name = "broken"
+    data_key: Mapping[str, str] = {}
+
+    def prepare(self, server: Server) -> None:
+        pass
+
+    def run(self, server: Server, timing: Timing, window: AbstractContextManager[object]) -> Measured:
+        server.query("SELECT 1")
+        raise AssertionError("a dead server answered")
+
+
+def test_a_server_that_dies_is_a_failed_trial_not_an_exception() -> None:
+    server = FakeServer()
+    server.die("out of memory")
+    draft = Draft(arm=Arm(name="a", settings={}), stage="screen", block=3, variant=0)
+    trial = measure(draft, server, Broken(), Timing(), CATALOG)
+    assert (trial.outcome, trial.block, trial.figure) == ("failed", 3, None)
+    assert "out of memory" in trial.reason
+    assert sum(trial.seconds.values()) >= 0
+    assert not [w for w in trial.warnings if not isinstance(w, Warning)]
