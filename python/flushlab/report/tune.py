@@ -97,14 +97,15 @@ def answer(facts: TuneFacts) -> Text:
     text = Text(style="bold")
     text.append(f"{winner.ratio.estimate:.2f}× as fast as the base at floor {winner.floor.value} ")
     text.append(f"[{winner.ratio.low:.2f}, {winner.ratio.high:.2f}]", style="not bold")
-    bought = winner.ratio.estimate / winner.free_ratio.estimate
-    if winner.free_ratio == winner.ratio:
-        text.append("\nAll of it is free: no guarantee gets weaker.", style="not bold")
+    free = winner.free_ratio
+    if free == winner.ratio:
+        words = "All of it is free: no guarantee gets weaker."
+    elif free.low > 1:
+        bought = winner.ratio.estimate / free.estimate
+        words = f"{free.estimate:.2f}× is free, {bought:.2f}× is bought with durability."
     else:
-        text.append(
-            f"\n{winner.free_ratio.estimate:.2f}× is free, {bought:.2f}× is bought with durability.",
-            style="not bold",
-        )
+        words = "It is bought with durability: no part of it is proven to be free."
+    text.append(f"\n{words}", style="not bold")
     lower = [point for point in result.frontier if not point.floor.at_least(winner.floor)]
     if lower:
         text.append(
