@@ -272,7 +272,10 @@ class Tune:
         for row in rows:
             order.shuffle(row)
         queue = [(selection, context) for row in rows for context, selection in row]
+        reserve = CONFIRM_BLOCKS_LEAST * self._confirm_arms_most()
         for number, (planned, context) in enumerate(queue):
+            if self._budget_cells() < reserve:
+                break  # repeats of disturbed trials used up what was meant for screening
             block = first + number // 4
             if number == len(queue) // 2 and number >= 16:
                 self._estimate()
