@@ -78,6 +78,7 @@ def tune(
     from flushlab.store import Store
 
     require_writable(json)
+    tuning.require_folder(out)
     asked = tuning.Flags(
         server=server,
         workload=workload,

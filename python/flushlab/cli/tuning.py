@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -254,6 +255,23 @@ def carry_out(request: TuneRequest, where: Place, store: Store, resumed: str | N
     return facts
 
 
+def require_folder(out: Path | None) -> None:
+    """Makes the folder that the files go to, before anything is measured; None: the present one.
+
+    Raises:
+        NotWritable: it cannot be made, or not be written to.
+    """
+    folder = out or Path()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise NotWritable(
+            f"{folder} cannot be made: {error.strerror}", hint="name another with --out"
+        ) from error
+    if not os.access(folder, os.W_OK):
+        raise NotWritable(f"{folder.absolute()} is not writable", hint="name another with --out")
+
+
 def write_files(facts: TuneFacts, request: TuneRequest, where: Place, out: Path | None) -> TuneFacts:
     """Writes the option file, the statements and the result where something was found.
 
@@ -263,12 +281,7 @@ def write_files(facts: TuneFacts, request: TuneRequest, where: Place, out: Path 
     from flushlab.report import tune as report
 
     folder = out or Path(f"flushlab-{facts.campaign_id}")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise NotWritable(
-            f"{folder} cannot be made: {error.strerror}", hint="name another with --out"
-        ) from error
+    require_folder(folder)
     files = [folder / "tune.json"]
     if facts.result.winner is not None:
         files += [folder / "my.cnf", folder / "settings.sql"]
