@@ -102,11 +102,6 @@ NOTHING = msgspec.structs.replace(
         FACTS.result,
         winner=None,
         frontier=(FrontierPoint(floor=Floor.STRICT, arm="base", settings={}),),
-        rejected=(
-            Rejected(
-                arm="innodb_flush_log_at_trx_commit=2", reason="p99 of the latency is 1.80 times the base's"
-            ),
-        ),
     ),
     ending="interrupted",
     lifted=("innodb_doublewrite = ON so that torn pages can be repaired",),
@@ -121,6 +116,14 @@ def test_tune_gives_the_answer_first() -> None:
 
 def test_tune_without_improvement_says_what_it_would_have_seen() -> None:
     check("tune-nothing.txt", text_of(tune.render(NOTHING)))
+
+
+def test_tune_that_rejects_what_is_faster_says_so() -> None:
+    rejected = (
+        Rejected(arm="innodb_flush_log_at_trx_commit=2", reason="p99 of the latency is 2.8 times the base's"),
+    )
+    result = msgspec.structs.replace(NOTHING.result, rejected=rejected)
+    check("tune-rejected.txt", text_of(tune.render(msgspec.structs.replace(NOTHING, result=result))))
 
 
 def test_bench_shows_figure_latency_and_doubts() -> None:
