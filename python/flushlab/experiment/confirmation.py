@@ -34,7 +34,7 @@ class Guards(msgspec.Struct, frozen=True, kw_only=True):
             a minute). A stalled second has less than a tenth of its window's median throughput.
     """
 
-    p99_ratio: float = 1.5
+    p99_ratio: float = 2.0
     stall_share: float = 0.05
 
 

@@ -91,6 +91,8 @@ def answer(facts: TuneFacts) -> Text:
     if not result.frontier:
         why = "it was interrupted" if facts.ending == "interrupted" else "the budget was spent"
         return Text(f"Nothing is proven: {why} before the first look at the confirmation.", style="bold")
+    if winner is None and result.rejected:
+        return Text("Nothing faster may be kept: see what was rejected. The base stays.", style="bold")
     if winner is None:
         seen = f" (would have seen ≥ {result.detectable:.1%})" if result.detectable is not None else ""
         return Text(f"No improvement found{seen}. The base stays.", style="bold")
