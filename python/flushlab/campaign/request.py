@@ -7,6 +7,7 @@ from typing import Literal
 
 import msgspec
 
+from flushlab.experiment.guards import Guards
 from flushlab.experiment.objective import Objective
 from flushlab.record import Value
 from flushlab.settings.candidate import Candidate
@@ -33,6 +34,7 @@ class TuneRequest(msgspec.Struct, frozen=True, kw_only=True):
         timing: of warm-up and window.
         steady_state: windows outlast the redo log, and what needs that may be tried.
         objective: what is compared.
+        p99_limit: a winner's p99 may be at most this many times the base's.
         standalone: there are no replicas to care for.
         dataset: path of the user's data, or None.
         data_root, disk_iops: where, and how slow.
@@ -55,6 +57,7 @@ class TuneRequest(msgspec.Struct, frozen=True, kw_only=True):
     timing: Timing
     steady_state: bool = False
     objective: Objective = "throughput"
+    p99_limit: float = Guards().p99_ratio
     standalone: bool = False
     dataset: str | None = None
     data_root: str | None = None

@@ -17,13 +17,14 @@ from flushlab.campaign.loop import Ending
 from flushlab.campaign.request import TuneRequest
 from flushlab.errors import ServerError
 from flushlab.experiment.blocks import BASE
+from flushlab.experiment.guards import Guards
 from flushlab.experiment.tune import Tune, TunePlan
 from flushlab.record import Arm, Launch, Machine, ServerIdentity, Storage, Trial, Value, Warning
 from flushlab.settings.catalog import Catalog
 from flushlab.settings.durability import Guarantees, describe, guarantees, keeps, level
 from flushlab.settings.floor import Floor
 from flushlab.settings.redo import redo_capacity_bytes
-from flushlab.trial import TrialRunner
+from flushlab.trial import REDO_WRAPS, TrialRunner
 from flushlab.units import format_size
 
 RECOVERY_RATIO = 2.0
@@ -67,8 +68,20 @@ class Tuning:
                 seed=request.seed,
                 objective=request.objective,
                 variants=len(request.threads),
+                guards=Guards(p99_ratio=request.p99_limit),
+                redo_to_outlast=self._redo_to_outlast if request.steady_state else None,
+                window_limit_s=self._window_limit_s(),
             )
         )
+
+    def _redo_to_outlast(self, settings: Mapping[str, Value]) -> int:
+        return int(REDO_WRAPS * redo_capacity_bytes(settings, self.identity))
+
+    def _window_limit_s(self) -> float:
+        """A fiftieth of the budget, but at least twice the usual window and never beyond the longest."""
+        timing = self.request.timing
+        share = (self.request.budget_s or 0.0) / 50
+        return min(max(2 * timing.seconds, share), timing.max_seconds)
 
     def guarantees(self, settings: Mapping[str, Value]) -> Guarantees:
         """What the server keeps under these settings."""

@@ -46,6 +46,9 @@ def tune(
     objective: Annotated[
         str, typer.Option("--objective", help="What is compared: throughput, or p99 (with --rate).")
     ] = "throughput",
+    p99_limit: Annotated[
+        float, typer.Option("--p99-limit", help="A winner's p99 may be at most this many times the base's.")
+    ] = 2.0,
     rate: options.Rate = 0.0,
     standalone: Annotated[
         bool, typer.Option("--standalone", help="There are no replicas to care for.")
@@ -92,6 +95,7 @@ def tune(
         threads=threads,
         memory=memory,
         objective=objective,
+        p99_limit=p99_limit,
         rate=rate,
         standalone=standalone,
         tables=tables,

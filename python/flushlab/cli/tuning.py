@@ -68,6 +68,7 @@ class Flags:
     threads: str
     memory: str | None
     objective: str
+    p99_limit: float
     rate: float
     standalone: bool
     tables: int
@@ -120,6 +121,11 @@ def decide(flags: Flags, where: Place) -> TuneRequest:
     minutes = DEFAULT_MINUTES if flags.minutes is None and flags.trials is None else flags.minutes
     if (minutes is not None and minutes <= 0) or (flags.trials is not None and flags.trials <= 0):
         raise UsageError("the budget is not above 0", hint="give --minutes or --trials")
+    if not flags.p99_limit >= 1:
+        raise UsageError(
+            f"--p99-limit {flags.p99_limit:g} is below 1",
+            hint="it is the most that a winner's p99 may be, as a multiple of the base's",
+        )
     steady = minutes is not None and minutes >= FIRST_LOOK_MINUTES
     build, launch = where.build, Launch(arguments=connection_arguments(max(threads)))
     identity = identity_of(build)
@@ -170,6 +176,7 @@ def decide(flags: Flags, where: Place) -> TuneRequest:
         timing=timing,
         steady_state=steady,
         objective=_parse_objective(flags),
+        p99_limit=flags.p99_limit,
         standalone=flags.standalone,
         dataset=str(flags.dataset) if flags.dataset else None,
         data_root=str(flags.data_root) if flags.data_root else None,

@@ -11,10 +11,9 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-import msgspec
-
 from flushlab.experiment.blocks import BASE, CONTROL
 from flushlab.experiment.frontier import UNCHANGED, FrontierPoint, Rejected
+from flushlab.experiment.guards import Guards
 from flushlab.experiment.objective import p99_us, stall_share
 from flushlab.experiment.selection import Selection, Space
 from flushlab.record import Comparison, Ratio, Trial
@@ -23,19 +22,6 @@ from flushlab.statistics import compare, contrasts, critical_value, shift_for_po
 
 WORTH_LOG = math.log(1.01)
 """A change that buys less than 1 % is not worth a line in an option file."""
-
-
-class Guards(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits beyond which a faster arm may not win, judged over the confirmation blocks.
-
-    Attributes:
-        p99_ratio: 99th percentile of the latency against the base's, geometric mean over blocks.
-        stall_share: how much larger the share of stalled seconds may be than the base's (0.05 = 3 s more in
-            a minute). A stalled second has less than a tenth of its window's median throughput.
-    """
-
-    p99_ratio: float = 2.0
-    stall_share: float = 0.05
 
 
 class _Look(NamedTuple):
@@ -83,17 +69,22 @@ class Confirmation:
         self.looks += 1
         scores = {name: dict(cells) for name, cells in self._scores.items()}
         compared = {c.arm: c for c in compare(scores, BASE, alpha=alpha)}
-        guarded = {name: reason for name in self.selections if (reason := self._guard(name))}
+        guarded = {name: reason for name in self.selections if (reason := self._guard(name, alpha))}
         self._look = _Look(blocks, alpha, compared, scores, guarded)
 
-    def _guard(self, arm: str) -> str:
+    def _guard(self, arm: str, alpha: float) -> str:
         """Why the arm may not win in spite of its speed; empty if it may."""
         own, base = self._trials.get(arm, ()), self._trials.get(BASE, ())
-        latency, base_latency = _mean_log(map(p99_us, own)), _mean_log(map(p99_us, base))
         limit = self._guards.p99_ratio
-        if latency is not None and base_latency is not None and latency - base_latency > math.log(limit):
-            ratio = math.exp(latency - base_latency)
-            return f"p99 of the latency is {ratio:.2f} times the base's, above the limit {limit:g}"
+        scores = {name: scored for name, trials in self._trials.items() if (scored := _p99_scores(trials))}
+        both = BASE in scores and arm in scores
+        for latency in compare(scores, BASE, alpha=alpha, only={arm}) if both else ():
+            ratio = latency.ratio.inverse()  # scores are better when higher
+            if ratio.estimate > limit and ratio.low > 1:
+                return (
+                    f"p99 of the latency is {ratio.estimate:.2f} [{ratio.low:.2f}, {ratio.high:.2f}] times "
+                    f"the base's, above the limit {limit:g}"
+                )
         stalls, base_stalls = _mean(map(stall_share, own)), _mean(map(stall_share, base))
         limit = self._guards.stall_share
         if stalls is not None and base_stalls is not None and stalls - base_stalls > limit:
@@ -229,5 +220,10 @@ def _mean(values: Iterable[float | None]) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-def _mean_log(values: Iterable[float | None]) -> float | None:
-    return _mean(None if value is None else math.log(value) for value in values)
+def _p99_scores(trials: Iterable[Trial]) -> dict[int, float]:
+    """Score of the latency's p99 by block, geometric mean over variants; blocks without one are left out."""
+    logs: dict[int, list[float]] = {}
+    for trial in trials:
+        if (latency := p99_us(trial)) is not None:
+            logs.setdefault(trial.block, []).append(-math.log(latency))
+    return {block: sum(values) / len(values) for block, values in logs.items()}

@@ -49,6 +49,16 @@ def p99_us(trial: Trial) -> float | None:
     return float(max(trial.load.latency_us.p99, 1))
 
 
+def redo_rate(trial: Trial) -> float | None:
+    """Bytes of redo per second of the window, or None where the server does not tell."""
+    before, after = trial.before, trial.after
+    if before is None or after is None or not trial.seconds.get("window"):
+        return None
+    if before.redo_written_bytes is None or after.redo_written_bytes is None:
+        return None
+    return (after.redo_written_bytes - before.redo_written_bytes) / trial.seconds["window"]
+
+
 def stall_share(trial: Trial) -> float | None:
     """Share of the window's seconds that were stalled, or None where there is no series."""
     if trial.load is None or not trial.load.per_second:

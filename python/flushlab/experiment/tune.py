@@ -28,9 +28,10 @@ import numpy as np
 
 from flushlab.errors import BelowFloor, BudgetTooSmall, MeasurementError
 from flushlab.experiment.blocks import BASE, CONTROL, Round, run_block
-from flushlab.experiment.confirmation import WORTH_LOG, Confirmation, Guards
+from flushlab.experiment.confirmation import WORTH_LOG, Confirmation
 from flushlab.experiment.frontier import Dropped, Excluded, TuneResult
-from flushlab.experiment.objective import Objective, score
+from flushlab.experiment.guards import Guards
+from flushlab.experiment.objective import Objective, redo_rate, score
 from flushlab.experiment.protocol import Conversation, Progress, Request, Steps
 from flushlab.experiment.selection import Selection, Space, half_on
 from flushlab.record import Arm, Stage, Trial, Value
@@ -76,6 +77,9 @@ class TunePlan(msgspec.Struct, frozen=True, kw_only=True):
         objective: what a trial is scored by.
         variants: number of workload variants; every arm runs each once per block.
         guards: limits on latency and stalls.
+        redo_to_outlast: bytes of redo that a window must write under some settings before it says anything
+            about them; None: windows need not outlast the redo log.
+        window_limit_s: longest window, in seconds, that a candidate may need for that.
     """
 
     base: Mapping[str, Value]
@@ -90,6 +94,8 @@ class TunePlan(msgspec.Struct, frozen=True, kw_only=True):
     objective: Objective = "throughput"
     variants: int = 1
     guards: Guards = Guards()
+    redo_to_outlast: Callable[[Mapping[str, Value]], int] | None = None
+    window_limit_s: float = math.inf
 
 
 class _Run(NamedTuple):
@@ -217,6 +223,7 @@ class Tune:
         """The base by itself, two to four times."""
         wanted, block = 2, 0
         steady = True
+        redo_rates: list[float] = []
         while block < wanted:
             finished, _ = yield from self._round([self._base], "calibrate", block)
             if BASE not in finished:
@@ -224,7 +231,10 @@ class Tune:
             trials = finished[BASE]
             self._runs.append(_Run(frozenset(), 0, -1, score(trials, self._plan.objective)))
             steady = steady and not any(w.slug == "window-too-short" for t in trials for w in t.warnings)
+            redo_rates += [rate for trial in trials if (rate := redo_rate(trial)) is not None]
             block += 1
+            if block == 1:
+                self._exclude_slow_windows(min(redo_rates, default=None))
             if block == 2:
                 cells = self._budget_cells()
                 self._demand(cells)
@@ -233,6 +243,21 @@ class Tune:
         if not steady:
             for index in [i for i in self._usable if self._plan.candidates[i].needs_steady_state]:
                 self._exclude(index, "window too short: it would have to outlast the redo log", refused=False)
+
+    def _exclude_slow_windows(self, rate: float | None) -> None:
+        """Leaves out candidates whose redo log this workload takes too long to fill."""
+        need = self._plan.redo_to_outlast
+        if need is None or not rate:
+            return
+        own = need(self._space.base)
+        for index in sorted(self._usable):
+            needed = need(self._space.settings(frozenset({index})))
+            if needed > own and (window := needed / rate) > self._plan.window_limit_s:
+                reason = (
+                    f"its windows would have to last {format_seconds(window)} to outlast the redo log, "
+                    f"longer than this budget allows ({format_seconds(self._plan.window_limit_s)})"
+                )
+                self._exclude(index, reason, refused=False)
 
     def _screen_bought(self) -> Steps[None]:
         """What lowers a guarantee, alone on the base; needed only where there is a choice of foundation."""

@@ -19,6 +19,10 @@ class Ratio(msgspec.Struct, frozen=True, kw_only=True):
     low: float
     high: float
 
+    def inverse(self) -> Ratio:
+        """The base against the arm."""
+        return Ratio(estimate=1 / self.estimate, low=1 / self.high, high=1 / self.low)
+
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """An arm against the base of the same blocks.

@@ -14,7 +14,7 @@ from flushlab.errors import BelowFloor, BudgetTooSmall, MeasurementError, UsageE
 from flushlab.experiment.protocol import Request
 from flushlab.experiment.simulated import Noise, SimulatedTrials, run_to_end
 from flushlab.experiment.tune import Tune, TunePlan
-from flushlab.record import Latency, LoadResult, Trial, Value, Warning
+from flushlab.record import Latency, LoadResult, ServerSample, Trial, Value, Warning
 from flushlab.settings.candidate import Candidate
 from flushlab.settings.floor import Floor
 
@@ -312,6 +312,36 @@ def test_settings_that_need_a_steady_state_get_no_credit_in_a_short_window() -> 
     assert any("window too short" in e.reason for e in tune.result().excluded)
 
 
+def test_a_redo_log_that_no_window_could_fill_is_not_tried() -> None:
+    candidates = (
+        *plan().candidates,
+        Candidate(settings={"redo": 4}, group="redo", why="test", needs_steady_state=True),
+        Candidate(settings={"redo": 64}, group="redo", why="test", needs_steady_state=True),
+    )
+    tune = Tune(
+        plan(
+            candidates=candidates,
+            base={**BASE, "redo": 1},
+            redo_to_outlast=lambda settings: int(settings["redo"]) * 1_000_000,
+            window_limit_s=30.0,
+        )
+    )
+    trials, seen = simulated(effect()), set()
+    while (request := tune.ask()) is not None:
+        seen.add(request.arm.settings["redo"])
+        trial = trials.run(request)
+        tune.tell(  # 1 MB of redo in 4 s: 64 MB take 256 s
+            msgspec.structs.replace(
+                trial,
+                before=ServerSample(redo_written_bytes=0),
+                after=ServerSample(redo_written_bytes=1_000_000),
+                seconds={"window": 4.0},
+            )
+        )
+    assert seen == {1, 4}
+    assert any("would have to last 4 min 16 s" in e.reason for e in tune.result().excluded)
+
+
 # -- guards ----------------------------------------------------------------------------------------------
 
 
@@ -325,7 +355,21 @@ def guarded(of: Callable[[Request, Trial], Trial]) -> Tune:
 def test_a_faster_arm_with_a_worse_tail_is_rejected_with_that_reason() -> None:
     result = guarded(lambda r, t: with_load(t, 5000 if r.arm.settings["flush"] == 2 else 1000)).result()
     assert result.winner is None
-    assert any("p99 of the latency is 5.00 times the base's" in r.reason for r in result.rejected)
+    assert any(
+        "latency is 5.00 [5.00, 5.00] times the base's" in r.reason for r in result.rejected
+    )
+
+
+def test_a_tail_that_only_scatters_rejects_nothing() -> None:
+    def scattered(request: Request, trial: Trial) -> Trial:
+        up = request.block % 2 == 0
+        return with_load(trial, 10_000 if up and request.arm.settings["flush"] == 2 else 1000)
+
+    result = guarded(
+        scattered
+    ).result()  # 3.2 times on average, nothing in half of them
+    assert result.rejected == ()
+    assert result.winner is not None
 
 
 def test_a_faster_arm_that_stalls_is_rejected_with_that_reason() -> None:
