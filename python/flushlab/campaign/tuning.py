@@ -217,7 +217,7 @@ class Tuning:
             found.append(
                 Warning(
                     "void-trials",
-                    f"{void} trials were disturbed by the machine; such a trial is repeated once",
+                    f"{void} {'trial was' if void == 1 else 'trials were'} disturbed by the machine; such a trial is repeated once",
                 )
             )
         if self.request.disk_iops is not None:
