@@ -22,8 +22,8 @@ tune: setup ## The main job: tune the embedded MariaDB in about 7 minutes (TUNE=
 	$(BIN)/flushlab tune $(TUNE) --out out
 
 check: setup ## Lint, types, layers, unit and golden tests, cargo tests; needs no server
-	$(BIN)/ruff format --check python tests benchmarks
-	$(BIN)/ruff check python tests benchmarks
+	$(BIN)/ruff format --check python tests benchmarks scripts
+	$(BIN)/ruff check python tests benchmarks scripts
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -m mypy.stubtest flushlab._core

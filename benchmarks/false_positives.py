@@ -1,11 +1,12 @@
-"""Simulates whole tune campaigns: how often do they claim what is not so, and find what is?
+"""Simulates whole tune and series campaigns: how often do they claim what is not so, and find what is?
 
 Run by `make bench` and `make soak`:
 
     PYTHONPATH=python python benchmarks/false_positives.py --campaigns 10000
 
 Every campaign is complete: calibration, screening, combination, reduction, confirmation with its looks,
-selection of the winner. Nothing is measured on a server. Exits with 1 if a rate is above what is
+selection of the winner; for a series its arms, and `best` in blocks of its own. Nothing is measured on a
+server. Exits with 1 if a rate is above what is
 advertised (5 %) by more than three standard errors of this simulation.
 """
 
@@ -22,9 +23,10 @@ from functools import partial
 from typing import NamedTuple
 
 from flushlab.experiment.blocks import CONTROL
+from flushlab.experiment.series import BEST, Series, SeriesPlan
 from flushlab.experiment.simulated import Noise, SimulatedTrials, run_to_end
 from flushlab.experiment.tune import Tune, TunePlan
-from flushlab.record import Value
+from flushlab.record import Arm, Value
 from flushlab.settings.candidate import Candidate
 from flushlab.settings.floor import Floor
 
@@ -65,13 +67,14 @@ def free_gain(settings: Mapping[str, Value]) -> float:
 
 
 class Scenario(NamedTuple):
-    """One kind of campaign."""
+    """One kind of tuning, or of series if it has blocks."""
 
     name: str
     effect: Callable[[Mapping[str, Value]], float]
     noise: Noise
     trials: int = 45
     floor: Floor = Floor.SECOND
+    blocks: int = 0
 
 
 SCENARIOS = (
@@ -86,7 +89,19 @@ SCENARIOS = (
     Scenario("known, noise 8 %", known, Noise(trial=0.08)),
     Scenario("known, noise 3 %, 300 trials", known, Noise(trial=0.03), trials=300),
     Scenario("bad base, noise 5 %", free_gain, Noise(trial=0.05)),
+    Scenario("series A/A, noise 5 %", nothing, Noise(trial=0.05), blocks=5),
+    Scenario("series A/A, 2 blocks", nothing, Noise(trial=0.05), blocks=2),
+    Scenario("series A/A, heavy tails", nothing, Noise(trial=0.05, heavy=True), blocks=5),
+    Scenario(
+        "series A/A, drift 5 %, short memory", nothing, Noise(trial=0.03, drift=0.05, memory=0.5), blocks=5
+    ),
+    Scenario("series A/A, arms twice as noisy", nothing, Noise(trial=0.03, changed=2.0), blocks=5),
+    Scenario("series known, noise 5 %", known, Noise(trial=0.05), blocks=5),
+    Scenario("series known, noise 8 %", known, Noise(trial=0.08), blocks=5),
 )
+
+PAIRS = (("free_1=1", "flush=2"), ("free_2=1", "flush=2"))
+"""Arms that a series also compares with each other."""
 
 
 class Verdict(NamedTuple):
@@ -107,6 +122,61 @@ class Verdict(NamedTuple):
 
 def judge(scenario: Scenario, seed: int) -> Verdict:
     """Runs one campaign and compares it with the truth."""
+    return judge_series(scenario, seed) if scenario.blocks else judge_tune(scenario, seed)
+
+
+def judge_series(scenario: Scenario, seed: int) -> Verdict:
+    """One series: every candidate is an arm. `missed` looks at every interval that a report would show."""
+    arms = {
+        f"{name}={value}": {**SETTINGS, name: value}
+        for candidate in candidates(scenario.floor)
+        for name, value in candidate.settings.items()
+    }
+
+    def compose(names: tuple[str, ...]) -> Arm:
+        settings = dict(SETTINGS)
+        for arm in names:
+            settings |= {name: value for name, value in arms[arm].items() if value != SETTINGS[name]}
+        return Arm(name=BEST, settings=settings)
+
+    series = Series(
+        SeriesPlan(
+            base=Arm(name="base", settings=SETTINGS),
+            arms=tuple(Arm(name=name, settings=settings) for name, settings in arms.items()),
+            blocks=scenario.blocks,
+            compose=compose,
+            pairs=PAIRS,
+            alpha=ALPHA,
+            seed=seed,
+        )
+    )
+    trials = run_to_end(series, SimulatedTrials(scenario.effect, SETTINGS, noise=scenario.noise, seed=seed))
+    result = series.result()
+    truth = {name: scenario.effect(settings) for name, settings in arms.items()}
+    if result.best is not None:
+        truth[BEST] = scenario.effect(result.best.settings)
+    shown = [(one.ratio, truth[name]) for name, one in result.comparisons.items()]
+    shown += [(one.ratio, 0.0) for one in (result.control, result.best_control) if one is not None]
+    shown += [(ratio, truth[arm] - truth[against]) for (arm, against), ratio in result.pairs.items()]
+    faster = [name for name, one in result.comparisons.items() if one.verdict == "faster"]
+    best = result.comparisons.get(BEST)
+    return Verdict(
+        false_claim=any(truth[name] <= 0 for name in faster),
+        missed=any(not ratio.low <= math.exp(true) <= ratio.high for ratio, true in shown),
+        frontier_missed=best is not None and not best.ratio.low <= math.exp(truth[BEST]) <= best.ratio.high,
+        improved=best is not None and best.verdict == "faster",
+        right_bought=("flush=2" in result.best_of) == (truth["flush=2"] > 0),
+        found_free_1="free_1=1" in result.best_of,
+        idle_settings=sum(truth[name] <= 0 for name in result.best_of),
+        trials=trials,
+        blocks=result.blocks,
+        log_error=math.log(best.ratio.estimate) - truth[BEST] if best is not None else math.nan,
+        detectable=max(one.detectable for one in result.comparisons.values()),
+    )
+
+
+def judge_tune(scenario: Scenario, seed: int) -> Verdict:
+    """One tuning."""
     tune = Tune(
         TunePlan(
             base=SETTINGS,

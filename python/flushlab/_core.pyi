@@ -1,13 +1,23 @@
-"""The native side: the load engine.
+"""The native side: the load engine, SQL scripts, and TOML with positions.
 
 Specs go down and results come up as JSON of the structs in `flushlab.record.load`. Everything that
 blocks releases the interpreter. Ctrl-C is seen within 200 ms wherever a call can take long
-(`LoadRun(...)`, `prepare_tables`); the others return within milliseconds, `stop` within two seconds.
+(`LoadRun(...)`, `prepare_tables`, `run_script`); the others return within milliseconds, `stop` within two
+seconds, `close_window` once the transactions that are open have ended.
 """
 
 from typing import Literal, final
 
-__all__ = ["CoreError", "LoadRun", "prepare_tables", "version"]
+__all__ = [
+    "CoreError",
+    "LoadRun",
+    "TomlError",
+    "count_statements",
+    "parse_toml",
+    "prepare_tables",
+    "run_script",
+    "version",
+]
 
 class CoreError(Exception):
     """What stops the native side. No message contains a password.
@@ -27,6 +37,19 @@ class CoreError(Exception):
     sqlstate: str | None
     message: str
 
+class TomlError(Exception):
+    """What is not TOML, and where.
+
+    Attributes:
+        line: from 1.
+        column: from 1, in characters.
+        message: what is wrong there.
+    """
+
+    line: int
+    column: int
+    message: str
+
 @final
 class LoadRun:
     """A load on one server: connected when made, then started, then stopped.
@@ -34,7 +57,8 @@ class LoadRun:
     Events run on `threads` connections with a thread each: in a closed loop, or with a `rate` at
     constant intervals, where latency counts from the intended start. An event that ends in one of
     `ignored_errors` is counted under that error and begun anew with fresh values; its time is no
-    part of a latency. Any other error ends the load: `progress` then tells why in `failed`.
+    part of a latency, and a transaction of several statements is rolled back whole. Any other error ends
+    the load: `progress` then tells why in `failed`.
     May be used from several Python threads.
     """
 
@@ -73,11 +97,13 @@ class LoadRun:
     def close_window(self) -> bytes:
         """Closes the window while the load runs on: JSON of a `LoadResult`.
 
-        It counts exactly the events that ended inside the window.
+        It counts exactly the events that ended inside the window; what they add to the figure only once
+        their transaction is committed. Transactions that are open are committed after their running
+        statement.
 
         Raises:
             CoreError: what made the load fail, if it has (such a window is no measurement); usage if
-                no window is open.
+                no window is open; measurement if a transaction does not end within 15 s.
         """
 
     def stop(self) -> None:
@@ -88,7 +114,7 @@ class LoadRun:
         """
 
 def prepare_tables(spec: bytes) -> None:
-    """Creates and fills sysbench's tables, and their database if there is none.
+    """Creates and fills the tables of a load, and their database if there is none.
 
     Uses two connections if there are two tables or more. The same spec gives the same rows;
     `threads` and `ignored_errors` have no influence.
@@ -99,6 +125,36 @@ def prepare_tables(spec: bytes) -> None:
     Raises:
         CoreError: usage, server (errno 1050 if a table exists) or protocol.
         KeyboardInterrupt: on Ctrl-C; tables are then left unfinished.
+    """
+
+def count_statements(script: bytes) -> int:
+    """How many statements an SQL script has, split as the servers' own clients split it.
+
+    Strings, quoted identifiers, comments and conditional comments (`/*! … */`) hide delimiters;
+    `DELIMITER` is obeyed.
+
+    Raises:
+        CoreError: usage, with the line of a string, identifier or comment that does not end.
+    """
+
+def run_script(spec: bytes, script: bytes) -> bytes:
+    """Runs the statements of an SQL script on one connection: JSON of a `LoadResult` with `kinds`.
+
+    Args:
+        spec: JSON of a `ScriptSpec`.
+        script: as it stands in its file.
+
+    Raises:
+        CoreError: usage; server, with the line and the beginning of the statement that it refused;
+            measurement if the script does not end within its limit; protocol.
+        KeyboardInterrupt: on Ctrl-C.
+    """
+
+def parse_toml(text: str) -> bytes:
+    """JSON of a `flushlab.plan.toml.Node`: the document, every key and value with line and column.
+
+    Raises:
+        TomlError: the text is not TOML.
     """
 
 def version() -> str:

@@ -125,6 +125,12 @@ class NoSpace(StorageError):
     slug = "no-space"
 
 
+class NoMemory(NoSpace):
+    """A server that did not start for lack of memory: its settings ask for more than there is."""
+
+    slug = "no-memory"
+
+
 class NotWritable(StorageError):
     """A directory that flushlab must write to and cannot."""
 

@@ -36,8 +36,11 @@ def format_size(size_bytes: float) -> str:
 
 
 def option_size(size_bytes: int) -> str:
-    """A size as an option file spells it, exactly: `128M`, `1536M`, `17`."""
-    for suffix in ("T", "G", "M", "K"):
+    """A size as an option file spells it, exactly: `128M`, `1536M`, `17`.
+
+    No larger suffix than G: MySQL before 8.0.14 refuses T.
+    """
+    for suffix in ("G", "M", "K"):
         unit = _SUFFIX[suffix]
         if size_bytes and size_bytes % unit == 0:
             return f"{size_bytes // unit}{suffix}"

@@ -1,16 +1,22 @@
 """The catalog against what real servers say of themselves: existence, default, dynamic or not, range.
 
 MariaDB tells all of it in information_schema.SYSTEM_VARIABLES, MySQL 8 and later in
-performance_schema.variables_info; MySQL 5.7 is asked by setting variables.
+performance_schema.variables_info; MySQL 5.7 is asked by `--verbose --help` with values beyond the range.
+A build that is absent is reported, as everywhere.
 """
 
 from __future__ import annotations
 
+import fnmatch
+import re
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from flushlab.build import find_build
+from flushlab.build.verbose_help import verbose_help
 from flushlab.errors import ServerError
 from flushlab.record import Value
 from flushlab.server.protocol import Server
@@ -18,10 +24,16 @@ from flushlab.settings.candidate import Candidate
 from flushlab.settings.candidates import propose
 from flushlab.settings.catalog import SettingHere, load_catalog
 from flushlab.settings.floor import Floor
+from flushlab.settings.helptext import read_help
+from flushlab.settings.option_names import load_option_names
 from flushlab.settings.optionfile import parse
 
 CATALOG = load_catalog()
-BUILDS = ("mariadb@10.11", "mysql@5.7", "mysql@8.0")
+BUILDS = ("mariadb@10.11", "mariadb@11.8", "mysql@5.7", "mysql@8.0", "mysql@9.7")
+FAMILIES = re.compile(r"innodb_|binlog|sync_|log_bin|max_binlog")
+OUTSIDE = Path(__file__).parent / "outside_the_catalog.toml"
+BEYOND = (1 << 63) - 1
+"""Larger than this, MySQL 5.7 takes a number for a negative one."""
 
 
 @pytest.fixture(params=BUILDS)
@@ -64,6 +76,33 @@ def test_the_server_has_exactly_the_catalogued_settings_that_the_catalog_says(se
     assert not wrong
 
 
+def test_every_variable_of_the_write_path_is_in_the_catalog_or_left_out_for_a_reason(server: Server) -> None:
+    known = {here.variable for here in settings_of(server)} | {
+        name for entry in CATALOG.settings() for name in (entry.name, *entry.aliases)
+    }
+    left_out = patterns()
+    found = {name for name in variables_of(server) if FAMILIES.match(name)}
+    assert len(found) > 100
+    assert not sorted(
+        name for name in found - known if not any(fnmatch.fnmatchcase(name, pattern) for pattern in left_out)
+    )
+    assert not sorted(name for name in found & known if name in left_out)
+
+
+def test_what_is_left_out_of_the_catalog_exists_somewhere_and_has_one_reason() -> None:
+    names = load_option_names()
+    options = {name for release in names.releases for name in names.of(release)}
+    no_options = {"innodb_version", "innodb_lru_flush_size", "log_bin_basename"}
+    listed = patterns()
+    assert len(listed) == len(set(listed))
+    assert not [one for one in listed if not fnmatch.filter(options | no_options, one)]
+    assert all(entry["reason"] for entry in tomllib.loads(OUTSIDE.read_text())["outside"])
+
+
+def patterns() -> list[str]:
+    return [name for one in tomllib.loads(OUTSIDE.read_text())["outside"] for name in one["names"]]
+
+
 def test_defaults_are_the_servers_own(server: Server) -> None:
     variables, given = variables_of(server), given_by_flushlab(server)
     compiled = compiled_defaults(server)
@@ -71,18 +110,21 @@ def test_defaults_are_the_servers_own(server: Server) -> None:
     for here in settings_of(server):
         if here.computed or (here.name in given and here.name not in compiled):
             continue
-        actual: Value = compiled.get(here.variable, variables[here.variable])
+        actual: Value = compiled.get(here.name, variables[here.variable])
         if not here.same(actual, here.default):
             wrong.append(f"{here.name}: the server's default is {actual!r}, the catalog's {here.default!r}")
     assert not wrong
 
 
 def compiled_defaults(server: Server) -> dict[str, str]:
-    """What MariaDB says of its defaults, whatever is set; other servers do not tell."""
-    if server.identity.flavor != "mariadb":
-        return {}
-    rows = server.query("SELECT VARIABLE_NAME, DEFAULT_VALUE FROM information_schema.SYSTEM_VARIABLES")
-    return {str(name).lower(): str(default) for name, default in rows if default is not None}
+    """The defaults that the server tells whatever is set; on MySQL, of what the sandbox itself sets."""
+    if server.identity.flavor == "mariadb":
+        rows = server.query("SELECT VARIABLE_NAME, DEFAULT_VALUE FROM information_schema.SYSTEM_VARIABLES")
+        told = {str(name).lower(): str(default) for name, default in rows if default is not None}
+        return {here.name: told[here.variable] for here in settings_of(server) if here.variable in told}
+    given = given_by_flushlab(server)
+    values = read_help(verbose_help(find_build(server.identity.build_id))[0]).values
+    return {name: value for name, value in values.items() if name in given}
 
 
 def test_dynamic_settings_can_be_set_and_the_others_are_read_only(server: Server) -> None:
@@ -130,32 +172,33 @@ def ranges_of(server: Server) -> Iterator[tuple[SettingHere, float, float]]:
     elif server.identity.version >= (8, 0):
         sql = "SELECT VARIABLE_NAME, MIN_VALUE, MAX_VALUE FROM performance_schema.variables_info"
     else:
-        yield from clamped_ranges(server, numeric)
+        yield from ranges_of_help(server, numeric)
         return
     for name, low, high in server.query(sql):
         if str(name).lower() in numeric:
             yield numeric[str(name).lower()], float(low), float(high)
 
 
-def clamped_ranges(
+def ranges_of_help(
     server: Server, numeric: dict[str, SettingHere]
 ) -> Iterator[tuple[SettingHere, float, float]]:
-    """What MySQL 5.7 makes of values outside the range; only where a great value costs no memory."""
-    for name, here in numeric.items():
-        if not here.dynamic or here.maximum is None or here.maximum > 1 << 32:
-            continue
-        before = server.query(f"SELECT @@GLOBAL.{name}")[0][0]
-        found = []
-        for outside in ("-1", str(1 << 40)):
-            server.query(f"SET GLOBAL {name} = {outside}")
-            found.append(float(server.query(f"SELECT @@GLOBAL.{name}")[0][0]))
-        server.query(f"SET GLOBAL {name} = {before}")
-        if "pct_lwm" not in name:  # kept below innodb_max_dirty_pages_pct, whatever its own range is
-            yield here, found[0], found[1]
+    """What MySQL 5.7 makes of 0 and of very large values when it reads its options."""
+    build = find_build(server.identity.build_id)
+    ends = []
+    for outside in (0, BEYOND):
+        asked = [f"--{here.name.replace('_', '-')}={outside}" for here in numeric.values()]
+        ends.append(read_help(verbose_help(build, asked)[0]).values)
+    for here in numeric.values():
+        low, high = (float(end[here.name]) for end in ends)
+        assert here.maximum is not None
+        if high < 0 or here.maximum >= BEYOND:  # printed as a signed number, or beyond what can be asked
+            high = float(here.maximum)
+        yield here, low, high
 
 
-def test_enumerations_are_the_servers_own_on_mariadb(sandbox: Callable[[str], Server]) -> None:
-    server = sandbox("mariadb@10.11")
+@pytest.mark.parametrize("build", ["mariadb@10.11", "mariadb@11.8"])
+def test_enumerations_are_the_servers_own_on_mariadb(build: str, sandbox: Callable[[str], Server]) -> None:
+    server = sandbox(build)
     rows = server.query("SELECT VARIABLE_NAME, ENUM_VALUE_LIST FROM information_schema.SYSTEM_VARIABLES")
     listed = {str(name).lower(): tuple(str(values).split(",")) for name, values in rows if values}
     enumerations = [here for here in settings_of(server) if here.type == "enumeration"]

@@ -12,7 +12,7 @@ from flushlab.server import FakeServer, Sandbox, Server
 
 StartSandbox = Callable[..., Sandbox]
 
-IMPLEMENTATIONS = ("fake", "mariadb@10.11", "mysql@5.7", "mysql@8.0")
+IMPLEMENTATIONS = ("fake", "mariadb@10.11", "mariadb@11.8", "mysql@5.7", "mysql@8.0", "mysql@9.7")
 
 
 @pytest.fixture(params=IMPLEMENTATIONS)

@@ -12,7 +12,7 @@ from rich.console import Console, RenderableType
 
 from flushlab.campaign.facts import TuneFacts
 from flushlab.experiment.frontier import FrontierPoint, Rejected, TuneResult
-from flushlab.record import Arm, Comparison, LoadResult, Machine, Ratio, Warning
+from flushlab.record import Arm, Comparison, KindTime, Latency, LoadResult, Machine, Ratio, RowCounts, Warning
 from flushlab.report import bench, tune
 from flushlab.settings.floor import Floor
 from tests.unit.records import MARIADB, load_result, trial
@@ -110,6 +110,19 @@ NOTHING = msgspec.structs.replace(
 )
 
 
+ROWS = RowCounts(
+    committed=50_000,
+    updated=24_900,
+    rolled_back=120,
+    commits=40,
+    commit_latency_us=Latency(mean=3_000.0, p50=2_900, p95=5_000, p99=7_000, p999=9_000, max=9_100),
+)
+KINDS = (
+    KindTime(kind="ALTER TABLE", count=120, seconds=9.4, slowest_s=0.91, slowest_line=1_208),
+    KindTime(kind="CREATE TABLE", count=80, seconds=3.1, slowest_s=0.08, slowest_line=14),
+)
+
+
 def test_tune_gives_the_answer_first() -> None:
     check("tune.txt", text_of(tune.render(FACTS)))
 
@@ -136,6 +149,17 @@ def test_bench_of_a_command_shows_seconds() -> None:
     check("bench-command.txt", text_of(bench.render(record)))
 
 
+def test_bench_of_an_upsert_shows_rows_and_commits() -> None:
+    load = msgspec.structs.replace(load_result(), rows=ROWS)
+    check("bench-upsert.txt", text_of(bench.render(trial(unit="rows/s", load=load))))
+
+
+def test_bench_of_a_script_shows_time_per_kind() -> None:
+    load = msgspec.structs.replace(load_result(), latency_us=None, per_second=(), kinds=KINDS)
+    record = trial(figure=12.5, unit="s", higher_is_better=False, load=load)
+    check("bench-sql.txt", text_of(bench.render(record)))
+
+
 @pytest.mark.parametrize(
     ("document", "schema", "keys"),
     [
@@ -143,7 +167,7 @@ def test_bench_of_a_command_shows_seconds() -> None:
             bench.document(trial()),
             "flushlab.bench/1",
             {
-                *("throughput", "unit", "latency_us", "client_cpu_us_per_event"),
+                *("throughput", "unit", "latency_us", "client_cpu_us_per_event", "rows", "kinds"),
                 *("errors", "warnings", "server", "settings"),
             },
         ),

@@ -47,7 +47,7 @@ def test_a_spec_as_the_record_encodes_it_is_understood() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"workload": "tpcc"}, '"tpcc" is not known; there is oltp_update_non_index'),
+        ({"workload": "tpcc"}, '"tpcc" is not known; there are oltp_update_non_index, upsert'),
         ({"threads": 0}, "threads is 0; it must be between 1 and"),
         ({"tables": 0}, "tables is 0"),
         ({"table_size": 2**31}, "table_size is 2147483648"),

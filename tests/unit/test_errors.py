@@ -23,6 +23,7 @@ EXIT_CODES = {
     "measurement": 4,
     "storage": 5,
     "no-space": 5,
+    "no-memory": 5,
     "not-writable": 5,
     "snapshot-damaged": 5,
     "harness": 6,

@@ -71,11 +71,15 @@ impl Connection {
         connection
             .log_in(credentials)
             .map_err(|error| error.during(format_args!("connecting to {address}")))?;
-        connection
-            .set_timeouts(READ_TIMEOUT)
-            .map_err(|error| Error::lost(&address.to_string(), &error))?;
+        connection.allow(READ_TIMEOUT)?;
         connection.query("SET autocommit=1")?;
         Ok(connection)
+    }
+
+    /// Bounds how long the server may take over each answer from now on.
+    pub fn allow(&self, timeout: Duration) -> Result<(), Error> {
+        self.set_timeouts(timeout)
+            .map_err(|error| Error::lost(&self.peer, &error))
     }
 
     fn set_timeouts(&self, timeout: Duration) -> io::Result<()> {
@@ -153,7 +157,11 @@ impl Connection {
 
     /// Runs a prepared statement and drops its rows.
     #[inline]
-    pub fn execute(&mut self, statement: &mut Statement, params: &[Param<'_>]) -> Result<Completed, Error> {
+    pub fn execute<'a>(
+        &mut self,
+        statement: &mut Statement,
+        params: impl Iterator<Item = Param<'a>> + Clone,
+    ) -> Result<Completed, Error> {
         self.out.clear();
         command::execute(&mut self.out, statement.id, !statement.types_sent, params)?;
         self.send(0)?;

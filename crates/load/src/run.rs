@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 use flushlab_rows::Random;
 
 use crate::connection::Connection;
-use crate::meter::{merge_errors, merge_seconds, Latencies, Meter, Window};
-use crate::spec::{Latency, LoadProgress, LoadResult, LoadSpec};
+use crate::meter::{latencies, merge_errors, merge_seconds, Latencies, Meter, Window};
+use crate::spec::{Latency, LoadProgress, LoadResult, LoadSpec, RowCounts};
 use crate::tables::check_tables;
-use crate::workload::Workload;
+use crate::transaction::{Commit, Transaction};
+use crate::workload::{NewKeys, Place, Workload};
 use crate::{Cutoff, Error, Kind};
 
 /// How long threads may take to end their last events before their connections are cut.
@@ -22,6 +23,10 @@ const GLANCE: Duration = Duration::from_millis(1);
 
 /// Longest sleep of a thread that waits for an event to be due; it looks for the stop in between.
 const NAP: Duration = Duration::from_millis(100);
+
+/// How long the transactions that are open at the end of a window may take to end: a statement and a
+/// COMMIT.
+const SETTLING: Duration = Duration::from_secs(15);
 
 const STACK_BYTES: usize = 256 << 10;
 
@@ -35,9 +40,12 @@ struct Lane {
 /// What the threads and their owner share.
 struct Shared {
     stop: AtomicBool,
+    /// A window has ended and waits: commit as soon as a statement has ended.
+    settle: AtomicBool,
     failed: Mutex<Option<Error>>,
     ignored_errors: Vec<u16>,
     schedule: Option<Schedule>,
+    commit: Commit,
 }
 
 /// An open loop: events are due at constant intervals, whoever is free takes the next one.
@@ -47,25 +55,29 @@ struct Schedule {
 }
 
 impl Schedule {
-    /// Takes the next event and waits until it is due; its intended start, or none if the load was
-    /// stopped meanwhile. One that is overdue begins at once, and its latency counts from when it was
-    /// due: a slow server cannot slow down the questions it is asked.
-    fn next(&self, start: Instant, stop: &AtomicBool) -> Option<Instant> {
+    /// Takes the next event: its intended start.
+    fn next(&self, start: Instant) -> Instant {
         let number = self.taken.fetch_add(1, Ordering::Relaxed);
-        let due = start + self.interval.mul_f64(number as f64);
-        while !stop.load(Ordering::Relaxed) {
-            match due.checked_duration_since(Instant::now()) {
-                Some(left) if !left.is_zero() => std::thread::sleep(left.min(NAP)),
-                _ => return Some(due),
-            }
-        }
-        None
+        start + self.interval.mul_f64(number as f64)
     }
 }
 
 impl Shared {
     fn failed(&self) -> Option<Error> {
         locked(&self.failed).clone()
+    }
+
+    fn is_ignored(&self, error: &Error) -> bool {
+        error
+            .errno
+            .is_some_and(|errno| self.ignored_errors.contains(&errno))
+    }
+
+    /// Ends the load for a reason, unless it is being stopped: then a connection may have been cut.
+    fn fail(&self, error: Error) {
+        if !self.stop.swap(true, Ordering::Relaxed) {
+            *locked(&self.failed) = Some(error);
+        }
     }
 }
 
@@ -88,8 +100,10 @@ struct Running {
 /// has ended. With a rate they are due at constant intervals, and latency counts from then.
 ///
 /// An event that ends in an ignored error is counted under that error and begun anew with fresh
-/// values, as sysbench does; unlike there, its time is no part of the new event's latency.
+/// values, as sysbench does; unlike there, its time is no part of the new event's latency. The
+/// transaction that it was part of is rolled back whole, whatever the server has done already.
 pub struct LoadRun {
+    counts_rows: bool,
     lanes: Vec<Lane>,
     shared: Arc<Shared>,
     cutoff: Arc<Cutoff>,
@@ -108,15 +122,24 @@ impl LoadRun {
     /// tables are not what `spec` needs.
     pub fn connect(spec: &LoadSpec, cutoff: Arc<Cutoff>) -> Result<Self, Error> {
         let mut lanes = Vec::with_capacity(spec.threads as usize);
+        let mut new_keys: NewKeys = Arc::new([]);
         for number in 0..spec.threads {
             let mut connection =
                 Connection::open(&spec.endpoint, &spec.address, Some(&spec.database), &cutoff).map_err(
                     |error| error.during(format_args!("connection {} of {}", number + 1, spec.threads)),
                 )?;
             if number == 0 {
-                check_tables(&mut connection, spec)?;
+                let largest = check_tables(&mut connection, spec)?;
+                new_keys = largest.into_iter().map(|key| AtomicU64::new(key + 1)).collect();
             }
-            let workload = spec.workload.open(&mut connection, spec)?;
+            if spec.commit != Commit::Auto {
+                connection.query("SET autocommit=0")?;
+            }
+            let place = Place {
+                number,
+                of: spec.threads,
+            };
+            let workload = spec.workload.open(&mut connection, spec, place, &new_keys)?;
             lanes.push(Lane {
                 connection,
                 workload,
@@ -125,14 +148,17 @@ impl LoadRun {
         }
         let shared = Arc::new(Shared {
             stop: AtomicBool::new(false),
+            settle: AtomicBool::new(false),
             failed: Mutex::new(None),
             ignored_errors: spec.ignored_errors.clone(),
             schedule: spec.interval.map(|interval| Schedule {
                 interval,
                 taken: AtomicU64::new(0),
             }),
+            commit: spec.commit,
         });
         Ok(Self {
+            counts_rows: spec.workload.counts_rows(),
             lanes,
             shared,
             cutoff,
@@ -164,12 +190,22 @@ impl LoadRun {
             threads: Vec::with_capacity(lanes.len()),
             window: None,
         });
+        let of = lanes.len() as u32;
         for (number, lane) in lanes.into_iter().enumerate() {
             let (shared, meter) = (self.shared.clone(), running.meters[number].clone());
+            let transaction = Transaction::new(shared.commit, start, number as u32, of);
             let thread = std::thread::Builder::new()
                 .name(format!("load-{number}"))
                 .stack_size(STACK_BYTES)
-                .spawn(move || drive(lane, start, &shared, &meter));
+                .spawn(move || {
+                    let worker = Worker {
+                        lane,
+                        transaction,
+                        shared: &shared,
+                        meter: &meter,
+                    };
+                    worker.run(start);
+                });
             match thread {
                 Ok(thread) => running.threads.push(thread),
                 Err(error) => {
@@ -214,7 +250,11 @@ impl LoadRun {
     /// [`Kind::Usage`] if it does not run; what made the load fail, if it has.
     pub fn open_window(&mut self) -> Result<(), Error> {
         let running = running(&mut self.running, &self.shared)?;
-        let windows: Vec<_> = running.meters.iter().map(|_| Window::default()).collect();
+        let windows: Vec<_> = running
+            .meters
+            .iter()
+            .map(|_| Window::new(self.shared.commit != Commit::Auto))
+            .collect();
         let mut meters = halt(&running.meters);
         let start = Instant::now();
         for (meter, window) in meters.iter_mut().zip(windows) {
@@ -228,9 +268,12 @@ impl LoadRun {
 
     /// Closes the window and tells what it gave, while the load runs on.
     ///
+    /// Transactions that are open at its end are committed once their running statement has ended: only
+    /// then is it known what of the window counts.
+    ///
     /// # Errors
     /// [`Kind::Usage`] if none is open; what made the load fail, if it has: such a window is no
-    /// measurement.
+    /// measurement; [`Kind::Measurement`] if a transaction does not end within 15 s.
     pub fn close_window(&mut self) -> Result<LoadResult, Error> {
         let running = running(&mut self.running, &self.shared)?;
         let opened = running
@@ -239,13 +282,17 @@ impl LoadRun {
             .ok_or_else(|| Error::usage("no window is open"))?;
         let mut meters = halt(&running.meters);
         let end = Instant::now();
-        let windows: Vec<_> = meters.iter_mut().filter_map(|meter| meter.close()).collect();
+        meters.iter_mut().for_each(|meter| meter.close());
         let cpu = cpu(&meters).saturating_sub(opened.cpu);
         drop(meters);
+        self.shared.settle.store(true, Ordering::Relaxed);
+        let settled = settled(running, &self.shared);
+        self.shared.settle.store(false, Ordering::Relaxed);
+        let windows = settled?;
         if let Some(error) = self.shared.failed() {
             return Err(error);
         }
-        Ok(result(windows, end - opened.start, cpu))
+        Ok(result(windows, end - opened.start, cpu, self.counts_rows))
     }
 
     /// Ends all events and closes the connections. Threads whose event does not end within two
@@ -302,81 +349,182 @@ fn cpu(meters: &[MutexGuard<'_, Meter>]) -> Duration {
     meters.iter().map(|meter| meter.cpu()).sum()
 }
 
-/// One thread: events until it is told to stop or an error ends the load.
-fn drive(mut lane: Lane, start: Instant, shared: &Shared, meter: &Mutex<Meter>) {
-    locked(meter).thread_begins();
-    while !shared.stop.load(Ordering::Relaxed) {
-        let begun = match &shared.schedule {
-            None => Instant::now(),
-            Some(schedule) => match schedule.next(start, &shared.stop) {
-                Some(due) => due,
-                None => break,
-            },
-        };
-        event(&mut lane, begun, shared, meter);
+/// The closed windows of all meters, as soon as no transaction in them is open.
+fn settled(running: &Running, shared: &Shared) -> Result<Vec<Window>, Error> {
+    let deadline = Instant::now() + SETTLING;
+    let mut windows = Vec::with_capacity(running.meters.len());
+    for meter in &running.meters {
+        windows.push(loop {
+            if let Some(window) = locked(meter).take_settled() {
+                break window;
+            }
+            if let Some(error) = shared.failed() {
+                return Err(error);
+            }
+            if Instant::now() > deadline {
+                return Err(Error::new(
+                    Kind::Measurement,
+                    format!(
+                        "a transaction that was open at the window's end did not end within {} s",
+                        SETTLING.as_secs()
+                    ),
+                ));
+            }
+            std::thread::sleep(GLANCE);
+        });
     }
-    locked(meter).thread_ends();
+    Ok(windows)
 }
 
-/// One event, retried after ignored errors until it completes.
-fn event(lane: &mut Lane, mut begun: Instant, shared: &Shared, meter: &Mutex<Meter>) {
-    loop {
-        match lane.workload.event(&mut lane.connection, &mut lane.random) {
-            Ok(()) => return locked(meter).completed(begun),
-            Err(error)
-                if error
-                    .errno
-                    .is_some_and(|errno| shared.ignored_errors.contains(&errno)) =>
-            {
-                locked(meter).refused(&error);
-                if shared.stop.load(Ordering::Relaxed) {
-                    return;
+/// One thread of the load.
+struct Worker<'a> {
+    lane: Lane,
+    transaction: Transaction,
+    shared: &'a Shared,
+    meter: &'a Mutex<Meter>,
+}
+
+impl Worker<'_> {
+    /// Events until it is told to stop or an error ends the load.
+    fn run(mut self, start: Instant) {
+        locked(self.meter).thread_begins();
+        while !self.shared.stop.load(Ordering::Relaxed) {
+            let begun = match &self.shared.schedule {
+                None => Some(Instant::now()),
+                Some(schedule) => {
+                    let due = schedule.next(start);
+                    self.wait_until(due).then_some(due)
                 }
-                begun = Instant::now();
+            };
+            let Some(begun) = begun else { break };
+            self.event(begun);
+        }
+        locked(self.meter).thread_ends();
+    }
+
+    /// Waits until an event is due and commits meanwhile what must be; whether the load goes on. An
+    /// event that is overdue begins at once, and its latency counts from when it was due: a slow server
+    /// cannot slow down the questions it is asked.
+    fn wait_until(&mut self, due: Instant) -> bool {
+        while !self.shared.stop.load(Ordering::Relaxed) {
+            let now = Instant::now();
+            self.commit_if_due(now);
+            let left = due.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return true;
             }
-            Err(error) => {
-                // After a stop the connection may have been cut: that is no failure.
-                if !shared.stop.swap(true, Ordering::Relaxed) {
-                    *locked(&shared.failed) = Some(error);
+            let nap = self.transaction.due_in(now).unwrap_or(NAP).min(NAP);
+            std::thread::sleep(left.min(nap));
+        }
+        false
+    }
+
+    /// One event, retried after ignored errors until it completes.
+    fn event(&mut self, mut begun: Instant) {
+        loop {
+            let lane = &mut self.lane;
+            match lane.workload.event(&mut lane.connection, &mut lane.random) {
+                Ok(effect) => {
+                    self.transaction.add(effect.amount);
+                    let ended = locked(self.meter).completed(begun, effect, self.transaction.is_open());
+                    return self.commit_if_due(ended);
                 }
-                return;
+                Err(error) if self.shared.is_ignored(&error) => {
+                    self.refused(&error);
+                    if self.shared.stop.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    begun = Instant::now();
+                }
+                Err(error) => return self.shared.fail(error),
             }
         }
     }
+
+    /// Commits an open transaction if its time has come, or a window waits for it.
+    #[inline]
+    fn commit_if_due(&mut self, now: Instant) {
+        let settle = || self.shared.settle.load(Ordering::Relaxed) && locked(self.meter).is_settling();
+        if !self.transaction.is_due(now) && !settle() {
+            return;
+        }
+        match self.lane.connection.query("COMMIT") {
+            Ok(_) => {
+                let ended = locked(self.meter).committed(now);
+                self.transaction.ended(ended);
+            }
+            Err(error) if self.shared.is_ignored(&error) => self.refused(&error),
+            Err(error) => self.shared.fail(error),
+        }
+    }
+
+    /// Counts an ignored error and rolls back what was open.
+    fn refused(&mut self, error: &Error) {
+        locked(self.meter).refused(error);
+        if self.shared.commit == Commit::Auto {
+            return;
+        }
+        if let Err(error) = self.lane.connection.query("ROLLBACK") {
+            return self.shared.fail(error);
+        }
+        locked(self.meter).rolled_back();
+        self.transaction.ended(Instant::now());
+    }
 }
 
-fn result(windows: Vec<Window>, length: Duration, cpu: Duration) -> LoadResult {
-    let mut latencies = Window::default().latencies;
+fn result(windows: Vec<Window>, length: Duration, cpu: Duration, counts_rows: bool) -> LoadResult {
+    let (mut all, mut all_commits) = (latencies(), latencies());
     let mut errors = Vec::new();
-    let events: u64 = windows.iter().map(|window| window.events).sum();
+    let sum = |count: fn(&Window) -> u64| windows.iter().map(count).sum::<u64>();
+    let (events, acknowledged) = (sum(|window| window.events), sum(|window| window.acknowledged));
+    let (updated, rolled_back) = (sum(|window| window.updated), sum(|window| window.rolled_back));
+    let commits = sum(|window| window.commits);
     let per_second = merge_seconds(windows.iter().map(|window| window.per_second.as_slice()), length);
     for window in windows {
-        latencies
-            .add(&window.latencies)
-            .expect("the histogram grows by itself");
+        let both = [
+            (&mut all, Some(&window.latencies)),
+            (&mut all_commits, window.commit_latencies.as_ref()),
+        ];
+        for (sum, some) in both {
+            if let Some(some) = some {
+                sum.add(some).expect("the histogram grows by itself");
+            }
+        }
         merge_errors(&mut errors, window.errors);
     }
     errors.sort_by_key(|error| error.errno);
     LoadResult {
         seconds: length.as_secs_f64(),
         events,
-        throughput: events as f64 / length.as_secs_f64(),
+        throughput: acknowledged as f64 / length.as_secs_f64(),
         per_second,
-        latency_us: (events > 0).then(|| latency(&latencies)),
+        latency_us: latency(&all),
         errors,
         client_cpu_us_per_event: (events > 0).then(|| cpu.as_secs_f64() * 1e6 / events as f64),
+        rows: counts_rows.then(|| RowCounts {
+            committed: acknowledged,
+            updated,
+            rolled_back,
+            commits,
+            commit_latency_us: latency(&all_commits),
+        }),
+        kinds: Vec::new(),
     }
 }
 
-fn latency(latencies: &Latencies) -> Latency {
+/// What a histogram says; nothing if it is empty.
+fn latency(latencies: &Latencies) -> Option<Latency> {
+    if latencies.is_empty() {
+        return None;
+    }
     let us = |ns: u64| (ns + 500) / 1000;
     let at = |quantile| us(latencies.value_at_quantile(quantile));
-    Latency {
+    Some(Latency {
         mean: latencies.mean() / 1000.0,
         p50: at(0.5),
         p95: at(0.95),
         p99: at(0.99),
         p999: at(0.999),
         max: us(latencies.max()),
-    }
+    })
 }

@@ -4,15 +4,18 @@ use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use flushlab_load::spec::{LoadProgress, LoadSpec};
-use flushlab_load::{prepare_tables, Cutoff, Error, Kind, LoadRun};
+use flushlab_load::spec::{LoadProgress, LoadResult, LoadSpec};
+use flushlab_load::{prepare_tables, run_script, script, Cutoff, Error, Kind, LoadRun, ScriptSpec};
 use flushlab_wire::field::put_lenenc_bytes;
 use flushlab_wire::packet::{frame, Inbox, MAX_PAYLOAD};
 
 const OK: &[u8] = b"\x00\x01\x00\x02\x00\x00\x00";
+/// Two rows, of which one was there already.
+const OK_THREE_AFFECTED: &[u8] = b"\x00\x03\x00\x02\x00\x00\x00";
+const SYNTAX_ERROR: &[u8] = b"\xff\x28\x04#42000You have an error in your SQL syntax";
 const EOF: &[u8] = b"\xfe\x00\x00\x02\x00";
 const DEADLOCK: &[u8] = b"\xff\xbd\x04#40001Deadlock found when trying to get lock";
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -37,21 +40,29 @@ struct Script {
     greeting: Greeting,
     max_id: &'static str,
     c_type: &'static str,
+    knows_aliases: bool,
     execution: fn(u64) -> Act,
+    commit: fn(u64) -> &'static [u8],
 }
 
 const USUAL: Script = Script {
     greeting: Greeting::Usual,
     max_id: "100",
     c_type: "char(120)",
+    knows_aliases: true,
     execution: |_| Act::Answer(OK),
+    commit: |_| OK,
 };
 
 /// A scripted server; its socket goes with it.
 struct Server {
     path: PathBuf,
     inserted_rows: Arc<AtomicU64>,
+    said: Said,
 }
+
+/// The statements that clients sent as text or for preparation, of all connections.
+type Said = Arc<Mutex<Vec<String>>>;
 
 impl Server {
     fn start(script: Script) -> Self {
@@ -60,16 +71,29 @@ impl Server {
         let path = std::env::temp_dir().join(format!("flushlab-script-{}-{number}", std::process::id()));
         let listener = UnixListener::bind(&path).unwrap();
         let inserted_rows = Arc::new(AtomicU64::new(0));
-        let rows = inserted_rows.clone();
+        let said = Said::default();
+        let (rows, heard) = (inserted_rows.clone(), said.clone());
         let script = Arc::new(script);
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let (script, rows) = (script.clone(), rows.clone());
+                let (script, rows, heard) = (script.clone(), rows.clone(), heard.clone());
                 // A client that leaves ends its conversation with an error: that is its right.
-                std::thread::spawn(move || Conversation::new(stream).run(&script, &rows));
+                std::thread::spawn(move || Conversation::new(stream).run(&script, &rows, &heard));
             }
         });
-        Self { path, inserted_rows }
+        Self {
+            path,
+            inserted_rows,
+            said,
+        }
+    }
+
+    /// How often a statement beginning like this was sent.
+    fn heard(&self, beginning: &str) -> usize {
+        let said = self.said.lock().unwrap();
+        said.iter()
+            .filter(|statement| statement.starts_with(beginning))
+            .count()
     }
 
     fn spec(&self, change: impl Fn(&mut serde_json::Value)) -> LoadSpec {
@@ -85,6 +109,30 @@ impl Server {
 
     fn connect(&self) -> Result<LoadRun, Error> {
         LoadRun::connect(&self.spec(|_| ()), Arc::new(Cutoff::new()))
+    }
+
+    /// One connection, statements of two rows.
+    fn upsert(&self, commit: serde_json::Value) -> LoadRun {
+        let spec = self.spec(|spec| {
+            spec["workload"] = "upsert".into();
+            spec["threads"] = 1.into();
+            spec["upsert"] = serde_json::json!({"rows": 2, "key": "primary", "hit_ratio": 0.5});
+            for (name, value) in commit.as_object().unwrap() {
+                spec["upsert"][name] = value.clone();
+            }
+        });
+        let mut run = LoadRun::connect(&spec, Arc::new(Cutoff::new())).unwrap();
+        run.start().unwrap();
+        run
+    }
+
+    fn run(&self, script: &str, limit_s: f64) -> Result<LoadResult, Error> {
+        let spec = serde_json::json!({
+            "endpoint": {"user": "u", "password": "hunter2", "socket": self.path, "host": null, "port": null},
+            "transport": "socket", "database": "sbtest", "limit_s": limit_s,
+        });
+        let spec = ScriptSpec::from_json(&serde_json::to_vec(&spec).unwrap()).unwrap();
+        run_script(&spec, &script::split(script.as_bytes()).unwrap(), &Cutoff::new())
     }
 
     fn started(&self) -> LoadRun {
@@ -149,7 +197,7 @@ impl Conversation {
         self.send(&payloads)
     }
 
-    fn run(&mut self, script: &Script, inserted_rows: &AtomicU64) -> std::io::Result<()> {
+    fn run(&mut self, script: &Script, inserted_rows: &AtomicU64, said: &Said) -> std::io::Result<()> {
         let mut usual =
             b"\x0a5.5.5-10.11.19-MariaDB\0\x07\0\0\0abcdefgh\0\xfe\xf7\x08\x02\0\xff\x81\x15".to_vec();
         usual.extend_from_slice(&[0; 10]);
@@ -164,18 +212,26 @@ impl Conversation {
                 .send(&[b"\xff\x15\x04#28000Access denied for user 'u'@'localhost' (using password: YES)"]);
         }
         self.send(&[OK])?;
-        let mut executions = 0;
+        let (mut executions, mut commits) = (0, 0);
         loop {
             self.inbox.sent(255); // a command begins at sequence number 0
             let command = self.receive()?;
+            if let [0x03 | 0x16, sql @ ..] = &command[..] {
+                said.lock()
+                    .unwrap()
+                    .push(String::from_utf8_lossy(sql).into_owned());
+            }
             match command.split_first() {
+                Some((0x03, sql)) if sql.starts_with(b"SHOW COLUMNS FROM upsert") => {
+                    self.rows(&[&["k", "bigint"], &["c", script.c_type], &["pad", "char(60)"]])?
+                }
                 Some((0x03, sql)) if sql.starts_with(b"SHOW COLUMNS") => self.rows(&[
                     &["id", "int(11)"],
                     &["k", "int(11)"],
                     &["c", script.c_type],
                     &["pad", "char(60)"],
                 ])?,
-                Some((0x03, sql)) if sql.starts_with(b"SELECT MAX(id)") => self.rows(&[&[script.max_id]])?,
+                Some((0x03, sql)) if sql.starts_with(b"SELECT MAX(") => self.rows(&[&[script.max_id]])?,
                 Some((0x03, sql)) if sql.starts_with(b"SELECT @@max") => self.rows(&[&["16777216"]])?,
                 Some((0x03, sql)) if sql.starts_with(b"INSERT") => {
                     assert!(sql.len() <= 512 << 10, "a batch of {} bytes", sql.len());
@@ -183,10 +239,26 @@ impl Conversation {
                     inserted_rows.fetch_add(rows as u64, Ordering::Relaxed);
                     self.send(&[OK])?;
                 }
+                Some((0x03, b"COMMIT")) => {
+                    commits += 1;
+                    self.send(&[(script.commit)(commits)])?;
+                }
+                Some((0x03, b"HANG")) => {
+                    self.receive()?;
+                }
+                Some((0x03, b"FAIL")) => self.send(&[DEADLOCK])?,
                 Some((0x03, _)) => self.send(&[OK])?,
-                Some((0x16, _)) => {
-                    let head = b"\x00\x01\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00";
-                    self.send(&[head, b"param", b"param", EOF])?;
+                Some((0x16, sql)) => {
+                    let params = sql.iter().filter(|&&byte| byte == b'?').count();
+                    if !script.knows_aliases && String::from_utf8_lossy(sql).contains(" AS ") {
+                        self.send(&[SYNTAX_ERROR])?;
+                        continue;
+                    }
+                    let head = [0, 1, 0, 0, 0, 0, 0, params as u8, 0, 0, 0, 0];
+                    let mut payloads: Vec<&[u8]> = vec![&head];
+                    payloads.extend(std::iter::repeat_n(&b"param"[..], params));
+                    payloads.push(EOF);
+                    self.send(&payloads)?;
                 }
                 Some((0x17, _)) => {
                     executions += 1;
@@ -452,4 +524,177 @@ fn no_server_is_an_error_that_names_the_address() {
     let error = LoadRun::connect(&spec, Arc::new(Cutoff::new())).err().unwrap();
     assert_eq!((error.kind, error.errno), (Kind::Server, None));
     assert!(error.message.contains("/nonexistent/socket"));
+}
+
+#[test]
+fn an_upsert_is_prepared_in_the_wording_that_the_server_knows() {
+    for (knows_aliases, wordings, due) in [(true, 1, "pad=fresh.pad"), (false, 2, "pad=VALUES(pad)")] {
+        let server = Server::start(Script {
+            knows_aliases,
+            ..USUAL
+        });
+        let run = server.upsert(serde_json::json!({}));
+        wait_for(&run, |progress| progress.events > 0);
+        assert_eq!(
+            server.heard("INSERT INTO upsert_primary1 (k,c,pad) VALUES (?,?,?),(?,?,?)"),
+            wordings
+        );
+        let said = server.said.lock().unwrap();
+        assert!(said.iter().any(|statement| statement.ends_with(due)), "{said:?}");
+    }
+}
+
+#[test]
+fn rows_are_counted_and_updates_among_them_by_the_servers_own_count() {
+    let server = Server::start(Script {
+        execution: |_| Act::Answer(OK_THREE_AFFECTED),
+        ..USUAL
+    });
+    let mut run = server.upsert(serde_json::json!({}));
+    run.open_window().unwrap();
+    wait_for(&run, |progress| progress.events > 500);
+    let result = run.close_window().unwrap();
+    let rows = result.rows.unwrap();
+    assert_eq!((rows.committed, rows.updated), (2 * result.events, result.events));
+    assert_eq!((rows.commits, rows.commit_latency_us), (result.events, None));
+    assert!((result.throughput - rows.committed as f64 / result.seconds).abs() < 1e-6);
+    assert_eq!(server.heard("SET autocommit=0") + server.heard("COMMIT"), 0);
+}
+
+#[test]
+fn a_transaction_ends_with_the_statement_that_reaches_its_rows() {
+    let server = Server::start(USUAL);
+    let mut run = server.upsert(serde_json::json!({"commit_rows": 5}));
+    run.open_window().unwrap();
+    wait_for(&run, |progress| progress.events > 3000);
+    run.stop();
+    let events = run.progress().unwrap().events as usize;
+    assert_eq!(server.heard("SET autocommit=0"), 1);
+    assert!(
+        server.heard("COMMIT").abs_diff(events / 3) <= 1,
+        "three statements of two rows reach five: {events} statements"
+    );
+    assert_eq!(server.heard("BEGIN"), 0);
+}
+
+#[test]
+fn a_window_that_ends_in_a_transaction_counts_its_rows_once_it_is_committed() {
+    let server = Server::start(USUAL);
+    let mut run = server.upsert(serde_json::json!({"commit_seconds": 3600}));
+    wait_for(&run, |progress| progress.events > 100);
+    run.open_window().unwrap();
+    let before = run.progress().unwrap().events;
+    wait_for(&run, |progress| progress.events > before + 500);
+    let result = run.close_window().unwrap();
+    let rows = result.rows.unwrap();
+    assert_eq!((rows.committed, rows.commits), (2 * result.events, 0));
+    assert!(
+        server.heard("COMMIT") == 1,
+        "the window waits for one commit, an hour before its time"
+    );
+}
+
+#[test]
+fn commits_follow_the_clock_also_where_statements_are_rare() {
+    let server = Server::start(USUAL);
+    let spec = server.spec(|spec| {
+        spec["workload"] = "upsert".into();
+        spec["threads"] = 1.into();
+        spec["rate"] = 0.01.into(); // rows/s: the second statement of two is due after 200 s
+        spec["upsert"] = serde_json::json!(
+            {"rows": 2, "key": "primary", "hit_ratio": 0.5, "commit_seconds": 0.05});
+    });
+    let mut run = LoadRun::connect(&spec, Arc::new(Cutoff::new())).unwrap();
+    run.start().unwrap();
+    let progress = wait_for(&run, |_| server.heard("COMMIT") == 1);
+    assert_eq!(progress.events, 1);
+    assert!(progress.elapsed_s >= 0.05, "{}", progress.elapsed_s);
+}
+
+#[test]
+fn a_deadlock_takes_back_the_whole_transaction() {
+    let server = Server::start(Script {
+        execution: |number| Act::Answer(if number % 10 == 0 { DEADLOCK } else { OK }),
+        ..USUAL
+    });
+    let mut run = server.upsert(serde_json::json!({"commit_rows": 1_000_000}));
+    run.open_window().unwrap();
+    wait_for(&run, |progress| progress.events > 900);
+    let result = run.close_window().unwrap();
+    let rows = result.rows.unwrap();
+    // Nine statements in each transaction, until the last, which the window's end commits.
+    assert!(rows.committed <= 18, "{}", rows.committed);
+    assert_eq!(rows.committed + rows.rolled_back, 2 * result.events);
+    assert!(server.heard("ROLLBACK") >= 99);
+}
+
+#[test]
+fn a_commit_that_fails_takes_its_rows_back_and_the_load_goes_on() {
+    let server = Server::start(Script {
+        commit: |number| if number % 2 == 0 { DEADLOCK } else { OK },
+        ..USUAL
+    });
+    let mut run = server.upsert(serde_json::json!({"commit_rows": 2}));
+    run.open_window().unwrap();
+    wait_for(&run, |progress| progress.events > 1000);
+    let result = run.close_window().unwrap();
+    let rows = result.rows.unwrap();
+    assert!(rows.committed.abs_diff(rows.rolled_back) <= 2, "{rows:?}");
+    assert_eq!(result.errors[0].errno, 1213);
+}
+
+#[test]
+fn a_script_is_timed_by_kind() {
+    let server = Server::start(USUAL);
+    let result = server
+        .run(
+            "CREATE TABLE a (x INT);\nINSERT INTO a VALUES (1);\nINSERT INTO a VALUES (2)",
+            10.0,
+        )
+        .unwrap();
+    assert_eq!((result.events, result.latency_us), (3, None));
+    let mut kinds: Vec<_> = result
+        .kinds
+        .iter()
+        .map(|kind| (kind.kind.as_str(), kind.count))
+        .collect();
+    kinds.sort_unstable();
+    assert_eq!(kinds, [("CREATE TABLE", 1), ("INSERT", 2)]);
+    let sum: f64 = result.kinds.iter().map(|kind| kind.seconds).sum();
+    assert!(
+        sum > 0.0 && (sum - result.seconds).abs() < 1e-6,
+        "{sum} of {}",
+        result.seconds
+    );
+    let insert = result.kinds.iter().find(|kind| kind.kind == "INSERT").unwrap();
+    assert!([2, 3].contains(&insert.slowest_line) && insert.slowest_s <= insert.seconds);
+}
+
+#[test]
+fn a_refused_statement_ends_the_script_with_its_line() {
+    let server = Server::start(USUAL);
+    let error = server.run("SELECT 1;\n\nFAIL;\nSELECT 2", 10.0).unwrap_err();
+    assert_eq!((error.kind, error.errno), (Kind::Server, Some(1213)));
+    assert!(
+        error.message.starts_with("line 3: FAIL: Deadlock found"),
+        "{}",
+        error.message
+    );
+    assert_eq!(server.heard("SELECT 2"), 0);
+}
+
+#[test]
+fn a_script_that_does_not_end_in_time_says_where_it_was() {
+    let server = Server::start(USUAL);
+    let begun = Instant::now();
+    let error = server.run("SELECT 1;\nHANG", 0.3).unwrap_err();
+    assert_eq!(error.kind, Kind::Measurement);
+    assert!(
+        error
+            .message
+            .starts_with("line 2: HANG: the script did not end within 0.3 s"),
+        "{}",
+        error.message
+    );
+    assert!(begun.elapsed() < PATIENCE);
 }

@@ -4,12 +4,14 @@
 //! `flushlab.record.load`. Whatever blocks runs detached from the interpreter; the engine's threads
 //! never attach to it. What may block for long runs on a thread of its own, so that Ctrl-C is seen.
 
+mod toml;
+
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use flushlab_load::spec::LoadSpec;
-use flushlab_load::{Cutoff, Error};
+use flushlab_load::{Cutoff, Error, ScriptSpec};
 use pyo3::create_exception;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
@@ -148,6 +150,23 @@ fn prepare_tables(py: Python<'_>, spec: &[u8]) -> PyResult<()> {
 }
 
 #[pyfunction]
+fn count_statements(py: Python<'_>, script: &[u8]) -> PyResult<usize> {
+    py.detach(|| flushlab_load::script::split(script).map(|statements| statements.len()))
+        .map_err(|error| core_error(py, error))
+}
+
+#[pyfunction]
+fn run_script<'py>(py: Python<'py>, spec: &[u8], script: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+    let spec = ScriptSpec::from_json(spec).map_err(|error| core_error(py, error))?;
+    let script = script.to_vec();
+    let result = interruptible(py, move |cutoff| {
+        let statements = flushlab_load::script::split(&script)?;
+        flushlab_load::run_script(&spec, &statements, &cutoff)
+    })?;
+    json(py, &result)
+}
+
+#[pyfunction]
 fn version() -> &'static str {
     env!("CARGO_PKG_VERSION")
 }
@@ -155,7 +174,11 @@ fn version() -> &'static str {
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("CoreError", module.py().get_type::<CoreError>())?;
+    module.add("TomlError", module.py().get_type::<toml::TomlError>())?;
     module.add_class::<LoadRun>()?;
+    module.add_function(wrap_pyfunction!(toml::parse_toml, module)?)?;
     module.add_function(wrap_pyfunction!(prepare_tables, module)?)?;
+    module.add_function(wrap_pyfunction!(count_statements, module)?)?;
+    module.add_function(wrap_pyfunction!(run_script, module)?)?;
     module.add_function(wrap_pyfunction!(version, module)?)
 }

@@ -11,6 +11,7 @@ const COM_STMT_EXECUTE: u8 = 0x17;
 const COM_STMT_CLOSE: u8 = 0x19;
 
 const TYPE_LONG: u8 = 0x03;
+const TYPE_LONGLONG: u8 = 0x08;
 const TYPE_STRING: u8 = 0xFE;
 
 /// A value bound to a `?`.
@@ -18,6 +19,8 @@ const TYPE_STRING: u8 = 0xFE;
 pub enum Param<'a> {
     /// INTEGER, as sysbench binds ids.
     Int(i32),
+    /// BIGINT.
+    BigInt(i64),
     /// CHAR, as sysbench binds `c` and `pad`.
     Char(&'a [u8]),
 }
@@ -26,6 +29,7 @@ impl Param<'_> {
     fn wire_type(self) -> u8 {
         match self {
             Self::Int(_) => TYPE_LONG,
+            Self::BigInt(_) => TYPE_LONGLONG,
             Self::Char(_) => TYPE_STRING,
         }
     }
@@ -63,30 +67,32 @@ pub fn close(out: &mut Vec<u8>, statement: u32) -> Result<(), Error> {
 /// Runs a prepared statement. `with_types` must be true the first time; the server then remembers
 /// the types.
 #[inline]
-pub fn execute(
+pub fn execute<'a>(
     out: &mut Vec<u8>,
     statement: u32,
     with_types: bool,
-    params: &[Param<'_>],
+    params: impl Iterator<Item = Param<'a>> + Clone,
 ) -> Result<(), Error> {
+    let count = params.clone().count();
     frame(out, 0, |out| {
         out.push(COM_STMT_EXECUTE);
         out.extend_from_slice(&statement.to_le_bytes());
         out.push(0); // no cursor
         out.extend_from_slice(&1u32.to_le_bytes()); // iterations, always 1
-        if params.is_empty() {
+        if count == 0 {
             return;
         }
-        out.resize(out.len() + params.len().div_ceil(8), 0); // nothing is NULL
+        out.resize(out.len() + count.div_ceil(8), 0); // nothing is NULL
         out.push(u8::from(with_types));
         if with_types {
-            for param in params {
+            for param in params.clone() {
                 out.extend_from_slice(&[param.wire_type(), 0]);
             }
         }
         for param in params {
-            match *param {
+            match param {
                 Param::Int(value) => out.extend_from_slice(&value.to_le_bytes()),
+                Param::BigInt(value) => out.extend_from_slice(&value.to_le_bytes()),
                 Param::Char(bytes) => put_lenenc_bytes(out, bytes),
             }
         }
@@ -100,7 +106,8 @@ mod tests {
     #[test]
     fn an_execution_has_the_manuals_bytes() {
         let mut out = Vec::new();
-        execute(&mut out, 5, true, &[Param::Char(b"abc"), Param::Int(258)]).unwrap();
+        let params = [Param::Char(b"abc"), Param::Int(258)];
+        execute(&mut out, 5, true, params.into_iter()).unwrap();
         let payload = b"\x17\x05\0\0\0\x00\x01\0\0\0\x00\x01\xfe\0\x03\0\x03abc\x02\x01\0\0";
         assert_eq!(&out[..4], [payload.len() as u8, 0, 0, 0]);
         assert_eq!(&out[4..], payload);
@@ -109,15 +116,25 @@ mod tests {
     #[test]
     fn types_are_left_out_once_the_server_knows_them() {
         let mut out = Vec::new();
-        execute(&mut out, 5, false, &[Param::Int(-1)]).unwrap();
+        execute(&mut out, 5, false, [Param::Int(-1)].into_iter()).unwrap();
         assert_eq!(&out[4..], b"\x17\x05\0\0\0\x00\x01\0\0\0\x00\x00\xff\xff\xff\xff");
     }
 
     #[test]
     fn a_statement_without_parameters_has_no_bitmap() {
         let mut out = Vec::new();
-        execute(&mut out, 1, true, &[]).unwrap();
+        execute(&mut out, 1, true, std::iter::empty()).unwrap();
         assert_eq!(&out[4..], b"\x17\x01\0\0\0\x00\x01\0\0\0");
+    }
+
+    #[test]
+    fn a_bigint_has_eight_bytes_of_its_own_type() {
+        let mut out = Vec::new();
+        execute(&mut out, 5, true, [Param::BigInt(1 << 32)].into_iter()).unwrap();
+        assert_eq!(
+            &out[4..],
+            b"\x17\x05\0\0\0\x00\x01\0\0\0\x00\x01\x08\0\0\0\0\0\x01\0\0\0"
+        );
     }
 
     #[test]

@@ -18,6 +18,8 @@ pub mod capability {
     pub const TRANSACTIONS: u32 = 1 << 13;
     /// Nonces of 20 bytes.
     pub const SECURE_CONNECTION: u32 = 1 << 15;
+    /// A statement may answer with several results (CALL).
+    pub const MULTI_RESULTS: u32 = 1 << 17;
     /// Authentication plugins are named.
     pub const PLUGIN_AUTH: u32 = 1 << 19;
     /// What every server that flushlab talks to must offer.
@@ -98,8 +100,11 @@ pub fn put_response(
     plugin: &str,
     max_packet: u32,
 ) {
-    let mut capabilities =
-        capability::REQUIRED | capability::LONG_PASSWORD | capability::LONG_FLAG | capability::TRANSACTIONS;
+    let mut capabilities = capability::REQUIRED
+        | capability::LONG_PASSWORD
+        | capability::LONG_FLAG
+        | capability::TRANSACTIONS
+        | capability::MULTI_RESULTS;
     if database.is_some() {
         capabilities |= capability::CONNECT_WITH_DB;
     }
@@ -200,7 +205,7 @@ pub(crate) mod tests {
             "mysql_native_password",
             0x0100_0000,
         );
-        let mut due = b"\x0d\xa2\x08\x00\x00\x00\x00\x01\x2d".to_vec();
+        let mut due = b"\x0d\xa2\x0a\x00\x00\x00\x00\x01\x2d".to_vec();
         due.extend_from_slice(&[0; 23]);
         due.extend_from_slice(b"me\0\x02\x01\x02db\0mysql_native_password\0");
         assert_eq!(out, due);

@@ -10,7 +10,7 @@ from flushlab.campaign.facts import TuneFacts
 from flushlab.campaign.request import TuneRequest
 from flushlab.experiment.frontier import FrontierPoint
 from flushlab.record import Launch, Storage
-from flushlab.settings.durability import guarantees
+from flushlab.settings.durability import guarantees, keeps
 
 
 class TunedFiles(NamedTuple):
@@ -37,7 +37,7 @@ def tuned_files(facts: TuneFacts, request: TuneRequest, storage: Storage, launch
         request.original,
         facts.server,
         guarantees(settings, facts.server, storage, launch),
-        reasons={},
+        reasons=_reasons(winner, request, facts, storage, launch),
         comments=_comments(facts, winner),
         standalone=request.standalone,
     )
@@ -48,14 +48,45 @@ def _lifted(request: TuneRequest) -> dict[str, int | float | str]:
     return {name: value for name, value in request.base.items() if request.original.get(name) != value}
 
 
+def _reasons(
+    winner: FrontierPoint, request: TuneRequest, facts: TuneFacts, storage: Storage, launch: Launch
+) -> dict[str, str]:
+    """What each change was measured to give, where the confirmation tells it apart from the others."""
+    ratio, free = winner.ratio, winner.free_ratio
+    if len(winner.settings) == 1:
+        (name,) = winner.settings
+        return {name: f"Alone it gives {ratio.estimate:.2f}x ({ratio.low:.2f} to {ratio.high:.2f})."}
+    reference = guarantees(request.base, facts.server, storage, launch)
+    bought = [
+        name
+        for name, value in winner.settings.items()
+        if not keeps(guarantees({**request.base, name: value}, facts.server, storage, launch), reference)
+    ]
+    if not bought or free is None:
+        return {}
+    what = "it" if len(bought) == 1 else f"{' and '.join(bought)}"
+    left = f"{free.estimate:.2f}x ({free.low:.2f} to {free.high:.2f})"
+    reasons = dict.fromkeys(bought, f"Without {what}: {left} in place of {ratio.estimate:.2f}x.")
+    others = f"Lowers no guarantee; such changes alone give {left}."
+    return reasons | {name: others for name in winner.settings if name not in bought}
+
+
 def _comments(facts: TuneFacts, winner: FrontierPoint) -> list[str]:
     ratio, control = winner.ratio, facts.result.control
+    gain = f"{ratio.estimate:.2f}x"
+    what = f"p99 {gain} lower than the base's" if facts.objective == "p99" else f"{gain} the base"
+    free = f"{winner.free_ratio.estimate:.2f}x" if winner.free_ratio else "not measured"
     lines = [
         f"flushlab tune, campaign {facts.campaign_id}: {facts.workload}",
-        f"Measured: {ratio.estimate:.2f}x the base, interval {ratio.low:.2f} to {ratio.high:.2f},"
-        f" {facts.result.blocks} blocks; free part {winner.free_ratio.estimate:.2f}x.",
+        f"Measured: {what}, interval {ratio.low:.2f} to {ratio.high:.2f},"
+        f" {facts.result.blocks} blocks; free part {free}.",
     ]
     if control is not None:
         lines.append(f"Control (the base again): {control.ratio.low:.2f} to {control.ratio.high:.2f}.")
+    for dropped in facts.result.dropped:
+        if dropped.floor is winner.floor:
+            change = ", ".join(f"{name} = {value}" for name, value in dropped.settings.items())
+            cost = f"{dropped.cost:.1%}, standard error {dropped.error:.1%}"
+            lines.append(f"Left out, because leaving it out costs too little ({cost}): {change}.")
     lines += [f"Doubt: {warning.text}." for warning in facts.warnings]
     return lines

@@ -2,6 +2,7 @@
 
 from flushlab.build.build import Build
 from flushlab.build.find import DEFAULT, find_build, list_builds, obtainable, survey
+from flushlab.build.prefix import origin
 from flushlab.build.progress import Progress, silent
 from flushlab.build.source import Found, Obtainable
 
@@ -14,6 +15,7 @@ __all__ = [
     "find_build",
     "list_builds",
     "obtainable",
+    "origin",
     "silent",
     "survey",
 ]

@@ -1,9 +1,9 @@
 """Apt: Debian packages, downloaded and unpacked into a private prefix.
 
-Build layer; used by the sources `debian` and `maven`. Needs no root and changes nothing of the system's
-apt: only `apt-get download` and `dpkg-deb --extract` are run, and where the system has no package lists
-(or stale ones), lists are fetched into a private state directory under flushlab's home. Apt verifies what it
-downloads against its signed lists; the SHA-256 is checked once more here and recorded.
+Build layer; used by the sources `debian`, `maven` and `tarball`. Needs no root and changes nothing of the
+system's apt: only `apt-get download` and `dpkg-deb --extract` are run, and where the system has no package
+lists (or stale ones), lists are fetched into a private state directory under flushlab's home. Apt verifies
+what it downloads against its signed lists; the SHA-256 is checked once more here and recorded.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -23,7 +23,18 @@ from flushlab.build.progress import Progress
 from flushlab.errors import ServerError
 from flushlab.machine import home
 
-_URI_LINE = re.compile(r"^'[^']*' (?P<file>\S+) (?P<size>\d+) SHA256:(?P<sha256>[0-9a-f]{64})$", re.MULTILINE)
+URI_LINE = re.compile(r"^'[^']*' (?P<file>\S+) (?P<size>\d+) SHA256:(?P<sha256>[0-9a-f]{64})$", re.MULTILINE)
+"""What `--print-uris` prints of a package."""
+
+QUIET = (
+    "#clear APT::Update::Post-Invoke;",
+    "#clear APT::Update::Post-Invoke-Success;",
+    "#clear APT::Update::Pre-Invoke;",
+    'Acquire::Languages "none";',
+    'Acquire::IndexTargets::deb::DEP-11::DefaultEnabled "false";',
+)
+"""Configuration that keeps apt to itself: some hooks (docker-clean, packagekit) reach outside our folders."""
+
 _TIMEOUT_S = 600
 
 
@@ -41,7 +52,7 @@ def available() -> bool:
 
 def candidate_version(package: str) -> str | None:
     """Version of a package that apt would download here, or None if its lists don't know it."""
-    done = _run(["apt-cache", *_options(), "show", "--no-all-versions", package])
+    done = run(["apt-cache", *_options(), "show", "--no-all-versions", package])
     match = re.search(r"^Version: (\S+)$", done.stdout, re.MULTILINE) if done.returncode == 0 else None
     return match[1] if match else None
 
@@ -56,10 +67,10 @@ def refresh_lists(progress: Progress) -> None:
     state = _state()
     for folder in (state / "state" / "lists" / "partial", state / "cache" / "archives" / "partial"):
         folder.mkdir(parents=True, exist_ok=True)
-    done = _run(["apt-get", *_private_options(), "-q", "update"])
-    if done.returncode != 0 or not _has_lists(state / "state" / "lists"):
+    done = run(["apt-get", *_private_options(), "-q", "update"])
+    if done.returncode != 0 or not has_lists(state / "state" / "lists"):
         raise ServerError(
-            f"apt could not fetch package lists: {_last_line(done.stderr)}",
+            f"apt could not fetch package lists: {last_line(done.stderr)}",
             hint="check the network and the sources under /etc/apt, or name a server with --basedir",
         )
 
@@ -88,17 +99,26 @@ def unpack(packages: Sequence[str], prefix: Path, progress: Progress) -> list[Pa
             f"apt could not download {' '.join(packages)}: {complaint or 'unknown package'}",
             hint="check the network and the sources under /etc/apt, or name a server with --basedir",
         )
-    for package in expected:
+    extract(expected, folder, prefix)
+    folder.rmdir()
+    return expected
+
+
+def extract(packages: Iterable[Package], folder: Path, prefix: Path) -> None:
+    """Unpacks downloaded packages from `folder` into `prefix`, and removes them.
+
+    Raises:
+        ServerError: a package's content is not what the lists say, or it cannot be unpacked.
+    """
+    for package in packages:
         archive = folder / package.file
         actual = hashlib.sha256(archive.read_bytes()).hexdigest()
         if actual != package.sha256:
             raise ServerError(f"{package.file} has SHA-256 {actual}, but apt's lists say {package.sha256}")
-        done = _run(["dpkg-deb", "--extract", str(archive), str(prefix)])
+        done = run(["dpkg-deb", "--extract", str(archive), str(prefix)])
         if done.returncode != 0:
-            raise ServerError(f"{package.file} cannot be unpacked: {_last_line(done.stderr)}")
+            raise ServerError(f"{package.file} cannot be unpacked: {last_line(done.stderr)}")
         archive.unlink()
-    folder.rmdir()
-    return expected
 
 
 def library_folders(prefix: Path) -> tuple[str, ...]:
@@ -109,8 +129,16 @@ def library_folders(prefix: Path) -> tuple[str, ...]:
     return tuple(sorted(map(str, folders)))
 
 
-def complete_libraries(binaries: Sequence[Path], prefix: Path, progress: Progress) -> list[Package]:
+def complete_libraries(
+    binaries: Sequence[Path], prefix: Path, progress: Progress, library_path: Sequence[str] = ()
+) -> list[Package]:
     """Adds to `prefix` the packages of all shared libraries that `binaries` need and this system lacks.
+
+    Args:
+        binaries: programs.
+        prefix: where the packages are unpacked.
+        progress: told what is downloaded.
+        library_path: directories to be searched besides those of `prefix`.
 
     Raises:
         LibraryMissing: no package here holds one of them.
@@ -118,7 +146,7 @@ def complete_libraries(binaries: Sequence[Path], prefix: Path, progress: Progres
     """
     added: list[Package] = []
     tried: set[str] = set()
-    while missing := missing_libraries(binaries, library_folders(prefix)):
+    while missing := missing_libraries(binaries, (*library_folders(prefix), *library_path)):
         soname = missing[0]
         package = next((name for name in debian_packages(soname) if candidate_version(name)), None)
         if soname in tried or package is None:
@@ -129,22 +157,22 @@ def complete_libraries(binaries: Sequence[Path], prefix: Path, progress: Progres
 
 
 def _expected(packages: Sequence[str]) -> list[Package]:
-    done = _run(["apt-get", *_options(), "download", "--print-uris", *packages])
+    done = run(["apt-get", *_options(), "download", "--print-uris", *packages])
     if done.returncode != 0:
         return []
-    found = [Package(file=match["file"], sha256=match["sha256"]) for match in _URI_LINE.finditer(done.stdout)]
+    found = [Package(file=match["file"], sha256=match["sha256"]) for match in URI_LINE.finditer(done.stdout)]
     return found if len(found) == len(packages) else []
 
 
 def _download(packages: Sequence[str], folder: Path) -> str:
     """What went wrong, or nothing."""
-    done = _run(["apt-get", *_options(), "-q", "download", *packages], folder=folder)
-    return "" if done.returncode == 0 else _last_line(done.stderr)
+    done = run(["apt-get", *_options(), "-q", "download", *packages], folder=folder)
+    return "" if done.returncode == 0 else last_line(done.stderr)
 
 
 def _options() -> list[str]:
     """Use our own lists once there are any; the system's otherwise, with a private cache."""
-    if _has_lists(_state() / "state" / "lists") or not _has_lists(Path("/var/lib/apt/lists")):
+    if has_lists(_state() / "state" / "lists") or not has_lists(Path("/var/lib/apt/lists")):
         return _private_options()
     return ["-c", str(_configuration(private_state=False))]
 
@@ -154,29 +182,25 @@ def _private_options() -> list[str]:
 
 
 def _configuration(*, private_state: bool) -> Path:
-    """An apt configuration file, read after the system's own.
-
-    Post-invoke hooks are cleared: some (docker-clean, packagekit) reach outside our state directory.
-    Apt's download user cannot write below our home, hence APT::Sandbox::User.
-    """
+    """An apt configuration file, read after the system's own."""
     folder = _state()
-    folder.mkdir(parents=True, exist_ok=True)
-    lines = [
-        "#clear APT::Update::Post-Invoke;",
-        "#clear APT::Update::Post-Invoke-Success;",
-        "#clear APT::Update::Pre-Invoke;",
-        'Acquire::Languages "none";',
-        'Acquire::IndexTargets::deb::DEP-11::DefaultEnabled "false";',
-        f'Dir::Cache "{folder}/cache";',
-    ]
-    if os.geteuid() == 0:
-        lines.append('APT::Sandbox::User "root";')
+    lines = [*QUIET, f'Dir::Cache "{folder}/cache";', *sandbox_user()]
     if private_state:
         lines += [f'Dir::State "{folder}/state";', 'Dir::State::status "/var/lib/dpkg/status";']
     (folder / "cache" / "archives" / "partial").mkdir(parents=True, exist_ok=True)
-    target = folder / ("private.conf" if private_state else "shared.conf")
-    content = "\n".join(lines) + "\n"
+    return write_once(folder / ("private.conf" if private_state else "shared.conf"), lines)
+
+
+def sandbox_user() -> tuple[str, ...]:
+    """Apt's download user cannot write below our home."""
+    return ('APT::Sandbox::User "root";',) if os.geteuid() == 0 else ()
+
+
+def write_once(target: Path, lines: Iterable[str]) -> Path:
+    """Writes lines to a file, unless they stand in it."""
+    content = "".join(f"{line}\n" for line in lines)
     if not target.is_file() or target.read_text() != content:
+        target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(content)
     return target
 
@@ -185,11 +209,13 @@ def _state() -> Path:
     return home() / "apt"
 
 
-def _has_lists(folder: Path) -> bool:
+def has_lists(folder: Path) -> bool:
+    """True if package lists were fetched into `folder`."""
     return any(folder.glob("*_Packages*"))
 
 
-def _run(command: Sequence[str], folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+def run(command: Sequence[str], folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Runs one of apt's commands to its end, in plain English; 127 where it is not there."""
     environment = {**os.environ, "LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive"}
     try:
         return subprocess.run(
@@ -208,7 +234,8 @@ def _run(command: Sequence[str], folder: Path | None = None) -> subprocess.Compl
         return subprocess.CompletedProcess(command, 124, "", f"{command[0]}: no end after {_TIMEOUT_S} s")
 
 
-def _last_line(text: str) -> str:
+def last_line(text: str) -> str:
+    """What matters of apt's complaints."""
     lines = [line for line in text.strip().splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("E:")]
     return (errors or lines or ["no reason given"])[-1]

@@ -39,6 +39,11 @@ class BasedirSource:
         raise ServerError(f"{wanted.name} cannot be fetched from {self.name}")
 
 
+def places(folder: Path) -> tuple[Path, ...]:
+    """Where the server may lie in an unpacked distribution."""
+    return (folder / "bin", folder / "sbin", folder / "libexec", folder / "usr" / "sbin")
+
+
 def build_in(folder: Path) -> Build:
     """The build in a base directory (with bin/mysqld, sbin/mysqld or libexec/mysqld).
 
@@ -53,7 +58,7 @@ def build_in(folder: Path) -> Build:
     folder = folder.expanduser().absolute()
     if not folder.is_dir():
         raise BuildNotFound(f"{folder} is not a directory", hint="name the directory that holds bin/mysqld")
-    mysqld = server_in(folder / "bin", folder / "sbin", folder / "libexec", folder / "usr" / "sbin")
+    mysqld = server_in(*places(folder))
     if mysqld is None:
         raise BuildNotFound(
             f"{folder} holds no server: neither bin/mariadbd nor bin/mysqld is there",

@@ -1,32 +1,59 @@
-"""Source `debian`: MariaDB from the packages of this Debian (or Ubuntu) release, in a private prefix.
+"""Source `debian`: servers from Debian's packages, unpacked into a private prefix.
 
-Debian 12 has MariaDB 10.11, Debian 13 has 11.8. The packages `mariadb-server-core` and
-`mariadb-client-core` hold everything that a server needs, and neither starts anything when unpacked.
+Those of this system's own release (Debian or Ubuntu) run with its libraries. Other releases of Debian bring
+theirs along: see `release`. The `-core` packages hold all that a server needs, and none starts anything when
+it is unpacked. A release's versions move: what is promised is a series, and the packages' hashes, which stand
+in the prefix's `build.json` and shape its name, tell whether two builds are the same.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from flushlab.build import apt
+import msgspec
+
+from flushlab.build import apt, release
+from flushlab.build.apt import Package
 from flushlab.build.build import Build
 from flushlab.build.inspect import inspect
-from flushlab.build.prefix import prefixes, publish
+from flushlab.build.prefix import prefixes, publish, taking_turns
 from flushlab.build.progress import Progress
 from flushlab.build.source import Found, Obtainable
 from flushlab.errors import ServerError
+from flushlab.record.server import Flavor
 
 SERVER = "mariadb-server-core"
 CLIENT = "mariadb-client-core"
 
-# What the releases are known to carry; only used while this system has no package lists.
-_SERIES = {"debian 12": (10, 11), "debian 13": (11, 8)}
+
+class Series(msgspec.Struct, frozen=True, kw_only=True):
+    """A series of a server, and the Debian release that carries it.
+
+    Attributes:
+        flavor: `mysql` or `mariadb`.
+        numbers: of the series; what a release has stands in its lists, this is known before they are fetched.
+        suite: the release's code name.
+        packages: the server's package, then the clients'.
+    """
+
+    flavor: Flavor
+    numbers: tuple[int, int]
+    suite: str
+    packages: tuple[str, ...]
+
+
+SERIES = (
+    Series(flavor="mariadb", numbers=(10, 11), suite="bookworm", packages=(SERVER, CLIENT)),
+    Series(flavor="mariadb", numbers=(11, 8), suite="trixie", packages=(SERVER, CLIENT)),
+    Series(flavor="mysql", numbers=(9, 7), suite="sid", packages=("mysql-server-core", "mysql-client-core")),
+)
 
 
 class DebianSource:
-    """MariaDB from this release's packages."""
+    """Servers from Debian's packages."""
 
     name = "debian"
 
@@ -35,17 +62,46 @@ class DebianSource:
         return Found(builds=tuple(prefixes(self.name)))
 
     def obtainable(self) -> Iterable[Obtainable]:
-        """The one version that this release has."""
+        """MariaDB of this release, and the series of other releases."""
         if not apt.available():
-            return ()
-        version = apt.candidate_version(SERVER)
-        numbers = upstream_version(version) if version else _SERIES.get(_release(), ())
-        if not version and not numbers:
-            return ()
-        return (Obtainable(flavor="mariadb", version=numbers, source=self.name, what=f"package {SERVER}"),)
+            return
+        own = self._own()
+        if own is not None:
+            yield own
+        if not release.available():
+            return
+        for one in SERIES:
+            known = release.known_version(one.suite, one.packages[0])
+            numbers = upstream_version(known) if known else one.numbers
+            if own is not None and (own.flavor, own.version[:2]) == (one.flavor, numbers[:2]):
+                continue
+            yield Obtainable(
+                flavor=one.flavor,
+                version=numbers,
+                source=self.name,
+                what=f"package {one.packages[0]} of Debian {one.suite}",
+                release=one.suite,
+            )
 
     def get(self, wanted: Obtainable, progress: Progress) -> Build:
         """Downloads and unpacks it, with the shared libraries that are missing here."""
+        if not wanted.release:
+            return self._get_own(progress)
+        one = next(one for one in SERIES if (one.flavor, one.suite) == (wanted.flavor, wanted.release))
+        with taking_turns(release.folder_of(one.suite) / "lock"):
+            return self._get_of_release(one, wanted, progress)
+
+    def _own(self) -> Obtainable | None:
+        version = apt.candidate_version(SERVER)
+        fields = release.os_release()
+        known = {one.suite: one.numbers for one in SERIES if one.packages[0] == SERVER}
+        guessed = known.get(fields.get("VERSION_CODENAME", "")) if fields.get("ID") == "debian" else None
+        numbers = upstream_version(version) if version else guessed
+        if numbers is None:
+            return None
+        return Obtainable(flavor="mariadb", version=numbers, source=self.name, what=f"package {SERVER}")
+
+    def _get_own(self, progress: Progress) -> Build:
         if apt.candidate_version(SERVER) is None:
             apt.refresh_lists(progress)
         version = apt.candidate_version(SERVER)
@@ -55,7 +111,7 @@ class DebianSource:
                 hint="check the sources under /etc/apt, or name a server with --basedir",
             )
 
-        def fill(prefix: Path) -> tuple[Build, list[apt.Package]]:
+        def fill(prefix: Path) -> tuple[Build, list[Package]]:
             origin = apt.unpack([SERVER, CLIENT], prefix, progress)
             usr = prefix / "usr"
             binaries = [usr / "sbin" / "mariadbd", *sorted((usr / "bin").iterdir())]
@@ -63,7 +119,35 @@ class DebianSource:
             libraries = apt.library_folders(prefix)
             return inspect(binaries[0], source=self.name, prefix=prefix, library_path=libraries), origin
 
-        return publish(f"{self.name}-mariadb-{re.sub(r'[^0-9A-Za-z.+~-]', '-', version)}", fill)
+        return publish(f"{self.name}-mariadb-{_file_name(version)}", fill)
+
+    def _get_of_release(self, one: Series, wanted: Obtainable, progress: Progress) -> Build:
+        release.refresh_lists(one.suite, progress)
+        version = release.candidate_version(one.suite, one.packages[0])
+        if version is None:
+            raise ServerError(
+                f"Debian {one.suite} has no package {one.packages[0]} now",
+                hint="name another build; `flushlab server list` shows what there is",
+            )
+        numbers = upstream_version(version)
+        if numbers[:2] != wanted.version[:2]:
+            there_is = f"{one.flavor}@{_dotted(numbers[:2])}"
+            raise ServerError(
+                f"Debian {one.suite} has moved on to {there_is} ({version})"
+                f" and has no {one.flavor}@{_dotted(wanted.version[:2])} any more",
+                hint=f"ask for {there_is}, or name a tarball of the other one by path or URL",
+            )
+
+        files = release.resolve(one.suite, one.packages)
+
+        def fill(prefix: Path) -> tuple[Build, list[Package]]:
+            release.unpack(one.suite, one.packages, files, prefix, progress)
+            return _launched(prefix, one.flavor), files
+
+        digest = hashlib.sha256("\n".join(file.sha256 for file in files).encode()).hexdigest()
+        plain = version.rpartition(":")[2]
+        key = f"{self.name}-{one.suite}-{one.flavor}-{_file_name(plain)}-{digest[:12]}"
+        return publish(key, fill)
 
 
 def upstream_version(version: str) -> tuple[int, ...]:
@@ -72,10 +156,26 @@ def upstream_version(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in match[1].split(".")) if match else ()
 
 
-def _release() -> str:
-    try:
-        text = Path("/etc/os-release").read_text()
-    except OSError:
-        return ""
-    fields = dict(re.findall(r'^(\w+)="?([^"\n]*)"?$', text, re.MULTILINE))
-    return f"{fields.get('ID', '')} {fields.get('VERSION_ID', '')}"
+def _launched(prefix: Path, flavor: Flavor) -> Build:
+    """The build in a prefix that brings its own dynamic linker."""
+    program = "mariadbd" if flavor == "mariadb" else "mysqld"
+    found = inspect(
+        prefix / "usr" / "sbin" / program,
+        source=DebianSource.name,
+        prefix=prefix,
+        launcher=release.launcher(prefix),
+    )
+    base = release.make_launchers(prefix)
+    return msgspec.structs.replace(
+        found,
+        client=str(base / "bin" / Path(found.client).name) if found.client else None,
+        install_db=str(base / "bin" / Path(found.install_db).name) if found.install_db else None,
+    )
+
+
+def _file_name(version: str) -> str:
+    return re.sub(r"[^0-9A-Za-z.+~-]", "-", version)
+
+
+def _dotted(numbers: tuple[int, ...]) -> str:
+    return ".".join(map(str, numbers))

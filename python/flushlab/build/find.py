@@ -1,8 +1,10 @@
 """Find: from a build's name to the build, fetching it if need be.
 
-Build layer. Names: `mariadb`, `mariadb@10.11`, `mysql@5.7`, `mysql@8.0.15`, or a build's id. The newest
-installed build that matches wins; if none is installed, the one that can be fetched is. What remains
-ambiguous is an error that lists what there is, never a guess.
+Build layer. Names: `mariadb`, `mariadb@10.11`, `mysql@5.7`, `mysql@8.0.15`, a build's id, or the path or URL
+of a tarball. The newest installed build that matches wins; if none is installed, the one that can be fetched
+is. A flavor alone means a server that runs with this system's libraries, if there is one: fetching another
+release's must not change what `mariadb` means. What remains ambiguous is an error that lists what there is,
+never a guess.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from flushlab.build.build import Build
 from flushlab.build.progress import Progress, silent
 from flushlab.build.source import Found, Obtainable
 from flushlab.build.sources import SOURCES
+from flushlab.build.tarball import build_from, is_address
 from flushlab.errors import BuildNotFound
 
 DEFAULT = "mariadb"
@@ -75,25 +78,33 @@ def find_build(
     """The build that a name means.
 
     Args:
-        name: `flavor`, `flavor@version` or a build's id.
+        name: `flavor`, `flavor@version`, a build's id, or the path or URL of a tarball, perhaps with
+            `#sha256=…` behind it.
         basedir: take the build in this directory; `name` must then fit it, unless it is the default.
         get: fetch it if none is installed.
         progress: is told what is being fetched.
 
     Raises:
+        UsageError: a tarball's address that is none.
         BuildNotFound: no build fits, or several of the same version; lists what there is.
         LibraryMissing: the only one that might fit lacks a shared library.
         ServerError: it could not be fetched.
     """
+    if basedir is None and is_address(name):
+        return build_from(name, progress, get=get)
     wanted = parse_name(name)
     if basedir is not None:
         return _fitting(build_in(Path(basedir)), wanted)
     here = survey()
     matching = [one for one in here.builds if wanted.matches(one.flavor, one.version, one.id)]
+    if wanted.flavor and not wanted.version:
+        matching = [one for one in matching if not one.launcher] or matching
     if matching:
         return _newest(matching, wanted)
     fetchable = obtainable()
     choice = [one for one in fetchable if _may_be(one, wanted)]
+    if not wanted.version:
+        choice = [one for one in choice if not one.release] or choice
     if get and len(choice) == 1:
         source = next(source for source in SOURCES if source.name == choice[0].source)
         return _fitting(source.get(choice[0], progress), wanted)
@@ -150,4 +161,4 @@ def _hint(choice: list[Obtainable], get: bool) -> str:
         return f"name the version, for example {choice[0].name}"
     if choice and not get:
         return f"run: flushlab server get {choice[0].name}"
-    return "name one of these, or give the directory of an unpacked server with --basedir"
+    return "name one of these, a tarball by its path or URL, or an unpacked server with --basedir"

@@ -16,9 +16,9 @@ from pathlib import Path
 import msgspec
 
 from flushlab.build.build import Build
-from flushlab.build.library import library_in, library_missing, search_path
+from flushlab.build.library import identity, library_in, library_missing, search_path, symbols_missing
 from flushlab.errors import ServerError
-from flushlab.machine import home
+from flushlab.machine import ServerUser, home
 from flushlab.record.server import Flavor
 
 SERVER_NAMES = ("mariadbd", "mysqld")
@@ -35,15 +35,24 @@ def inspect(
     prefix: Path,
     launcher: tuple[str, ...] = (),
     library_path: tuple[str, ...] = (),
+    user: ServerUser | None = None,
 ) -> Build:
     """What `mysqld` is, and where the parts beside it lie.
+
+    Args:
+        mysqld: the server's binary; it is executed.
+        source: name of the source that found it.
+        prefix: directory that it was unpacked to, or its basedir.
+        launcher: words before the binary.
+        library_path: directories that the dynamic linker searches first.
+        user: who executes it, for a binary that nobody has vouched for; the caller if None.
 
     Raises:
         LibraryMissing: it needs a shared library that is not here.
         ServerError: it cannot be executed, or does not print a server's version.
     """
     mysqld = mysqld.resolve()
-    said = _version_line(mysqld, launcher, library_path)
+    said = _version_line(mysqld, launcher, library_path, user)
     match = _VERSION.search(said)
     if match is None:
         raise ServerError(f"{mysqld} --version printed no server's version: {said[:200]!r}")
@@ -94,12 +103,15 @@ def server_in(*folders: Path) -> Path | None:
     for folder in folders:
         for name in SERVER_NAMES:
             candidate = folder / name
-            if candidate.is_file() and os.access(candidate, os.X_OK):
+            # access() first: is_file() raises where a folder on PATH is closed to us.
+            if os.access(candidate, os.X_OK) and candidate.is_file():
                 return candidate
     return None
 
 
-def _version_line(mysqld: Path, launcher: tuple[str, ...], library_path: tuple[str, ...]) -> str:
+def _version_line(
+    mysqld: Path, launcher: tuple[str, ...], library_path: tuple[str, ...], user: ServerUser | None
+) -> str:
     command = [*launcher, str(mysqld), "--no-defaults", "--version"]
     environment = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", **search_path(library_path)}
     try:
@@ -111,6 +123,7 @@ def _version_line(mysqld: Path, launcher: tuple[str, ...], library_path: tuple[s
             text=True,
             check=False,
             timeout=30,
+            **(identity(user) if user is not None else {}),
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ServerError(
@@ -119,9 +132,12 @@ def _version_line(mysqld: Path, launcher: tuple[str, ...], library_path: tuple[s
     soname = library_in(done.stderr)
     if soname is not None:
         raise library_missing(str(mysqld), soname)
+    too_old = symbols_missing(str(mysqld), done.stderr)
+    if too_old is not None:
+        raise too_old
     if done.returncode != 0:
         raise ServerError(f"{mysqld} --version failed: {(done.stderr or done.stdout).strip()[-200:]}")
-    return done.stdout
+    return str(done.stdout)
 
 
 def _share(basedir: Path) -> str | None:

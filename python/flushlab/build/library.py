@@ -10,16 +10,21 @@ import re
 import subprocess
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from flushlab.errors import LibraryMissing
+from flushlab.machine import ServerUser, server_user
 
 _NOT_FOUND = re.compile(r"^\s*(\S+) => not found", re.MULTILINE)
 _LOADER_COMPLAINT = re.compile(r"error while loading shared libraries: ([^:\s]+):")
+_SYMBOLS = re.compile(r"(?P<library>\S+): version `(?P<symbols>[\w.]+)' not found")
 _SONAME = re.compile(r"(?P<stem>lib.+?)\.so(?:\.(?P<version>[0-9][0-9.]*))?")
 
 
 def missing_libraries(binaries: Iterable[Path], library_path: Sequence[str] = ()) -> list[str]:
     """Sonames that the dynamic linker cannot find for any of `binaries`, sorted.
+
+    It may execute code of theirs, so it is asked as the user that servers run as.
 
     Args:
         binaries: ELF programs; other files (scripts) need no library and are fine.
@@ -33,6 +38,7 @@ def missing_libraries(binaries: Iterable[Path], library_path: Sequence[str] = ()
             capture_output=True,
             text=True,
             check=False,
+            **identity(server_user()),
         )
         missing.update(_NOT_FOUND.findall(done.stdout))
     return sorted(missing)
@@ -41,6 +47,13 @@ def missing_libraries(binaries: Iterable[Path], library_path: Sequence[str] = ()
 def search_path(library_path: Sequence[str]) -> dict[str, str]:
     """The environment that makes the dynamic linker search `library_path` first."""
     return {"LD_LIBRARY_PATH": ":".join(library_path)} if library_path else {}
+
+
+def identity(user: ServerUser) -> dict[str, Any]:
+    """Arguments for `subprocess.run` that make `user` the one who runs it."""
+    if user.uid == os.geteuid():
+        return {}
+    return {"user": user.uid, "group": user.gid, "extra_groups": ()}
 
 
 def library_in(complaint: str) -> str | None:
@@ -62,6 +75,19 @@ def debian_packages(soname: str) -> tuple[str, ...]:
     version = match["version"] or ""
     name = f"{stem}-{version}" if version and stem[-1].isdigit() else f"{stem}{version}"
     return (name, f"{name}t64")
+
+
+def symbols_missing(binary: str, complaint: str) -> LibraryMissing | None:
+    """The error for a library of this system that is too old; None if that is not the complaint."""
+    match = _SYMBOLS.search(complaint)
+    if match is None:
+        return None
+    symbols = match["symbols"].replace("_", " ", 1)
+    return LibraryMissing(
+        f"{binary} was built for a newer system: {Path(match['library']).name} here lacks {symbols}",
+        hint="take a build for this system's release, or a series of which `flushlab server list` says"
+        " that it can be fetched: those bring their libraries along",
+    )
 
 
 def library_missing(binary: str, soname: str) -> LibraryMissing:

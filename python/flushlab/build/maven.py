@@ -78,7 +78,7 @@ class MavenSource:
         if platform.system() != "Linux" or platform.machine() not in ("x86_64", "AMD64"):
             return
         for one in ARTIFACTS:
-            what = f"artifact {GROUP}:{one.artifact}:{one.version}"
+            what = f"{GROUP}:{one.artifact}:{one.version}"
             yield Obtainable(flavor="mysql", version=one.server, source=self.name, what=what)
 
     def get(self, wanted: Obtainable, progress: Progress) -> Build:

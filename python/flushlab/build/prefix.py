@@ -23,8 +23,8 @@ from flushlab.errors import NoSpace
 from flushlab.machine import home
 from flushlab.units import format_size
 
-_NEEDED_BYTES = 300 << 20
-"""Largest prefix seen is MySQL 8.0.15 with 240 MB; checked before anything is fetched."""
+_NEEDED_BYTES = 500 << 20
+"""Largest prefix seen is MySQL 9.7.4 with 350 MB; checked before anything is fetched."""
 
 
 class Published(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,6 +37,15 @@ class Published(msgspec.Struct, frozen=True, kw_only=True):
 
     build: Build
     origin: tuple[Package, ...]
+
+
+def origin(build: Build) -> tuple[Package, ...]:
+    """The files that a build's prefix was made of; none if it is not one of ours."""
+    try:
+        document = (Path(build.prefix) / "build.json").read_bytes()
+        return msgspec.json.decode(document, type=Published).origin
+    except (OSError, msgspec.DecodeError):
+        return ()
 
 
 def prefixes(source: str) -> list[Build]:
@@ -52,25 +61,39 @@ def prefixes(source: str) -> list[Build]:
     return builds
 
 
-def publish(key: str, fill: Callable[[Path], tuple[Build, Sequence[Package]]]) -> Build:
+def published(key: str) -> Build | None:
+    """The build in the prefix `key`, or None if it is not there."""
+    try:
+        document = (_folder() / key / "build.json").read_bytes()
+        found = msgspec.json.decode(document, type=Published).build
+    except (OSError, msgspec.DecodeError):
+        return None
+    return found if Path(found.mysqld).is_file() else None
+
+
+def publish(
+    key: str,
+    fill: Callable[[Path], tuple[Build, Sequence[Package]]],
+    *,
+    needed_bytes: int = _NEEDED_BYTES,
+) -> Build:
     """The build in the prefix `key`, made with `fill` if it is not there.
 
     Args:
         key: directory name, starting with the source's name and a hyphen.
         fill: unpacks into the directory given and says what is in it; its paths may lie in that directory.
+        needed_bytes: must be free there.
 
     Raises:
-        NoSpace: less than 300 MiB are free there.
+        NoSpace: less than that is free.
     """
     final = _folder() / key
-    with _lock(final.with_name(f".{key}.lock")):
-        if (final / "build.json").is_file():
-            found = msgspec.json.decode((final / "build.json").read_bytes(), type=Published).build
-            if Path(found.mysqld).is_file():
-                return found
+    with taking_turns(final.with_name(f".{key}.lock")):
+        if (found := published(key)) is not None:
+            return found
         if final.exists():
             shutil.rmtree(final)
-        _require_space(final.parent)
+        require_space(final.parent, needed_bytes)
         for left_over in final.parent.glob(f".{key}.new-*"):  # we hold the lock: its maker is dead
             shutil.rmtree(left_over)
         staging = Path(tempfile.mkdtemp(prefix=f".{key}.new-", dir=final.parent))
@@ -98,18 +121,25 @@ def _folder() -> Path:
     return folder
 
 
-def _require_space(folder: Path) -> None:
+def require_space(folder: Path, needed_bytes: int) -> None:
+    """Finds out first whether there is room.
+
+    Raises:
+        NoSpace: there is not.
+    """
     status = os.statvfs(folder)
     free = status.f_bavail * status.f_frsize
-    if free < _NEEDED_BYTES:
+    if free < needed_bytes:
         raise NoSpace(
-            f"{folder} has {format_size(free)} free; a server needs {format_size(_NEEDED_BYTES)}",
+            f"{folder} has {format_size(free)} free; a server needs {format_size(needed_bytes)}",
             hint="make room there, or set FLUSHLAB_HOME to another file system",
         )
 
 
 @contextmanager
-def _lock(file: Path) -> Iterator[None]:
+def taking_turns(file: Path) -> Iterator[None]:
+    """Waits until no other process is inside with the same file."""
+    file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield

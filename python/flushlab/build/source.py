@@ -21,12 +21,15 @@ class Obtainable(msgspec.Struct, frozen=True, kw_only=True):
         version: as far as it is known before fetching: (10, 11, 19), (10, 11) or ().
         source: name of the source that fetches it.
         what: the package or artifact, for people.
+        release: the other Debian release that it comes from, with its libraries; empty for builds that run
+            with this system's.
     """
 
     flavor: Flavor
     version: tuple[int, ...]
     source: str
     what: str
+    release: str = ""
 
     @property
     def name(self) -> str:

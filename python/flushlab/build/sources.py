@@ -7,10 +7,12 @@ from flushlab.build.debian import DebianSource
 from flushlab.build.maven import MavenSource
 from flushlab.build.path import PathSource
 from flushlab.build.source import Source
+from flushlab.build.tarball import TarballSource
 
 SOURCES: tuple[Source, ...] = (
     BasedirSource(),
     PathSource(),
     DebianSource(),
     MavenSource(),
+    TarballSource(),
 )

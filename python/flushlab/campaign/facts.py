@@ -1,13 +1,18 @@
-"""TuneFacts: everything that a tuning found out, as one value that reports are made from."""
+"""Facts: everything that a campaign found out, as one value that reports are made from.
+
+`TuneFacts` and `SeriesFacts` are stored as a campaign's result; the campaign's kind tells which one it is.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
 import msgspec
 
 from flushlab.experiment.frontier import TuneResult
-from flushlab.record import Machine, ServerIdentity, Value, Warning
+from flushlab.experiment.objective import Objective
+from flushlab.record import Comparison, Machine, Ratio, ServerIdentity, Value, Warning
 
 
 class TuneFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,6 +36,8 @@ class TuneFacts(msgspec.Struct, frozen=True, kw_only=True):
         machine: that measured.
         warnings: doubts about the whole.
         files: what was written.
+        objective: what the ratios compare: throughput, or the 99th percentile of the latency.
+        base_p99_us: that of the base in the confirmation blocks, geometric mean, or None.
     """
 
     campaign_id: str
@@ -51,3 +58,131 @@ class TuneFacts(msgspec.Struct, frozen=True, kw_only=True):
     machine: Machine
     warnings: tuple[Warning, ...]
     files: tuple[str, ...]
+    objective: Objective = "throughput"
+    base_p99_us: float | None = None
+
+
+ArmOutcome = Literal["measured", "refused", "skipped", "not_in_version"]
+"""What became of an arm of a series.
+
+measured: it has a comparison, or would have with more blocks.
+refused: the server did not take it, or it died, or it read back differently.
+skipped: its place or what it needs is not here, or its turn never came.
+not_in_version: this server has no such setting or no such value."""
+
+Answer = Literal["confirmed", "refuted", "undecided", "not measured"]
+
+
+class ArmFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one arm of a series.
+
+    Attributes:
+        name: of the arm.
+        text: what it stands for.
+        outcome: see `ArmOutcome`.
+        reason: why it was not measured, in the server's words where it has any.
+        settings: as asked, that differ from the base's.
+        workload: workload options that differ from the base's.
+        data_root, disk_iops: its own place, or None for the series' own.
+        contract: names of settings among them that change the service itself.
+        floor: the safest floor that it meets.
+        guarantees: plain words per failure.
+        comparison: with the base of the same blocks; None before the second block.
+        figure: geometric mean of its figures, or None.
+        composed_of: names of the arms that `best` is made of.
+    """
+
+    name: str
+    text: str = ""
+    outcome: ArmOutcome
+    reason: str = ""
+    settings: Mapping[str, Value] = {}
+    workload: Mapping[str, Value] = {}
+    data_root: str | None = None
+    disk_iops: int | None = None
+    contract: tuple[str, ...] = ()
+    floor: str = ""
+    guarantees: Mapping[str, str] = {}
+    comparison: Comparison | None = None
+    figure: float | None = None
+    composed_of: tuple[str, ...] = ()
+
+
+class ClaimFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """A claim of the plan and what the measurement says to it.
+
+    Attributes:
+        text: the claim in words.
+        arm, against: the two that it compares.
+        wanted: the ratio that it claims: `1.10`, `at least 2`, `at most 1`.
+        answer: see `flushlab.plan` for the rule.
+        ratio: of `arm` to `against`, or None if one of them has no figure.
+        source: where the claim comes from.
+    """
+
+    text: str
+    arm: str
+    against: str
+    wanted: str
+    answer: Answer
+    ratio: Ratio | None = None
+    source: str = ""
+
+
+class SeriesFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that a series found out.
+
+    Attributes:
+        campaign_id: for `--resume`.
+        ending: `done` or `interrupted`.
+        plan: its name.
+        title: of the plan, a sentence.
+        server: what was measured.
+        workload: in words, with its shape.
+        unit: of the workload's figure.
+        higher_is_better: False where the figure is a time.
+        base: settings of the base.
+        base_text: what the base stands for.
+        base_figure: geometric mean of the base's figures, or None.
+        base_floor: the safest floor that the base meets.
+        base_guarantees: plain words per failure.
+        arms: in the plan's order, `best` last.
+        control: the base once more, compared with the base.
+        claims: answered.
+        blocks: finished, of `planned_blocks`.
+        planned_blocks: as the plan or `--blocks` has it.
+        seconds: of a measured window.
+        scale: factor on the size of the plan's data.
+        alternate: settings were switched on one running server.
+        machine: that measured.
+        warnings: doubts about the whole.
+        data_bytes, pool_bytes, redo_bytes: the workload's data, the base's buffer pool and redo capacity.
+    """
+
+    campaign_id: str
+    ending: str
+    plan: str
+    title: str
+    server: ServerIdentity
+    workload: str
+    unit: str
+    higher_is_better: bool = True
+    base: Mapping[str, Value]
+    base_text: str
+    base_figure: float | None
+    base_floor: str = ""
+    base_guarantees: Mapping[str, str]
+    arms: tuple[ArmFacts, ...]
+    control: Comparison | None
+    claims: tuple[ClaimFacts, ...]
+    blocks: int
+    planned_blocks: int = 0
+    seconds: float
+    scale: float = 1.0
+    alternate: bool = False
+    machine: Machine
+    warnings: tuple[Warning, ...]
+    data_bytes: int | None
+    pool_bytes: int | None
+    redo_bytes: int | None
+    kind: Literal["series"] = "series"

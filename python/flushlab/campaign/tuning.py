@@ -12,12 +12,14 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from flushlab.campaign.doubts import doubts, geometric_mean
 from flushlab.campaign.facts import TuneFacts
 from flushlab.campaign.loop import Ending
 from flushlab.campaign.request import TuneRequest
 from flushlab.errors import ServerError
-from flushlab.experiment.blocks import BASE
+from flushlab.experiment.blocks import BASE, CONTROL
 from flushlab.experiment.guards import Guards
+from flushlab.experiment.objective import p99_us, score
 from flushlab.experiment.tune import Tune, TunePlan
 from flushlab.record import Arm, Launch, Machine, ServerIdentity, Storage, Trial, Value, Warning
 from flushlab.settings.catalog import Catalog
@@ -25,19 +27,16 @@ from flushlab.settings.durability import Guarantees, describe, guarantees, keeps
 from flushlab.settings.floor import Floor
 from flushlab.settings.redo import redo_capacity_bytes
 from flushlab.trial import REDO_WRAPS, TrialRunner
-from flushlab.units import format_size
 
 RECOVERY_RATIO = 2.0
 RECOVERY_SLACK_S = 5.0
 """A winner whose recovery after SIGKILL takes more than `RECOVERY_RATIO` times the base's plus
 `RECOVERY_SLACK_S` is rejected."""
 
+_NO_EFFECT = "no-effect"
+
 FIRST_LOOK_MINUTES = 60.0
 """Shorter budgets try commit-path settings only: their windows do not outlast the redo log."""
-
-_NOISE_RANGE = 0.30
-"""Figures of the base that scatter over more than this share of their mean mark an unstable machine
-(TUNA, EuroSys 2025, uses the same mark for unstable configurations)."""
 
 
 @dataclass(frozen=True)
@@ -141,15 +140,17 @@ class Tuning:
             base=self.request.base,
             lifted=self.request.lifted,
             result=result,
-            base_figure=_geometric_mean(confirmed),
+            base_figure=geometric_mean(confirmed),
             guarantees=words,
             recovery_s=recovery_s,
             data_bytes=data or None,
             pool_bytes=pool if isinstance(pool, int) else None,
             redo_bytes=redo,
             machine=machine,
-            warnings=self._warnings(trials, confirmed, data, pool if isinstance(pool, int) else None),
+            warnings=self._warnings(trials, confirmed, data, pool if isinstance(pool, int) else None, redo),
             files=(),
+            objective=self.request.objective,
+            base_p99_us=_base_p99_us(confirmed),
         )
 
     def _reject_short_windows(self, experiment: Tune, trials: list[Trial], catalog: Catalog) -> None:
@@ -187,7 +188,7 @@ class Tuning:
         return seconds
 
     def _warnings(
-        self, trials: list[Trial], base: list[Trial], data: int, pool: int | None
+        self, trials: list[Trial], base: list[Trial], data: int, pool: int | None, redo: int
     ) -> tuple[Warning, ...]:
         found = []
         if not self.request.steady_state:
@@ -198,43 +199,35 @@ class Tuning:
                     f"flushing and doublewrite need --minutes {FIRST_LOOK_MINUTES:.0f} or more",
                 )
             )
-        if pool is not None and 0 < data < pool:
-            found.append(
-                Warning(
-                    "fits-in-pool",
-                    f"the data ({format_size(data)}) fit into the buffer pool ({format_size(pool)}): "
-                    "I/O settings can't be tested with this data",
-                )
-            )
-        figures = [trial.figure for trial in base if trial.figure is not None]
-        if (
-            len(figures) > 2
-            and (spread := (max(figures) - min(figures)) * len(figures) / sum(figures)) > _NOISE_RANGE
-        ):
-            found.append(Warning("noisy", f"the base's figures scatter over {spread:.0%} of their mean"))
-        void = sum(trial.outcome == "void" for trial in trials)
-        if void:
-            found.append(
-                Warning(
-                    "void-trials",
-                    f"{void} {'trial was' if void == 1 else 'trials were'} disturbed by the machine; such a trial is repeated once",
-                )
-            )
-        if self.request.disk_iops is not None:
-            found.append(
-                Warning("limited-disk", f"measured on a disk limited to {self.request.disk_iops} writes/s")
-            )
-        seen = {"window-too-short", "disturbed"}
+        limit = self.request.disk_iops
+        found += doubts(trials, base, data_bytes=data, pool_bytes=pool, redo_bytes=redo, disk_iops=limit)
+        seen = {"window-too-short", "disturbed", _NO_EFFECT}
         for warning in (w for trial in base for w in trial.warnings):
             if warning.slug not in seen:
                 seen.add(warning.slug)
                 found.append(warning)
-        return tuple(found)
+        return (*found, *without_effect(trials))
 
 
-def _geometric_mean(trials: list[Trial]) -> float | None:
-    logs = [math.log(trial.figure) for trial in trials if trial.figure]
-    return math.exp(sum(logs) / len(logs)) if logs else None
+def without_effect(trials: Iterable[Trial]) -> list[Warning]:
+    """Settings that did nothing, each value once: the base's as they are, an arm's with its name (the last
+    one's, as the arms that were confirmed come last)."""
+    found: dict[tuple[str, Value | None], Warning] = {}
+    for trial in trials:
+        for warning in (w for w in trial.warnings if w.slug == _NO_EFFECT):
+            key = (warning.setting, trial.settings.get(warning.setting))
+            if trial.arm.name in (BASE, CONTROL):
+                found[key] = warning
+            elif key not in found or found[key].text.startswith("arm "):
+                text = f"arm {trial.arm.name}: {warning.text}"
+                found[key] = Warning(_NO_EFFECT, text, warning.setting)
+    return list(found.values())
+
+
+def _base_p99_us(trials: list[Trial]) -> float | None:
+    if not trials or any(p99_us(trial) is None for trial in trials):
+        return None
+    return math.exp(-score(trials, "p99"))
 
 
 def _workload_words(request: TuneRequest) -> str:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def bench(
     server: options.Server = "mariadb",
     workload: options.Workload = "oltp_update_non_index",
-    threads: Annotated[int, typer.Option("--threads", help="Connections of an OLTP workload.")] = 16,
+    threads: Annotated[int, typer.Option("--threads", help="Connections of the load.")] = 16,
     tables: options.Tables = 8,
     table_size: options.TableSize = 10_000,
     seconds: Annotated[float, typer.Option("--seconds", help="Length of the measured window.")] = 10.0,
@@ -27,8 +27,12 @@ def bench(
         list[str] | None, typer.Option("--set", help="NAME=VALUE; may be given again.", show_default=False)
     ] = None,
     transport: options.Transport = "socket",
-    rand_type: options.RandType = "special",
+    rand_type: options.RandType = None,
     rate: options.Rate = 0.0,
+    rows: options.Rows = None,
+    key: options.Key = None,
+    hit_ratio: options.HitRatio = None,
+    commit: options.Commit = None,
     basedir: options.BaseDir = None,
     data_root: options.DataRoot = None,
     disk_iops: options.DiskIops = None,
@@ -37,6 +41,8 @@ def bench(
     """Run one workload on one configuration and say what it yields.
 
     Example: flushlab bench --server mariadb --workload oltp_update_non_index --set sync_binlog=1
+
+    Example: flushlab bench --workload upsert --threads 1 --rows 10 --commit '1 s'
     """
     from flushlab.cli import place
     from flushlab.report import bench as report
@@ -50,6 +56,10 @@ def bench(
         transport=transport,
         rand_type=rand_type,
         rate=rate,
+        rows=rows,
+        key=key,
+        hit_ratio=hit_ratio,
+        commit=commit,
     )
     asked = parse_workload(workload, shape)
     timing = place.parse_timing(seconds)

@@ -12,7 +12,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from flushlab.cli import bench, server, settings, tune
+from flushlab.cli import bench, report, series, server, settings, tune
 from flushlab.cli.output import print_error
 from flushlab.errors import FlushlabError
 from flushlab.version import __version__
@@ -26,9 +26,11 @@ app = typer.Typer(
     help="How fast a MySQL or MariaDB server can write for your workload, at the durability you need.",
 )
 app.command("tune")(tune.tune)
+app.command("series")(series.series)
 app.command("bench")(bench.bench)
 app.add_typer(server.app, name="server")
 app.command("settings")(settings.settings)
+app.command("report")(report.report)
 
 
 def _print_version(wanted: bool) -> None:

@@ -10,23 +10,64 @@ import typer
 Server = Annotated[
     str,
     typer.Option(
-        "--server", help="A build (mariadb, mariadb@10.11, mysql@5.7) or a kept sandbox (sandbox:NAME)."
+        "--server",
+        help="A build (mariadb, mariadb@10.11, mysql@5.7), a tarball (path or URL, perhaps with #sha256=…)"
+        " or a kept sandbox (sandbox:NAME).",
     ),
 ]
 BaseDir = Annotated[
     Path | None, typer.Option("--basedir", help="Use the server installed there instead of a known build.")
 ]
 Workload = Annotated[
-    str, typer.Option("--workload", help="oltp_update_non_index, or any program: 'command: ./load.sh'.")
+    str,
+    typer.Option(
+        "--workload",
+        help="oltp_update_non_index, upsert, sql:FILE, or any program: 'command: ./load.sh'.",
+    ),
 ]
-Tables = Annotated[int, typer.Option("--tables", help="Tables of an OLTP workload.")]
+Tables = Annotated[int, typer.Option("--tables", help="Tables of an OLTP workload or of upsert.")]
 TableSize = Annotated[int, typer.Option("--table-size", help="Rows per table.")]
 Transport = Annotated[str, typer.Option("--transport", help="How the load connects: socket or tcp.")]
 RandType = Annotated[
-    str, typer.Option("--rand-type", help="Which ids are hit: special (sysbench 1.0) or uniform.")
+    str | None,
+    typer.Option(
+        "--rand-type",
+        help="Which rows are hit: special (sysbench 1.0; of OLTP the default) or uniform (of upsert).",
+        show_default=False,
+    ),
 ]
 Rate = Annotated[
-    float, typer.Option("--rate", help="Intended transactions/s (open loop); 0 is as fast as possible.")
+    float,
+    typer.Option(
+        "--rate", help="Intended transactions/s, of upsert rows/s (open loop); 0: as fast as possible."
+    ),
+]
+Rows = Annotated[
+    int | None, typer.Option("--rows", help="upsert: rows per statement; 1 if absent.", show_default=False)
+]
+Key = Annotated[
+    str | None,
+    typer.Option(
+        "--key",
+        help="upsert: rows conflict in a unique index or in the primary key: unique or primary (default).",
+        show_default=False,
+    ),
+]
+HitRatio = Annotated[
+    float | None,
+    typer.Option(
+        "--hit-ratio",
+        help="upsert: share of the rows that exist already; 0.5 if absent.",
+        show_default=False,
+    ),
+]
+Commit = Annotated[
+    str | None,
+    typer.Option(
+        "--commit",
+        help="upsert: when a connection commits: autocommit (default), '1000 rows' or '1 s'.",
+        show_default=False,
+    ),
 ]
 DataRoot = Annotated[Path | None, typer.Option("--data-root", help="Where data directories lie.")]
 DiskIops = Annotated[

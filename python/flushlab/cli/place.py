@@ -13,11 +13,15 @@ from flushlab.build import find_build
 from flushlab.build.build import Build
 from flushlab.cli.output import console
 from flushlab.datadir import DataRoot, LimitedDisk, limit_disk
-from flushlab.errors import UnknownSetting, UsageError
+from flushlab.errors import NoMemory, UnknownSetting, UsageError
 from flushlab.process import reap
 from flushlab.record import Value
+from flushlab.server.log import MEMORY_HINT, no_memory
 from flushlab.settings.catalog import Catalog, load_catalog
 from flushlab.workload import Shape, Timing
+from flushlab.workload.options import RAND_TYPE, TRANSPORT
+from flushlab.workload.parse import flag
+from flushlab.workload.upsert import KEY
 
 MIN_SECONDS, MAX_SECONDS = 0.5, 86_400.0
 _SPARE_CONNECTIONS = 50
@@ -97,8 +101,10 @@ def parse_value(name: str, text: str, build: Build, catalog: Catalog) -> Value:
 
 def refusal(
     reason: str, settings: Mapping[str, Value], catalog: Catalog, build: Build
-) -> UnknownSetting | UsageError:
+) -> UnknownSetting | UsageError | NoMemory:
     """The error for settings that the server refused, with the nearest known names as a hint."""
+    if (line := no_memory(reason)) is not None:
+        return NoMemory(f"{build.name} found too little memory: {line}", hint=MEMORY_HINT)
     known = catalog.names(build.flavor, build.version)
     strange = [name for name in settings if catalog.here(name, build.flavor, build.version) is None]
     near = [match for name in strange for match in difflib.get_close_matches(name, known, n=2)]
@@ -108,26 +114,38 @@ def refusal(
 
 
 def parse_shape(
-    *, threads: int, tables: int, table_size: int, transport: str, rand_type: str, rate: float
+    *,
+    threads: int,
+    tables: int,
+    table_size: int,
+    transport: str,
+    rand_type: str | None,
+    rate: float,
+    rows: int | None = None,
+    key: str | None = None,
+    hit_ratio: float | None = None,
+    commit: str | None = None,
 ) -> Shape:
-    """The shape of an OLTP workload.
+    """The options of a workload as flags give them; the workload judges them, but for their words.
 
     Raises:
         UsageError: a word that is none of the allowed ones.
     """
-    for option, word, allowed in (
-        ("--transport", transport, ("socket", "tcp")),
-        ("--rand-type", rand_type, ("special", "uniform")),
-    ):
-        if word not in allowed:
-            raise UsageError(f"{option} {word!r} is not known", hint=f"it takes {' or '.join(allowed)}")
+    words = ((TRANSPORT, transport), (RAND_TYPE, rand_type), (KEY, key))
+    for option, word in words:
+        if word is not None:
+            option.check(word, flag)
     return Shape(
         threads=threads,
         tables=tables,
         table_size=table_size,
         transport=cast(Literal["socket", "tcp"], transport),
-        rand_type=cast(Literal["special", "uniform"], rand_type),
+        rand_type=cast(Literal["special", "uniform"] | None, rand_type),
         rate=rate,
+        rows=rows,
+        key=cast(Literal["unique", "primary"] | None, key),
+        hit_ratio=hit_ratio,
+        commit=commit,
     )
 
 

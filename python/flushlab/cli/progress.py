@@ -14,7 +14,11 @@ from flushlab.units import format_seconds
 
 
 class CampaignProgress:
-    """Shows what runs, the best so far and the time left; a context manager and a Watcher."""
+    """Shows what runs, the best so far and the time left; a context manager and a Watcher.
+
+    Args:
+        budget_s: seconds that the campaign may take; None: the time left is estimated from its trials so far.
+    """
 
     def __init__(self, budget_s: float | None) -> None:
         self._budget_s = budget_s
@@ -44,7 +48,7 @@ class CampaignProgress:
         self._spent_s = seconds_spent
         self._bar.update(
             self._task,
-            description=f"{request.stage} · {request.arm.name[:32]}{self._outlook(progress)}",
+            description=f"{request.stage} · {request.arm.name[:32]}{self._outlook(progress, progress.done)}",
             completed=progress.done,
             total=max(progress.total, progress.done + 1),
         )
@@ -59,14 +63,18 @@ class CampaignProgress:
             what = f"{trial.outcome}: {trial.reason.strip().splitlines()[0] if trial.reason.strip() else ''}"
         if trial.outcome != "measured" or not console.is_terminal:
             console.print(
-                f"{trial.stage} {trial.block} · {trial.arm.name}: {what}{self._outlook(progress)}",
+                f"{trial.stage} {trial.block} · {trial.arm.name}: {what}"
+                f"{self._outlook(progress, progress.done + 1)}",
                 markup=False,
             )
 
-    def _outlook(self, progress: Progress) -> str:
+    def _outlook(self, progress: Progress, done: int) -> str:
         parts = []
         if progress.best is not None:
             parts.append(f"best so far {progress.best.estimate:.2f}×")
         if self._budget_s is not None:
             parts.append(f"at most {format_seconds(max(0.0, self._budget_s - self._spent_s))} left")
+        elif done and progress.total > done:
+            left_s = self._spent_s / done * (progress.total - done)
+            parts.append(f"about {format_seconds(left_s)} left")
         return f" ({', '.join(parts)})" if parts else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,11 +13,13 @@ from flushlab.cli.output import console, emit_json, print_warning, stdout
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from flushlab.build import Build
+    from flushlab.build import Build, Obtainable
     from flushlab.server import Sandbox
     from flushlab.server.kept import Status
 
     Row = tuple[str, ...]
+
+_LEAST_WIDTH = 20
 
 app = typer.Typer(
     name="server",
@@ -27,15 +30,15 @@ app = typer.Typer(
 
 @app.command("list")
 def list_(json: options.Json = None) -> None:
-    """What is here and what can be fetched.
+    """What is here and what can be fetched; --json has the whole paths.
 
     Example: flushlab server list
     """
     from flushlab.build import obtainable, survey
+    from flushlab.machine import home
 
     here = survey()
-    names = {build.name for build in here.builds}
-    more = [one for one in obtainable() if one.name not in names]
+    more = [one for one in obtainable() if not any(_is(build, one) for build in here.builds)]
     for problem in here.problems:
         print_warning(problem.message)
     document = {
@@ -46,24 +49,35 @@ def list_(json: options.Json = None) -> None:
     emit_json(document, json)
     if json == "-":
         return
-    rows: list[Row] = [(one.name, one.source, "installed", one.mysqld) for one in here.builds]
-    rows += [(one.name, one.source, "flushlab server get", one.what) for one in more]
-    _table(("build", "source", "state", "where"), rows)
+    folder = home() / "builds"
+    rows: list[Row] = [(one.name, "installed", _where(one, folder)) for one in here.builds]
+    rows += [(one.name, "available", one.what) for one in more]
+    _table(("build", "state", "where"), rows, fit=True)
+    if any(Path(one.prefix).parent == folder for one in here.builds):
+        _say(f"folders without a path lie in {folder}")
+    if more:
+        _say("`flushlab server get NAME` fetches what is available, and so does `--server NAME`")
 
 
 @app.command()
 def get(
-    name: Annotated[str, typer.Argument(help="mariadb, mariadb@10.11, mysql@5.7, mysql@8.0, …")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="mariadb@10.11, mysql@5.7, …, or a tarball's path or https URL, perhaps with #sha256=…"
+        ),
+    ],
     json: options.Json = None,
 ) -> None:
     """Fetch a build, if it is not here.
 
     Example: flushlab server get mysql@5.7
     """
-    from flushlab.build import find_build
+    from flushlab.build import find_build, origin
 
     build = find_build(name, progress=_say)
-    emit_json({"schema": "flushlab.server-get/1", **_build(build)}, json)
+    files = [{"file": one.file, "sha256": one.sha256} for one in origin(build)]
+    emit_json({"schema": "flushlab.server-get/1", **_build(build), "origin": files}, json)
     if json != "-":
         _table(("build", "source", "where"), [(build.name, build.source, build.mysqld)])
 
@@ -161,6 +175,17 @@ def status(json: options.Json = None) -> None:
     _table(("name", "build", "state", "port", "socket"), rows)
 
 
+def _is(build: Build, one: Obtainable) -> bool:
+    """True if fetching `one` would give this build's version, as far as that is known."""
+    return build.flavor == one.flavor and build.version[: len(one.version)] == one.version
+
+
+def _where(build: Build, folder: Path) -> str:
+    """The binary, or the name of the prefix that flushlab has unpacked, which tells what it was made of."""
+    prefix = Path(build.prefix)
+    return prefix.name if prefix.parent == folder else build.mysqld
+
+
 def _build(build: Build) -> dict[str, str]:
     return {"name": build.name, "id": build.id, "source": build.source, "mysqld": build.mysqld}
 
@@ -205,7 +230,7 @@ def _introduce(sandbox: Sandbox) -> None:
     for line in (
         f"{name}: {sandbox.identity.name}, ready in {seconds:.2f} s",
         f"  use it:  flushlab bench --server sandbox:{name} …",
-        f"           mysql --defaults-file={sandbox.endpoint.option_file}",
+        f"           {sandbox.build.client or 'mysql'} --defaults-file={sandbox.endpoint.option_file}",
         f"  end it:  flushlab server stop {name}",
     ):
         stdout.print(line, markup=False, soft_wrap=True)
@@ -215,10 +240,20 @@ def _say(text: str) -> None:
     console.print(text, markup=False, style="dim")
 
 
-def _table(headings: Row, rows: Sequence[Row]) -> None:
-    """Columns of plain text; paths stay whole, however narrow the terminal."""
+def _table(headings: Row, rows: Sequence[Row], *, fit: bool = False) -> None:
+    """Columns of plain text; paths stay whole, however narrow the terminal, unless they must `fit` it."""
     lines = [headings, *rows]
     widths = [max(len(line[column]) for line in lines) for column in range(len(headings))]
+    room = max(stdout.width - sum(widths[:-1]) - 2 * len(widths[:-1]), _LEAST_WIDTH)
     for line in lines:
-        cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+        last = _cut(line[-1], room) if fit else line[-1]
+        cells = (cell.ljust(width) for cell, width in zip((*line[:-1], last), widths, strict=True))
         stdout.print("  ".join(cells).rstrip(), markup=False, soft_wrap=True)
+
+
+def _cut(text: str, width: int) -> str:
+    """At most `width` characters: what is left out of the middle shows as an ellipsis."""
+    if len(text) <= width:
+        return text
+    tail = (width - 1) // 2
+    return f"{text[: width - 1 - tail]}…{text[-tail:]}"

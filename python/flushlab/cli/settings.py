@@ -1,25 +1,61 @@
-"""`flushlab settings`: lists the catalog, or explains one setting. Sits on `settings`; starts no server."""
+"""`flushlab settings`: the catalog, one setting, one server's settings, or a check of an option file.
+
+Sits on `settings`; only `--server` without `--check` starts a server.
+"""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from flushlab.cli.output import emit_json, stdout
+from flushlab.cli import options
+from flushlab.cli.output import emit_json, require_writable, stdout
+from flushlab.errors import UsageError
 from flushlab.settings.catalog import SettingEntry, SettingHere, load_catalog, version_of
+from flushlab.settings.floor import Floor
+
+STRICT_EXIT_CODE = 4
 
 
 def settings(
     name: Annotated[str | None, typer.Argument(help="A setting; without it, all are listed.")] = None,
+    server: Annotated[
+        str | None,
+        typer.Option("--server", help="What this server has (a build or sandbox:NAME), or check against it."),
+    ] = None,
+    floor: Annotated[
+        Floor | None, typer.Option("--floor", help="What may be tried, or what the file must keep.")
+    ] = None,
+    check: Annotated[
+        Path | None,
+        typer.Option("--check", metavar="FILE", help="Say what this option file means and guarantees."),
+    ] = None,
+    static: Annotated[
+        bool, typer.Option("--static", help="Check by the catalog alone; do not ask the server's binary.")
+    ] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help=f"Exit with {STRICT_EXIT_CODE} if the check finds an error.")
+    ] = False,
+    basedir: options.BaseDir = None,
     json: Annotated[
         str | None, typer.Option("--json", metavar="FILE", help="Write JSON; - is standard output.")
     ] = None,
 ) -> None:
-    """Lists the settings that flushlab knows, or explains one.
+    """Lists the settings that flushlab knows, explains one, or checks an option file.
 
-    Example: flushlab settings innodb_flush_log_at_trx_commit
+    Example: flushlab settings --check /etc/mysql/my.cnf --server mysql@8.0 --floor second
     """
+    require_writable(json)
+    if check is not None:
+        _check(name, check, server or "mariadb", basedir, floor, json, static=static, strict=strict)
+        return
+    if static or strict:
+        raise UsageError("--static and --strict belong to --check", hint="add --check FILE")
+    if server is not None or basedir is not None or floor is not None:
+        _here(name, server or "mariadb", basedir, floor, json)
+        return
     catalog = load_catalog()
     entries = (catalog.setting(name),) if name else catalog.settings()
     if json is not None:
@@ -32,6 +68,41 @@ def settings(
         width = max(len(entry.name) for entry in entries)
         lines = [f"{entry.name:<{width}}  {entry.effect}" for entry in entries]
         stdout.print("\n".join(lines), markup=False)
+
+
+def _check(
+    name: str | None,
+    file: Path,
+    server: str,
+    basedir: Path | None,
+    floor: Floor | None,
+    json: str | None,
+    *,
+    static: bool,
+    strict: bool,
+) -> None:
+    from flushlab.cli import option_check
+
+    if name is not None:
+        raise UsageError(f"--check and the setting {name} cannot go together", hint="leave one of them out")
+    option_check.require_server(server)
+    judged = option_check.judge(file, server, basedir=basedir, floor=floor, static=static)
+    if json is not None:
+        emit_json(option_check.document(judged, file), json)
+    if json != "-":
+        option_check.show(judged, file)
+    if strict and judged.errors:
+        raise typer.Exit(STRICT_EXIT_CODE)
+
+
+def _here(name: str | None, server: str, basedir: Path | None, floor: Floor | None, json: str | None) -> None:
+    from flushlab.cli import settings_here
+
+    found = settings_here.survey(server, basedir=basedir, floor=floor, only=name)
+    if json is not None:
+        emit_json(settings_here.document(found), json)
+    if json != "-":
+        settings_here.show(found)
 
 
 def _versions(entry: SettingEntry) -> list[tuple[str, SettingHere]]:
@@ -49,17 +120,28 @@ def _explanation(entry: SettingEntry) -> str:
     lines = [entry.name, f"  {entry.effect}"]
     if entry.contract:
         lines.append("  Part of the service's contract: tune inherits it and never changes it.")
+    if entry.layout:
+        lines.append("  It shapes the data directory: another value needs another one.")
     if entry.needs_steady_state:
         lines.append("  Its effect counts only in windows that outlast the redo log.")
     if entry.durability:
         lines.append(f"  Durability rules: {', '.join(entry.durability)}")
     for where, here in _versions(entry):
         how = "dynamic" if here.dynamic else "needs a restart"
-        lines.append(
-            f"  {where}: {here.describe_range()}; default {here.render(here.default) or 'none'}; {how}"
-        )
-        if here.computed:
-            lines.append(f"    default depends: {here.computed}")
+        if here.partly_dynamic:
+            how = "some changes need a restart"
+        unit = f" {here.unit}" if here.unit else ""
+        default = here.render(here.default) or "none"
+        lines.append(f"  {where}: {here.describe_range()}{unit}; default {default}; {how}")
+        notes = [
+            (here.computed, f"default depends: {here.computed}"),
+            (here.multiple > 1, f"rounded down to a multiple of {here.multiple}"),
+            (here.variable != entry.name, f"shown as the variable {here.variable}"),
+            (here.deprecated, f"deprecated {here.deprecated}"),
+        ]
+        lines += [f"    {text}" for holds, text in notes if holds]
+    if entry.successor:
+        lines.append(f"  Where it does not exist, look at: {', '.join(entry.successor)}")
     if entry.candidate:
         lines.append("  Candidates:")
         lines += [
@@ -78,6 +160,7 @@ def _document(entry: SettingEntry) -> dict[str, object]:
         "layout": entry.layout,
         "needs_steady_state": entry.needs_steady_state,
         "durability": entry.durability,
+        "successor": entry.successor,
         "source": entry.source,
         "versions": [
             {
@@ -89,6 +172,7 @@ def _document(entry: SettingEntry) -> dict[str, object]:
                 "maximum": here.maximum,
                 "values": here.values,
                 "dynamic": here.dynamic,
+                "deprecated": here.deprecated,
             }
             for where, here in _versions(entry)
         ],

@@ -60,7 +60,11 @@ def tune(
         typer.Option("--seconds", help="Measured window of a trial; chosen by the budget if absent."),
     ] = None,
     transport: options.Transport = "socket",
-    rand_type: options.RandType = "special",
+    rand_type: options.RandType = None,
+    rows: options.Rows = None,
+    key: options.Key = None,
+    hit_ratio: options.HitRatio = None,
+    commit: options.Commit = None,
     basedir: options.BaseDir = None,
     data_root: options.DataRoot = None,
     disk_iops: options.DiskIops = None,
@@ -75,13 +79,13 @@ def tune(
 
     Example: flushlab tune --server mysql@5.7 --floor strict --minutes 30 --base my.cnf
     """
-    from flushlab.cli import place, tuning
+    from flushlab.cli import campaigns, place, tuning
     from flushlab.machine import home
     from flushlab.report import tune as report
     from flushlab.store import Store
 
     require_writable(json)
-    tuning.require_folder(out)
+    campaigns.require_folder(out)
     asked = tuning.Flags(
         server=server,
         workload=workload,
@@ -103,6 +107,10 @@ def tune(
         seconds=seconds,
         transport=transport,
         rand_type=rand_type,
+        rows=rows,
+        key=key,
+        hit_ratio=hit_ratio,
+        commit=commit,
         basedir=basedir,
         data_root=data_root,
         disk_iops=disk_iops,
@@ -118,7 +126,7 @@ def tune(
         ) as where:
             request = earlier or tuning.decide(asked, where)
             facts = tuning.carry_out(request, where, store, resume)
-            facts = tuning.write_files(facts, request, where, out)
+            facts = tuning.write_files(facts, request, where, out, store)
     emit_json(report.document(facts), json)
     if json != "-":
         stdout.print(report.render(facts))

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import secrets
-from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import cast
 
 import msgspec
 
 from flushlab.advice.tuned import tuned_files
-from flushlab.build.build import Build
-from flushlab.campaign import Budget, run
+from flushlab.campaign import Budget
 from flushlab.campaign.facts import TuneFacts
+from flushlab.campaign.loop import Ending
 from flushlab.campaign.request import TuneRequest
 from flushlab.campaign.tuning import FIRST_LOOK_MINUTES, Tuning
+from flushlab.cli import campaigns
+from flushlab.cli.campaigns import identity_of, read_base, require_folder
 from flushlab.cli.output import emit_json, print_warning, write_file
 from flushlab.cli.place import (
     Place,
@@ -25,25 +24,22 @@ from flushlab.cli.place import (
     parse_settings,
     parse_shape,
     parse_timing,
-    refusal,
     say,
 )
-from flushlab.cli.progress import CampaignProgress
 from flushlab.datadir import Snapshots
-from flushlab.errors import FlushlabError, NotWritable, StartFailed, StorageError, UsageError
+from flushlab.errors import UsageError
 from flushlab.experiment.objective import Objective
 from flushlab.experiment.protocol import Request
 from flushlab.machine import available_memory_bytes, describe
-from flushlab.record import Launch, ServerIdentity, Trial, Value
-from flushlab.server import Sandbox
+from flushlab.record import Launch, Trial, Value
 from flushlab.server.placement import PLACED
 from flushlab.settings import optionfile
 from flushlab.settings.candidates import lift, propose
 from flushlab.settings.floor import Floor
-from flushlab.store import State, Store
+from flushlab.store import Store
 from flushlab.trial import Dataset, Preparation, TrialRunner
 from flushlab.units import parse_size
-from flushlab.workload import Timing, Workload, parse_workload
+from flushlab.workload import Timing, Workload, parse_workload, settled_name, workload_options
 
 _FILES = ("_file", "_dir", "_error")
 """Options with these endings name files of the user's own server."""
@@ -75,7 +71,11 @@ class Flags:
     table_size: int
     seconds: float | None
     transport: str
-    rand_type: str
+    rand_type: str | None
+    rows: int | None
+    key: str | None
+    hit_ratio: float | None
+    commit: str | None
     basedir: Path | None
     data_root: Path | None
     disk_iops: int | None
@@ -83,20 +83,8 @@ class Flags:
 
 
 def stored_request(store: Store, campaign_id: str) -> TuneRequest:
-    """The request of a campaign that goes on.
-
-    Raises:
-        UsageError: there is no such campaign.
-        StorageError: its plan is of another version of flushlab.
-    """
-    row = store.campaign(campaign_id)
-    try:
-        return msgspec.json.decode(row.plan, type=TuneRequest)
-    except msgspec.ValidationError as error:
-        raise StorageError(
-            f"campaign {campaign_id} was planned by another version of flushlab: {error}",
-            hint="start a new campaign",
-        ) from error
+    """The request of a campaign that goes on; see `campaigns.stored_request`."""
+    return campaigns.stored_request(store, campaign_id, "tune", TuneRequest)
 
 
 def decide(flags: Flags, where: Place) -> TuneRequest:
@@ -113,11 +101,18 @@ def decide(flags: Flags, where: Place) -> TuneRequest:
         transport=flags.transport,
         rand_type=flags.rand_type,
         rate=flags.rate,
+        rows=flags.rows,
+        key=flags.key,
+        hit_ratio=flags.hit_ratio,
+        commit=flags.commit,
     )
     for count in threads:
         parse_workload(flags.workload, msgspec.structs.replace(shape, threads=count))
-    if flags.workload.startswith("command:") and len(threads) > 1:
-        raise UsageError("--threads names several counts, but a command has no connections to count")
+    taken = workload_options(flags.workload)
+    if len(threads) > 1 and "threads" not in taken:
+        raise UsageError(f"--threads names several counts, but {flags.workload} has no connections to count")
+    if flags.rate and "rate" not in taken:
+        raise UsageError(f"--rate {flags.rate:g}: {flags.workload} ends by itself and takes no rate")
     minutes = DEFAULT_MINUTES if flags.minutes is None and flags.trials is None else flags.minutes
     if (minutes is not None and minutes <= 0) or (flags.trials is not None and flags.trials <= 0):
         raise UsageError("the budget is not above 0", hint="give --minutes or --trials")
@@ -163,7 +158,7 @@ def decide(flags: Flags, where: Place) -> TuneRequest:
         build=build.name,
         build_id=build.id,
         basedir=str(flags.basedir) if flags.basedir else None,
-        workload=flags.workload,
+        workload=settled_name(flags.workload),
         shape=shape,
         threads=threads,
         floor=flags.floor,
@@ -185,36 +180,8 @@ def decide(flags: Flags, where: Place) -> TuneRequest:
     )
 
 
-def read_base(base: Mapping[str, Value], where: Place, launch: Launch) -> dict[str, Value]:
-    """The catalogued settings as a server with this base has them, computed defaults included.
-
-    Raises:
-        UsageError: the server refuses the base.
-    """
-    say(f"reading {where.build.name}'s settings back")
-    known = where.catalog.names(where.build.flavor, where.build.version)
-    try:
-        with Sandbox.start(
-            where.build, settings=base, arguments=launch.arguments, data_root=where.data_root, progress=say
-        ) as server:
-            return server.read_back(known)
-    except StartFailed as error:
-        if error.refusal is None:
-            raise
-        raise refusal(error.refusal, base, where.catalog, where.build) from error
-
-
 def carry_out(request: TuneRequest, where: Place, store: Store, resumed: str | None) -> TuneFacts:
-    """Runs the campaign and gathers its facts; the store knows how it ended whatever happens.
-
-    Raises:
-        FlushlabError: what no record can hold; what was measured is safe.
-    """
-    if request.build_id != where.build.id:
-        raise UsageError(
-            f"the campaign ran on {request.build_id}, but {request.build} is now {where.build.id}",
-            hint="start a new campaign: figures of two binaries are not comparable",
-        )
+    """Runs the campaign and gathers its facts; see `campaigns.carry_out`."""
     tuning = Tuning(
         request=request,
         identity=identity_of(where.build),
@@ -223,73 +190,49 @@ def carry_out(request: TuneRequest, where: Place, store: Store, resumed: str | N
     )
     experiment = tuning.experiment()
     runner = _runner(request, where)
-    campaign_id = resumed or _new_id()
-    if resumed is None:
-        store.create_campaign(campaign_id, request.kind, msgspec.json.encode(request))
-    say(f"campaign {campaign_id}: {len(request.candidates)} candidates down to the floor {request.floor}")
 
     def run_trial(asked: Request) -> Trial:
         return runner.run(asked.arm, stage=asked.stage, block=asked.block, variant=asked.variant)
 
-    try:
-        store.set_state(campaign_id, "running")
-        with CampaignProgress(request.budget_s) as progress:
-            ending = run(
-                experiment,
-                run_trial,
-                store=store,
-                campaign_id=campaign_id,
-                budget=Budget(seconds=request.budget_s and 1.2 * request.budget_s, trials=request.trials),
-                watcher=progress,
-            )
-        machine = describe(where.data_root.path, where.disk_limit.record if where.disk_limit else None)
-        facts = tuning.conclude(
+    def conclude(campaign_id: str, ending: Ending) -> TuneFacts:
+        return tuning.conclude(
             experiment,
             store.trials(campaign_id),
             ending,
             campaign_id,
-            machine,
+            describe(where.data_root.path, where.disk_limit.record if where.disk_limit else None),
             where.catalog,
             runner if ending != "interrupted" else None,
         )
-    except (FlushlabError, KeyboardInterrupt) as error:
-        store.set_state(campaign_id, "interrupted" if isinstance(error, KeyboardInterrupt) else "failed")
-        if store.campaign(campaign_id).trials:
-            print_warning(f"go on with: flushlab tune --resume {campaign_id}")
-        raise
-    state: State = "interrupted" if ending == "interrupted" else "done"
-    store.set_state(campaign_id, state, msgspec.json.encode(facts))
-    return facts
+
+    return campaigns.carry_out(
+        request,
+        where,
+        store,
+        resumed,
+        about=f"{len(request.candidates)} candidates down to the floor {request.floor}",
+        experiment=experiment,
+        run_trial=run_trial,
+        budget=Budget(seconds=request.budget_s and 1.2 * request.budget_s, trials=request.trials),
+        budget_s=request.budget_s,
+        conclude=conclude,
+    )
 
 
-def require_folder(out: Path | None) -> None:
-    """Makes the folder that the files go to, before anything is measured; None: the present one.
-
-    Raises:
-        NotWritable: it cannot be made, or not be written to.
-    """
-    folder = out or Path()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise NotWritable(
-            f"{folder} cannot be made: {error.strerror}", hint="name another with --out"
-        ) from error
-    if not os.access(folder, os.W_OK):
-        raise NotWritable(f"{folder.absolute()} is not writable", hint="name another with --out")
-
-
-def write_files(facts: TuneFacts, request: TuneRequest, where: Place, out: Path | None) -> TuneFacts:
-    """Writes the option file, the statements and the result where something was found.
+def write_files(
+    facts: TuneFacts, request: TuneRequest, where: Place, out: Path | None, store: Store
+) -> TuneFacts:
+    """Writes the result and its page, and the option file and the statements where something was found.
 
     Raises:
         NotWritable: the folder cannot be written.
     """
+    from flushlab.cli.report import write_page
     from flushlab.report import tune as report
 
     folder = out or Path(f"flushlab-{facts.campaign_id}")
     require_folder(folder)
-    files = [folder / "tune.json"]
+    files = [folder / "tune.json", folder / "report.html"]
     if facts.result.winner is not None:
         files += [folder / "my.cnf", folder / "settings.sql"]
         tuned = tuned_files(facts, request, where.data_root.storage, _launch(request))
@@ -297,14 +240,8 @@ def write_files(facts: TuneFacts, request: TuneRequest, where: Place, out: Path 
         write_file(folder / "settings.sql", tuned.statements.encode())
     facts = msgspec.structs.replace(facts, files=tuple(str(file) for file in files))
     emit_json(report.document(facts), str(folder / "tune.json"))
+    write_page(store, facts.campaign_id, folder / "report.html")
     return facts
-
-
-def identity_of(build: Build) -> ServerIdentity:
-    """Which server a build will be."""
-    return ServerIdentity(
-        flavor=build.flavor, version=build.version, version_text=build.version_text, build_id=build.id
-    )
 
 
 def _launch(request: TuneRequest) -> Launch:
@@ -397,7 +334,3 @@ def _parse_objective(flags: Flags) -> Objective:
             "--rate fixes the throughput, so it cannot be the objective", hint="use --objective p99 with it"
         )
     return cast(Objective, flags.objective)
-
-
-def _new_id() -> str:
-    return f"tune-{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"

@@ -120,9 +120,11 @@ class Blocks:
         assert len(set(names)) == len(names), f"arms need names of their own: {names}"
         self._plan = plan
         self._scores: dict[str, dict[int, float]] = {name: {} for name in names}
-        self._conversation = Conversation(self._story())
+        self._conversation = Conversation(self.steps())
         self.out: dict[str, str] = {}
         """Arms that could not go on, with the reason."""
+        self.finished = 0
+        """Rounds that are done."""
 
     def ask(self) -> Request | None:
         """The trial to run now, or None when all blocks are done."""
@@ -139,11 +141,20 @@ class Blocks:
         total = self._plan.blocks * self._plan.variants * len(self._scores)
         return Progress(stage=due.stage if due else None, done=self._conversation.told, total=total)
 
+    @property
+    def scores(self) -> dict[str, dict[int, float]]:
+        """Score of each arm in each finished block, without the arms that are out; the base always stays."""
+        base = self._plan.base.name
+        return {
+            name: dict(cells) for name, cells in self._scores.items() if name == base or name not in self.out
+        }
+
     def result(self) -> tuple[Comparison, ...]:
         """Arms against the base over the finished blocks; empty before the second."""
         return compare(self._scores, self._plan.base.name, alpha=self._plan.alpha)
 
-    def _story(self) -> Steps[None]:
+    def steps(self) -> Steps[None]:
+        """The rounds, for an experiment that they are a part of."""
         plan = self._plan
         control = Arm(name=CONTROL, settings=plan.base.settings)
         for block in range(plan.blocks):
@@ -154,10 +165,11 @@ class Blocks:
                 block=block,
                 order=Random(f"{plan.seed}/{plan.stage}/{block}"),
                 variants=plan.variants,
-                patient={plan.base.name},
+                patient={plan.base.name, CONTROL},
             )
             self.out.update(finished.out)
             for name, trials in finished.measured.items():
                 self._scores[name][block] = score(trials, plan.objective)
             if plan.base.name in self.out:
                 return
+            self.finished += 1

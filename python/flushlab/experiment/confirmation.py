@@ -187,16 +187,18 @@ class Confirmation:
             and self._space.legal(selection, floor)
         ]
 
-    def _free_ratio(self, comparison: Comparison) -> Ratio:
-        """Gain of the arm's settings without those that lower a guarantee."""
+    def _free_ratio(self, comparison: Comparison) -> Ratio | None:
+        """Gain of the arm's settings without those that lower a guarantee; None if that was not measured."""
         selection = self.selections[comparison.arm]
         if self._space.free(selection):
             return comparison.ratio
         part = self._space.changes(self._space.free_part(selection))
+        if not part:
+            return UNCHANGED
         for name, other in self.selections.items():
-            if part and self._space.changes(other) == part and (found := self.compared(name)) is not None:
+            if self._space.changes(other) == part and (found := self.compared(name)) is not None:
                 return found.ratio
-        return UNCHANGED
+        return None
 
     def _against(self, arm: str, other: str) -> Comparison | None:
         """An arm against another one, at the look's error rate for this one comparison."""

@@ -25,7 +25,8 @@ class FrontierPoint(msgspec.Struct, frozen=True, kw_only=True):
         settings: difference from the base; empty for the base.
         ratio: gain over the base, from confirmation blocks only.
         free_ratio: the part of it that lowers no guarantee: the gain of the same settings without those that
-            do. Exactly 1 if nothing is left of them, equal to `ratio` if all of them are free.
+            do. Exactly 1 if nothing is left of them, equal to `ratio` if all of them are free, None if they
+            could not be measured by themselves.
         comparison: the one that `ratio` stands in; None for the base.
         versus_safer: against the point of the next safer floor, with its own error rate; None for the first
             point and where both points are the same arm.
@@ -35,7 +36,7 @@ class FrontierPoint(msgspec.Struct, frozen=True, kw_only=True):
     arm: str
     settings: Mapping[str, Value]
     ratio: Ratio = UNCHANGED
-    free_ratio: Ratio = UNCHANGED
+    free_ratio: Ratio | None = UNCHANGED
     comparison: Comparison | None = None
     versus_safer: Comparison | None = None
 

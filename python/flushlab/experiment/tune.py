@@ -133,6 +133,7 @@ class Tune:
         self._excluded: list[Excluded] = []
         self._usable = frozenset(range(len(plan.candidates)))
         self._exclude_pointless()
+        self._base_read_back: Mapping[str, Value] = {}
         self._runs: list[_Run] = []
         self._contexts: list[Selection] = [frozenset()]
         self._effects: Effects | None = None
@@ -448,7 +449,19 @@ class Tune:
         )
         if BASE in finished.out:
             raise MeasurementError(f"the base could not be measured: {finished.out[BASE]}")
+        for name, trials in finished.measured.items():
+            self._exclude_unchanged(name, trials[0])
         return finished
+
+    def _exclude_unchanged(self, arm: str, trial: Trial) -> None:
+        """Leaves out changes that the server rounded back to what the base has."""
+        if arm == BASE:
+            self._base_read_back = trial.settings
+        selection = next((known for known, name in self._names.items() if name == arm), frozenset[int]())
+        for index in selection & self._usable:
+            names = self._plan.candidates[index].settings
+            if all(n in trial.settings and trial.settings[n] == self._base_read_back.get(n) for n in names):
+                self._exclude(index, "the server makes it what the base has", refused=False)
 
     def _block(self, arms: Sequence[Arm], stage: Stage, block: int) -> Steps[dict[str, tuple[Trial, ...]]]:
         """A round of arms with at most one change each: whoever fails is out for good."""

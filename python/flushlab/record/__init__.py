@@ -6,18 +6,32 @@ msgspec and decodes back to an equal value. Units stand last in names.
 
 from flushlab.record.arm import Arm, Value
 from flushlab.record.comparison import Comparison, Ratio, Verdict
-from flushlab.record.load import Endpoint, ErrorCount, Latency, LoadProgress, LoadResult, LoadSpec
+from flushlab.record.load import (
+    Endpoint,
+    ErrorCount,
+    KindTime,
+    Latency,
+    LoadProgress,
+    LoadResult,
+    LoadSpec,
+    RowCounts,
+    ScriptSpec,
+    UpsertSpec,
+)
 from flushlab.record.machine import DiskLimit, Machine
 from flushlab.record.server import Launch, ServerIdentity, Storage
-from flushlab.record.trial import Outcome, ServerSample, Stage, Trial
+from flushlab.record.trial import FILE_CLASSES, FileActivity, Outcome, ServerSample, Stage, Trial
 from flushlab.record.warning import Warning
 
 __all__ = [
+    "FILE_CLASSES",
     "Arm",
     "Comparison",
     "DiskLimit",
     "Endpoint",
     "ErrorCount",
+    "FileActivity",
+    "KindTime",
     "Latency",
     "Launch",
     "LoadProgress",
@@ -26,11 +40,14 @@ __all__ = [
     "Machine",
     "Outcome",
     "Ratio",
+    "RowCounts",
+    "ScriptSpec",
     "ServerIdentity",
     "ServerSample",
     "Stage",
     "Storage",
     "Trial",
+    "UpsertSpec",
     "Value",
     "Verdict",
     "Warning",

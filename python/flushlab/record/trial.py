@@ -12,7 +12,7 @@ from flushlab.record.load import LoadResult
 from flushlab.record.server import Launch, ServerIdentity, Storage
 from flushlab.record.warning import Warning
 
-Stage = Literal["bench", "calibrate", "screen", "combine", "confirm", "reduce", "recovery"]
+Stage = Literal["bench", "calibrate", "screen", "combine", "confirm", "reduce", "recovery", "arms", "best"]
 Outcome = Literal["measured", "refused", "failed", "void", "invalid"]
 """measured: a figure that counts. refused: the server did not accept the settings.
 failed: the server or the workload died. void: the machine was disturbed (steal, pressure).
@@ -27,6 +27,26 @@ class ServerSample(msgspec.Struct, frozen=True, kw_only=True):
     history_length: int | None = None
     pool_reads: int | None = None
     redo_written_bytes: int | None = None
+
+
+FILE_CLASSES = ("redo", "binlog", "doublewrite", "data", "undo", "other")
+"""Classes of the server's files: `data` holds the system, table and dictionary tablespaces, `other` temporary
+files, relay and server logs and the rest."""
+
+
+class FileActivity(msgspec.Struct, frozen=True, kw_only=True):
+    """What the server did in the window to its files of one class; see docs/concepts/effects.md.
+
+    Attributes:
+        fsyncs: calls of fsync and fdatasync, or None where neither the kernel nor the server tells.
+        bytes: written to files of that class, or None where the server does not tell.
+        flags: with which such files are open: `O_DIRECT`, `O_DSYNC`, `O_SYNC`, sorted; a flag that only
+            some of them have counts. Empty if none has any, or no such file is open or can be seen.
+    """
+
+    fsyncs: int | None = None
+    bytes: int | None = None
+    flags: tuple[str, ...] = ()
 
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,6 +67,8 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
         data_bytes: size of the user's tables (data and indexes) before the window, or None.
         server, storage, launch: where and how it ran; None if it never started.
         before, after: the server's state at both ends of the window.
+        file_activity: per class of files (`FILE_CLASSES`) what was done to them; a class that this server
+            does not have, or of which nothing is known, is left out.
         deltas: differences of status counters over the window, under their server's names.
         steal_share: share of CPU time stolen by the hypervisor in the window.
         foreign_cpu_share: share of CPU time used by neither the server nor the client, or None.
@@ -73,6 +95,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     launch: Launch | None = None
     before: ServerSample | None = None
     after: ServerSample | None = None
+    file_activity: Mapping[str, FileActivity] = {}
     deltas: Mapping[str, int] = {}
     steal_share: float = 0.0
     foreign_cpu_share: float | None = None

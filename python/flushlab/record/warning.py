@@ -5,13 +5,15 @@ from __future__ import annotations
 import msgspec
 
 
-class Warning(msgspec.Struct, frozen=True):
+class Warning(msgspec.Struct, frozen=True, omit_defaults=True):
     """A doubt that stays with a record.
 
     Attributes:
         slug: stable and machine-readable, for example `window-too-short`.
         text: one sentence for people.
+        setting: the one that it is about, where it is about one.
     """
 
     slug: str
     text: str
+    setting: str = ""

@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from flushlab.record import Trial
+from flushlab.record import KindTime, Latency, LoadResult, Trial
 
 SCHEMA = "flushlab.bench/1"
 
@@ -33,6 +33,8 @@ def document(trial: Trial) -> dict[str, Any]:
         },
         "per_second": list(load.per_second) if load else [],
         "client_cpu_us_per_event": load.client_cpu_us_per_event if load else None,
+        "rows": load.rows if load else None,
+        "kinds": list(load.kinds) if load else [],
         "errors": list(load.errors) if load else [],
         "warnings": list(trial.warnings),
         "outcome": trial.outcome,
@@ -40,6 +42,7 @@ def document(trial: Trial) -> dict[str, Any]:
         "storage": trial.storage,
         "settings": dict(trial.settings),
         "deltas": dict(trial.deltas),
+        "files": dict(trial.file_activity),
         "seconds": dict(trial.seconds),
     }
 
@@ -52,16 +55,9 @@ def render(trial: Trial) -> RenderableType:
     table.add_column()
     digits = 2 if trial.figure < 100 else 0
     table.add_row("figure", Text(f"{trial.figure:,.{digits}f} {trial.unit}", style="bold"))
-    if trial.load is not None and trial.load.latency_us is not None:
-        latency = trial.load.latency_us
-        table.add_row(
-            "latency",
-            f"p50 {latency.p50} · p95 {latency.p95} · p99 {latency.p99} · max {latency.max} µs",
-        )
-        if trial.load.client_cpu_us_per_event is not None:
-            table.add_row("client", f"{trial.load.client_cpu_us_per_event:.1f} µs of CPU per transaction")
-        fsyncs = trial.deltas.get("Innodb_data_fsyncs", 0) / max(trial.load.events, 1)
-        table.add_row("fsyncs", f"{fsyncs:.3f} by InnoDB per transaction")
+    if trial.load is not None:
+        _add_load(table, trial.load)
+        _add_syncs(table, trial, trial.load)
     table.add_row("server", trial.server.name)
     table.add_row(
         "window",
@@ -70,4 +66,54 @@ def render(trial: Trial) -> RenderableType:
     doubts = [Text(f"warning: {warning.text}", style="yellow") for warning in trial.warnings]
     if trial.outcome == "void":
         doubts.insert(0, Text(f"void: {trial.reason}", style="red"))
-    return Group(table, *doubts)
+    kinds = [_kinds(trial.load.kinds)] if trial.load is not None and trial.load.kinds else []
+    return Group(table, *kinds, *doubts)
+
+
+def _add_load(table: Table, load: LoadResult) -> None:
+    event = "transaction" if load.rows is None and not load.kinds else "statement"
+    if load.latency_us is not None:
+        table.add_row("latency", _latency(load.latency_us) + (" per statement" if load.rows else ""))
+    if load.rows is not None:
+        rows = load.rows
+        text = f"{rows.committed:,} committed, {rows.updated / max(rows.committed, 1):.0%} of them updates"
+        table.add_row("rows", text + (f" · {rows.rolled_back:,} rolled back" if rows.rolled_back else ""))
+        if rows.commit_latency_us is not None:
+            table.add_row("commits", f"{rows.commits:,}")
+            table.add_row("COMMIT", _latency(rows.commit_latency_us))
+    if load.client_cpu_us_per_event is not None:
+        table.add_row("client", f"{load.client_cpu_us_per_event:.1f} µs of CPU per {event}")
+
+
+def _add_syncs(table: Table, trial: Trial, load: LoadResult) -> None:
+    """Syncs per commit by file class where they were seen, else what InnoDB itself counts."""
+    event = "transaction" if not load.kinds else "statement"
+    per, count = ("commit", load.rows.commits) if load.rows is not None else (event, load.events)
+    seen = {name: one.fsyncs for name, one in trial.file_activity.items() if one.fsyncs}
+    if seen:
+        words = " · ".join(f"{name} {fsyncs / max(count, 1):.3f}" for name, fsyncs in seen.items())
+        table.add_row("fsyncs", f"{words} per {per}")
+    elif (fsyncs := trial.deltas.get("Innodb_data_fsyncs")) is not None:
+        table.add_row("fsyncs", f"{fsyncs / max(count, 1):.3f} by InnoDB per {per}")
+
+
+def _latency(latency: Latency) -> str:
+    return f"p50 {latency.p50} · p95 {latency.p95} · p99 {latency.p99} · max {latency.max} µs"
+
+
+def _kinds(kinds: tuple[KindTime, ...]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("statements")
+    for head in ("count", "seconds", "share", "slowest", "in line"):
+        table.add_column(head, justify="right")
+    total = sum(kind.seconds for kind in kinds)
+    for kind in kinds:
+        table.add_row(
+            Text(kind.kind),
+            f"{kind.count:,}",
+            f"{kind.seconds:.3f}",
+            f"{kind.seconds / total:.0%}" if total else "",
+            f"{kind.slowest_s:.3f}",
+            str(kind.slowest_line),
+        )
+    return table

@@ -35,11 +35,13 @@ def document(facts: TuneFacts) -> dict[str, Any]:
         "server": {"flavor": facts.server.flavor, "version": facts.server.version_text},
         "workload": facts.workload,
         "unit": facts.unit,
+        "objective": facts.objective,
         "floor": facts.floor,
         "base": {
             "settings": dict(facts.base),
             "lifted": list(facts.lifted),
             "figure": facts.base_figure,
+            "p99_us": facts.base_p99_us,
             "guarantees": facts.guarantees["base"],
         },
         "frontier": [_point(facts, point) for point in result.frontier],
@@ -97,10 +99,16 @@ def answer(facts: TuneFacts) -> Text:
         seen = f" (would have seen ≥ {result.detectable:.1%})" if result.detectable is not None else ""
         return Text(f"No improvement found{seen}. The base stays.", style="bold")
     text = Text(style="bold")
-    text.append(f"{winner.ratio.estimate:.2f}× as fast as the base at floor {winner.floor.value} ")
+    gain = f"{winner.ratio.estimate:.2f}×"
+    if facts.objective == "p99":
+        text.append(f"p99 of the latency is {gain} lower than the base's at floor {winner.floor.value} ")
+    else:
+        text.append(f"{gain} as fast as the base at floor {winner.floor.value} ")
     text.append(f"[{winner.ratio.low:.2f}, {winner.ratio.high:.2f}]", style="not bold")
     free = winner.free_ratio
-    if free == winner.ratio:
+    if free is None:
+        words = "What part of it is free could not be measured."
+    elif free == winner.ratio:
         words = "All of it is free: no guarantee gets weaker."
     elif free.low > 1:
         bought = winner.ratio.estimate / free.estimate
@@ -133,7 +141,7 @@ def _frontier(facts: TuneFacts) -> Table:
             point.floor.value,
             f"{point.ratio.estimate:.2f}",
             _interval(point.ratio),
-            f"{point.free_ratio.estimate:.2f}",
+            f"{point.free_ratio.estimate:.2f}" if point.free_ratio else "?",
             changes,
         )
     if facts.result.control is not None:
@@ -170,7 +178,10 @@ def _notes(facts: TuneFacts) -> Group:
     if facts.base_figure is not None:
         digits = 2 if facts.base_figure < 100 else 0
         looks = f"{result.blocks} blocks, {result.looks} look{'s' if result.looks != 1 else ''}"
-        lines.append(Text(f"base: {facts.base_figure:,.{digits}f} {facts.unit} ({looks})", style="dim"))
+        figure = f"{facts.base_figure:,.{digits}f} {facts.unit}"
+        if facts.objective == "p99" and facts.base_p99_us is not None:
+            figure = f"p99 {facts.base_p99_us / 1000:,.1f} ms at {figure}"
+        lines.append(Text(f"base: {figure} ({looks})", style="dim"))
     sizes = [("data", facts.data_bytes), ("pool", facts.pool_bytes), ("redo", facts.redo_bytes)]
     known = " : ".join(f"{name} {format_size(size)}" for name, size in sizes if size is not None)
     if known:

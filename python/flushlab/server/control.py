@@ -8,6 +8,7 @@ statement at a time: threads take turns.
 from __future__ import annotations
 
 import contextlib
+import ssl
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -113,7 +114,7 @@ class Control:
 
 
 def connect(
-    endpoint: Endpoint, transport: str, *, answer_s: float | None = None
+    endpoint: Endpoint, transport: str, *, answer_s: float | None = None, tls: bool = False
 ) -> pymysql.connections.Connection[Any]:
     """A new connection. A server that starts up is waited for as long as it lives.
 
@@ -121,6 +122,8 @@ def connect(
         endpoint: the server.
         transport: `socket` or `tcp`.
         answer_s: longest wait for an answer; for ever if None, since statements may take long.
+        tls: encrypt TCP with whatever certificate the server has made itself. `caching_sha2_password` takes a
+            password that it has not seen since the server's start over a private channel only.
 
     Raises:
         pymysql.MySQLError, OSError: it cannot be had.
@@ -128,7 +131,7 @@ def connect(
     where: dict[str, Any] = (
         {"unix_socket": endpoint.socket}
         if transport == "socket"
-        else {"host": endpoint.host, "port": endpoint.port, "ssl_disabled": True}
+        else {"host": endpoint.host, "port": endpoint.port, **_encryption(tls)}
     )
     return pymysql.connect(
         user=endpoint.user,
@@ -140,6 +143,15 @@ def connect(
         defer_connect=False,
         **where,
     )
+
+
+def _encryption(tls: bool) -> dict[str, Any]:
+    if not tls:
+        return {"ssl_disabled": True}
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False  # on loopback, to a server of our own
+    context.verify_mode = ssl.CERT_NONE
+    return {"ssl": context}
 
 
 def explain(error: pymysql.MySQLError) -> tuple[int, str]:

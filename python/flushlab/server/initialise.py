@@ -139,10 +139,15 @@ def _command(build: Build, options: Path, target: Path, sql: Path) -> list[str]:
     return [
         build.install_db,
         f"--defaults-file={options}",
-        f"--basedir={Path(build.mysqld).parent.parent}",
+        f"--basedir={_install_base(build, build.install_db)}",
         f"--datadir={target}",
         "--auth-root-authentication-method=normal",
         "--skip-test-db",
         "--skip-name-resolve",
         f"--extra-file={sql}",
     ]
+
+
+def _install_base(build: Build, install_db: str) -> Path:
+    """The directory whose programs mariadb-install-db starts: they must run without a launcher."""
+    return Path(install_db if build.launcher else build.mysqld).parent.parent

@@ -89,6 +89,9 @@ def no_space(log_text: str) -> str | None:
     return _first(_NO_SPACE, log_text)
 
 
+MEMORY_HINT = "lower innodb_buffer_pool_size, or free some memory"
+
+
 def no_memory(log_text: str) -> str | None:
     """The line that says that memory ran out, or None."""
     return _first(_NO_MEMORY, log_text)

@@ -189,6 +189,9 @@ def always(build: Build) -> list[str]:
     lines = [f"lc_messages_dir = {build.share}"] if build.share else []
     if build.flavor == "mysql" and build.version >= (8, 0):
         lines.append("loose_mysqlx = OFF")  # it would listen on port 33060
+    if build.flavor == "mysql":
+        # Distributions' builds expect a directory of the system's server here; NULL is the tarballs' default.
+        lines.append("secure_file_priv = NULL")
     return lines
 
 
@@ -225,7 +228,7 @@ def account_sql(build: Build, password: str) -> str:
     """
     if build.flavor == "mariadb":
         identified = f"IDENTIFIED VIA mysql_native_password USING PASSWORD('{password}')"
-    elif build.version < (8, 4):
+    elif not logs_in_by_sha2(build):
         identified = f"IDENTIFIED WITH mysql_native_password BY '{password}'"
     else:
         identified = f"IDENTIFIED BY '{password}'"
@@ -237,6 +240,15 @@ def account_sql(build: Build, password: str) -> str:
             f"GRANT ALL PRIVILEGES ON *.* TO '{USER}'@'{host}' WITH GRANT OPTION;",
         ]
     return "\n".join(lines) + "\n"
+
+
+def logs_in_by_sha2(build: Build) -> bool:
+    """True if flushlab's account has `caching_sha2_password`; MySQL 9 has no `mysql_native_password`.
+
+    Its first login after a start needs a private channel, or the server's RSA key; from then on the server
+    remembers a digest (MySQL 8.4 manual, 8.4.1.2, Caching SHA-2 Pluggable Authentication).
+    """
+    return build.flavor == "mysql" and build.version >= (8, 4)
 
 
 def new_password() -> str:

@@ -25,6 +25,7 @@ from flushlab.errors import (
     FlushlabError,
     HarnessError,
     LibraryMissing,
+    NoMemory,
     NoSpace,
     PortTaken,
     ServerDied,
@@ -142,7 +143,7 @@ class Sandbox:
                 the socket's path is too long.
             PortTaken: `port` is in use.
             StartFailed: it did not become ready; `refusal` says which setting it refused, if that was why.
-            NoSpace: the disk or memory was full.
+            NoSpace: the disk was full; NoMemory: the memory was.
             LibraryMissing: a shared library that it needs is gone.
         """
         checked = placement.check_names(settings or {})
@@ -479,7 +480,12 @@ class Sandbox:
             else:
                 try:
                     for transport in ("socket", "tcp"):
-                        with connect(self._endpoint, transport, answer_s=READY_LIMIT_S) as connection:
+                        with connect(
+                            self._endpoint,
+                            transport,
+                            answer_s=READY_LIMIT_S,
+                            tls=placement.logs_in_by_sha2(self._build),
+                        ) as connection:
                             connection.cursor().execute("SELECT 1")
                     self._identify()
                     return
@@ -496,7 +502,7 @@ class Sandbox:
             raise NoSpace(
                 f"the server {self._build.name} was killed by SIGKILL while it started, as the kernel does"
                 " when memory runs out",
-                hint=_MEMORY_HINT,
+                hint=log.MEMORY_HINT,
             )
         raise self._start_failed(f"ended while it started ({_ending(code)})")
 
@@ -623,7 +629,7 @@ class Sandbox:
                 f"{what}: the shared library {soname} is gone", hint=log.library_hint(soname)
             )
         if (line := log.no_memory(said)) is not None:
-            return NoSpace(f"{what}: {line}", hint=_MEMORY_HINT)
+            return NoMemory(f"{what}: {line}", hint=log.MEMORY_HINT)
         refusal = log.refusal_from_log(said, self._settings)
         return StartFailed(f"{what}; its log says:\n{log.digest(said)}", refusal=refusal)
 
@@ -637,7 +643,6 @@ class Sandbox:
 
 
 HOST = placement.HOST
-_MEMORY_HINT = "lower innodb_buffer_pool_size, or free some memory"
 _PORT_HINT = "choose another port, or leave it out: a free one is found"
 
 

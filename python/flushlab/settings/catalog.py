@@ -83,6 +83,7 @@ class _Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     dynamic: bool | None = None
     partly_dynamic: bool | None = None
     variable: str | None = None
+    deprecated: str | None = None
 
 
 class VersionEntry(_Facts, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -108,13 +109,16 @@ class SettingEntry(_Facts, frozen=True, kw_only=True, forbid_unknown_fields=True
         contract: it changes the service itself: inherited from the base, never changed by `tune`.
         layout: it changes what an initialised data directory looks like: part of a snapshot's key.
         needs_steady_state: its effect is credited only in windows that outlast the redo log.
-        switch: its option takes a file name; given at all means ON (`log_bin`).
+        switch: its option takes a file name; given at all means ON (`log_bin`). Values that are no boolean
+            are taken for that name.
         multiple: the server rounds the value down to a multiple of it.
         computed: how the server derives the default where it depends on the machine or on other settings;
             `default` is then the usual outcome.
         spellings: what the server shows or accepts in place of one of `values`.
         partly_dynamic: SET GLOBAL exists but refuses or ignores some changes, so that a restart is the way.
         variable: the name under which SHOW VARIABLES has it, where that is not `name`.
+        deprecated: since when it is, and what to use: `since 8.0.30, in favour of …`.
+        successor: settings that do its work on servers that lack it, or did before it came.
     """
 
     name: str
@@ -129,6 +133,7 @@ class SettingEntry(_Facts, frozen=True, kw_only=True, forbid_unknown_fields=True
     layout: bool = False
     needs_steady_state: bool = False
     switch: bool = False
+    successor: tuple[str, ...] = ()
 
 
 class _File(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -153,6 +158,7 @@ class SettingHere(msgspec.Struct, frozen=True, kw_only=True):
     computed: str = ""
     values: tuple[str, ...] = ()
     spellings: Mapping[str, str] = {}
+    deprecated: str = ""
 
     @property
     def name(self) -> str:
@@ -243,6 +249,8 @@ class SettingHere(msgspec.Struct, frozen=True, kw_only=True):
             return "ON"
         if text.upper() in _FALSE:
             return "OFF"
+        if self.entry.switch and text:
+            return "ON"  # a file name: the option is given
         raise self._refuse(text, "is not a boolean")
 
     def _enumeration(self, text: str) -> str:
@@ -330,13 +338,36 @@ class Catalog:
         """
         here = self.here(name, flavor, version)
         if here is None:
-            entry = self.setting(name)
-            where = "; ".join(_describe_versions(one) for one in entry.version)
             raise UnknownSetting(
-                f"{entry.name} is not a setting of {flavor} {'.'.join(map(str, version))}",
-                hint=f"it exists in {where}",
+                f"{canonical(name)} is not a setting of {flavor} {'.'.join(map(str, version))}",
+                hint=f"it exists in {self.where(name)}",
             )
         return here
+
+    def where(self, name: str) -> str:
+        """Where a setting exists: `mysql since 8.0.30; mariadb before 10.5`.
+
+        Raises:
+            UnknownSetting: no server has it, as far as flushlab knows.
+        """
+        spans: list[VersionEntry] = []
+        for one in self.setting(name).version:
+            last = spans[-1] if spans else None
+            if last is not None and last.flavor == one.flavor and last.until == one.since != "":
+                spans[-1] = VersionEntry(flavor=one.flavor, since=last.since, until=one.until)
+            else:
+                spans.append(one)
+        return "; ".join(_describe_versions(one) for one in spans)
+
+    def successor(self, name: str, flavor: Flavor, version: tuple[int, ...]) -> tuple[str, ...]:
+        """Settings of that server that do the work of one that it lacks.
+
+        Raises:
+            UnknownSetting: no server has it, as far as flushlab knows.
+        """
+        return tuple(
+            other for other in self.setting(name).successor if self.here(other, flavor, version) is not None
+        )
 
     def names(self, flavor: Flavor | None = None, version: tuple[int, ...] = ()) -> tuple[str, ...]:
         """Names of all settings, or of those that one server has, in the files' order."""
@@ -430,6 +461,9 @@ def _check(catalog: Catalog, entry: SettingEntry, file: str) -> None:
             raise UsageError(f"{file}: {entry.name}: default: {error.message}") from None
     for candidate in entry.candidate:
         _check_candidate(catalog, entry, candidate, file)
+    for name in entry.successor:
+        if name not in catalog:
+            raise UsageError(f"{file}: {entry.name}: successor: {name} is not in the catalog")
 
 
 def _check_candidate(catalog: Catalog, entry: SettingEntry, candidate: CandidateEntry, file: str) -> None:

@@ -15,14 +15,17 @@ import msgspec
 from flushlab.errors import UnknownSetting, UsageError, ValueOutOfRange
 from flushlab.record import ServerIdentity, Value
 from flushlab.settings.catalog import Catalog, canonical
+from flushlab.settings.reading import read
 
 Loader = Callable[[str, bool], Iterable[tuple[str, str]]]
 """(path, is a directory) -> (path, text) of each file, in reading order."""
 
 _GROUP = re.compile(r"\[\s*([^\]]+?)\s*\]\s*(?:[#;].*)?")
+_NAME = re.compile(r"[a-z][a-z0-9_.]*")
 _INCLUDE = re.compile(r"!(include|includedir)\s+(.+?)\s*")
 _ESCAPES = {"b": "\b", "t": "\t", "n": "\n", "r": "\r", "\\": "\\", "s": " "}
-_INCLUDES_AT_MOST = 10
+INCLUDES_AT_MOST = 10
+"""Files that include each other deeper than this are taken for a circle, as the servers do."""
 
 
 class Option(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,6 +59,33 @@ class Include(msgspec.Struct, frozen=True, kw_only=True):
     directory: bool
     path: str
     line: int
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True):
+    """One line that says something: an option as it is written, an include, or what the server cannot read.
+
+    Attributes:
+        group: the group that it stands in; empty before the first one.
+        name: the option's name as it is written; empty for other lines.
+        text: its value; None if it was given without one.
+        include: the file or directory that the line refers to.
+        problem: why the line is none of these.
+        hint: the way out.
+    """
+
+    path: str
+    line: int
+    group: str = ""
+    name: str = ""
+    text: str | None = None
+    include: Include | None = None
+    problem: str = ""
+    hint: str | None = None
+
+    @property
+    def place(self) -> str:
+        """`my.cnf:12`."""
+        return f"{self.path}:{self.line}"
 
 
 class OptionFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,7 +133,7 @@ def parse(
     """
     options: list[Option] = []
     includes: list[Include] = []
-    for one in _read(text, _groups(identity), catalog, path, loader, depth=0):
+    for one in _read(text, groups_of(identity), catalog, path, loader, depth=0):
         if isinstance(one, Option):
             options.append(one)
         else:
@@ -126,7 +156,12 @@ def typed(file: OptionFile, identity: ServerIdentity, catalog: Catalog) -> Typed
             continue
         try:
             here = catalog.require(option.name, identity.flavor, identity.version)
-            settings[here.name] = here.parse(_given(option, is_switch=here.entry.switch))
+            given = _given(option, is_switch=here.entry.switch)
+            if not option.negated and (misread := read(here, given)).kind == "wrong-type":
+                raise ValueOutOfRange(
+                    f"{here.name} {misread.text}", hint="`flushlab settings --check` says more of the file"
+                )
+            settings[here.name] = here.parse(given)
         except UnknownSetting as error:
             if not option.loose:
                 raise UnknownSetting(f"{option.place}: {error.message}", hint=error.hint) from None
@@ -173,7 +208,8 @@ def _given(option: Option, *, is_switch: bool) -> str:
     return "ON" if option.text is None or is_switch else option.text
 
 
-def _groups(identity: ServerIdentity) -> set[str]:
+def groups_of(identity: ServerIdentity) -> set[str]:
+    """The groups that this server reads."""
     series = ".".join(map(str, identity.version[:2]))
     names = {"mysqld", "server", f"mysqld-{series}"}
     if identity.flavor == "mariadb":
@@ -181,82 +217,107 @@ def _groups(identity: ServerIdentity) -> set[str]:
     return names
 
 
-def _read(
-    text: str, groups: set[str], catalog: Catalog, path: str, loader: Loader | None, depth: int
-) -> Iterator[Option | Include]:
+def lines(text: str, path: str) -> Iterator[Line]:
+    """The lines of one file, whatever their group, without comments and empty ones; never raises."""
     group: str | None = None
     for number, raw in enumerate(text.splitlines(), start=1):
         line = raw.strip()
         if not line or line[0] in "#;":
             continue
-        if line[0] == "!":
-            yield from _include(line, groups, catalog, path, number, loader, depth)
-        elif line[0] == "[":
-            match = _GROUP.fullmatch(line)
-            if match is None:
-                raise UsageError(f"{path}:{number}: {line!r} is not a group", hint="write [mysqld]")
-            group = match[1]
-        elif group is None:
-            raise UsageError(
-                f"{path}:{number}: {line!r} stands before any group", hint="put [mysqld] above it"
-            )
-        elif group in groups:
-            yield _option(line, catalog, path, number)
+        read = _line(line, group)
+        if isinstance(read, str):
+            group = read
+            continue
+        yield msgspec.structs.replace(read, path=path, line=number, group=group or "")
+
+
+def _line(line: str, group: str | None) -> Line | str:
+    """A line without its place, or the name of the group that it begins."""
+    if line[0] == "!":
+        match = _INCLUDE.fullmatch(line)
+        if match is None:
+            return _bad(f"{line!r} is neither !include FILE nor !includedir DIRECTORY")
+        include = Include(target=match[2], directory=match[1] == "includedir", path="", line=0)
+        return Line(path="", line=0, include=include)
+    if line[0] == "[":
+        match = _GROUP.fullmatch(line)
+        return _bad(f"{line!r} is not a group", "write [mysqld]") if match is None else match[1]
+    if group is None:
+        return _bad(f"{line!r} stands before any group", "put [mysqld] above it")
+    raw_name, equals, rest = _cut_comment(line).partition("=")
+    name = raw_name.strip()
+    if not _NAME.fullmatch(canonical(name)):
+        return Line(path="", line=0, name=name, problem=f"{name!r} is not an option's name")
+    text = _value(rest) if equals else None
+    if equals and text is None:
+        return Line(path="", line=0, name=name, problem=f"the quote {rest.strip()[0]} is not closed")
+    return Line(path="", line=0, name=name, text=text)
+
+
+def _bad(problem: str, hint: str | None = None) -> Line:
+    return Line(path="", line=0, problem=problem, hint=hint)
+
+
+def _read(
+    text: str, groups: set[str], catalog: Catalog, path: str, loader: Loader | None, depth: int
+) -> Iterator[Option | Include]:
+    for line in lines(text, path):
+        if line.problem and (not line.name or line.group in groups):
+            raise UsageError(f"{line.place}: {line.problem}", hint=line.hint)
+        if line.include is not None:
+            include = msgspec.structs.replace(line.include, path=path, line=line.line)
+            yield from _include(include, groups, catalog, loader, depth)
+        elif line.group in groups:
+            yield option_of(line, catalog)
 
 
 def _include(
-    line: str,
-    groups: set[str],
-    catalog: Catalog,
-    path: str,
-    number: int,
-    loader: Loader | None,
-    depth: int,
+    include: Include, groups: set[str], catalog: Catalog, loader: Loader | None, depth: int
 ) -> Iterator[Option | Include]:
-    match = _INCLUDE.fullmatch(line)
-    if match is None:
-        raise UsageError(f"{path}:{number}: {line!r} is neither !include FILE nor !includedir DIRECTORY")
-    directory, target = match[1] == "includedir", match[2]
     if loader is None:
-        yield Include(target=target, directory=directory, path=path, line=number)
+        yield include
         return
-    if depth >= _INCLUDES_AT_MOST:
-        raise UsageError(f"{path}:{number}: files include each other more than {_INCLUDES_AT_MOST} deep")
-    for included, content in loader(target, directory):
-        yield from _read(content, groups, catalog, included, loader, depth + 1)
+    if depth >= INCLUDES_AT_MOST:
+        raise UsageError(
+            f"{include.path}:{include.line}: files include each other more than {INCLUDES_AT_MOST} deep"
+        )
+    for path, content in loader(include.target, include.directory):
+        yield from _read(content, groups, catalog, path, loader, depth + 1)
 
 
-def _option(line: str, catalog: Catalog, path: str, number: int) -> Option:
-    raw_name, equals, rest = line.partition("=")
-    if not equals:
-        raw_name = _cut_comment(raw_name)
-    name = canonical(raw_name)
-    if not re.fullmatch(r"[a-z][a-z0-9_.]*", name):
-        raise UsageError(f"{path}:{number}: {raw_name.strip()!r} is not an option's name")
+def option_of(line: Line, catalog: Catalog) -> Option:
+    """The option that a line gives, with its prefixes taken off where the catalog knows the rest."""
+    name = canonical(line.name)
     loose = name.startswith("loose_")
     name = name.removeprefix("loose_")
-    text = _value(rest, path, number) if equals else None
-    negated = False
+    text, negated = line.text, False
     for prefix, off in (("skip_", True), ("disable_", True), ("enable_", False)):
         bare = name.removeprefix(prefix)
         if bare != name and name not in catalog and bare in catalog:
             negated = off != (text is not None and text.upper() in ("0", "OFF", "FALSE"))
             name, text = bare, None
-    return Option(name=name, text=text, path=path, line=number, loose=loose, negated=negated)
+    return Option(name=name, text=text, path=line.path, line=line.line, loose=loose, negated=negated)
 
 
-def _value(rest: str, path: str, number: int) -> str:
+def _value(rest: str) -> str | None:
+    """The value behind the equals sign; None if its quote is not closed."""
     text = rest.strip()
     if text[:1] in ("'", '"'):
         end = text.find(text[0], 1)
-        if end < 0:
-            raise UsageError(f"{path}:{number}: the quote {text[0]} is not closed")
-        return _unescape(text[1:end])
-    return _unescape(_cut_comment(text))
+        return None if end < 0 else _unescape(text[1:end])
+    return _unescape(text)
 
 
-def _cut_comment(text: str) -> str:
-    return re.split(r"(?:^|\s)#", text, maxsplit=1)[0].strip()
+def _cut_comment(line: str) -> str:
+    """The line without what follows a `#` outside quotes, as the servers cut it."""
+    quote, before = "", ""
+    for place, letter in enumerate(line):
+        if letter in "'\"" and before != "\\" and quote in ("", letter):
+            quote = "" if quote else letter
+        elif letter == "#" and not quote and before != "\\":
+            return line[:place].strip()
+        before = letter
+    return line.strip()
 
 
 def _unescape(text: str) -> str:

@@ -7,6 +7,7 @@ trial that runs. Several processes may use one store.
 from __future__ import annotations
 
 import contextlib
+import difflib
 import sqlite3
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -29,8 +30,9 @@ class CampaignRow(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         id: short and unique.
-        kind: `tune`, later others.
+        kind: `tune` or `series`.
         created_at: ISO 8601, UTC.
+        flushlab: version that started it.
         plan: JSON of the plan, as the campaign's kind defines it.
         state: how far it came.
         result: JSON of the result, or None.
@@ -40,6 +42,7 @@ class CampaignRow(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     kind: str
     created_at: str
+    flushlab: str = ""
     plan: bytes
     state: State
     result: bytes | None
@@ -62,6 +65,21 @@ class Store:
             self._connection.execute("PRAGMA synchronous = FULL")
             self._connection.execute("PRAGMA foreign_keys = ON")
             upgrade(self._connection, path)
+
+    @classmethod
+    def existing(cls, path: Path) -> Store:
+        """Opens a file for reading what is in it; makes none.
+
+        Raises:
+            UsageError: there is no such file.
+            StorageError: as the constructor says.
+        """
+        if not path.is_file():
+            raise UsageError(
+                f"there are no campaigns: {path} does not exist",
+                hint="run one, or set FLUSHLAB_HOME to the folder that has store.sqlite",
+            )
+        return cls(path)
 
     def __enter__(self) -> Store:
         return self
@@ -88,15 +106,28 @@ class Store:
         """One campaign.
 
         Raises:
-            UsageError: there is none of that id; the hint lists the latest.
+            UsageError: there is none of that id; the hint names the nearest, or the latest.
         """
         rows = self._campaigns("WHERE id = ?", (campaign_id,))
         if not rows:
-            latest = [row.id for row in self._campaigns("ORDER BY created_at DESC, id LIMIT 5", ())]
             raise UsageError(
-                f"there is no campaign {campaign_id!r} in {self.path}",
-                hint=f"the latest are {', '.join(latest)}" if latest else "none has been run yet",
+                f"there is no campaign {campaign_id!r} in {self.path}", hint=self._others(campaign_id)
             )
+        return rows[0]
+
+    def campaigns(self) -> list[CampaignRow]:
+        """All campaigns, the latest first."""
+        return self._campaigns("ORDER BY created_at DESC, id DESC", ())
+
+    def latest_finished(self) -> CampaignRow:
+        """The campaign that was started last of those that are done.
+
+        Raises:
+            UsageError: none is done.
+        """
+        rows = self._campaigns("WHERE state = 'done' ORDER BY created_at DESC, id DESC LIMIT 1", ())
+        if not rows:
+            raise UsageError(f"no campaign in {self.path} is finished", hint=self._others(""))
         return rows[0]
 
     def set_state(self, campaign_id: str, state: State, result: bytes | None = None) -> None:
@@ -132,14 +163,24 @@ class Store:
     def _campaigns(self, clause: str, values: tuple[str, ...]) -> list[CampaignRow]:
         with self._errors():
             rows = self._connection.execute(
-                "SELECT id, kind, created_at, plan, state, result, "
+                "SELECT id, kind, created_at, flushlab, plan, state, result, "
                 "(SELECT count(*) FROM trial WHERE campaign_id = campaign.id) FROM campaign " + clause,
                 values,
             ).fetchall()
         return [
-            CampaignRow(id=i, kind=k, created_at=c, plan=p, state=s, result=r, trials=t)
-            for i, k, c, p, s, r, t in rows
+            CampaignRow(id=i, kind=k, created_at=c, flushlab=f, plan=p, state=s, result=r, trials=t)
+            for i, k, c, f, p, s, r, t in rows
         ]
+
+    def _others(self, campaign_id: str) -> str:
+        """What to ask for instead of a campaign that is not there."""
+        with self._errors():
+            rows = self._connection.execute("SELECT id FROM campaign ORDER BY created_at DESC, id DESC")
+            ids = [found for (found,) in rows]
+        near = difflib.get_close_matches(campaign_id, ids, n=3)
+        if near:
+            return f"the nearest are {', '.join(near)}" if len(near) > 1 else f"the nearest is {near[0]}"
+        return f"the latest are {', '.join(ids[:5])}" if ids else "none has been run yet"
 
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from flushlab import machine
-from flushlab.record import ServerSample
+from flushlab.record import FileActivity, ServerSample
 from flushlab.server.protocol import Server
-from flushlab.telemetry import cpu, innodb, status
+from flushlab.telemetry import activity, cpu, innodb, status
 
 
 @dataclass
@@ -29,6 +29,22 @@ class Observation:
     foreign_cpu_share: float | None = None
     cpu_pressure_share: float | None = None
     io_pressure_share: float | None = None
+    watched: activity.Watched = field(default_factory=activity.Watched)
+
+    @property
+    def file_activity(self) -> dict[str, FileActivity]:
+        """Syncs, bytes and open flags per class of files; see `record.FileActivity`."""
+        return activity.file_activity(self.watched, self.deltas, self.redo_bytes)
+
+    @property
+    def checkpointed(self) -> bool:
+        """A checkpoint was made of redo that was written in the window."""
+        before, after = self.before, self.after
+        if before is None or after is None or before.redo_written_bytes is None:
+            return False
+        if after.redo_written_bytes is None or after.checkpoint_age_bytes is None:
+            return False
+        return after.redo_written_bytes - after.checkpoint_age_bytes > before.redo_written_bytes
 
     @property
     def redo_bytes(self) -> int | None:
@@ -42,17 +58,24 @@ class Observation:
 def observe(server: Server, into: Observation) -> Iterator[None]:
     """The window: opens after the first sample, closes before the last.
 
+    Counters embrace the samples, so that whatever led to a sample's state was counted.
+
     Raises:
         ServerDied: the server is gone at either end.
     """
-    into.before = innodb.sample(server)
+    with activity.watch(server, into.watched):
+        yield from _window(server, into)
+
+
+def _window(server: Server, into: Observation) -> Iterator[None]:
     counters = status.counters(server)
+    into.before = innodb.sample(server)
     machine_before, cpu_before, started = machine.sample(), cpu.cpu_times(server.pid), time.monotonic()
     yield
     into.seconds = time.monotonic() - started
     machine_after, cpu_after = machine.sample(), cpu.cpu_times(server.pid)
-    into.deltas = status.deltas(counters, status.counters(server))
     into.after = innodb.sample(server)
+    into.deltas = status.deltas(counters, status.counters(server))
     shares = machine.between(machine_before, machine_after)
     into.steal_share = shares.steal_share
     into.cpu_pressure_share, into.io_pressure_share = shares.cpu_pressure_share, shares.io_pressure_share

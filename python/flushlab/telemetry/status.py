@@ -31,6 +31,7 @@ COUNTERS = (
     "Innodb_log_writes",
     "Innodb_os_log_fsyncs",
     "Innodb_os_log_written",
+    "Innodb_pages_written",
     "Innodb_row_lock_waits",
     "Innodb_rows_inserted",
     "Innodb_rows_updated",

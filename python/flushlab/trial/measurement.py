@@ -1,8 +1,8 @@
 """One window on one running server, as a Trial record.
 
 Reads back every setting before it measures and judges the window afterwards: a setting that reads
-back differently makes the trial invalid, a disturbed machine makes it void, a rounded value or a
-short window is a doubt that stays with the record.
+back differently makes the trial invalid, a disturbed machine makes it void, a rounded value, a short
+window or a setting without effect is a doubt that stays with the record.
 """
 
 from __future__ import annotations
@@ -15,16 +15,19 @@ from typing import Any
 import msgspec
 
 from flushlab.errors import MeasurementError, ProtocolError, ServerError
-from flushlab.record import Arm, Outcome, Stage, Trial, Value, Warning
+from flushlab.record import FILE_CLASSES, Arm, Outcome, Stage, Trial, Value, Warning
 from flushlab.server import Server
 from flushlab.settings.catalog import Catalog, SettingHere
+from flushlab.settings.effects import Evidence, no_effect
 from flushlab.settings.redo import redo_capacity_bytes
-from flushlab.telemetry import Observation, observe
+from flushlab.telemetry import Observation, counted_by, observe
 from flushlab.workload import Measured, Timing, Workload
 
 VOID_STEAL_SHARE = 0.10
 VOID_FOREIGN_CPU_SHARE = 0.25
 """A window in which more of the machine's CPU time was stolen, or used by strangers, does not count."""
+JUDGED_WINDOW_S = 1.0
+"""Shorter windows are not judged so: the kernel counts CPU time in ticks of 10 ms."""
 DOUBT_SHARE = 0.04
 """From here on it is said."""
 ROUNDING_SHARE = 0.25
@@ -68,7 +71,12 @@ def measure(
         measured = workload.run(server, timing, observe(server, seen))
     except (ServerError, MeasurementError, ProtocolError) as error:
         return draft.ended("failed", error.message)
-    draft.warnings = (*doubts, *measured.warnings, *_doubts(seen, capacity))
+    draft.warnings = (
+        *doubts,
+        *measured.warnings,
+        *_doubts(seen, capacity),
+        *without_effect(draft.settings, server, measured, seen),
+    )
     return draft.measured(measured, seen)
 
 
@@ -93,7 +101,9 @@ class Draft:
 
     def measured(self, measured: Measured, seen: Observation) -> Trial:
         """A trial with a figure; void if the machine was disturbed."""
-        disturbed = disturbance(seen) if measured.load is not None else ""
+        disturbed = (
+            disturbance(seen) if measured.load is not None and measured.window_s >= JUDGED_WINDOW_S else ""
+        )
         seconds = {**self.seconds, "warm_up": measured.warm_up_s}
         seconds["window"] = measured.window_s
         seconds["other"] = max(0.0, time.monotonic() - self.began - sum(seconds.values()))
@@ -106,6 +116,7 @@ class Draft:
             load=measured.load,
             before=seen.before,
             after=seen.after,
+            file_activity=seen.file_activity,
             deltas=seen.deltas,
             steal_share=seen.steal_share,
             foreign_cpu_share=seen.foreign_cpu_share,
@@ -192,6 +203,27 @@ def _doubts(seen: Observation, capacity: int) -> list[Warning]:
         if share > DOUBT_SHARE:
             doubts.append(Warning("disturbed", f"{share:.0%} of the CPU time {what} in the window"))
     return doubts
+
+
+def without_effect(
+    settings: Mapping[str, Value], server: Server, measured: Measured, seen: Observation
+) -> list[Warning]:
+    """The settings that read back and did nothing in the window."""
+    evidence = Evidence(
+        identity=server.identity,
+        settings=settings,
+        seconds=seen.seconds,
+        activity=seen.file_activity,
+        opened=tuple(seen.watched.flags),
+        counted_by=counted_by(seen.watched, seen.deltas),
+        in_memory=FILE_CLASSES if server.storage.in_memory else seen.watched.in_memory,
+        commits=measured.commits,
+        connections=measured.connections,
+        checkpointed=seen.checkpointed,
+        pages_written=seen.deltas.get("Innodb_pages_written"),
+        binlog_rotations=seen.watched.binlog_rotations,
+    )
+    return [Warning("no-effect", finding.text, finding.setting) for finding in no_effect(evidence)]
 
 
 def _data_bytes(server: Server) -> int | None:

@@ -16,8 +16,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from flushlab.build.build import Build
-from flushlab.datadir import DataRoot, LimitedDisk, Snapshot
-from flushlab.errors import MeasurementError, ServerError, StartFailed
+from flushlab.datadir import DataRoot, LimitedDisk
+from flushlab.errors import MeasurementError, NoMemory, ServerError, StartFailed
 from flushlab.record import Arm, Stage, Trial
 from flushlab.server import Sandbox
 from flushlab.settings.catalog import Catalog
@@ -56,16 +56,17 @@ class TrialRunner:
         """Runs one trial; see the module's docstring.
 
         Raises:
-            NoSpace: the data root, the snapshots or memory are full.
+            NoSpace: the data root or the snapshots are full.
             StorageError: a place cannot be read or written.
         """
         workload = self.workloads[variant]
-        snapshot = self.preparation.snapshot(workload, arm.settings)
         draft = Draft(arm=arm, stage=stage, block=block, variant=variant)
         try:
-            server = self._start(arm, snapshot)
+            server = self.start(arm, variant=variant)
         except StartFailed as error:
             return draft.ended("refused" if error.refusal else "failed", error.refusal or error.message)
+        except NoMemory as error:
+            return draft.ended("refused", error.message)
         with server:
             draft.seconds.update(server.seconds)
             try:
@@ -82,7 +83,7 @@ class TrialRunner:
             ServerError: the server did not come back.
         """
         workload = self.workloads[-1]
-        with self._start(arm, self.preparation.snapshot(workload, arm.settings)) as server:
+        with self.start(arm, variant=-1) as server:
             with suppress(ServerError, MeasurementError):
                 workload.run(server, self.timing, _killing(server))
             if server.alive():
@@ -91,13 +92,19 @@ class TrialRunner:
             server.start_again()
             return time.monotonic() - started
 
-    def _start(self, arm: Arm, snapshot: Snapshot) -> Sandbox:
+    def start(self, arm: Arm, *, variant: int = 0) -> Sandbox:
+        """A server with the arm's settings on a fresh copy of the workload's data.
+
+        Raises:
+            StartFailed: it did not become ready.
+            NoSpace, StorageError: as `run`.
+        """
         return Sandbox.start(
             self.build,
             settings=arm.settings,
             arguments=self.arguments,
             data_root=self.data_root,
-            snapshot=snapshot,
+            snapshot=self.preparation.snapshot(self.workloads[variant], arm.settings),
             disk_limit=self.disk_limit,
         )
 

@@ -1,21 +1,31 @@
 """Workload: anything that makes the server write and yields one figure.
 
-One workload, one file: `oltp` (the load engine) and `command` (any program). `parse` turns what
-the user wrote after `--workload` into one of them.
+One workload, one file: `oltp` and `upsert` (loads of the native engine), `sql` (a script, run by it too)
+and `command` (any program). `parse` turns a name and options into one of them; `options` declares what
+shapes them.
 """
 
 from flushlab.workload.command import CommandWorkload
 from flushlab.workload.oltp import OltpWorkload
-from flushlab.workload.parse import Shape, parse_workload
+from flushlab.workload.options import OptionInfo
+from flushlab.workload.parse import Shape, build_workload, parse_workload, settled_name, workload_options
 from flushlab.workload.protocol import Measured, Timing, Window, Workload
+from flushlab.workload.sql import SqlWorkload
+from flushlab.workload.upsert import UpsertWorkload
 
 __all__ = [
     "CommandWorkload",
     "Measured",
     "OltpWorkload",
+    "OptionInfo",
     "Shape",
+    "SqlWorkload",
     "Timing",
+    "UpsertWorkload",
     "Window",
     "Workload",
+    "build_workload",
     "parse_workload",
+    "settled_name",
+    "workload_options",
 ]

@@ -48,6 +48,9 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
         window_s: length of the measured window.
         load: details from the load engine, or None.
         warnings: doubts about the figure.
+        commits: transactions that the server acknowledged in the window, each of which changed rows; None
+            where the workload does not know.
+        connections: on which they were made, each with at most one at a time; None where unknown.
     """
 
     figure: float
@@ -57,6 +60,8 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     window_s: float
     load: LoadResult | None = None
     warnings: tuple[Warning, ...] = ()
+    commits: int | None = None
+    connections: int | None = None
 
 
 class Workload(Protocol):

@@ -10,7 +10,7 @@ from flushlab.build.find import find_build, list_builds, parse_name
 from flushlab.errors import BuildNotFound, FlushlabError, LibraryMissing
 
 
-def build(name: str, *, mark: str = "0" * 12, source: str = "path") -> Build:
+def build(name: str, *, mark: str = "0" * 12, source: str = "path", launcher: tuple[str, ...] = ()) -> Build:
     flavor, _, version = name.partition("@")
     return Build(
         flavor="mariadb" if flavor == "mariadb" else "mysql",
@@ -19,6 +19,7 @@ def build(name: str, *, mark: str = "0" * 12, source: str = "path") -> Build:
         source=source,
         prefix=f"/opt/{name}",
         mysqld=f"/opt/{name}/bin/mysqld",
+        launcher=launcher,
         id=f"{flavor}-{version}-{mark}",
     )
 
@@ -29,8 +30,13 @@ class ScriptedSource:
     name = "scripted"
 
     def __init__(
-        self, here: Iterable[Build] = (), more: Iterable[str] = (), problems: Iterable[FlushlabError] = ()
+        self,
+        here: Iterable[Build] = (),
+        more: Iterable[str] = (),
+        problems: Iterable[FlushlabError] = (),
+        release: str = "",
     ) -> None:
+        self._release = release
         self._here = tuple(here)
         self._more = [build(name, source=self.name) for name in more]
         self._problems = tuple(problems)
@@ -41,7 +47,13 @@ class ScriptedSource:
 
     def obtainable(self) -> Iterable[Obtainable]:
         return [
-            Obtainable(flavor=one.flavor, version=one.version, source=self.name, what="a package")
+            Obtainable(
+                flavor=one.flavor,
+                version=one.version,
+                source=self.name,
+                what="a package",
+                release=self._release,
+            )
             for one in self._more
         ]
 
@@ -121,6 +133,32 @@ def test_ambiguous_fetch_lists_what_there_is(sources: list[ScriptedSource]) -> N
         find_build("mysql")
     assert caught.value.hint == "name the version, for example mysql@5.7.22"
     assert sources[0].fetched == []
+
+
+def test_flavor_alone_means_a_server_that_runs_with_this_systems_libraries(
+    sources: list[ScriptedSource],
+) -> None:
+    newer = build("mariadb@11.8.6", launcher=("/opt/ld-linux.so.2",))
+    sources.append(ScriptedSource([newer, build("mariadb@10.11.19")]))
+    assert find_build("mariadb").version == (10, 11, 19)
+    assert find_build("mariadb@11") == newer
+    assert find_build(newer.id) == newer
+
+
+def test_server_of_another_release_is_taken_where_there_is_no_other(sources: list[ScriptedSource]) -> None:
+    newer = build("mysql@9.7.4", launcher=("/opt/ld-linux.so.2",))
+    sources.append(ScriptedSource([newer]))
+    assert find_build("mysql") == newer
+
+
+def test_flavor_alone_fetches_what_runs_with_this_systems_libraries(sources: list[ScriptedSource]) -> None:
+    sources.extend(
+        [ScriptedSource(more=["mariadb@11.8.6"], release="trixie"), ScriptedSource(more=["mariadb@10.11.19"])]
+    )
+    sources[0].name = "another release"  # type: ignore[misc]
+    assert find_build("mariadb").version == (10, 11, 19)
+    assert sources[0].fetched == []
+    assert find_build("mariadb@11.8").version == (11, 8, 6)
 
 
 def test_two_binaries_of_one_version_are_ambiguous_until_named_by_id(sources: list[ScriptedSource]) -> None:

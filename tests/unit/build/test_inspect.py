@@ -71,6 +71,18 @@ def test_missing_library_is_named(tmp_path: Path) -> None:
     assert "libaio1" in caught.value.hint
 
 
+def test_server_for_a_newer_system_says_what_is_too_old(tmp_path: Path) -> None:
+    # Pasted from Debian 13's mariadbd 11.8.6 on Debian 12, with the program's path left out.
+    complaint = (
+        "mariadbd: /lib/x86_64-linux-gnu/libm.so.6: version `GLIBC_2.38' not found (required by mariadbd)\n"
+        "mariadbd: /lib/x86_64-linux-gnu/libstdc++.so.6: version `GLIBCXX_3.4.32' not found"
+        " (required by mariadbd)"
+    )
+    mysqld = program(tmp_path / "bin" / "mysqld", f'cat >&2 <<"END"\n{complaint}\nEND\nexit 1')
+    with pytest.raises(LibraryMissing, match=r"newer system: libm\.so\.6 here lacks GLIBC 2\.38"):
+        inspect(mysqld, source="basedir", prefix=tmp_path)
+
+
 def test_program_that_is_no_server_is_refused(tmp_path: Path) -> None:
     mysqld = says(tmp_path / "bin" / "mysqld", "hello")
     with pytest.raises(ServerError, match="printed no server's version: 'hello"):

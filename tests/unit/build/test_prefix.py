@@ -3,12 +3,13 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from flushlab.build import Build
 from flushlab.build.apt import Package
-from flushlab.build.prefix import prefixes, publish
-from flushlab.errors import ServerError
+from flushlab.build.prefix import origin, prefixes, publish
+from flushlab.errors import NoSpace, ServerError
 
 pytestmark = pytest.mark.usefixtures("private_home")
 
@@ -38,6 +39,18 @@ def test_published_build_has_its_final_paths(private_home: Path) -> None:
     assert Path(made.mysqld).read_text() == "a server"
     assert made.library_path == (f"{made.prefix}/lib",)
     assert prefixes("maven") == [made]
+
+
+def test_what_a_build_was_made_of_is_recorded() -> None:
+    made = publish("maven-x", fill)
+    assert origin(made) == tuple(ORIGIN)
+    assert origin(msgspec.structs.replace(made, prefix="/usr")) == ()
+
+
+def test_room_that_is_needed_is_asked_for_first(private_home: Path) -> None:
+    with pytest.raises(NoSpace, match="a server needs"):
+        publish("maven-x", fill, needed_bytes=1 << 60)
+    assert prefixes("maven") == []
 
 
 def test_published_build_is_not_made_again() -> None:

@@ -22,7 +22,9 @@ def flushlab(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize(
-    "words", [["--help"], ["server", "list"], ["settings", "sync_binlog"], ["tune", "--help"]], ids=" ".join
+    "words",
+    [["--help"], ["server", "list"], ["settings", "sync_binlog"], ["tune", "--help"], ["series", "--help"]],
+    ids=" ".join,
 )
 def test_quick_commands_load_no_heavy_library(words: list[str]) -> None:
     program = (
@@ -39,7 +41,7 @@ def test_version_is_printed_alone() -> None:
     assert flushlab("--version").stdout == f"flushlab {__version__}\n"
 
 
-@pytest.mark.parametrize("command", ["tune", "bench", "server start", "settings"])
+@pytest.mark.parametrize("command", ["tune", "series", "bench", "server start", "settings"])
 def test_help_has_an_example_and_fits_80_columns(command: str) -> None:
     done = flushlab(*command.split(), "--help")
     assert done.returncode == 0

@@ -1,30 +1,59 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
-from flushlab.cli.settings import settings
-from flushlab.errors import UnknownSetting
+from flushlab.cli.settings import STRICT_EXIT_CODE, settings
+from flushlab.errors import BuildNotFound, StorageError, UnknownSetting, UsageError
+
+TWENTY = Path(__file__).parents[1] / "settings" / "option_files" / "twenty_mistakes.cnf"
 
 app = typer.Typer()
 app.command()(settings)
 
 
+@pytest.fixture(autouse=True)
+def no_builds(private_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unit tests use no server: whatever is installed here is not seen."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+
+def invoke(*arguments: str) -> Result:
+    return CliRunner().invoke(app, list(arguments), catch_exceptions=False)
+
+
 def run(*arguments: str) -> str:
-    result = CliRunner().invoke(app, list(arguments), catch_exceptions=False)
+    result = invoke(*arguments)
     assert result.exit_code == 0
-    return result.output
+    return result.stdout
 
 
-def test_one_setting_is_explained_for_every_version(capsys: pytest.CaptureFixture[str]) -> None:
-    settings("innodb-doublewrite", None)
-    text = capsys.readouterr().out
+def checked(text: str, tmp_path: Path, *arguments: str) -> dict[str, Any]:
+    file = tmp_path / "my.cnf"
+    file.write_text(text)
+    document: dict[str, Any] = json.loads(run("--check", str(file), "--json", "-", *arguments))
+    return document
+
+
+def test_one_setting_is_explained_for_every_version() -> None:
+    text = run("innodb-doublewrite")
     assert "mysql before 8.0.30: ON or OFF; default ON; needs a restart" in text
     assert "mariadb since 11.0.6: OFF, ON, fast; default ON; dynamic" in text
     assert "https://jira.mariadb.org/browse/MDEV-33545" in text
+
+
+def test_an_explanation_names_what_is_deprecated_rounded_and_in_its_place() -> None:
+    text = run("innodb_log_file_size")
+    assert "deprecated since 8.0.30, in favour of innodb_redo_log_capacity" in text
+    assert "rounded down to a multiple of 1048576" in text
+    assert "Where it does not exist, look at: innodb_redo_log_capacity" in text
 
 
 def test_all_settings_are_listed_as_json() -> None:
@@ -32,10 +61,88 @@ def test_all_settings_are_listed_as_json() -> None:
     assert document["schema"] == "flushlab.settings/1"
     names = [one["name"] for one in document["settings"]]
     assert "sync_binlog" in names
-    assert len(names) == len(set(names)) >= 40
+    assert len(names) == len(set(names)) >= 60
 
 
 def test_an_unknown_setting_is_refused_with_the_nearest_name() -> None:
     with pytest.raises(UnknownSetting) as caught:
         run("sync_binlogs")
     assert "sync_binlog" in str(caught.value.hint)
+
+
+def test_a_check_prints_each_finding_with_its_place_and_what_the_file_guarantees() -> None:
+    text = run("--check", str(TWENTY), "--server", "mysql@8.0.15")
+    said = " ".join(text.split())
+    assert f"{TWENTY}:7: error: innodb_flush_log_at_trx_comit is not an option of mysql 8.0.15" in said
+    assert "hint: did you mean innodb_flush_log_at_trx_commit?" in said
+    assert "the server does not start with it" in said
+    assert "the power goes nothing is lost, if the device is honest" in said
+    assert max(map(len, text.replace(str(TWENTY), "FILE").splitlines())) <= 80
+
+
+def test_a_check_is_a_document_for_programs(tmp_path: Path) -> None:
+    text = "[mysqld]\ninnodb_flush_log_at_trx_commit = 2\nsync-binlog = 0\nlog_bin\nserver_id = 1\n"
+    document = checked(text, tmp_path, "--server", "mysql@5.7", "--floor", "second")
+    assert document["schema"] == "flushlab.settings-check/1"
+    assert document["server"] == {"flavor": "mysql", "version": "5.7.44"}
+    assert (document["starts"], document["build_asked"]) == (True, False)
+    assert (document["floor"], document["meets"]) == ("throwaway", False)
+    assert document["settings"]["sync_binlog"] == 0
+    (finding,) = document["findings"]
+    assert (finding["kind"], finding["name"], finding["line"]) == ("below-floor", "sync_binlog", 3)
+
+
+def test_included_files_are_read_and_named(tmp_path: Path) -> None:
+    folder = tmp_path / "conf.d"
+    folder.mkdir()
+    (folder / "a.cnf").write_text("[mysqld]\nsync_binlog = often\n")
+    (folder / "b.txt").write_text("not an option file\n")
+    document = checked(f"!includedir {folder}\n", tmp_path, "--server", "mysql@8.0.15")
+    (finding,) = document["findings"]
+    assert (finding["path"], finding["line"]) == (str(folder / "a.cnf"), 2)
+
+
+def test_a_file_that_anybody_may_write_to_is_told_to_be_ignored(tmp_path: Path) -> None:
+    file = tmp_path / "open.cnf"
+    file.write_text("[mysqld]\n")
+    file.chmod(0o666)
+    document = json.loads(run("--check", str(file), "--server", "mysql@8.0.15", "--json", "-"))
+    assert [one["kind"] for one in document["findings"]] == ["ignored-file"]
+
+
+@pytest.mark.parametrize("module", ["option_check", "settings_here"])
+def test_neither_a_check_nor_a_list_loads_heavy_libraries(module: str) -> None:
+    program = (
+        f"import sys; import flushlab.cli.{module};"
+        " print([m for m in ('scipy', 'numpy', 'matplotlib') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_strict_turns_errors_into_an_exit_code_and_leaves_warnings(tmp_path: Path) -> None:
+    file = tmp_path / "my.cnf"
+    file.write_text("[mysqld]\nsync_binlog = 1\nsync_binlog = 1\n")
+    assert invoke("--check", str(file), "--server", "mysql@8.0.15", "--strict").exit_code == 0
+    file.write_text("[mysqld]\nsync_binlog = often\n")
+    assert invoke("--check", str(file), "--server", "mysql@8.0.15").exit_code == 0
+    assert invoke("--check", str(file), "--server", "mysql@8.0.15", "--strict").exit_code == STRICT_EXIT_CODE
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (("--check", "/no/such/my.cnf", "--server", "mysql@8.0"), StorageError),
+        (("--check", str(TWENTY), "--server", "mysql@6.0"), BuildNotFound),
+        (("--check", str(TWENTY), "--server", "sandbox:x"), UsageError),
+        (("--check", str(TWENTY), "--server", "mysql@8.0", "sync_binlog"), UsageError),
+        (("--strict",), UsageError),
+        (("sync_binlogs", "--server", "mysql@8.0"), UnknownSetting),
+    ],
+)
+def test_requests_that_make_no_sense_are_refused_with_a_way_out(
+    arguments: tuple[str, ...], error: type[UsageError]
+) -> None:
+    with pytest.raises(error) as caught:
+        run(*arguments)
+    assert caught.value.hint

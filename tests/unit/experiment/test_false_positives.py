@@ -41,6 +41,22 @@ def test_identical_arms_are_called_faster_no_more_often_than_advertised(
     assert found["interval_missed"] <= limit
 
 
+@pytest.mark.parametrize("name", ["series A/A, noise 5 %", "series A/A, 2 blocks"])
+def test_a_series_of_identical_arms_keeps_what_it_promises(simulation: ModuleType, name: str) -> None:
+    limit = 0.05 + 3 * math.sqrt(0.05 * 0.95 / CAMPAIGNS)
+    found = rates(simulation, name)
+    assert found["false_claim"] <= limit
+    assert found["interval_missed"] <= limit
+
+
+def test_the_ratio_of_best_is_not_flattered_by_what_chose_it(simulation: ModuleType) -> None:
+    """At this noise the arm of 1.05 is chosen only where its own figures overrate it."""
+    found = rates(simulation, "series known, noise 5 %")
+    assert found["improvement_found"] >= 0.9
+    assert found["frontier_missed"] <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / CAMPAIGNS)
+    assert abs(found["bias"]) < 0.01
+
+
 def test_a_planted_gain_is_found_and_its_interval_holds(simulation: ModuleType) -> None:
     found = rates(simulation, "known, noise 5 %")
     assert found["improvement_found"] >= 0.95

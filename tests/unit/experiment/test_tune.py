@@ -86,6 +86,7 @@ def test_a_gain_is_split_into_free_and_bought_with_durability() -> None:
     assert (strict.floor, strict.settings) == (Floor.STRICT, {"a": 1})
     assert (second.floor, second.settings) == (Floor.SECOND, {"flush": 2, "a": 1})
     assert second.ratio.low < 1.3 * 1.25 < second.ratio.high
+    assert second.free_ratio is not None
     assert second.free_ratio.low < 1.25 < second.free_ratio.high
     assert strict.free_ratio == strict.ratio
     assert second.versus_safer is not None
@@ -100,6 +101,7 @@ def test_what_is_only_bought_has_no_free_part() -> None:
     point = finished(effect(flush2=1.4), seed=3, budget_trials=150).result().winner
     assert point is not None
     assert point.settings == {"flush": 2}
+    assert point.free_ratio is not None
     assert (point.free_ratio.low, point.free_ratio.high) == (1.0, 1.0)
 
 
@@ -342,6 +344,29 @@ def test_a_redo_log_that_no_window_could_fill_is_not_tried() -> None:
     assert any("would have to last 4 min 16 s" in e.reason for e in tune.result().excluded)
 
 
+def test_a_change_that_the_server_rounds_back_is_not_tried_again() -> None:
+    tune, trials = Tune(plan()), simulated(effect(a=1.5))
+    arms = 0
+    while (request := tune.ask()) is not None:
+        arms += request.arm.settings["a"] == 1
+        tune.tell(msgspec.structs.replace(trials.run(request), settings={**request.arm.settings, "a": 0}))
+    assert arms == 1
+    assert any(e.reason == "the server makes it what the base has" for e in tune.result().excluded)
+
+
+def test_a_free_part_that_the_server_refuses_is_unknown() -> None:
+    tune, trials = Tune(plan()), simulated(effect(flush2=1.5, a=1.3))
+    while (request := tune.ask()) is not None:
+        trial = trials.run(request)
+        if request.stage == "confirm" and request.arm.settings == {**BASE, "a": 1}:
+            trial = msgspec.structs.replace(trial, outcome="refused", reason="no", figure=None)
+        tune.tell(trial)
+    winner = tune.result().winner
+    assert winner is not None
+    assert winner.settings == {"flush": 2, "a": 1}
+    assert winner.free_ratio is None
+
+
 # -- guards ----------------------------------------------------------------------------------------------
 
 
@@ -355,9 +380,7 @@ def guarded(of: Callable[[Request, Trial], Trial]) -> Tune:
 def test_a_faster_arm_with_a_worse_tail_is_rejected_with_that_reason() -> None:
     result = guarded(lambda r, t: with_load(t, 5000 if r.arm.settings["flush"] == 2 else 1000)).result()
     assert result.winner is None
-    assert any(
-        "latency is 5.00 [5.00, 5.00] times the base's" in r.reason for r in result.rejected
-    )
+    assert any("latency is 5.00 [5.00, 5.00] times the base's" in r.reason for r in result.rejected)
 
 
 def test_a_tail_that_only_scatters_rejects_nothing() -> None:
@@ -365,9 +388,7 @@ def test_a_tail_that_only_scatters_rejects_nothing() -> None:
         up = request.block % 2 == 0
         return with_load(trial, 10_000 if up and request.arm.settings["flush"] == 2 else 1000)
 
-    result = guarded(
-        scattered
-    ).result()  # 3.2 times on average, nothing in half of them
+    result = guarded(scattered).result()  # 3.2 times on average, nothing in half of them
     assert result.rejected == ()
     assert result.winner is not None
 

@@ -59,6 +59,12 @@ def test_second_listener_of_mysql_8_is_off() -> None:
     assert "loose_mysqlx = OFF" not in options(MARIADB)
 
 
+def test_mysql_needs_no_directory_of_the_systems_own_server() -> None:
+    assert "secure_file_priv = NULL" in options(MYSQL_57)
+    assert options(MYSQL_80, {"secure_file_priv": "/x"})[-1] == "secure_file_priv = /x"
+    assert not [line for line in options(MARIADB) if "secure_file_priv" in line]
+
+
 def test_data_and_temporary_files_lie_in_the_data_root() -> None:
     lines = options(MARIADB)
     assert "datadir = /disk/it/data" in lines

@@ -114,7 +114,7 @@ def test_an_unknown_setting_hints_at_the_nearest() -> None:
 def test_a_setting_that_this_version_lacks_says_where_it_exists() -> None:
     with pytest.raises(UnknownSetting, match=r"not a setting of mariadb 10\.11\.19") as caught:
         load_catalog().require("innodb_redo_log_capacity", "mariadb", (10, 11, 19))
-    assert caught.value.hint == "it exists in mysql since 8.0.30 before 8.0.34; mysql since 8.0.34"
+    assert caught.value.hint == "it exists in mysql since 8.0.30"
 
 
 def test_dashes_capitals_and_aliases_find_the_setting() -> None:
@@ -170,7 +170,7 @@ def test_floats_read_back_with_zeros_are_the_same() -> None:
         ("innodb_flush_log_at_trx_commit", -1, "is below 0"),
         ("sync_binlog", "often", "is not a whole number"),
         ("innodb_log_buffer_size", "a lot", "is not a size"),
-        ("log_bin", "maybe", "is not a boolean"),
+        ("innodb_file_per_table", "maybe", "is not a boolean"),
         ("innodb_flush_method", "magic", "is not one of its values"),
         ("innodb_max_dirty_pages_pct", "much", "is not a number"),
         ("sync_binlog", "1.5", "is not a whole number"),
@@ -197,6 +197,38 @@ def test_the_binary_log_is_a_switch_in_option_files() -> None:
     log_bin = here("log_bin", "mysql", 8, 0, 15)
     assert log_bin.option("ON") == "log_bin"
     assert log_bin.option("OFF") == "skip_log_bin"
+
+
+@pytest.mark.parametrize("path", ["/var/log/mysql/bin", "mysql-bin", "maybe"])
+def test_a_file_name_for_the_binary_log_means_that_it_is_on(path: str) -> None:
+    assert here("log_bin", "mysql", 8, 0, 15).parse(path) == "ON"
+    assert here("log_bin", "mysql", 8, 0, 15).parse("off") == "OFF"
+
+
+def test_sizes_are_written_as_every_version_takes_them() -> None:
+    assert here("innodb_log_file_size", "mysql", 5, 7, 22).option(1 << 40) == "innodb_log_file_size = 1024G"
+
+
+def test_where_a_setting_exists_joins_versions_that_follow_each_other() -> None:
+    catalog = load_catalog()
+    assert catalog.where("innodb_log_file_size") == "mysql before 9.0; mariadb"
+    assert (
+        catalog.where("innodb_change_buffering") == "mysql before 8.5; mysql since 9.0; mariadb before 11.0"
+    )
+
+
+def test_a_successor_is_named_where_the_server_has_it() -> None:
+    catalog = load_catalog()
+    assert catalog.successor("innodb_log_files_in_group", "mysql", (9, 7, 4)) == ("innodb_redo_log_capacity",)
+    assert catalog.successor("innodb_log_files_in_group", "mariadb", (10, 11, 19)) == (
+        "innodb_log_file_size",
+    )
+    assert len(catalog.successor("innodb_flush_method", "mariadb", (11, 8, 6))) == 4
+
+
+def test_a_successor_that_is_not_in_the_catalog_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="successor: nowhere is not in the catalog"):
+        read(tmp_path, GOOD.replace('group = "binlog"', 'group = "binlog"\nsuccessor = ["nowhere"]'))
 
 
 def test_names_of_one_server_leave_out_what_it_lacks() -> None:

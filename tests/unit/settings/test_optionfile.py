@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flushlab.errors import UnknownSetting, UsageError, ValueOutOfRange
+from flushlab.errors import UnknownSetting, UsageError
 from flushlab.record import ServerIdentity, Value
 from flushlab.settings.catalog import load_catalog
 from flushlab.settings.optionfile import Include, OptionFile, parse, render, typed
@@ -36,12 +36,23 @@ def test_groups_of_another_version_are_not_read() -> None:
 def test_dashes_quotes_sizes_and_comments_are_understood() -> None:
     text = (
         "# top\n; also\n[mysqld]\n  innodb-log-buffer-size = '64M'   # in bytes\n"
-        'innodb_flush_method="O_DIRECT"\ninnodb_max_dirty_pages_pct=80.5#no comment without a space? yes\n'
+        'innodb_flush_method="O_DIRECT"\ninnodb_max_dirty_pages_pct=80.5#without a space too\n'
+        "log_bin # = off\n"
     )
-    with pytest.raises(ValueOutOfRange, match=r"my\.cnf:6: innodb_max_dirty_pages_pct"):
-        values(text)
-    kept = text.rsplit("\n", 2)[0] + "\n"
-    assert values(kept) == {"innodb_log_buffer_size": 67108864, "innodb_flush_method": "O_DIRECT"}
+    assert values(text) == {
+        "innodb_log_buffer_size": 67108864,
+        "innodb_flush_method": "O_DIRECT",
+        "innodb_max_dirty_pages_pct": 80.5,
+        "log_bin": "ON",
+    }
+
+
+@pytest.mark.parametrize("text", ["'a#b'", '"a#b"', "x 'a#b'", '"a#b" # c'])
+def test_a_hash_in_quotes_begins_no_comment(text: str) -> None:
+    assert (
+        "a#b"
+        in typed(read(f"[mysqld]\ninit_connect = {text}\n"), MARIADB1011, CATALOG).others["init_connect"]
+    )
 
 
 def test_switches_take_skip_disable_and_enable() -> None:
@@ -95,6 +106,11 @@ def test_files_that_include_each_other_are_refused() -> None:
         ("[mysqld]\n\n=3\n", "my.cnf:3: '' is not an option's name"),
         ("[mysqld]\nsync_binlog='1\n", "my.cnf:2: the quote ' is not closed"),
         ("!includefile x\n", "my.cnf:1: '!includefile x' is neither"),
+        (
+            "[mysqld]\ninnodb_doublewrite=no\n",
+            "my.cnf:2: innodb_doublewrite is 'no', which is neither ON nor OFF",
+        ),
+        ("[mysqld]\ninnodb_log_buffer_size=1.5G\n", "my.cnf:2: innodb_log_buffer_size is '1.5G'"),
         ("[mysqld]\nsync_binlog=-4\n", "my.cnf:2: sync_binlog was set to '-4', which is below 0"),
     ],
 )

@@ -1,13 +1,16 @@
+import contextlib
 import sqlite3
 import subprocess
 import sys
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from flushlab.errors import StorageError, UsageError
-from flushlab.store import Store
+from flushlab.store import State, Store
 from flushlab.store.schema import STEPS
+from flushlab.version import __version__
 from tests.unit.records import trial
 
 
@@ -30,12 +33,12 @@ def test_result_survives_a_later_change_of_state(tmp_path: Path) -> None:
         assert store.campaign("tune-1").result == b'{"winner":1}'
 
 
-def test_unknown_campaign_lists_the_latest(tmp_path: Path) -> None:
+def test_unknown_campaign_names_one_that_is_near(tmp_path: Path) -> None:
     with Store(tmp_path / "store.sqlite") as store:
         store.create_campaign("tune-1", "tune", b"{}")
         with pytest.raises(UsageError) as raised:
             store.campaign("tune-2")
-    assert raised.value.hint == "the latest are tune-1"
+    assert raised.value.hint == "the nearest is tune-1"
 
 
 def test_a_file_that_is_no_store_is_a_storage_error(tmp_path: Path) -> None:
@@ -96,3 +99,69 @@ def test_a_full_file_system_says_so_and_keeps_what_was_saved(tmp_path: Path) -> 
                 store.save("tune-1", trial())
         kept = list(store.trials("tune-1"))
     assert kept and kept[0] == trial()
+
+
+def test_an_unknown_campaign_names_the_nearest(tmp_path: Path) -> None:
+    with Store(tmp_path / "store.sqlite") as store:
+        for campaign in (
+            "tune-20261121-104206-79a6",
+            "tune-20261121-104206-79a7",
+            "series-20261003-000000-beef",
+        ):
+            store.create_campaign(campaign, "tune", b"{}")
+        with pytest.raises(UsageError) as raised:
+            store.campaign("tune-20261121-104206-79aa")
+    assert raised.value.hint == "the nearest are tune-20261121-104206-79a7, tune-20261121-104206-79a6"
+
+
+def test_campaigns_are_listed_the_latest_first(tmp_path: Path) -> None:
+    with Store(tmp_path / "store.sqlite") as store:
+        for campaign in ("tune-1", "series-2", "tune-3"):
+            store.create_campaign(campaign, campaign.split("-")[0], b"{}")
+        set_created(store.path, {"tune-1": "2026-11-01", "series-2": "2026-11-03", "tune-3": "2026-11-02"})
+        store.save("tune-3", trial())
+        rows = store.campaigns()
+    assert [(row.id, row.kind, row.trials) for row in rows] == [
+        ("series-2", "series", 0),
+        ("tune-3", "tune", 1),
+        ("tune-1", "tune", 0),
+    ]
+    assert rows[0].flushlab == __version__
+
+
+def test_the_latest_finished_campaign_is_neither_running_nor_interrupted(tmp_path: Path) -> None:
+    with Store(tmp_path / "store.sqlite") as store:
+        for day, state in enumerate(("done", "done", "interrupted", "failed"), 1):
+            store.create_campaign(f"tune-{day}", "tune", b"{}")
+            store.set_state(f"tune-{day}", cast(State, state))
+        store.create_campaign("tune-5", "tune", b"{}")
+        set_created(store.path, {f"tune-{day}": f"2026-11-0{day}" for day in range(1, 6)})
+        assert store.latest_finished().id == "tune-2"
+
+
+def test_a_store_without_a_finished_campaign_says_so(tmp_path: Path) -> None:
+    with Store(tmp_path / "store.sqlite") as store:
+        with pytest.raises(UsageError) as raised:
+            store.latest_finished()
+        assert raised.value.hint == "none has been run yet"
+        store.create_campaign("tune-1", "tune", b"{}")
+        with pytest.raises(UsageError, match="is finished") as raised:
+            store.latest_finished()
+        assert raised.value.hint == "the latest are tune-1"
+
+
+def test_asking_for_an_existing_store_makes_none(tmp_path: Path) -> None:
+    path = tmp_path / "store.sqlite"
+    with pytest.raises(UsageError, match="does not exist"):
+        Store.existing(path)
+    assert not path.exists()
+    Store(path).close()
+    with Store.existing(path) as store:
+        assert store.campaigns() == []
+
+
+def set_created(path: Path, days: dict[str, str]) -> None:
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        connection.executemany(
+            "UPDATE campaign SET created_at = ? WHERE id = ?", [(day, one) for one, day in days.items()]
+        )

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 
 import pytest
 
-from flushlab.record import Arm, Value, Warning
+from flushlab.record import Arm, FileActivity, Storage, Value, Warning
 from flushlab.server import FakeServer, Server
 from flushlab.settings.catalog import load_catalog
 from flushlab.telemetry import Observation
@@ -80,3 +80,54 @@ def test_a_server_that_dies_is_a_failed_trial_not_an_exception() -> None:
     assert "out of memory" in trial.reason
     assert sum(trial.seconds.values()) >= 0
     assert not [w for w in trial.warnings if not isinstance(w, Warning)]
+
+
+class Ended:
+    """A workload whose window does nothing, and that knows its commits."""
+
+    name = "ended"
+    data_key: Mapping[str, str] = {}
+
+    def prepare(self, server: Server) -> None:
+        pass
+
+    def run(self, server: Server, timing: Timing, window: AbstractContextManager[object]) -> Measured:
+        with window:
+            pass
+        return Measured(
+            figure=1.0,
+            unit="transactions/s",
+            higher_is_better=True,
+            warm_up_s=0.0,
+            window_s=1.0,
+            commits=1000,
+            connections=1,
+        )
+
+
+def test_a_setting_without_effect_is_a_doubt_that_names_it() -> None:
+    counts = {"Innodb_os_log_fsyncs": 10, "Innodb_os_log_written": 1_000_000, "Innodb_pages_written": 5}
+    later = {"Innodb_os_log_fsyncs": 12, "Innodb_os_log_written": 1_400_000, "Innodb_pages_written": 5}
+    status = iter([counts, later])
+    monitor = "Log sequence number 100\nLast checkpoint at 90\n"
+    server = FakeServer(
+        values={"innodb_flush_log_at_trx_commit": 2, "innodb_flush_method": "O_DIRECT"},
+        storage=Storage(filesystem="tmpfs", in_memory=True),
+        answers={
+            "SHOW GLOBAL STATUS": lambda: [(name, str(n)) for name, n in next(status).items()],
+            "SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_reads'": [("Innodb_buffer_pool_reads", "0")],
+            "SHOW GLOBAL STATUS LIKE 'Innodb_page_size'": [("Innodb_page_size", "16384")],
+            "SHOW ENGINE INNODB STATUS": [("InnoDB", "", monitor)],
+            "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('log_bin_basename', 'innodb_data_file_path')": [],
+            "SELECT SUM(data_length + index_length) FROM information_schema.tables WHERE table_schema NOT IN "
+            "('mysql', 'information_schema', 'performance_schema', 'sys')": [(0,)],
+        },
+    )
+    draft = Draft(arm=Arm(name="a", settings={}), stage="screen", block=1, variant=0)
+    trial = measure(draft, server, Ended(), Timing(), CATALOG)
+    assert trial.outcome == "measured", trial.reason
+    (doubt,) = [warning for warning in trial.warnings if warning.slug == "no-effect"]
+    assert doubt.setting == "innodb_flush_method"
+    assert doubt.text.startswith("innodb_flush_method=O_DIRECT reads back, but the data files lie in memory")
+    assert trial.file_activity["redo"] == FileActivity(fsyncs=2, bytes=400_000)
+    assert trial.file_activity["data"] == FileActivity(bytes=0)

@@ -9,6 +9,7 @@ import pytest
 from flushlab.errors import MeasurementError
 from flushlab.server import FakeServer
 from flushlab.workload import CommandWorkload, Timing
+from tests.waiting import wait_until
 
 
 def run(command: str, timing: Timing = Timing(max_seconds=20)) -> float:  # noqa: B008  # frozen
@@ -49,5 +50,12 @@ def test_a_command_that_does_not_end_is_killed_with_its_children(tmp_path: Path)
     with pytest.raises(MeasurementError, match="did not end within 1 s"):
         run(f"sleep 60 & echo $! > {pid_file}; wait", Timing(max_seconds=1))
     pid = int(pid_file.read_text())
-    assert not Path(f"/proc/{pid}").exists() or "Z" in Path(f"/proc/{pid}/stat").read_text().split(")")[1]
     assert os.getpid() != pid
+    wait_until(lambda: has_ended(pid), f"process {pid} ends")
+
+
+def has_ended(pid: int) -> bool:
+    try:
+        return "Z" in Path(f"/proc/{pid}/stat").read_text().split(")")[1]
+    except (FileNotFoundError, ProcessLookupError):
+        return True

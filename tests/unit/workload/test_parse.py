@@ -1,13 +1,26 @@
 import pytest
 
 from flushlab.errors import UsageError
-from flushlab.workload import CommandWorkload, OltpWorkload, Shape, parse_workload
+from flushlab.workload import CommandWorkload, OltpWorkload, Shape, UpsertWorkload, parse_workload
 
 
 def test_an_oltp_name_takes_its_shape() -> None:
     workload = parse_workload("oltp_update_non_index", Shape(threads=4, tables=2, table_size=500))
     assert isinstance(workload, OltpWorkload)
     assert (workload.threads, workload.tables, workload.table_size) == (4, 2, 500)
+
+
+def test_an_upsert_takes_its_own_options_and_defaults() -> None:
+    shape = Shape(threads=2, rows=10, key="unique", hit_ratio=0.25, commit="1 s")
+    assert parse_workload("upsert", shape) == UpsertWorkload(
+        threads=2, rows=10, key="unique", hit_ratio=0.25, commit="1 s", rand_type="uniform"
+    )
+
+
+def test_an_option_of_upsert_is_refused_where_nobody_takes_it() -> None:
+    for text in ("oltp_update_non_index", "command: true"):
+        with pytest.raises(UsageError, match="takes no --hit-ratio"):
+            parse_workload(text, Shape(hit_ratio=0.5))
 
 
 def test_anything_after_command_is_a_program() -> None:
@@ -18,7 +31,8 @@ def test_anything_after_command_is_a_program() -> None:
     ("text", "hint"),
     [
         ("oltp_update_nonindex", "did you mean oltp_update_non_index?"),
-        ("tpcc", "there are oltp_update_non_index"),
+        ("tpcc", "there are oltp_update_non_index, upsert, sql:FILE and 'command: …'"),
+        ("upserts", "did you mean upsert?"),
         ("command:  ", "write --workload"),
     ],
 )

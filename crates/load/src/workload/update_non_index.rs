@@ -3,7 +3,7 @@ use flushlab_rows::shape::{write_c, C_LENGTH};
 use flushlab_rows::Random;
 use flushlab_wire::command::Param;
 
-use super::Workload;
+use super::{Effect, Workload};
 use crate::connection::{Connection, Statement};
 use crate::spec::LoadSpec;
 use crate::Error;
@@ -31,12 +31,13 @@ impl UpdateNonIndex {
 
 impl Workload for UpdateNonIndex {
     #[inline]
-    fn event(&mut self, connection: &mut Connection, random: &mut Random) -> Result<(), Error> {
+    fn event(&mut self, connection: &mut Connection, random: &mut Random) -> Result<Effect, Error> {
         let table = random.below(self.statements.len() as u64) as usize;
         let mut c = [0; C_LENGTH];
         write_c(&mut c, random);
         let id = self.distribution.draw(random, 1, self.table_size) as i32;
-        connection.execute(&mut self.statements[table], &[Param::Char(&c), Param::Int(id)])?;
-        Ok(())
+        let params = [Param::Char(&c), Param::Int(id)];
+        connection.execute(&mut self.statements[table], params.into_iter())?;
+        Ok(Effect::TRANSACTION)
     }
 }

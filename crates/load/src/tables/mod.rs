@@ -1,11 +1,14 @@
-//! sysbench 1.0.20's tables (src/lua/oltp_common.lua, `create_table`): made, and checked.
+//! The tables of a load: made, and checked.
 
-use std::io::Write;
+mod layout;
+
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use flushlab_rows::shape::{write_c, write_pad, C_LENGTH, PAD_LENGTH};
 use flushlab_rows::Random;
+
+pub(crate) use layout::Layout;
+use layout::ROW_BYTES;
 
 use crate::connection::Connection;
 use crate::spec::LoadSpec;
@@ -13,9 +16,6 @@ use crate::{Cutoff, Error, Kind};
 
 /// sysbench's BULK_PACKET_SIZE.
 const BATCH_BYTES: usize = 512 << 10;
-
-/// Longest row of an INSERT: `(2147483647, 'c', 'pad'),`.
-const ROW_BYTES: usize = 10 + C_LENGTH + PAD_LENGTH + 12;
 
 /// Tables are independent; two connections keep a small server busy.
 const CONNECTIONS: u32 = 2;
@@ -77,54 +77,42 @@ fn fill_tables(spec: &LoadSpec, next: &AtomicU32, cutoff: &Cutoff) -> Result<(),
         if table > spec.tables || cutoff.fired() {
             return Ok(());
         }
-        fill_table(&mut connection, spec, table, batch_bytes)
-            .map_err(|error| error.during(format_args!("preparing {}.sbtest{table}", spec.database)))?;
+        let layout = Layout::of(spec.workload);
+        fill_table(&mut connection, spec, layout, table, batch_bytes).map_err(|error| {
+            error.during(format_args!("preparing {}.{}", spec.database, layout.name(table)))
+        })?;
     }
 }
 
 fn fill_table(
     connection: &mut Connection,
     spec: &LoadSpec,
+    layout: Layout,
     table: u32,
     batch_bytes: usize,
 ) -> Result<(), Error> {
-    connection.query(&create_statement(table))?;
+    connection.query(&layout.create(table))?;
     let mut random = Random::new(spec.seed.wrapping_add(u64::from(table)));
-    let head = format!("INSERT INTO sbtest{table}(k, c, pad) VALUES");
+    let head = format!("INSERT INTO {}(k, c, pad) VALUES", layout.name(table));
     let mut sql = Vec::with_capacity(batch_bytes);
-    let (mut c, mut pad) = ([0; C_LENGTH], [0; PAD_LENGTH]);
-    let mut left = spec.table_size;
-    while left > 0 {
+    let mut number = 0;
+    while number < spec.table_size {
         sql.clear();
         sql.extend_from_slice(head.as_bytes());
         loop {
-            write_c(&mut c, &mut random);
-            write_pad(&mut pad, &mut random);
-            let k = spec.distribution.draw(&mut random, 1, spec.table_size);
-            write!(sql, "({k}, '").expect("a Vec takes everything");
-            sql.extend_from_slice(&c);
-            sql.extend_from_slice(b"', '");
-            sql.extend_from_slice(&pad);
-            sql.extend_from_slice(b"')");
-            left -= 1;
-            if left == 0 || sql.len() + ROW_BYTES >= batch_bytes {
+            number += 1;
+            layout.put_row(&mut sql, number, spec, &mut random);
+            if number == spec.table_size || sql.len() + ROW_BYTES >= batch_bytes {
                 break;
             }
             sql.push(b',');
         }
         connection.query_bytes(&sql)?;
     }
-    connection.query(&format!("CREATE INDEX k_{table} ON sbtest{table}(k)"))?;
+    if let Some(index) = layout.index(table) {
+        connection.query(&index)?;
+    }
     Ok(())
-}
-
-/// The statement as sysbench words it, comment included.
-fn create_statement(table: u32) -> String {
-    format!(
-        "CREATE TABLE sbtest{table}(\n  id INTEGER NOT NULL AUTO_INCREMENT,\n  \
-         k INTEGER DEFAULT '0' NOT NULL,\n  c CHAR(120) DEFAULT '' NOT NULL,\n  \
-         pad CHAR(60) DEFAULT '' NOT NULL,\n  PRIMARY KEY (id)\n) /*! ENGINE = innodb */ "
-    )
 }
 
 fn number(rows: &[Vec<Option<String>>]) -> Option<u64> {
@@ -132,57 +120,66 @@ fn number(rows: &[Vec<Option<String>>]) -> Option<u64> {
 }
 
 /// Refuses tables that a load of `spec` would not measure: absent, of another shape, or with fewer
-/// ids than it draws (updates that match no row cost nothing and mean nothing).
-pub(crate) fn check_tables(connection: &mut Connection, spec: &LoadSpec) -> Result<(), Error> {
+/// keys than it draws (updates that match no row cost nothing and mean nothing). The largest key of
+/// each.
+pub(crate) fn check_tables(connection: &mut Connection, spec: &LoadSpec) -> Result<Vec<u64>, Error> {
+    let layout = Layout::of(spec.workload);
+    let key = layout.key();
+    let mut largest_keys = Vec::with_capacity(spec.tables as usize);
     for table in 1..=spec.tables {
-        let name = format!("{}.sbtest{table}", spec.database);
-        let columns = match connection.rows(&format!("SHOW COLUMNS FROM sbtest{table}")) {
+        let table = layout.name(table);
+        let name = format!("{}.{table}", spec.database);
+        let columns = match connection.rows(&format!("SHOW COLUMNS FROM {table}")) {
             Err(error) if error.errno == Some(ER_NO_SUCH_TABLE) => {
                 return Err(Error {
                     kind: Kind::Measurement,
                     message: format!(
-                        "table {name} does not exist; the load needs sbtest1 to sbtest{}, prepared",
-                        spec.tables
+                        "table {name} does not exist; the load needs {} to {}, prepared",
+                        layout.name(1),
+                        layout.name(spec.tables)
                     ),
                     ..error
                 })
             }
             other => other?,
         };
-        check_shape(&name, &columns)?;
-        let largest = number(&connection.rows(&format!("SELECT MAX(id) FROM sbtest{table}"))?).unwrap_or(0);
+        check_shape(&name, &columns, layout)?;
+        let largest = number(&connection.rows(&format!("SELECT MAX({key}) FROM {table}"))?).unwrap_or(0);
         if largest < u64::from(spec.table_size) {
             return Err(Error::new(
                 Kind::Measurement,
-                format!("table {name} has ids up to {largest}; a table_size of {} draws ids that it does not have", spec.table_size),
+                format!(
+                    "table {name} has {key}s up to {largest}; a table_size of {} draws {key}s that it does not have",
+                    spec.table_size
+                ),
             ));
         }
+        largest_keys.push(largest);
     }
-    Ok(())
+    Ok(largest_keys)
 }
 
-fn check_shape(name: &str, columns: &[Vec<Option<String>>]) -> Result<(), Error> {
-    // MySQL 5.7 and MariaDB print a display width that MySQL 8.0.19 dropped: int(11), int.
-    const SHAPE: [(&str, &str); 4] = [
-        ("id", "int"),
-        ("k", "int"),
-        ("c", "char(120)"),
-        ("pad", "char(60)"),
-    ];
-    for (column, due) in SHAPE {
+fn check_shape(name: &str, columns: &[Vec<Option<String>>], layout: Layout) -> Result<(), Error> {
+    for &(column, due) in layout.columns() {
         let found = columns
             .iter()
             .find(|row| matches!(row.first(), Some(Some(field)) if field == column))
             .and_then(|row| row.get(1)?.as_deref());
-        let fits = found.is_some_and(|found| match due {
-            "int" => found == "int" || found.starts_with("int("),
-            _ => found == due,
+        // MySQL 5.7 and MariaDB print a display width that MySQL 8.0.19 dropped: int(11), int.
+        let fits = found.is_some_and(|found| {
+            found == due
+                || (due.ends_with("int") && found.starts_with(due) && found[due.len()..].starts_with('('))
         });
         if !fits {
             let found = found.unwrap_or("absent");
+            let whose = if layout == Layout::Sbtest {
+                "sysbench"
+            } else {
+                "upsert"
+            };
             return Err(Error::new(
                 Kind::Measurement,
-                format!("table {name} is not sysbench's: column {column} is {found}, {due} was due"),
+                format!("table {name} is not {whose}'s: column {column} is {found}, {due} was due"),
             ));
         }
     }
@@ -211,7 +208,7 @@ mod tests {
     fn the_shapes_that_servers_print_for_sysbenchs_table_are_accepted() {
         for int in ["int(11)", "int"] {
             assert_eq!(
-                check_shape("t", &columns([int, int, "char(120)", "char(60)"])),
+                check_shape("t", &columns([int, int, "char(120)", "char(60)"]), Layout::Sbtest),
                 Ok(())
             );
         }
@@ -219,8 +216,12 @@ mod tests {
 
     #[test]
     fn another_shape_is_named() {
-        let error =
-            check_shape("a.sbtest1", &columns(["int", "int", "varchar(120)", "char(60)"])).unwrap_err();
+        let error = check_shape(
+            "a.sbtest1",
+            &columns(["int", "int", "varchar(120)", "char(60)"]),
+            Layout::Sbtest,
+        )
+        .unwrap_err();
         assert_eq!(
             error.message,
             "table a.sbtest1 is not sysbench's: column c is varchar(120), char(120) was due"
@@ -228,17 +229,15 @@ mod tests {
         let error = check_shape(
             "a.sbtest1",
             &columns(["int", "int", "char(120)", "char(60)"])[..3],
+            Layout::Sbtest,
         )
         .unwrap_err();
         assert!(error.message.ends_with("column pad is absent, char(60) was due"));
-        assert!(check_shape("t", &columns(["integer", "int", "char(120)", "char(60)"])).is_err());
-    }
-
-    #[test]
-    fn the_table_is_created_as_sysbench_words_it() {
-        assert!(
-            create_statement(3).starts_with("CREATE TABLE sbtest3(\n  id INTEGER NOT NULL AUTO_INCREMENT,\n")
-        );
-        assert!(create_statement(3).contains("/*! ENGINE = innodb */"));
+        assert!(check_shape(
+            "t",
+            &columns(["integer", "int", "char(120)", "char(60)"]),
+            Layout::Sbtest
+        )
+        .is_err());
     }
 }

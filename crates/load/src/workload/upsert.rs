@@ -1,0 +1,179 @@
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+
+use flushlab_rows::distribution::Distribution;
+use flushlab_rows::shape::{write_c, write_pad, C_LENGTH, PAD_LENGTH};
+use flushlab_rows::Random;
+use flushlab_wire::command::Param;
+
+use super::{Effect, Place, Workload};
+use crate::connection::{Connection, Statement};
+use crate::spec::LoadSpec;
+use crate::tables::Layout;
+use crate::Error;
+
+const ER_PARSE: u16 = 1064;
+
+/// Which key a row that exists already conflicts with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Key {
+    /// A unique index besides an auto-increment primary key.
+    Unique,
+    /// The primary key itself.
+    Primary,
+}
+
+/// The options of `upsert`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Upsert {
+    /// Rows per statement.
+    pub rows: u32,
+    pub key: Key,
+    /// Share of the rows that exist already.
+    pub hit_ratio: f64,
+}
+
+/// The next key that each table has not seen yet; one for all connections.
+pub(crate) type NewKeys = Arc<[AtomicU64]>;
+
+/// INSERT … ON DUPLICATE KEY UPDATE of whole rows, several per statement.
+///
+/// A row exists already with the probability `hit_ratio`: its key is then drawn from the prepared
+/// ones, 1 to `table_size`. Other keys are new and ascend over all connections. The tables are dealt
+/// out: connections share one only where there are more connections than tables.
+pub(super) struct Upserts {
+    tables: Vec<(usize, Statement)>,
+    turn: usize,
+    rows: Vec<Row>,
+    hit_ratio: f64,
+    table_size: u32,
+    distribution: Distribution,
+    new_keys: NewKeys,
+}
+
+#[derive(Clone)]
+struct Row {
+    k: i64,
+    c: [u8; C_LENGTH],
+    pad: [u8; PAD_LENGTH],
+}
+
+impl Row {
+    fn params(&self) -> [Param<'_>; 3] {
+        [
+            Param::BigInt(self.k),
+            Param::Char(&self.c),
+            Param::Char(&self.pad),
+        ]
+    }
+}
+
+impl Upserts {
+    pub fn open(
+        connection: &mut Connection,
+        spec: &LoadSpec,
+        upsert: Upsert,
+        place: Place,
+        new_keys: &NewKeys,
+    ) -> Result<Self, Error> {
+        let layout = Layout::of(spec.workload);
+        let tables = dealt(spec.tables, place)
+            .map(|table| {
+                let name = layout.name(table + 1);
+                Ok((table as usize, prepare(connection, &name, upsert.rows)?))
+            })
+            .collect::<Result<_, Error>>()?;
+        let row = Row {
+            k: 0,
+            c: [0; C_LENGTH],
+            pad: [0; PAD_LENGTH],
+        };
+        Ok(Self {
+            tables,
+            turn: 0,
+            rows: vec![row; upsert.rows as usize],
+            hit_ratio: upsert.hit_ratio,
+            table_size: spec.table_size,
+            distribution: spec.distribution,
+            new_keys: new_keys.clone(),
+        })
+    }
+}
+
+impl Workload for Upserts {
+    #[inline]
+    fn event(&mut self, connection: &mut Connection, random: &mut Random) -> Result<Effect, Error> {
+        let turn = self.turn;
+        self.turn = (turn + 1) % self.tables.len();
+        let (table, statement) = &mut self.tables[turn];
+        for row in &mut self.rows {
+            row.k = if random.unit() < self.hit_ratio {
+                i64::from(self.distribution.draw(random, 1, self.table_size))
+            } else {
+                self.new_keys[*table].fetch_add(1, Ordering::Relaxed) as i64
+            };
+            write_c(&mut row.c, random);
+            write_pad(&mut row.pad, random);
+        }
+        let params = self.rows.iter().flat_map(Row::params);
+        let affected = connection.execute(statement, params)?.affected_rows;
+        let rows = self.rows.len() as u64;
+        Ok(Effect {
+            amount: rows,
+            // An inserted row counts once, an updated one twice (MySQL manual, "INSERT ... ON DUPLICATE
+            // KEY UPDATE Statement").
+            updated: affected.saturating_sub(rows),
+        })
+    }
+}
+
+/// The tables, from 0, of the connection at `place`.
+fn dealt(tables: u32, place: Place) -> impl Iterator<Item = u32> {
+    let first = place.number % tables;
+    (first..tables).step_by(place.of as usize)
+}
+
+/// Prepares the statement in the wording that this server does not call deprecated: MySQL has a row
+/// alias since 8.0.19, MariaDB and MySQL before have VALUES().
+fn prepare(connection: &mut Connection, table: &str, rows: u32) -> Result<Statement, Error> {
+    let with_alias = statement(table, rows, " AS fresh", "c=fresh.c, pad=fresh.pad");
+    match connection.prepare(&with_alias) {
+        Err(Error {
+            errno: Some(ER_PARSE),
+            ..
+        }) => connection.prepare(&statement(table, rows, "", "c=VALUES(c), pad=VALUES(pad)")),
+        other => other,
+    }
+}
+
+fn statement(table: &str, rows: u32, alias: &str, assignments: &str) -> String {
+    let values = vec!["(?,?,?)"; rows as usize].join(",");
+    format!("INSERT INTO {table} (k,c,pad) VALUES {values}{alias} ON DUPLICATE KEY UPDATE {assignments}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tables_of(tables: u32, of: u32) -> Vec<Vec<u32>> {
+        (0..of)
+            .map(|number| dealt(tables, Place { number, of }).collect())
+            .collect()
+    }
+
+    #[test]
+    fn tables_are_dealt_out_and_shared_only_by_surplus_connections() {
+        assert_eq!(tables_of(5, 2), [vec![0, 2, 4], vec![1, 3]]);
+        assert_eq!(tables_of(2, 2), [[0], [1]]);
+        assert_eq!(tables_of(2, 5), [[0], [1], [0], [1], [0]]);
+        assert_eq!(tables_of(3, 1), [[0, 1, 2]]);
+    }
+
+    #[test]
+    fn a_statement_has_a_group_per_row() {
+        assert_eq!(
+            statement("t", 2, " AS fresh", "c=fresh.c"),
+            "INSERT INTO t (k,c,pad) VALUES (?,?,?),(?,?,?) AS fresh ON DUPLICATE KEY UPDATE c=fresh.c"
+        );
+    }
+}

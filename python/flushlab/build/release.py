@@ -1,0 +1,273 @@
+"""Release: packages of another Debian release, closed over their dependencies, in a private prefix.
+
+Build layer; used by the source `debian`. Apt resolves the dependencies and verifies what it downloads, with
+sources, lists and caches of its own under flushlab's home and as if nothing but a perl were installed: every
+library comes along, the C library and the dynamic linker included, so that a newer release's server runs
+here. The mirror is the one that this system's apt uses for Debian, or `$FLUSHLAB_DEBIAN_MIRROR`; signatures
+are checked with Debian's archive keyring. Needs no root.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+
+from flushlab.build import apt
+from flushlab.build.apt import Package
+from flushlab.build.progress import Progress
+from flushlab.errors import ServerError
+from flushlab.machine import home
+
+MIRROR = "FLUSHLAB_DEBIAN_MIRROR"
+KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+LAUNCH = "launch"
+"""Folder of a prefix whose `bin` and `sbin` hold scripts that run the programs by the prefix's own linker."""
+
+_SUITES = {"stable", "testing", "unstable", "sid", "oldstable", "oldoldstable"}
+_TARGETS = "$(REPO_URI) $(RELEASE) $(COMPONENT) $(ORIGIN)"
+
+# Scripts run with this system's perl; its package and modules would be a third of the prefix.
+_STATUS = (
+    "Package: perl",
+    "Status: install ok installed",
+    "Version: 99",
+    "Architecture: {architecture}",
+    "Multi-Arch: allowed",
+    "Maintainer: none",
+    "Description: this system's own",
+)
+_ELF = b"\x7fELF"
+_HINT = "check the network, or name a server with --basedir or a tarball by path or URL"
+
+
+def available() -> bool:
+    """True if packages of other releases can be had here."""
+    return apt.available() and keyring().is_file() and mirror() is not None
+
+
+def keyring() -> Path:
+    """Debian's archive keyring (package debian-archive-keyring)."""
+    return KEYRING
+
+
+def mirror() -> str | None:
+    """Address of the Debian archive that this system's apt uses, or None if it uses none."""
+    chosen = os.environ.get(MIRROR)
+    if chosen:
+        return chosen.rstrip("/")
+    suites = _SUITES | {os_release().get("VERSION_CODENAME", "sid")}
+    done = apt.run(["apt-get", "indextargets", "--format", _TARGETS, "Created-By: Packages"])
+    for line in done.stdout.splitlines():
+        address, suite, component, *origin = line.split()
+        unknown = origin[:1] == ["$(ORIGIN)"]  # while the lists are not fetched
+        is_debian = origin == ["Debian"] or (unknown and os_release().get("ID") == "debian")
+        if is_debian and suite in suites and component == "main" and not address.startswith("cdrom:"):
+            return address.rstrip("/")
+    return None
+
+
+def os_release() -> dict[str, str]:
+    """The fields of /etc/os-release."""
+    try:
+        text = Path("/etc/os-release").read_text()
+    except OSError:
+        return {}
+    return dict(re.findall(r'^(\w+)="?([^"\n]*)"?$', text, re.MULTILINE))
+
+
+def folder_of(suite: str) -> Path:
+    """Where a suite's configuration, lists and cache are."""
+    return home() / "apt" / suite
+
+
+def candidate_version(suite: str, package: str) -> str | None:
+    """Version of a package in a suite's lists, or None if they have none."""
+    folder = folder_of(suite)
+    done = apt.run(["apt-cache", "-c", str(folder / "apt.conf"), "show", "--no-all-versions", package])
+    match = re.search(r"^Version: (\S+)$", done.stdout, re.MULTILINE) if done.returncode == 0 else None
+    if match is None:
+        _version_seen(suite, package).unlink(missing_ok=True)
+        return None
+    apt.write_once(_version_seen(suite, package), [match[1]])
+    return match[1]
+
+
+def known_version(suite: str, package: str) -> str | None:
+    """What `candidate_version` found last: apt takes a second to read a suite's lists."""
+    try:
+        return _version_seen(suite, package).read_text().strip()
+    except OSError:
+        return None
+
+
+def refresh_lists(suite: str, progress: Progress) -> None:
+    """Fetches a suite's package lists.
+
+    Raises:
+        ServerError: this system's apt names no Debian mirror, or the lists could not be fetched.
+    """
+    address = mirror()
+    if address is None:
+        raise ServerError(
+            f"this system's apt names no mirror of the Debian archive to fetch Debian {suite} from",
+            hint=f"set {MIRROR} to the address of one",
+        )
+    progress(f"fetching the package lists of Debian {suite}")
+    configuration = _configure(suite, address)
+    done = apt.run(["apt-get", "-c", str(configuration), "-q", "update"])
+    if done.returncode != 0 or not apt.has_lists(folder_of(suite) / "state" / "lists"):
+        raise ServerError(
+            f"apt could not fetch the package lists of Debian {suite}: {apt.last_line(done.stderr)}",
+            hint=_HINT,
+        )
+
+
+def resolve(suite: str, packages: Sequence[str]) -> list[Package]:
+    """The files of packages and of all that they depend on, with their hashes.
+
+    Raises:
+        ServerError: a package is not there, or its dependencies cannot be met.
+    """
+    done = apt.run([*_install(suite), "--print-uris", *packages])
+    found = [
+        Package(file=match["file"], sha256=match["sha256"]) for match in apt.URI_LINE.finditer(done.stdout)
+    ]
+    if done.returncode != 0 or not found:
+        raise ServerError(
+            f"apt cannot resolve {' '.join(packages)} in Debian {suite}: {_reason(done.stdout, done.stderr)}",
+            hint="the release may be in the middle of a change: try again another day",
+        )
+    return sorted(found, key=lambda package: package.file)
+
+
+def unpack(
+    suite: str, packages: Sequence[str], files: Sequence[Package], prefix: Path, progress: Progress
+) -> None:
+    """Downloads packages with all that they depend on, and unpacks them into `prefix`.
+
+    Args:
+        suite: the release's code name.
+        packages: as for `resolve`.
+        files: what `resolve` found.
+        prefix: an empty directory.
+        progress: told what takes long.
+
+    Raises:
+        ServerError: they cannot be downloaded, or are not what the lists say.
+    """
+    progress(f"downloading {', '.join(packages)} of Debian {suite}, {len(files)} packages with libraries")
+    archives = folder_of(suite) / "cache" / "archives"
+    done = apt.run([*_install(suite), "--download-only", *packages])
+    if done.returncode != 0:
+        raise ServerError(
+            f"apt could not download {' '.join(packages)}: {_reason(done.stdout, done.stderr)}", hint=_HINT
+        )
+    progress(f"unpacking {', '.join(packages)}")
+    apt.extract(files, archives, prefix)
+    (archives.parent / "pkgcache.bin").unlink(missing_ok=True)  # 50 MB, made anew from the lists
+
+
+def launcher(prefix: Path) -> tuple[str, ...]:
+    """Words that run a program of `prefix` by its own dynamic linker with its own libraries.
+
+    Raises:
+        ServerError: there is no dynamic linker in it.
+    """
+    linkers = [
+        *prefix.glob("usr/lib/*/ld-linux*.so.*"),
+        *prefix.glob("lib/*/ld-linux*.so.*"),
+        *prefix.glob("usr/lib/ld-linux*.so.*"),
+    ]
+    if not linkers:
+        raise ServerError(f"the packages in {prefix} hold no dynamic linker")
+    libraries = ":".join(apt.library_folders(prefix))
+    return (str(linkers[0]), "--inhibit-cache", "--library-path", libraries)
+
+
+def make_launchers(prefix: Path) -> Path:
+    """A base directory whose programs run anywhere: scripts for binaries, links for all else.
+
+    Scripts such as mariadb-install-db start programs of their base directory, and those of `prefix/usr` do
+    not run by this system's dynamic linker.
+    """
+    base = prefix / LAUNCH
+    linker, *options, libraries = (word.replace(str(prefix), "$prefix") for word in launcher(prefix))
+    for folder in ("bin", "sbin"):
+        (base / folder).mkdir(parents=True)
+        for program in sorted((prefix / "usr" / folder).glob("*")):
+            script = base / folder / program.name
+            if not _is_elf(program):
+                script.symlink_to(f"../../usr/{folder}/{program.name}")
+                continue
+            script.write_text(
+                "#!/bin/sh\n"
+                'prefix=$(cd "${0%/*}/../.." && pwd) || exit 1\n'
+                f'exec "{linker}" {" ".join(options)} "{libraries}"'
+                f' "$prefix/usr/{folder}/{program.name}" "$@"\n'
+            )
+            script.chmod(0o755)
+    for folder in ("lib", "share"):
+        (base / folder).symlink_to(f"../usr/{folder}")
+    return base
+
+
+def _configure(suite: str, address: str) -> Path:
+    """Writes the private configuration of a suite, read after the system's own (proxies, credentials)."""
+    folder = folder_of(suite)
+    for part in ("state/lists/partial", "cache/archives/partial"):
+        (folder / part).mkdir(parents=True, exist_ok=True)
+    architecture = apt.run(["dpkg", "--print-architecture"]).stdout.strip()
+    status = apt.write_once(folder / "status", [line.format(architecture=architecture) for line in _STATUS])
+    sources = apt.write_once(
+        folder / "sources.list", [f"deb [arch={architecture} signed-by={keyring()}] {address} {suite} main"]
+    )
+    return apt.write_once(
+        folder / "apt.conf",
+        [
+            *apt.QUIET,
+            "#clear APT::Default-Release;",
+            'Acquire::ForceHash "SHA256";',
+            'APT::Install-Recommends "false";',
+            'Dir::Etc::sourceparts "/dev/null";',
+            'Dir::Etc::preferences "/dev/null";',
+            'Dir::Etc::preferencesparts "/dev/null";',
+            f'Dir::Etc::sourcelist "{sources}";',
+            f'Dir::State "{folder}/state";',
+            f'Dir::State::status "{status}";',
+            f'Dir::Cache "{folder}/cache";',
+            # Without it (docker-clean switches it off) every command parses all lists again; the other one
+            # would save nothing and take as much room.
+            'Dir::Cache::pkgcache "pkgcache.bin";',
+            'Dir::Cache::srcpkgcache "";',
+            *apt.sandbox_user(),
+        ],
+    )
+
+
+def _version_seen(suite: str, package: str) -> Path:
+    return folder_of(suite) / f"{package}.version"
+
+
+def _install(suite: str) -> list[str]:
+    return ["apt-get", "-c", str(folder_of(suite) / "apt.conf"), "-q", "-y", "install"]
+
+
+def _reason(said: str, complained: str) -> str:
+    """Apt tells on stdout which dependencies are not met, on stderr that there are some."""
+    unmet = [
+        line.strip() for line in said.splitlines() if re.match(r"^ \S+ : |^\s+(Depends|PreDepends): ", line)
+    ]
+    return "; ".join([apt.last_line(complained), *unmet[:5]])
+
+
+def _is_elf(file: Path) -> bool:
+    try:
+        if not stat.S_ISREG(file.stat().st_mode):
+            return False
+        with file.open("rb") as handle:
+            return handle.read(4) == _ELF
+    except OSError:
+        return False

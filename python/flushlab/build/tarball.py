@@ -1,0 +1,286 @@
+"""Source `tarball`: a distribution in an archive that the user names by path or URL.
+
+Build layer. `/path/mysql-8.4.6-linux.tar.xz`, `https://…/mariadb.tar.gz`, each with `#sha256=…` behind it if
+its content is to be checked. Unpacked once: the prefix is keyed by the content's SHA-256. What is in it is
+found out by running its server, as the user that servers run as. The formats are those of tar with gzip, xz,
+bzip2 or, where the command zstd is installed, Zstandard.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from io import BufferedRandom, BufferedReader
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+
+from flushlab.build import apt, unpack
+from flushlab.build.apt import Package
+from flushlab.build.basedir import places
+from flushlab.build.build import Build
+from flushlab.build.inspect import inspect, server_in
+from flushlab.build.library import library_missing, missing_libraries
+from flushlab.build.prefix import prefixes, publish, published, require_space
+from flushlab.build.progress import Progress
+from flushlab.build.source import Found, Obtainable
+from flushlab.errors import BuildNotFound, NoSpace, ServerError, StorageError, UsageError
+from flushlab.machine import home, server_user
+
+MAX_BYTES = 8 << 30
+"""Largest archive that is fetched; MySQL's with debug symbols and tests have about 1 GB."""
+
+_EXPANSION = 6
+"""Unpacked by packed size, roughly; official tarballs in xz have 4 to 5."""
+
+_SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2", ".tar.zst")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_CHUNK_BYTES = 1 << 20
+_SILENCE_S = 60.0
+
+
+class TarballSource:
+    """Distributions that were unpacked from tarballs."""
+
+    name = "tarball"
+
+    def installed(self) -> Found:
+        """Prefixes that were unpacked earlier."""
+        return Found(builds=tuple(prefixes(self.name)))
+
+    def obtainable(self) -> Iterable[Obtainable]:
+        """Nothing: the user names them."""
+        return ()
+
+    def get(self, wanted: Obtainable, progress: Progress) -> Build:
+        """Never called: nothing is obtainable."""
+        raise ServerError(f"{wanted.name} cannot be fetched from {self.name}")
+
+
+class Address(msgspec.Struct, frozen=True, kw_only=True):
+    """Where an archive is.
+
+    Attributes:
+        text: an absolute path or a URL, without its fragment.
+        sha256: what its content must hash to, or empty.
+    """
+
+    text: str
+    sha256: str = ""
+
+    @property
+    def is_url(self) -> bool:
+        """True if it is to be fetched."""
+        return "://" in self.text
+
+    @property
+    def file(self) -> str:
+        """The archive's name, without the secrets that a URL may hold."""
+        path = urlsplit(self.text).path if self.is_url else self.text
+        return PurePosixPath(unquote(path)).name or "archive"
+
+
+def is_address(name: str) -> bool:
+    """True if a build's name is a path or a URL."""
+    return "/" in name or name.partition("#")[0].lower().endswith(_SUFFIXES)
+
+
+def parse_address(name: str) -> Address:
+    """Takes `PATH` or `URL`, and `#sha256=…` behind it, apart.
+
+    Raises:
+        UsageError: neither a path nor an https URL, or no SHA-256 behind the `#`.
+    """
+    text, mark, fragment = name.strip().rpartition("#sha256=")
+    if not mark:
+        text, fragment = name.strip(), ""
+    sha256 = fragment.lower()
+    if mark and not _SHA256.fullmatch(sha256):
+        raise UsageError(
+            f"{fragment!r} is not a SHA-256", hint="it has 64 hexadecimal digits, as sha256sum prints them"
+        )
+    scheme, separator, rest = text.partition("://")
+    if not separator:
+        return Address(text=str(Path(text).expanduser().absolute()), sha256=sha256)
+    if scheme.lower() not in ("https", "http") or not rest:
+        raise UsageError(
+            f"{scheme}:// is no address that a tarball is fetched from", hint="give an https URL or a path"
+        )
+    if scheme.lower() == "http" and not sha256:
+        raise UsageError(
+            "a tarball is not fetched over http without its SHA-256: anybody on the way could change it",
+            hint="give an https URL, or put #sha256=… behind it",
+        )
+    return Address(text=text, sha256=sha256)
+
+
+def build_from(name: str, progress: Progress, *, get: bool = True) -> Build:
+    """The build in the tarball of that path or URL, unpacked if that was not done before.
+
+    A URL's content is fetched once, a file's hash is taken again when the file has changed.
+
+    Args:
+        name: path or URL, perhaps with `#sha256=…`.
+        progress: is told what takes long.
+        get: unpack it if it is not.
+
+    Raises:
+        UsageError: it is no such address.
+        BuildNotFound: there is no such file, or no server in it, or it is not unpacked and `get` is False.
+        ServerError: it cannot be fetched or unpacked, is not what its SHA-256 says, or does not run here.
+        LibraryMissing: the server lacks a shared library.
+    """
+    address = parse_address(name)
+    known = _remembered(address)
+    if known is not None and (not address.sha256 or address.sha256 == known):
+        found = published(_key(known))
+        if found is not None:
+            return found
+    if not get:
+        raise BuildNotFound(f"{address.file} is not unpacked yet", hint=f"run: flushlab server get {name}")
+    with _content(address, progress) as archive:
+        progress(f"computing the SHA-256 of {address.file}")
+        digest = hashlib.file_digest(archive, "sha256").hexdigest()
+        if address.sha256 and digest != address.sha256:
+            raise ServerError(
+                f"{address.file} has SHA-256 {digest}, but {address.sha256} is expected",
+                hint="fetch it again, or compare with what its publisher says",
+            )
+        archive.seek(0)
+        size_bytes = os.fstat(archive.fileno()).st_size
+
+        def fill(prefix: Path) -> tuple[Build, list[Package]]:
+            progress(f"unpacking {address.file}")
+            unpack.tar(archive, prefix, name=address.file)
+            origin = [Package(file=address.file, sha256=digest)]
+            return _inspected(prefix, address.file, origin, progress), origin
+
+        build = publish(_key(digest), fill, needed_bytes=_EXPANSION * size_bytes)
+    _remember(address, digest)
+    return build
+
+
+def _inspected(prefix: Path, file: str, origin: list[Package], progress: Progress) -> Build:
+    """The server in an unpacked archive; packages of libraries that it lacks are added to `origin`."""
+    roots = [prefix, *sorted(folder for folder in prefix.iterdir() if folder.is_dir())]
+    root = next((root for root in roots if server_in(*places(root)) is not None), None)
+    if root is None:
+        raise BuildNotFound(
+            f"{file} holds no server: neither bin/mariadbd nor bin/mysqld is in it",
+            hint="take the tarball of a binary distribution, not of sources, clients or tests",
+        )
+    mysqld = server_in(*places(root))
+    assert mysqld is not None
+    libraries = tuple(dict.fromkeys((*apt.library_folders(prefix), *apt.library_folders(root))))
+    if apt.available():
+        origin += apt.complete_libraries([mysqld], prefix, progress, libraries)
+        libraries = tuple(dict.fromkeys((*apt.library_folders(prefix), *libraries)))
+    elif missing := missing_libraries([mysqld], libraries):
+        raise library_missing(str(mysqld), missing[0])
+    return inspect(
+        mysqld, source=TarballSource.name, prefix=prefix, library_path=libraries, user=server_user()
+    )
+
+
+def _key(digest: str) -> str:
+    return f"{TarballSource.name}-{digest[:32]}"
+
+
+@contextmanager
+def _content(address: Address, progress: Progress) -> Iterator[BufferedReader | BufferedRandom]:
+    """The archive, opened for reading."""
+    if not address.is_url:
+        path = Path(address.text)
+        if path.is_dir():
+            raise BuildNotFound(
+                f"{path} is a directory", hint=f"use an unpacked server with --basedir {path}"
+            )
+        try:
+            with path.open("rb") as handle:
+                yield handle
+        except FileNotFoundError:
+            raise BuildNotFound(f"there is no {path}", hint="name a tarball, or a build") from None
+        except PermissionError as error:
+            raise StorageError(f"{path} cannot be read: {error.strerror}") from error
+        return
+    folder = home() / "builds"
+    folder.mkdir(exist_ok=True)
+    with tempfile.TemporaryFile(dir=folder) as handle:
+        _fetch(address, handle, folder, progress)
+        handle.seek(0)
+        yield handle
+
+
+def _fetch(address: Address, into: IO[bytes], folder: Path, progress: Progress) -> None:
+    """Downloads; proxies are those of the environment (https_proxy, no_proxy)."""
+    from http.client import HTTPException
+    from urllib.request import HTTPRedirectHandler, Request, build_opener
+
+    class StaySecure(HTTPRedirectHandler):
+        def redirect_request(self, req: Request, *rest: Any) -> Request | None:
+            to = str(rest[-1])
+            if urlsplit(to).scheme != "https" and not address.sha256:
+                raise ServerError(f"{address.file}: the server sends us on to an address that is not https")
+            return super().redirect_request(req, *rest)
+
+    progress(f"fetching {address.file}")
+    done = 0
+    try:
+        with build_opener(StaySecure).open(address.text, timeout=_SILENCE_S) as answer:
+            size = int(answer.headers.get("Content-Length") or 0)
+            require_space(folder, max(size, 1) * (1 + _EXPANSION))
+            while chunk := answer.read(_CHUNK_BYTES):
+                done += len(chunk)
+                if done > MAX_BYTES:
+                    raise ServerError(f"{address.file} is larger than {MAX_BYTES >> 30} GiB")
+                into.write(chunk)
+        if size and done != size:
+            raise ServerError(f"{address.file}: the connection broke after {done} of {size} bytes")
+    except (OSError, HTTPException, ValueError) as error:
+        if isinstance(error, OSError) and error.errno == 28:
+            raise NoSpace(
+                f"no space left while {address.file} was fetched",
+                hint="make room, or set FLUSHLAB_HOME to another file system",
+            ) from error
+        raise ServerError(
+            f"{address.file} could not be fetched: {error}", hint="check the URL and the network"
+        ) from error
+
+
+def _memory(address: Address) -> Path | None:
+    """Where the hash of an archive's content is remembered; None if the archive is gone."""
+    key = address.text
+    if not address.is_url:
+        try:
+            stat = Path(address.text).stat()
+        except OSError:
+            return None
+        key = f"{address.text}|{stat.st_size}|{stat.st_mtime_ns}"
+    return home() / "builds" / ".tarballs" / hashlib.sha256(key.encode()).hexdigest()[:32]
+
+
+def _remembered(address: Address) -> str | None:
+    """The SHA-256 of the content when it was unpacked; of a URL's, the one that is asked for will do."""
+    if address.is_url and address.sha256:
+        return address.sha256
+    file = _memory(address)
+    try:
+        return file.read_text().strip() if file else None
+    except OSError:
+        return None
+
+
+def _remember(address: Address, digest: str) -> None:
+    file = _memory(address)
+    if file is None:
+        return
+    file.parent.mkdir(parents=True, exist_ok=True)
+    temporary = file.with_name(f"{file.name}.{os.getpid()}")
+    temporary.write_text(digest)
+    temporary.replace(file)

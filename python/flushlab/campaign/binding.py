@@ -1,0 +1,403 @@
+"""Binding: a plan becomes what this server and this machine can run of it.
+
+Sits in `campaign`. Nothing is measured here. What the server's version lacks, what the machine has no place
+for and what the plan requires in vain is an outcome with its reason; what is wrong with the plan itself stops
+with the place in its file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from flushlab.campaign.facts import ArmOutcome
+from flushlab.campaign.places import Places, Spot, mismatch
+from flushlab.campaign.series_request import BoundArm
+from flushlab.errors import FlushlabError, UsageError, ValueOutOfRange
+from flushlab.plan.plan import BASE, ArmPlan, Plan, Requirement
+from flushlab.record import Launch, ServerIdentity, Storage, Value, Warning
+from flushlab.server.placement import check_names
+from flushlab.server.variables import same, setting_here
+from flushlab.settings.catalog import Catalog, canonical
+from flushlab.settings.durability import describe, guarantees, level
+from flushlab.units import option_size
+from flushlab.workload import build_workload, workload_options
+
+TABLE_SIZE = "table_size"
+
+
+@dataclass(frozen=True)
+class ServerHere:
+    """What binding needs to know of the server.
+
+    Attributes:
+        identity: which one.
+        catalog: types and meaning of settings.
+        values: its variables with the base in force: those of the catalog, and what else the plan names.
+        launch: arguments that every arm starts with.
+    """
+
+    identity: ServerIdentity
+    catalog: Catalog
+    values: Mapping[str, Value]
+    launch: Launch
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A plan, bound.
+
+    Attributes:
+        base: the base; it always runs.
+        arms: in the plan's order.
+        notes: what should be known before the first trial.
+    """
+
+    base: BoundArm
+    arms: tuple[BoundArm, ...]
+    notes: tuple[Warning, ...]
+
+
+@dataclass
+class _Made:
+    """An arm while others may build on it."""
+
+    settings: dict[str, Value]
+    options: dict[str, Value]
+    data_root: str | None = None
+    file_system: str | None = None
+    record_size: int | None = None
+    disk_iops: int | None = None
+    lacks: tuple[str, ...] = ()
+
+
+def base_settings(
+    plan: Plan, identity: ServerIdentity, catalog: Catalog, *, path: str = ""
+) -> tuple[dict[str, Value], tuple[Warning, ...]]:
+    """The base's settings that the catalog knows for this server, typed, and a note for each one left out.
+
+    What the catalog does not know at all is left to `bind`, which can ask the server.
+
+    Raises:
+        UsageError: a setting is one that sandboxes set themselves.
+    """
+    settings: dict[str, Value] = {}
+    notes = []
+    for name, value in _checked(plan.base, plan, "base.settings", path).items():
+        if name not in catalog:
+            continue
+        try:
+            here = catalog.require(name, identity.flavor, identity.version)
+            settings[here.name] = here.parse(value)
+        except UsageError as error:
+            notes.append(_left_out(name, value, error.message))
+    return settings, tuple(notes)
+
+
+def bind(
+    plan: Plan,
+    here: ServerHere,
+    places: Places,
+    *,
+    scale: float = 1.0,
+    folder: Path | None = None,
+    path: str = "",
+) -> Bound:
+    """The plan as this server and this machine can run it.
+
+    Args:
+        plan: what was asked for.
+        here: the server.
+        places: opens data roots and disk limits.
+        scale: factor on the workload's table_size.
+        folder: what a workload's file is relative to.
+        path: the plan's own, for messages.
+
+    Raises:
+        UsageError: the workload does not take an option or its value, or there is no size to scale.
+    """
+    return _Binder(plan, here, places, scale, folder, path).bound()
+
+
+class _Binder:
+    def __init__(
+        self, plan: Plan, here: ServerHere, places: Places, scale: float, folder: Path | None, path: str
+    ) -> None:
+        self._plan = plan
+        self._here = here
+        self._places = places
+        self._scale = scale
+        self._folder = folder
+        self._path = path
+        self._notes: list[Warning] = []
+        self._made: dict[str, _Made] = {}
+
+    def bound(self) -> Bound:
+        base = self._base()
+        missing = self._missing_requirement()
+        arms = tuple(self._arm(index, arm, missing) for index, arm in enumerate(self._plan.arms))
+        return Bound(base=base, arms=arms, notes=tuple(self._notes))
+
+    def _base(self) -> BoundArm:
+        plan, here = self._plan, self._here
+        settings, notes = base_settings(plan, here.identity, here.catalog, path=self._path)
+        self._notes += notes
+        for name, value in _checked(plan.base, plan, "base.settings", self._path).items():
+            if name in here.catalog:
+                continue
+            if name in here.values:
+                settings[name] = value
+            else:
+                self._notes.append(_left_out(name, value, f"{here.identity.name} has no {name}"))
+        options = self._options({}, plan.workload.options, "workload")
+        self._made[BASE] = _Made(settings=settings, options=options)
+        spot = self._places.base
+        known_as = "" if plan.base_name == BASE else plan.base_name
+        text = ": ".join(filter(None, (known_as, plan.base_text)))
+        return self._finished(BASE, text, self._made[BASE], spot, "measured", "")
+
+    def _arm(self, index: int, arm: ArmPlan, missing: tuple[ArmOutcome, str] | None) -> BoundArm:
+        on = self._made[arm.on]
+        key = f"arm.{index}"
+        back = {self._name(name) for name in arm.defaults}
+        kept = {} if "*" in back else on.settings
+        settings = {name: value for name, value in kept.items() if name not in back}
+        changes, reason = self._version_has(arm, key)
+        made = _Made(
+            settings=settings | changes,
+            options=self._options(on.options, arm.workload, f"{key}.workload"),
+            data_root=arm.data_root or on.data_root,
+            file_system=arm.file_system or (None if arm.data_root else on.file_system),
+            record_size=arm.record_size or (None if arm.data_root else on.record_size),
+            disk_iops=arm.disk_iops or on.disk_iops,
+            lacks=(*on.lacks, arm.name) if reason else on.lacks,
+        )
+        self._made[arm.name] = made
+        outcome: ArmOutcome = "not_in_version" if reason else "measured"
+        spot = self._places.base
+        if missing is not None:
+            outcome, reason = missing
+        if not reason:
+            spot, reason = self._spot(made)
+            outcome = "skipped" if reason else "measured"
+        if not reason and self._plan.alternate:
+            reason = self._not_switchable(made)
+            outcome = "skipped" if reason else "measured"
+        if not reason and made.lacks:
+            text = f"{arm.name} is measured without what it should build on and this server lacks: "
+            self._notes.append(Warning("builds-on-missing", text + ", ".join(made.lacks)))
+        bound = self._finished(arm.name, arm.text, made, spot, outcome, reason)
+        if outcome == "not_in_version" and missing is None:
+            asked = {self._name(name): value for name, value in arm.settings.items()}
+            bound = msgspec.structs.replace(bound, changes=asked)
+        return bound
+
+    def _name(self, name: str) -> str:
+        """A setting's name as the catalog has it, aliases followed."""
+        catalog = self._here.catalog
+        return catalog.setting(name).name if name in catalog else canonical(name)
+
+    def _version_has(self, arm: ArmPlan, key: str) -> tuple[dict[str, Value], str]:
+        """The first of the arm's settings and what may stand in their place that this version has; or none,
+        and the reason why the first does not go."""
+        why = ""
+        for number, wanted in enumerate((arm.settings, *arm.instead)):
+            part = f"{key}.settings" if number == 0 else f"{key}.instead.{number - 1}"
+            settings, reason = self._typed(wanted, part)
+            if not reason:
+                if number:
+                    text = f"{arm.name}: {why}; measured instead: {_spelled(settings)}"
+                    self._notes.append(Warning("instead", text))
+                return settings, ""
+            why = why or reason
+        return {}, why
+
+    def _typed(self, settings: Mapping[str, Value], key: str) -> tuple[dict[str, Value], str]:
+        here, typed = self._here, dict[str, Value]()
+        for name, value in _checked(settings, self._plan, key, self._path).items():
+            if name in here.catalog:
+                known = here.catalog.here(name, here.identity.flavor, here.identity.version)
+                if known is None:
+                    versions = here.catalog.setting(name).version
+                    where = "; ".join(one.flavor + _span(one.since, one.until) for one in versions)
+                    return {}, f"{here.identity.name} has no {name} (it exists in {where})"
+                try:
+                    typed[known.name] = known.parse(value)
+                except ValueOutOfRange as error:
+                    return {}, error.message
+            elif name in here.values:
+                typed[name] = value
+            else:
+                return {}, f"{here.identity.name} has no {name}"
+        return typed, ""
+
+    def _options(
+        self, below: Mapping[str, Value], changes: Mapping[str, Value], key: str
+    ) -> dict[str, Value]:
+        """Workload options with changes, the size of tables scaled where these bring one."""
+        name = self._plan.workload.name
+        options = {**below, **changes}
+        if self._scale != 1 and (TABLE_SIZE in changes or not below):
+            known = workload_options(name)
+            if TABLE_SIZE not in known:
+                raise UsageError(
+                    f"{name} has no {TABLE_SIZE} that --scale could multiply", hint="leave --scale out"
+                )
+            size = options.get(TABLE_SIZE, known[TABLE_SIZE].default)
+            if isinstance(size, int):
+                options[TABLE_SIZE] = max(1, round(size * self._scale))
+        try:
+            build_workload(name, options, folder=self._folder)
+        except UsageError as error:
+            raise UsageError(
+                f"{self._place_of_option(key, changes, error)}{error.message}", hint=error.hint
+            ) from error
+        return options
+
+    def _place_of_option(self, key: str, changes: Mapping[str, Value], error: UsageError) -> str:
+        """The place of the option that the message names, else of the table that holds it."""
+        named = next((name for name in changes if name in error.message), None)
+        at_option = _place(self._plan, self._path, f"{key}.{named}") if named else ""
+        return at_option or _place(self._plan, self._path, key)
+
+    def _missing_requirement(self) -> tuple[ArmOutcome, str] | None:
+        """What the plan needs and the server does not offer; None if nothing is missing."""
+        values = {**self._here.values, **self._made[BASE].settings}
+        server, absent, unmet = self._here.identity.name, list[str](), list[str]()
+        for requirement in self._plan.requires:
+            name = canonical(requirement.setting)
+            why = f" ({requirement.why})" if requirement.why else ""
+            if name not in values:
+                absent.append(f"{name}, which {server} does not have{why}")
+            elif wanted := self._violated(requirement, name, values[name]):
+                unmet.append(f"{name} {wanted}, which is {values[name]} here{why}")
+        if not absent and not unmet:
+            return None
+        return "not_in_version" if absent else "skipped", f"the plan needs {'; and '.join(absent + unmet)}"
+
+    def _violated(self, requirement: Requirement, name: str, value: Value) -> str:
+        known = setting_here(self._here.identity, name)
+
+        def among(values: Iterable[Value]) -> bool:
+            return any(same(one, value, known) for one in values)
+
+        if requirement.values and not among(requirement.values):
+            return "= " + " or ".join(map(str, requirement.values))
+        if among(requirement.not_values):
+            return "other than " + " and ".join(map(str, requirement.not_values))
+        return ""
+
+    def _spot(self, made: _Made) -> tuple[Spot, str]:
+        """Where the arm runs, and why it cannot, if so."""
+        if self._plan.alternate and (made.data_root or made.disk_iops):
+            return self._places.base, "one running server cannot move to another place"
+        try:
+            spot = self._places.open(made.data_root, made.disk_iops)
+        except FlushlabError as error:
+            return self._places.base, error.message
+        return spot, mismatch(spot, made.file_system, made.record_size)
+
+    def _not_switchable(self, made: _Made) -> str:
+        """Why settings cannot be switched while the server runs, or an empty string."""
+        for name in _changes(self._made[BASE].settings, made.settings):
+            known = setting_here(self._here.identity, name)
+            if known is not None and not known.dynamic:
+                return f"{name} cannot be changed while the server runs, and the plan alternates"
+        if made.options != self._made[BASE].options:
+            return "another workload may need other data, and the plan alternates on one server"
+        return ""
+
+    def _finished(
+        self, name: str, text: str, made: _Made, spot: Spot, outcome: ArmOutcome, reason: str
+    ) -> BoundArm:
+        here, base = self._here, self._made[BASE]
+        runs = outcome == "measured"
+        arm = BoundArm(
+            name=name,
+            text=" ".join(text.split()),
+            outcome=outcome,
+            reason=reason,
+            settings=made.settings,
+            options=made.options,
+            data_root=str(spot.data_root.path) if made.data_root and runs else made.data_root,
+            disk_iops=made.disk_iops,
+        )
+        reference = BoundArm(name=BASE, settings=base.settings, options=base.options)
+        return judged(arm, reference, here.identity, spot.data_root.storage, here.launch, here.catalog)
+
+
+def judged(
+    arm: BoundArm,
+    base: BoundArm,
+    identity: ServerIdentity,
+    storage: Storage,
+    launch: Launch,
+    catalog: Catalog,
+) -> BoundArm:
+    """The arm with what it changes and, if it runs, what the server keeps under it."""
+    changes = _changes(base.settings, arm.settings)
+    floor, words = "", dict[str, str]()
+    if arm.outcome == "measured":
+        known = {name: value for name, value in arm.settings.items() if name in catalog}
+        kept = guarantees(known, identity, storage, launch)
+        floor, words = level(kept).value, describe(kept)
+    return msgspec.structs.replace(
+        arm,
+        changes=changes,
+        option_changes={
+            name: value for name, value in arm.options.items() if base.options.get(name) != value
+        },
+        contract=tuple(name for name in changes if name in catalog and catalog.setting(name).contract),
+        floor=floor,
+        guarantees=words,
+    )
+
+
+def _changes(base: Mapping[str, Value], settings: Mapping[str, Value]) -> dict[str, Value | None]:
+    """What differs from the base; None is back to the default."""
+    changes: dict[str, Value | None] = {
+        name: value for name, value in settings.items() if name not in base or base[name] != value
+    }
+    return changes | {name: None for name in base if name not in settings}
+
+
+def _checked(settings: Mapping[str, Value], plan: Plan, key: str, path: str) -> dict[str, Value]:
+    """Settings under their variables' names.
+
+    Raises:
+        UsageError: a name is no variable's, or is one that the sandbox sets itself.
+    """
+    checked: dict[str, Value] = {}
+    for name, value in settings.items():
+        try:
+            checked |= check_names({name: value})
+        except UsageError as error:
+            raise UsageError(
+                f"{_place(plan, path, f'{key}.{name}')}{error.message}", hint=error.hint
+            ) from error
+    return checked
+
+
+def _left_out(name: str, value: Value, why: str) -> Warning:
+    return Warning("base-left-out", f"the base is measured without {name}={value}: {why}")
+
+
+def _spelled(settings: Mapping[str, Value]) -> str:
+    def plain(value: Value) -> str:
+        large = isinstance(value, int) and value >= 1 << 20 and value % (1 << 20) == 0
+        return option_size(value) if large and isinstance(value, int) else str(value)
+
+    return ", ".join(f"{name}={plain(value)}" for name, value in settings.items())
+
+
+def _span(since: str, until: str) -> str:
+    return (f" since {since}" if since else "") + (f" before {until}" if until else "")
+
+
+def _place(plan: Plan, path: str, key: str) -> str:
+    """`PATH:LINE:COL: ` of a key of the plan, or an empty string where it came from no file."""
+    at = plan.positions.get(key)
+    return f"{path}:{at[0]}:{at[1]}: " if at else ""

@@ -1,0 +1,57 @@
+"""Doubts about a whole campaign, from its trials; what tune and series share. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+
+from flushlab.record import Trial, Warning
+from flushlab.units import format_size
+
+NOISE_RANGE = 0.30
+"""Figures of the base that scatter over more than this share of their mean mark an unstable machine
+(TUNA, EuroSys 2025, uses the same mark for unstable configurations)."""
+
+
+def doubts(
+    trials: Iterable[Trial],
+    base: list[Trial],
+    *,
+    data_bytes: int,
+    pool_bytes: int | None,
+    redo_bytes: int | None,
+    disk_iops: int | None,
+) -> Iterator[Warning]:
+    """What a reader should know before believing the figures.
+
+    Args:
+        trials: all of the campaign.
+        base: those of the base that have a figure.
+        data_bytes: the workload's data; 0 if unknown.
+        pool_bytes, redo_bytes: the base's buffer pool and redo capacity, or None.
+        disk_iops: the limit on the disk, or None.
+    """
+    if pool_bytes is not None and 0 < data_bytes < pool_bytes:
+        fit = f"the data ({format_size(data_bytes)}) fit into the buffer pool ({format_size(pool_bytes)})"
+        if redo_bytes is not None and redo_bytes < data_bytes:  # pages are written before they can wait
+            yield Warning("fits-in-pool", f"{fit}: what speeds up reads can't be tested with this data")
+        else:
+            yield Warning("fits-in-pool", f"{fit}: I/O settings can't be tested with this data")
+    figures = [trial.figure for trial in base if trial.figure is not None]
+    if (
+        len(figures) > 2
+        and (spread := (max(figures) - min(figures)) * len(figures) / sum(figures)) > NOISE_RANGE
+    ):
+        yield Warning("noisy", f"the base's figures scatter over {spread:.0%} of their mean")
+    void = sum(trial.outcome == "void" for trial in trials)
+    if void:
+        were = "trial was" if void == 1 else "trials were"
+        yield Warning("void-trials", f"{void} {were} disturbed by the machine; such a trial is repeated once")
+    if disk_iops is not None:
+        yield Warning("limited-disk", f"measured on a disk limited to {disk_iops} writes/s")
+
+
+def geometric_mean(trials: Iterable[Trial]) -> float | None:
+    """Of the figures, or None where there is none."""
+    logs = [math.log(trial.figure) for trial in trials if trial.figure]
+    return math.exp(sum(logs) / len(logs)) if logs else None

@@ -1,0 +1,120 @@
+"""Places: the data roots and disk limits that the arms of a campaign ask for, opened once each.
+
+Sits in `campaign`, above datadir. That a place is not here is an error of this module; binding makes it the
+reason why an arm is skipped.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from flushlab.build import Progress, silent
+from flushlab.datadir import DataRoot, LimitedDisk, limit_disk
+from flushlab.errors import StorageError
+
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+@dataclass(frozen=True)
+class Spot:
+    """A data root with the limit on its disk."""
+
+    data_root: DataRoot
+    disk_limit: LimitedDisk | None
+
+
+class Places:
+    """Opens places; a context manager that lifts the limits it made.
+
+    Args:
+        base: where the base runs.
+        progress: told what takes long.
+    """
+
+    def __init__(self, base: Spot, progress: Progress = silent) -> None:
+        self.base = base
+        self._progress = progress
+        self._stack = ExitStack()
+        self._open: dict[tuple[Path, int | None], Spot] = {}
+
+    def open(self, data_root: str | None, disk_iops: int | None) -> Spot:
+        """The place with this data root and this limit; where they are None, the base's.
+
+        A data root in memory is not limited with the base's limit: it has no disk.
+
+        Raises:
+            StorageError: it is not here, or cannot be written.
+            UsageError, HarnessError: its disk cannot be limited.
+        """
+        if data_root is None and disk_iops is None:
+            return self.base
+        root = self.base.data_root if data_root is None else self._root(data_root)
+        wanted = disk_iops
+        if wanted is None and self.base.disk_limit is not None and not root.storage.in_memory:
+            wanted = self.base.disk_limit.record.write_iops
+        key = (root.path, wanted)
+        if key not in self._open:
+            self._open[key] = Spot(root, None if wanted is None else self._limit(root, wanted))
+        return self._open[key]
+
+    def close(self) -> None:
+        """Lifts the limits."""
+        self._stack.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _root(self, text: str) -> DataRoot:
+        path = Path(expanded(text)).expanduser()
+        if not path.is_dir():
+            raise StorageError(f"there is no folder {path}", hint="mount it, or leave the arm out")
+        return DataRoot.open(path)
+
+    def _limit(self, root: DataRoot, write_iops: int) -> LimitedDisk:
+        self._progress(f"limiting the disk under {root.path} to {write_iops} writes/s for some arms")
+        return self._stack.enter_context(limit_disk(root, write_iops))
+
+
+def expanded(text: str) -> str:
+    """The text with `${NAME}` replaced by environment variables.
+
+    Raises:
+        StorageError: one of them is not set.
+    """
+
+    def value(found: re.Match[str]) -> str:
+        known = os.environ.get(found[1])
+        if not known:
+            raise StorageError(
+                f"the environment variable {found[1]}, which names its data root, is not set",
+                hint=f"set {found[1]} to a folder, or leave the arm out",
+            )
+        return known
+
+    return _VARIABLE.sub(value, text)
+
+
+def mismatch(spot: Spot, file_system: str | None, record_size: int | None) -> str:
+    """Why a place is not what an arm asks for, or an empty string."""
+    storage, path = spot.data_root.storage, spot.data_root.path
+    # zfs-fuse mounts as `fuse`; a record size is known of ZFS alone.
+    is_zfs = storage.filesystem == "zfs" or storage.record_size_bytes is not None
+    found = "zfs" if is_zfs else storage.filesystem
+    if file_system is not None and found != file_system.lower():
+        return f"{path} lies on {found}, not on {file_system}"
+    if record_size is not None and storage.record_size_bytes != record_size:
+        size = storage.record_size_bytes
+        has = "records of unknown size" if size is None else f"records of {size} bytes"
+        return f"{path} has {has}, not of {record_size}"
+    return ""

@@ -1,0 +1,102 @@
+"""Runners: which trial runner an arm of a series has.
+
+Sits in `campaign`. Arms may have a workload variant, a data root and a disk of their own; all else is shared.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import msgspec
+
+from flushlab.campaign.places import Places
+from flushlab.campaign.series import BoundSeries
+from flushlab.campaign.series_request import BoundArm, SeriesRequest
+from flushlab.errors import UsageError
+from flushlab.experiment.protocol import Request
+from flushlab.experiment.series import Series
+from flushlab.record import Trial
+from flushlab.trial import AlternatingRunner, TrialRunner
+from flushlab.workload import Workload, build_workload
+
+
+class ArmRunners:
+    """Runs what a series asks for; a context manager, as a server that alternates lives through it.
+
+    Args:
+        series: the bound request.
+        experiment: knows what `best` is composed of.
+        base: the runner of the base.
+        places: where arms with a place of their own run.
+    """
+
+    def __init__(self, series: BoundSeries, experiment: Series, base: TrialRunner, places: Places) -> None:
+        self._series = series
+        self._experiment = experiment
+        self._base = base
+        self._places = places
+        self._runners: dict[str, TrialRunner] = {}
+        self._alternating = (
+            AlternatingRunner(base, series.request.base.settings) if series.request.alternate else None
+        )
+
+    def run(self, request: Request) -> Trial:
+        """Runs one trial.
+
+        Raises:
+            NoSpace, StorageError: what no record can hold.
+        """
+        runner = self._alternating or self._runner(
+            self._series.arm(request.arm.name, self._experiment.best_of)
+        )
+        return runner.run(request.arm, stage=request.stage, block=request.block, variant=request.variant)
+
+    def open(self) -> None:
+        """Opens the places and reads the workloads of all arms that run, before anything is measured.
+
+        Raises:
+            UsageError: a file of the workload is not what it was when the series began.
+            StorageError, HarnessError: a place that was there when the series began is gone.
+        """
+        request = self._series.request
+        if fingerprint(workload_of(request, request.base)) != request.workload_digest:
+            raise UsageError(
+                f"the workload {request.workload} is not what it was when the series began",
+                hint="put its file back, or start a new series: figures of two workloads are not comparable",
+            )
+        for arm in request.running:
+            self._runner(arm)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._alternating is not None:
+            self._alternating.close()
+
+    def _runner(self, arm: BoundArm) -> TrialRunner:
+        if arm.name not in self._runners:
+            spot = self._places.open(arm.data_root, arm.disk_iops)
+            self._runners[arm.name] = replace(
+                self._base,
+                workloads=(workload_of(self._series.request, arm),),
+                data_root=spot.data_root,
+                disk_limit=spot.disk_limit,
+            )
+        return self._runners[arm.name]
+
+
+def workload_of(request: SeriesRequest, arm: BoundArm) -> Workload:
+    """The workload of an arm; reads its file."""
+    return build_workload(request.workload, arm.options, folder=Path(request.folder))
+
+
+def fingerprint(workload: Workload) -> str:
+    """Changes with anything that the workload is made of, the content of its file included."""
+    return hashlib.sha256(msgspec.json.encode(workload)).hexdigest()

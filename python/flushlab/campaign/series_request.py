@@ -1,0 +1,104 @@
+"""What the user asks `series` for, bound to one server, as it is stored: enough to go on after a kill."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+from flushlab.campaign.facts import ArmOutcome
+from flushlab.plan.plan import Claim
+from flushlab.record import Value, Warning
+from flushlab.workload import Timing
+
+
+class BoundArm(msgspec.Struct, frozen=True, kw_only=True):
+    """An arm as it is on this server and this machine.
+
+    Attributes:
+        name, text: as the plan has them.
+        outcome: `measured` if it runs; else why it does not, with `reason`.
+        settings: everything that it sets, the base's settings included.
+        changes: what differs from the base; None is back to the server's default.
+        options: of its workload, all of them.
+        option_changes: those that differ from the base's.
+        data_root: a folder of its own, absolute, or None.
+        disk_iops: a disk limit of its own, or None.
+        contract: names among `changes` that change the service itself.
+        floor: the safest floor that it meets.
+        guarantees: plain words per failure.
+    """
+
+    name: str
+    text: str = ""
+    outcome: ArmOutcome = "measured"
+    reason: str = ""
+    settings: Mapping[str, Value] = {}
+    changes: Mapping[str, Value | None] = {}
+    options: Mapping[str, Value] = {}
+    option_changes: Mapping[str, Value] = {}
+    data_root: str | None = None
+    disk_iops: int | None = None
+    contract: tuple[str, ...] = ()
+    floor: str = ""
+    guarantees: Mapping[str, str] = {}
+
+    @property
+    def composable(self) -> bool:
+        """Whether it can be a part of `best`: a place is no setting that one could keep."""
+        return self.data_root is None and self.disk_iops is None
+
+
+class SeriesRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A series, with everything decided that must not change when it is resumed.
+
+    Attributes:
+        build: name of the build, exact version.
+        build_id: its key; a resumed campaign must find the same binary.
+        basedir: where the build is, if the user named a directory.
+        plan, title: of the plan.
+        folder: what a workload's file is relative to.
+        workload: its name, as the plan has it.
+        workload_digest: changes with the content of its file; a resumed series must find the same.
+        base: the base as an arm; its settings are those that this server has.
+        arms: in the plan's order.
+        claims: as the plan has them.
+        blocks: rounds of the arms, and again of `best`.
+        timing: of warm-up and window.
+        best: whether all that proved faster runs together afterwards.
+        alternate: settings are switched on one running server.
+        scale: factor on the plan's table_size; the options have it already.
+        arguments: of the server, alike for every arm.
+        data_root, disk_iops: where, and how slow.
+        seed: of every random order.
+        notes: doubts that were known before the first trial.
+    """
+
+    build: str
+    build_id: str
+    basedir: str | None = None
+    plan: str
+    title: str
+    folder: str
+    workload: str
+    workload_digest: str = ""
+    base: BoundArm
+    arms: tuple[BoundArm, ...]
+    claims: tuple[Claim, ...] = ()
+    blocks: int
+    timing: Timing
+    best: bool = True
+    alternate: bool = False
+    scale: float = 1.0
+    arguments: tuple[str, ...] = ()
+    data_root: str | None = None
+    disk_iops: int | None = None
+    seed: int = 1
+    notes: tuple[Warning, ...] = ()
+    kind: Literal["series"] = "series"
+
+    @property
+    def running(self) -> tuple[BoundArm, ...]:
+        """The arms that run."""
+        return tuple(arm for arm in self.arms if arm.outcome == "measured")

@@ -1,0 +1,69 @@
+"""Facts of a campaign that has none stored: it runs, or it was killed.
+
+Sits in `campaign`. An experiment is a pure function of its plan and the trials it was told, so telling them
+again gives what is proven so far, and nothing more. Which server it was and where its data lay is taken from
+the trials; the machine is the one that asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from flushlab.campaign.facts import SeriesFacts, TuneFacts
+from flushlab.campaign.request import TuneRequest
+from flushlab.campaign.series import BoundSeries
+from flushlab.campaign.series_request import SeriesRequest
+from flushlab.campaign.tuning import Tuning
+from flushlab.errors import FlushlabError
+from flushlab.experiment.protocol import Experiment
+from flushlab.machine import describe
+from flushlab.machine.home import home_path
+from flushlab.record import Machine, Trial
+from flushlab.settings.catalog import load_catalog
+from flushlab.store import CampaignRow
+
+
+def facts_so_far(row: CampaignRow, trials: Sequence[Trial]) -> TuneFacts | SeriesFacts | None:
+    """What the stored trials prove; None where they prove nothing, or where another flushlab planned them."""
+    started = next((trial for trial in trials if trial.server and trial.storage and trial.launch), None)
+    if started is None or row.kind not in ("tune", "series"):
+        return None
+    try:
+        found = _tune(row, trials, started) if row.kind == "tune" else _series(row, trials, started)
+    except (FlushlabError, msgspec.DecodeError):
+        return None
+    if isinstance(found, TuneFacts):
+        return found if found.result.frontier else None
+    return found if any(arm.comparison is not None for arm in found.arms) else None
+
+
+def _tune(row: CampaignRow, trials: Sequence[Trial], started: Trial) -> TuneFacts:
+    assert started.server and started.storage and started.launch
+    request = msgspec.json.decode(row.plan, type=TuneRequest)
+    tuning = Tuning(request, started.server, started.storage, started.launch)
+    experiment = tuning.experiment()
+    _tell(experiment, trials)
+    machine = _machine(request.data_root)
+    return tuning.conclude(experiment, trials, "interrupted", row.id, machine, load_catalog(), None)
+
+
+def _series(row: CampaignRow, trials: Sequence[Trial], started: Trial) -> SeriesFacts:
+    assert started.server and started.storage
+    request = msgspec.json.decode(row.plan, type=SeriesRequest)
+    series = BoundSeries(request, started.server, started.storage, load_catalog())
+    experiment = series.experiment()
+    _tell(experiment, trials)
+    return series.conclude(experiment, trials, "interrupted", row.id, _machine(request.data_root))
+
+
+def _tell(experiment: Experiment, trials: Sequence[Trial]) -> None:
+    for trial in trials:
+        experiment.tell(trial)
+
+
+def _machine(data_root: str | None) -> Machine:
+    place = Path(data_root) if data_root else home_path()
+    return describe(place if place.is_dir() else Path())

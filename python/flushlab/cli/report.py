@@ -1,0 +1,142 @@
+"""`flushlab report`: stored campaigns as a list and as pages."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flushlab.cli.output import emit_json, print_warning, require_writable, stdout, write_file
+from flushlab.errors import UsageError
+
+if TYPE_CHECKING:
+    from flushlab.report.page import Advice
+    from flushlab.report.stored import Facts
+    from flushlab.store import CampaignRow, Store
+
+
+def report(
+    campaign: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="A campaign; the latest finished one if absent.")
+    ] = None,
+    out: Annotated[
+        str | None,
+        typer.Option("--out", metavar="FILE", help="Where the page goes; flushlab-ID.html if absent."),
+    ] = None,
+    listed: Annotated[bool, typer.Option("--list", help="List what is stored, the latest first.")] = False,
+    json: Annotated[
+        str | None,
+        typer.Option("--json", metavar="FILE", help="Write the list or the result as JSON, - for stdout."),
+    ] = None,
+) -> None:
+    """Render a stored campaign as one self-contained HTML file.
+
+    Example: flushlab report tune-20261121-104206-79a6 --out report.html
+    """
+    from flushlab.machine.home import home_path
+    from flushlab.store import Store
+
+    if listed and (campaign or out):
+        raise UsageError("--list takes no campaign and no --out", hint="give --list alone, or with --json")
+    if out == "-" and json == "-":
+        raise UsageError("the page and the JSON cannot go both to stdout", hint="name a file for one of them")
+    require_writable(json)
+    with Store.existing(home_path() / "store.sqlite") as store:
+        if listed:
+            _list(store, json)
+            return
+        row = store.campaign(campaign) if campaign else store.latest_finished()
+        target = out or f"flushlab-{row.id}.html"
+        require_writable(target)
+        page = page_of(store, row)
+        _emit_facts(row, json)
+    if target == "-":
+        sys.stdout.buffer.write(page)
+        sys.stdout.buffer.flush()
+        return
+    write_file(Path(target), page)
+    if json != "-":
+        stdout.print(f"wrote {target}", markup=False, soft_wrap=True)
+
+
+def page_of(store: Store, row: CampaignRow) -> bytes:
+    """A campaign's page, complete.
+
+    Raises:
+        StorageError: the campaign was stored by another version of flushlab.
+    """
+    from flushlab.machine.home import home_path
+
+    os.environ.setdefault(
+        "MPLCONFIGDIR", str(home_path() / "matplotlib")
+    )  # else it asks for a writable $HOME
+    from flushlab.report import page
+    from flushlab.report.stored import facts_of
+
+    trials = list(store.trials(row.id))
+    facts = facts_of(row)
+    if facts is None:
+        from flushlab.campaign.so_far import facts_so_far  # it replays the experiment, and that takes scipy
+
+        facts = facts_so_far(row, trials)
+    return page.render(row, facts, trials, _advice(row, facts)).encode()
+
+
+def write_page(store: Store, campaign_id: str, target: Path) -> None:
+    """Writes the page of a campaign beside its other files.
+
+    Raises:
+        NotWritable: the folder cannot be written.
+    """
+    write_file(target, page_of(store, store.campaign(campaign_id)))
+
+
+def _list(store: Store, json: str | None) -> None:
+    from flushlab.report import campaigns
+
+    rows = store.campaigns()
+    emit_json(campaigns.document(rows), json)
+    if json != "-":
+        typer.echo(campaigns.render(rows), nl=False)
+
+
+def _advice(row: CampaignRow, facts: Facts | None) -> Advice:
+    """What to change, spelled for the server that was measured."""
+    from flushlab.advice import set_statements
+    from flushlab.report.page import Advice
+    from flushlab.report.stored import advised
+    from flushlab.settings.catalog import load_catalog
+    from flushlab.settings.optionfile import render
+
+    changes = advised(row, facts)
+    if not changes or facts is None:
+        return Advice()
+    try:
+        return Advice(
+            option_file=render(changes, facts.server, load_catalog()),
+            statements="\n".join(set_statements(changes, facts.server)) + "\n",
+        )
+    except UsageError as error:  # a series may run what this catalog would not advise
+        print_warning(f"no advice: {error.message}")
+        return Advice()
+
+
+def _emit_facts(row: CampaignRow, json: str | None) -> None:
+    if json is None:
+        return
+    from flushlab.campaign.facts import TuneFacts
+    from flushlab.report import series, tune
+    from flushlab.report.stored import facts_of
+
+    facts = facts_of(row)
+    if facts is None:
+        raise UsageError(
+            f"campaign {row.id} has no result yet", hint="leave out --json: the page shows the trials so far"
+        )
+    if isinstance(facts, TuneFacts):
+        emit_json(tune.document(facts), json)
+        return
+    emit_json(series.document(facts), json)

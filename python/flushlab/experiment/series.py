@@ -1,0 +1,224 @@
+"""Series: the experiment that takes one change at a time against a base, then all that proved faster.
+
+Sits on top of `experiment`; pure. The story is `Series._story`:
+
+1. arms: blocks of base, control and every arm, in random order. An arm that is refused, fails or reads back
+   differently drops out with its reason; the others go on.
+2. best: the composition of all arms that proved faster, in fresh blocks with base and control.
+
+What keeps its claims honest:
+
+- Arms are fixed before the first block and none is added, stopped or favoured by its figures, so their ratios
+  carry no selection. Choosing the fastest of many afterwards would; the limits are simultaneous (Dunnett's),
+  so they hold for whichever arm one looks at.
+- `best` *is* chosen by the figures of the arms. Those figures flatter what they choose, so its ratio,
+  interval and verdict come from its own blocks alone.
+- Figures are judged once, when all blocks are done. A series that is stopped early shows intervals that hold
+  if it was not stopped because of them.
+- Everything that is judged (arms, `best`, pairs of arms) has its share of alpha, fixed beforehand: all
+  intervals together miss nothing with probability 1 - alpha.
+
+Deterministic in plan and records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from flushlab.errors import MeasurementError
+from flushlab.experiment.blocks import BASE, CONTROL, Blocks, BlocksPlan
+from flushlab.experiment.protocol import Conversation, Progress, Request, Steps
+from flushlab.record import Arm, Comparison, Ratio, Stage, Trial
+from flushlab.statistics import compare
+
+BEST = "best"
+"""Name of the arm that is composed of all that proved faster."""
+
+Compose = Callable[[tuple[str, ...]], Arm | None]
+"""From the arms that proved faster, the least ratio first (so that the larger ones have the last word on a
+setting), to the arm `best`; None if they cannot be composed."""
+
+
+class SeriesPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """What the planner needs to know.
+
+    Attributes:
+        base: what the others are compared with; its name is `base`.
+        arms: the changes, each with all of its settings.
+        blocks: rounds of the arms, and again of `best`; at least 2.
+        compose: makes `best`; None: there is none.
+        pairs: arm and the arm that it is to be compared with, where that is not the base.
+        alpha: probability that any interval misses.
+        seed: of the random order.
+    """
+
+    base: Arm
+    arms: tuple[Arm, ...]
+    blocks: int = 5
+    compose: Compose | None = None
+    pairs: tuple[tuple[str, str], ...] = ()
+    alpha: float = 0.05
+    seed: int = 0
+
+
+class Dropout(NamedTuple):
+    """Why an arm could not go on: the outcome of its last trial, and its reason."""
+
+    outcome: str
+    reason: str
+
+
+class SeriesResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What a series has found out, at any moment.
+
+    Attributes:
+        comparisons: by arm, of the arms' blocks; `best` of its own. Arms that are out are not in it.
+        control: of the arms' blocks.
+        best_control: of the blocks of `best`.
+        best: the composed arm, or None as long as there is none.
+        best_of: arms that it is composed of, the least ratio first.
+        pairs: ratio of an arm to another one, by both names.
+        out: arms that could not go on.
+        blocks, best_blocks: finished rounds.
+        finished: nothing is left to ask for.
+    """
+
+    comparisons: Mapping[str, Comparison]
+    control: Comparison | None
+    best_control: Comparison | None
+    best: Arm | None
+    best_of: tuple[str, ...]
+    pairs: Mapping[tuple[str, str], Ratio]
+    out: Mapping[str, Dropout]
+    blocks: int
+    best_blocks: int
+    finished: bool
+
+
+class Series:
+    """Runs a `SeriesPlan`.
+
+    Raises:
+        MeasurementError: from `tell`, when the base yields no figure in the first block.
+    """
+
+    def __init__(self, plan: SeriesPlan) -> None:
+        assert plan.base.name == BASE
+        against = {other for arm, other in plan.pairs if BEST not in (arm, other)}
+        self._plan = plan
+        self._alpha = plan.alpha / (1 + (plan.compose is not None) + len(against))
+        self._arms = self._blocks(plan.arms, "arms")
+        self._best: Blocks | None = None
+        self._best_arm: Arm | None = None
+        self._best_of: tuple[str, ...] = ()
+        self._told_before_block = 0
+        self._conversation = Conversation(self._story())
+
+    def ask(self) -> Request | None:
+        """The trial to run now, or None when the series is done."""
+        return self._conversation.ask()
+
+    def tell(self, trial: Trial) -> None:
+        """Takes the record of the trial that was due."""
+        finished = self._finished
+        self._conversation.tell(trial)
+        if self._finished != finished:
+            self._told_before_block = self._conversation.told
+
+    @property
+    def progress(self) -> Progress:
+        """Where it stands; says nothing about figures, so that nobody stops by them."""
+        due = self.ask()
+        told = self._conversation.told
+        if due is None:
+            return Progress(stage=None, done=told, total=told)
+        arms = (self._plan.blocks - self._arms.finished) * (2 + len(self._plan.arms) - len(self._arms.out))
+        best = (self._plan.blocks - (self._best.finished if self._best else 0)) * 3
+        left = arms + (best if self._plan.compose is not None else 0)
+        left -= told - self._told_before_block  # repeats of disturbed trials are not foreseen
+        return Progress(stage=due.stage, done=told, total=told + max(left, 1))
+
+    @property
+    def _finished(self) -> int:
+        return self._arms.finished + (self._best.finished if self._best else 0)
+
+    @property
+    def best_of(self) -> tuple[str, ...]:
+        """Arms that `best` is composed of; empty as long as there is none."""
+        return self._best_of
+
+    def result(self) -> SeriesResult:
+        """What is found so far; only finished blocks count."""
+        found = self._compared(self._arms)
+        best = self._compared(self._best) if self._best is not None else {}
+        control, best_control = found.pop(CONTROL, None), best.pop(CONTROL, None)
+        comparisons = found | best
+        out = self._arms.out | (self._best.out if self._best is not None else {})
+        return SeriesResult(
+            comparisons=comparisons,
+            control=control,
+            best_control=best_control,
+            best=self._best_arm,
+            best_of=self._best_of,
+            pairs=self._pairs(comparisons),
+            out={name: Dropout(*reason.split(": ", 1)) for name, reason in out.items()},
+            blocks=self._arms.finished,
+            best_blocks=self._best.finished if self._best is not None else 0,
+            finished=self.ask() is None,
+        )
+
+    def _story(self) -> Steps[None]:
+        if not self._plan.arms:
+            return
+        yield from self._arms.steps()
+        if self._arms.finished == 0:
+            raise MeasurementError(
+                f"the base yielded no figure, so there is nothing to compare with: {self._arms.out[BASE]}"
+            )
+        if BASE in self._arms.out or self._plan.compose is None:
+            return
+        found = self._compared(self._arms)
+        faster = [arm for arm in self._plan.arms if _is_faster(found.get(arm.name))]
+        faster.sort(key=lambda arm: found[arm.name].ratio.estimate)
+        names = tuple(arm.name for arm in faster)
+        best = self._plan.compose(names) if names else None
+        if best is None:
+            return
+        self._best_arm, self._best_of = best, names
+        self._best = self._blocks((best,), "best")
+        yield from self._best.steps()
+
+    def _blocks(self, arms: tuple[Arm, ...], stage: Stage) -> Blocks:
+        plan = self._plan
+        return Blocks(BlocksPlan(base=plan.base, arms=arms, blocks=plan.blocks, stage=stage, seed=plan.seed))
+
+    def _compared(self, blocks: Blocks) -> dict[str, Comparison]:
+        return {one.arm: one for one in compare(blocks.scores, BASE, alpha=self._alpha)}
+
+    def _pairs(self, comparisons: Mapping[str, Comparison]) -> dict[tuple[str, str], Ratio]:
+        """Ratios of arms to other arms: from the blocks that they share; with `best`, which shares none, from
+        the bounds of both against the base."""
+        scores = self._arms.scores
+        found: dict[tuple[str, str], Ratio] = {}
+        for arm, against in self._plan.pairs:
+            if BEST in (arm, against):
+                if arm in comparisons and against in comparisons:
+                    found[arm, against] = _quotient(comparisons[arm].ratio, comparisons[against].ratio)
+            elif arm in scores and against in scores:
+                asked = {one for one, other in self._plan.pairs if other == against and one in scores}
+                compared = {c.arm: c for c in compare(scores, against, alpha=self._alpha, only=asked)}
+                if arm in compared:
+                    found[arm, against] = compared[arm].ratio
+        return found
+
+
+def _is_faster(comparison: Comparison | None) -> bool:
+    return comparison is not None and comparison.verdict == "faster"
+
+
+def _quotient(one: Ratio, other: Ratio) -> Ratio:
+    """One ratio over another; holds where both hold, so it needs no share of alpha."""
+    return Ratio(estimate=one.estimate / other.estimate, low=one.low / other.high, high=one.high / other.low)

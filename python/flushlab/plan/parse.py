@@ -1,0 +1,340 @@
+"""From a plan's TOML to a Plan. Every mistake is a UsageError that names path, line, column and a way out.
+
+Sits in `plan`; pure: the text is given, nothing is opened. Keys are looked at before what they hold, so that
+a misspelled key is never reported as a missing one.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import PurePath
+
+from flushlab.errors import UsageError
+from flushlab.plan.plan import BASE, BEST, CONTROL, RESERVED, ArmPlan, Claim, Plan, Requirement, WorkloadSpec
+from flushlab.plan.table import SCALARS, File, Table, nearest
+from flushlab.plan.toml import Node, positions, read_toml
+from flushlab.plan.values import option_values, plain, setting_name, setting_values
+from flushlab.record import Value
+from flushlab.settings.catalog import canonical
+from flushlab.units import parse_size
+
+_PLAN_KEYS = ("title", "text", "server", "blocks", "seconds", "seed", "best", "alternate")
+_PLAN_TABLES = ("workload", "base", "arm", "claim", "requires")
+_BASE_KEYS = ("name", "text", "settings")
+_PLACE_KEYS = ("data_root", "file_system", "record_size", "disk_iops")
+_ARM_KEYS = ("name", "text", "on", "settings", "defaults", "instead", "workload", *_PLACE_KEYS)
+_RATIOS = ("expected", "at_least", "at_most")
+_CLAIM_KEYS = ("text", "arm", "against", *_RATIOS, "source")
+_REQUIREMENT_KEYS = ("setting", "values", "not_values", "why")
+
+_VARIABLE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
+_NAME_LENGTH = 40
+_ARMS = 100
+_BLOCKS = (2, 100)
+_SECONDS = 86_400
+_SEED = 2**63 - 1
+_IOPS = 10_000_000
+_SMALLEST_RECORD = 512
+
+
+def parse_plan(text: str, *, path: str) -> Plan:
+    """The plan that a TOML file holds.
+
+    Args:
+        text: content of the file.
+        path: for messages; the plan is named after it.
+
+    Raises:
+        UsageError: it is not TOML or not a plan; `PATH:LINE:COL: …`, with the nearest key in the hint.
+    """
+    return _Parser(read_toml(text, path=path), path).plan()
+
+
+class _Parser:
+    def __init__(self, document: Node, path: str) -> None:
+        self._file = File(path)
+        self._positions = positions(document)
+        self._root = Table(self._file, document, "", "a plan", (*_PLAN_KEYS, *_PLAN_TABLES))
+        self._base = self._root.table("base", "the base", _BASE_KEYS)
+        self._arms = self._root.tables("arm", _named_arm, _ARM_KEYS)
+        self._claims = self._root.tables("claim", _numbered("claim"), _CLAIM_KEYS)
+        self._requires = self._root.tables("requires", _numbered("requirement"), _REQUIREMENT_KEYS)
+        self._root.need("title", "workload", "arm")
+        self._base_name = self._base.text("name", BASE) if self._base else BASE
+
+    def plan(self) -> Plan:
+        root, base = self._root, self._base
+        if base is not None and "name" in base:
+            self._check_name(base, self._base_name, reserved=(CONTROL, BEST))
+        settings = self._settings(base) if base is not None else {}
+        best, alternate = root.truth("best", True), root.truth("alternate", False)
+        arms = self._read_arms(settings, alternate)
+        names = [arm.name for arm in arms]
+        return Plan(
+            name=PurePath(self._file.path).stem,
+            title=self._title(),
+            text=root.text("text").strip(),
+            server=root.text("server") or None,
+            workload=self._workload(),
+            base=settings,
+            base_name=self._base_name,
+            base_text=base.text("text").strip() if base is not None else "",
+            arms=arms,
+            claims=tuple(self._claim(table, names, best) for table in self._claims),
+            requires=tuple(self._requirement(table) for table in self._requires),
+            blocks=root.whole("blocks", 5, *_BLOCKS),
+            seconds=self._seconds(),
+            seed=root.whole("seed", 1, 0, _SEED),
+            best=best,
+            alternate=alternate,
+            positions=self._positions,
+        )
+
+    def _title(self) -> str:
+        title = self._root.text("title").strip()
+        if not title or "\n" in title:
+            raise self._wrong(
+                self._root, "title", "title is not one line of text", "say what the question is"
+            )
+        return title
+
+    def _seconds(self) -> float:
+        seconds = self._root.number("seconds", 10.0)
+        if not 0 < seconds <= _SECONDS:
+            what = f"seconds is {seconds:g}, which is out of range"
+            raise self._wrong(self._root, "seconds", what, f"it takes more than 0 and at most {_SECONDS}")
+        return seconds
+
+    def _workload(self) -> WorkloadSpec:
+        node = self._root.entries["workload"].node
+        if node.kind != "table":
+            raise self._file.wrong_type(
+                node, "workload", "a table", 'head it [workload], with name = "upsert"'
+            )
+        table = Table(self._file, node, "workload.", "the workload", (entry.key for entry in node.entries))
+        if "name" not in table:
+            for slip in difflib.get_close_matches("name", table.entries, n=1, cutoff=0.7):
+                raise self._file.error(
+                    table.entries[slip], f"the workload has {slip} but no name", "did you mean name?"
+                )
+        table.need("name")
+        name = table.text("name")
+        if not name.strip():
+            raise self._wrong(table, "name", "the workload's name is empty", "upsert is one, for example")
+        options = (entry for entry in node.entries if entry.key != "name")
+        return WorkloadSpec(name=name, options=option_values(self._file, options))
+
+    def _read_arms(self, base: Mapping[str, Value], alternate: bool) -> tuple[ArmPlan, ...]:
+        if not self._arms:
+            raise self._wrong(self._root, "arm", "the plan has no arm", "head one [[arm]]")
+        if len(self._arms) > _ARMS:
+            raise self._file.error(
+                self._arms[_ARMS].node, f"a plan has at most {_ARMS} arms", "make two plans of it"
+            )
+        arms: list[ArmPlan] = []
+        sets = {BASE: frozenset(base)}
+        for table in self._arms:
+            arm = self._arm(table, sets)
+            if alternate:
+                self._check_alternate(table)
+            arms.append(arm)
+            kept = frozenset() if "*" in arm.defaults else sets[arm.on] - {*arm.defaults}
+            sets[arm.name] = kept.union(arm.settings, *arm.instead)
+        return tuple(arms)
+
+    def _arm(self, table: Table, sets: Mapping[str, frozenset[str]]) -> ArmPlan:
+        """An arm; `sets` has the names that the base and each earlier arm set."""
+        table.need("name")
+        name = table.text("name")
+        self._check_name(table, name, reserved=RESERVED, taken=(*sets, self._base_name))
+        on = self._on(table, sets)
+        settings = self._settings(table)
+        workload = table.get("workload")
+        if workload is not None and workload.kind != "table":
+            raise self._file.wrong_type(workload, "workload", "a table of options", "write workload = { … }")
+        if workload is not None and any(entry.key == "name" for entry in workload.entries):
+            what = "an arm changes the workload's options; all arms have the same workload"
+            raise self._wrong(table, "workload", what, "make two plans of it")
+        arm = ArmPlan(
+            name=name,
+            text=table.text("text").strip(),
+            on=on,
+            settings=settings,
+            defaults=self._defaults(table, on, sets[on], settings),
+            instead=self._instead(table),
+            workload=option_values(self._file, workload.entries) if workload is not None else {},
+            data_root=self._data_root(table),
+            file_system=table.text("file_system") or None,
+            record_size=self._record_size(table),
+            disk_iops=table.whole("disk_iops", 0, 1, _IOPS) if "disk_iops" in table else None,
+            line=table.node.line,
+        )
+        if not (arm.settings or arm.defaults or arm.workload or arm.data_root or arm.disk_iops):
+            hint = "give it settings, defaults, workload, data_root or disk_iops"
+            raise self._file.error(table.node, f"the arm {name} changes nothing", hint)
+        return arm
+
+    def _check_name(
+        self, table: Table, name: str, reserved: Iterable[str], taken: Iterable[str] = ()
+    ) -> None:
+        if not name or name != name.strip() or len(name) > _NAME_LENGTH or not name.isprintable():
+            hint = f"it is one line of 1 to {_NAME_LENGTH} characters, with no space at its ends"
+            raise self._wrong(table, "name", f"{name!r} is no name", hint)
+        if name.casefold() in reserved:
+            hint = f"every series has its own {', '.join(RESERVED)}"
+            raise self._wrong(table, "name", f"the name {name} is reserved", hint)
+        if name in taken:
+            raise self._wrong(table, "name", f"the name {name} is taken", "give every arm a name of its own")
+
+    def _on(self, table: Table, earlier: Iterable[str]) -> str:
+        on = table.text("on", BASE)
+        on = BASE if on == self._base_name else on
+        names = list(earlier)
+        if on in names:
+            return on
+        if on in map(_name_of, self._arms):
+            raise self._wrong(
+                table, "on", f"on names {on}, which does not come before this arm", f"move {on} up"
+            )
+        hint = nearest(on, names) or f"it takes {', '.join(names)}"
+        raise self._wrong(table, "on", f"on names {on!r}, and there is no such arm", hint)
+
+    def _settings(self, table: Table) -> dict[str, Value]:
+        node = table.get("settings")
+        if node is None:
+            return {}
+        if node.kind != "table":
+            hint = "write settings = { sync_binlog = 0 }, for example"
+            raise self._file.wrong_type(node, "settings", "a table of settings", hint)
+        return self._setting_values(node, f"{table.path}settings.")
+
+    def _instead(self, table: Table) -> tuple[Mapping[str, Value], ...]:
+        tables = table.items("instead", ("table",), "a list of tables", "write instead = [{ NAME = VALUE }]")
+        if tables and "settings" not in table:
+            what = "instead stands for settings, and the arm has none"
+            raise self._wrong(table, "instead", what, "give it settings = { … }")
+        for node in tables:
+            if not node.entries:
+                raise self._file.error(node, "nothing is set instead", "write instead = [{ NAME = VALUE }]")
+        return tuple(
+            self._setting_values(node, f"{table.path}instead.{index}.") for index, node in enumerate(tables)
+        )
+
+    def _setting_values(self, node: Node, path: str) -> dict[str, Value]:
+        for entry in node.entries:
+            self._positions[f"{path}{canonical(entry.key)}"] = (entry.line, entry.column)
+        return setting_values(self._file, node)
+
+    def _defaults(
+        self, table: Table, on: str, there: frozenset[str], settings: Mapping[str, Value]
+    ) -> tuple[str, ...]:
+        items = table.items("defaults", ("string",), "a list of names", 'write defaults = ["sync_binlog"]')
+        return tuple(self._default(item, on, there, settings) for item in items)
+
+    def _default(self, item: Node, on: str, there: frozenset[str], settings: Mapping[str, Value]) -> str:
+        spelled = str(item.value)
+        if spelled == "*":
+            return spelled
+        name = setting_name(self._file, item, spelled)
+        if name not in there:
+            hint = nearest(name, sorted(there)) or f"{on} sets {', '.join(sorted(there)) or 'nothing'}"
+            raise self._file.error(item, f"{name} cannot go back to its default: {on} does not set it", hint)
+        if name in settings:
+            hint = "set it, or let it go back to its default"
+            raise self._file.error(item, f"{name} stands in settings too", hint)
+        return name
+
+    def _data_root(self, table: Table) -> str | None:
+        place = table.text("data_root")
+        if "data_root" in table and (not place.strip() or "${" in _VARIABLE.sub("", place)):
+            hint = 'write a folder; "${NAME}" takes an environment variable'
+            raise self._wrong(table, "data_root", f"data_root is {place!r}, which is no path", hint)
+        return place or None
+
+    def _record_size(self, table: Table) -> int | None:
+        node = table.get("record_size")
+        if node is None:
+            return None
+        if node.kind not in ("string", "integer"):
+            raise self._file.wrong_type(node, "record_size", "a size", "write 16384 or '16K'")
+        try:
+            size = parse_size(str(node.value))
+        except UsageError as error:
+            raise self._file.error(node, f"record_size: {error.message}", error.hint) from None
+        if size < _SMALLEST_RECORD or size & (size - 1):
+            hint = f"it takes powers of two from {_SMALLEST_RECORD}, like 16384"
+            raise self._file.error(node, f"record_size is {node.value}, which is out of range", hint)
+        return size
+
+    def _check_alternate(self, table: Table) -> None:
+        for key in ("workload", *_PLACE_KEYS):
+            if key in table:
+                what = f"{key} cannot change while one server runs, and the plan has alternate = true"
+                raise self._file.error(table.entries[key], what, "leave it out, or leave alternate out")
+
+    def _claim(self, table: Table, arms: list[str], best: bool) -> Claim:
+        table.need("text", "arm")
+        against = table.text("against", BASE)
+        against = BASE if against == self._base_name else against
+        arm = table.text("arm")
+        self._check_arm(table, "arm", arm, [*arms, BEST] if best else arms)
+        self._check_arm(table, "against", against, [BASE, *arms])
+        if arm == against:
+            raise self._wrong(table, "against", f"{arm} is compared with itself", "name another arm, or base")
+        given = [key for key in _RATIOS if key in table]
+        if len(given) != 1:
+            where = table.entries[given[1]] if given else table.node
+            what = f"{table.what} has {' and '.join(given) or 'no ratio'}"
+            raise self._file.error(where, what, f"it takes exactly one of {', '.join(_RATIOS)}")
+        ratios = {key: table.number(key, 0.0) for key in given}
+        if ratios[given[0]] <= 0:
+            what = f"{given[0]} is {ratios[given[0]]:g}, which is no ratio"
+            raise self._wrong(table, given[0], what, "1 is as fast as before, 2 is twice as fast")
+        return Claim(
+            text=table.text("text").strip(),
+            arm=arm,
+            against=against,
+            expected=ratios.get("expected"),
+            at_least=ratios.get("at_least"),
+            at_most=ratios.get("at_most"),
+            source=table.text("source").strip(),
+        )
+
+    def _check_arm(self, table: Table, key: str, name: str, there: list[str]) -> None:
+        if name not in there:
+            hint = nearest(name, there) or f"there are {', '.join(there)}"
+            raise self._wrong(table, key, f"{key} names {name!r}, and there is no such arm", hint)
+
+    def _requirement(self, table: Table) -> Requirement:
+        table.need("setting")
+        name = table.text("setting")
+        return Requirement(
+            setting=setting_name(self._file, table.entries["setting"].node, name),
+            values=self._values(table, "values"),
+            not_values=self._values(table, "not_values"),
+            why=table.text("why").strip(),
+        )
+
+    def _values(self, table: Table, key: str) -> tuple[Value, ...]:
+        return tuple(map(plain, table.items(key, SCALARS, "a list of values", f"write {key} = [1]")))
+
+    def _wrong(self, table: Table, key: str, what: str, hint: str) -> UsageError:
+        """An error at the value of a key, or at its table where the key is left out."""
+        where = table.entries[key].node if key in table else table.node
+        return self._file.error(where, what, hint)
+
+
+def _name_of(table: Table) -> str:
+    node = table.get("name")
+    return str(node.value) if node is not None else ""
+
+
+def _named_arm(node: Node, index: int) -> str:
+    name = next((entry.node.value for entry in node.entries if entry.key == "name"), None)
+    return f"the arm {name}" if isinstance(name, str) else f"arm {index + 1}"
+
+
+def _numbered(what: str) -> Callable[[Node, int], str]:
+    return lambda _, index: f"{what} {index + 1}"

@@ -1,0 +1,145 @@
+"""Plan: what a series asks for, as frozen values.
+
+Sits in `plan`, a pure layer below `experiment`: nothing here opens a file or knows a server. A plan says
+what is to be compared; whether a server has a setting, a folder is the file system it must be, or a workload
+takes an option is found out by those who run it. They name the place in the file by `Plan.positions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from flushlab.record import Value
+
+BASE = "base"
+CONTROL = "control"
+BEST = "best"
+RESERVED = (BASE, CONTROL, BEST)
+"""Names that every series gives to arms of its own."""
+
+
+class WorkloadSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """What writes.
+
+    Attributes:
+        name: `upsert`, `oltp_update_non_index`, `sql:FILE` (relative to the plan's folder), `command: …`.
+        options: `threads`, `tables`, `key`, …: what the workload declares.
+    """
+
+    name: str
+    options: Mapping[str, Value] = {}
+
+
+class ArmPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """One change under comparison.
+
+    Attributes:
+        name: unique within the plan; none of `RESERVED`.
+        text: what it stands for, a sentence.
+        on: the arm whose settings and options it changes: `base` or an earlier arm.
+        settings: on top of those of `on`.
+        defaults: settings of `on` that go back to the server's default; `*` is all of them.
+        instead: tried in this order in place of `settings` where the version lacks one of these.
+        workload: workload options that change.
+        data_root: where its data directory lies; `${NAME}` takes an environment variable.
+        file_system: what that place must be, like `zfs`; else the arm is skipped with the reason.
+        record_size: bytes that its file system must write as one record.
+        disk_iops: writes/s that its disk is limited to.
+        line: where it stands in the file, from 1; 0 if it comes from none.
+    """
+
+    name: str
+    text: str = ""
+    on: str = BASE
+    settings: Mapping[str, Value] = {}
+    defaults: tuple[str, ...] = ()
+    instead: tuple[Mapping[str, Value], ...] = ()
+    workload: Mapping[str, Value] = {}
+    data_root: str | None = None
+    file_system: str | None = None
+    record_size: int | None = None
+    disk_iops: int | None = None
+    line: int = 0
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
+    """Something said of an arm that the series shall answer. Exactly one of the three ratios is given.
+
+    Attributes:
+        text: the claim in words.
+        arm: the arm that it is about, or `best`.
+        against: what that arm is compared with: `base` or another arm.
+        expected: the ratio is this; above 1 is faster.
+        at_least: the ratio is this or more.
+        at_most: the ratio is this or less.
+        source: who says so.
+    """
+
+    text: str
+    arm: str
+    against: str = BASE
+    expected: float | None = None
+    at_least: float | None = None
+    at_most: float | None = None
+    source: str = ""
+
+
+class Requirement(msgspec.Struct, frozen=True, kw_only=True):
+    """What the server must have, with the base's settings in force, for the plan to make sense there.
+
+    Attributes:
+        setting: it must exist.
+        values: it must have one of these, if there are any.
+        not_values: it must have none of these.
+        why: what it is needed for.
+    """
+
+    setting: str
+    values: tuple[Value, ...] = ()
+    not_values: tuple[Value, ...] = ()
+    why: str = ""
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """One question, as a series of arms against a base.
+
+    Attributes:
+        name: the file's name without `.toml`.
+        title: one line for people.
+        text: what the question is and where it comes from.
+        server: the server that it is meant for, or None where the command line says it.
+        workload: what writes in every arm.
+        base: the settings that arms are compared with; those that a version lacks are left out there.
+        arms: in the file's order.
+        claims: what the series shall answer.
+        requires: what the server must have.
+        blocks: how often every arm runs.
+        seconds: length of a measured window.
+        seed: of the order within blocks.
+        best: whether the arm `best`, all that proved faster, runs after the others.
+        alternate: one running server, settings switched by SET GLOBAL between windows (all must be dynamic).
+        base_name: what people call the base.
+        base_text: what the base stands for, a sentence.
+        positions: line and column, from 1, of all keys of the file by their paths, like `base.settings.NAME`,
+            `workload.threads` or `arm.2.settings.NAME` (arms, claims and requirements count from 0).
+    """
+
+    name: str
+    title: str
+    text: str = ""
+    server: str | None = None
+    workload: WorkloadSpec
+    base: Mapping[str, Value]
+    arms: tuple[ArmPlan, ...]
+    claims: tuple[Claim, ...] = ()
+    requires: tuple[Requirement, ...] = ()
+    blocks: int = 5
+    seconds: float = 10.0
+    seed: int = 1
+    best: bool = True
+    alternate: bool = False
+    base_name: str = BASE
+    base_text: str = ""
+    positions: Mapping[str, tuple[int, int]] = {}

@@ -1,0 +1,76 @@
+"""Plans that come with flushlab, and how a plan is found: by its name or by its path.
+
+Sits in `plan`. Apart from reading that one file it is pure. The files lie in `shipped/`, inside the package;
+`plans/` at the top of the repository leads there. `migrations.sql` stands beside the plan that runs it.
+"""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+
+from flushlab.errors import StorageError, UsageError
+from flushlab.plan.parse import parse_plan
+from flushlab.plan.plan import Plan
+
+_HERE = Path(__file__).parent
+_SHIPPED = _HERE / "shipped"
+_SUFFIX = ".toml"
+_LARGEST = 1 << 20
+_EXAMPLE = "example.toml"
+
+
+def shipped_names() -> tuple[str, ...]:
+    """Names of the plans that come with flushlab."""
+    return tuple(sorted(file.stem for file in _SHIPPED.glob(f"*{_SUFFIX}")))
+
+
+def shipped(name: str) -> Path | None:
+    """The file of a plan that comes with flushlab, or None."""
+    return _SHIPPED / f"{name}{_SUFFIX}" if name in shipped_names() else None
+
+
+def find_plan(name: str) -> Path:
+    """The file of a plan: a path, or the name of a shipped one. A file that is there comes first.
+
+    Raises:
+        UsageError: there is neither; the hint has the nearest shipped name.
+    """
+    path = Path(name).expanduser()
+    if path.is_file():
+        return path
+    if (file := shipped(name)) is not None:
+        return file
+    names = shipped_names()
+    near = difflib.get_close_matches(path.stem, names, n=1)
+    advice = f"did you mean {near[0]}? " if near else ""
+    choice = f"give a file, or one of {', '.join(names)}"
+    raise UsageError(
+        f"there is no plan {name}", hint=f"{advice}{choice}; `flushlab series {_EXAMPLE} --init` writes one"
+    )
+
+
+def read_plan(path: Path) -> Plan:
+    """The plan in a file; what its workload names is relative to the file's folder.
+
+    Raises:
+        UsageError: it is no plan, or too large to be one.
+        StorageError: it cannot be read.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise StorageError(f"{path} cannot be read: {error.strerror}") from error
+    if len(content) > _LARGEST:
+        raise UsageError(f"{path} has {len(content)} bytes, which is no plan", hint="is it the right file?")
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise UsageError(f"{path}:{line}: this is not UTF-8 text", hint="save the plan as UTF-8") from None
+    return parse_plan(text, path=str(path))
+
+
+def example() -> str:
+    """A commented plan to start from."""
+    return (_HERE / _EXAMPLE).read_text(encoding="utf-8")

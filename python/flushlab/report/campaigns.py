@@ -1,0 +1,166 @@
+"""The stored campaigns as a list: two lines each for people, `flushlab.campaigns/1` for programs. Pure.
+
+Sits in `report`. Reads no more of a result than its one line needs, and loads nothing heavy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from flushlab.record import Ratio
+from flushlab.report.stored import plan_of
+from flushlab.store import CampaignRow
+
+SCHEMA = "flushlab.campaigns/1"
+WIDTH = 80
+
+
+class _Compared(msgspec.Struct, frozen=True):
+    ratio: Ratio
+    verdict: str = ""
+
+
+class _Winner(msgspec.Struct, frozen=True):
+    floor: str
+    ratio: Ratio
+
+
+class _Tuned(msgspec.Struct, frozen=True):
+    winner: _Winner | None = None
+    detectable: float | None = None
+    blocks: int = 0
+
+
+class _Arm(msgspec.Struct, frozen=True):
+    name: str
+    comparison: _Compared | None = None
+
+
+class _Claim(msgspec.Struct, frozen=True):
+    answer: str
+
+
+class _Server(msgspec.Struct, frozen=True):
+    flavor: str
+    version: tuple[int, ...]
+
+
+class _Summary(msgspec.Struct, frozen=True):
+    """As much of TuneFacts and SeriesFacts as a line shows."""
+
+    server: _Server | None = None
+    result: _Tuned | None = None
+    arms: tuple[_Arm, ...] = ()
+    claims: tuple[_Claim, ...] = ()
+
+
+_DECODER = msgspec.json.Decoder(_Summary)
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True):
+    """One campaign of the list.
+
+    Attributes:
+        id, kind, created_at, state: as stored.
+        server: `mariadb@10.11.19`.
+        trials: number of trials saved.
+        answer: what it concluded, in a few words.
+    """
+
+    id: str
+    kind: str
+    created_at: str
+    server: str
+    state: str
+    trials: int
+    answer: str
+
+
+def lines(rows: Sequence[CampaignRow]) -> list[Line]:
+    """The list, in the order of the rows."""
+    return [_line(row) for row in rows]
+
+
+def document(rows: Sequence[CampaignRow]) -> dict[str, Any]:
+    """The JSON document."""
+    return {"schema": SCHEMA, "campaigns": lines(rows)}
+
+
+def render(rows: Sequence[CampaignRow]) -> str:
+    """What a person reads; fits 80 columns."""
+    if not rows:
+        return "no campaigns yet\n"
+    shown = lines(rows)
+    ids = min(max(len(line.id) for line in shown), 34)
+    texts = []
+    for line in shown:
+        when = line.created_at[:16].replace("T", " ")
+        trials = f"{line.trials:,} trial{'' if line.trials == 1 else 's'}"
+        texts.append(_fit(f"{line.id:<{ids}}  {when}  {line.server:<16} {trials}"))
+        texts.append(_fit(f"    {line.kind}, {line.state}: {line.answer}"))
+    return "\n".join(texts) + "\n"
+
+
+def _line(row: CampaignRow) -> Line:
+    try:
+        summary = _DECODER.decode(row.result) if row.result is not None else _Summary()
+    except msgspec.DecodeError:
+        summary = _Summary()
+    server = summary.server
+    name = f"{server.flavor}@{'.'.join(map(str, server.version))}" if server else plan_of(row).build
+    return Line(
+        id=row.id,
+        kind=row.kind,
+        created_at=row.created_at,
+        server=name,
+        state=row.state,
+        trials=row.trials,
+        answer=_answer(row, summary),
+    )
+
+
+def _answer(row: CampaignRow, summary: _Summary) -> str:
+    if row.result is None:
+        return "nothing is proven yet"
+    if row.kind == "series":
+        return _series(summary)
+    result = summary.result
+    if result is None or not result.blocks:
+        return "nothing is proven"
+    if result.winner is not None:
+        return f"{_ratio(result.winner.ratio)} at floor {result.winner.floor}"
+    seen = f" (would have seen ≥ {result.detectable:.1%})" if result.detectable is not None else ""
+    return f"no improvement found{seen}"
+
+
+def _series(summary: _Summary) -> str:
+    faster = [
+        arm for arm in summary.arms if arm.comparison is not None and arm.comparison.verdict == "faster"
+    ]
+    best = max(faster, key=lambda arm: (arm.name == "best", _estimate(arm)), default=None)
+    if best is not None and best.comparison is not None:
+        parts = [f"{best.name} {_ratio(best.comparison.ratio)}"]
+    else:
+        parts = ["no arm proved faster"]
+    counted: Mapping[str, int] = {
+        answer: sum(claim.answer == answer for claim in summary.claims)
+        for answer in ("confirmed", "refuted", "undecided")
+    }
+    claims = ", ".join(f"{count} {answer}" for answer, count in counted.items() if count)
+    return "; claims: ".join([*parts, claims] if claims else parts)
+
+
+def _estimate(arm: _Arm) -> float:
+    return arm.comparison.ratio.estimate if arm.comparison is not None else 0.0
+
+
+def _ratio(ratio: Ratio) -> str:
+    return f"{ratio.estimate:.2f}× [{ratio.low:.2f}, {ratio.high:.2f}]"
+
+
+def _fit(text: str) -> str:
+    printable = "".join(one if one.isprintable() else "·" for one in text).rstrip()
+    return printable if len(printable) <= WIDTH else printable[: WIDTH - 1] + "…"

@@ -1,0 +1,127 @@
+"""The page: a stored campaign as one HTML file that needs nothing else. Pure: rows in, text out.
+
+Sits in `report`. The answer stands first; every section after it says what it shows in a sentence, as a plot
+and as a table, and is left out where nothing is known. Promises:
+
+- nothing is loaded from anywhere, no script runs, and everything that people or servers wrote is escaped;
+- the same campaign gives the same bytes;
+- under 1.5 MB, whatever the number of trials and arms: long lists and texts are cut, and the page says so.
+
+jinja2 and matplotlib load with this module: import it where a page is made.
+"""
+
+from __future__ import annotations
+
+import functools
+import html
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+import jinja2
+
+from flushlab.record import Trial
+from flushlab.report import page_measured, page_told
+from flushlab.report.page_found import found
+from flushlab.report.page_parts import Section, Subject, figure, interval, when
+from flushlab.report.page_trials import by_arm
+from flushlab.report.stored import Facts, plan_of
+from flushlab.store import CampaignRow
+
+MAX_ROWS = 150
+MAX_TEXT = 1_000
+MAX_CODE = 60_000
+"""Limits on what one page shows: rows of a table, characters of a text and of a block of code."""
+
+_BREAKS = re.compile(r"([_=/@])(?=\w)")
+
+
+class Advice(NamedTuple):
+    """What to do: lines of an option file and SET statements; both empty where nothing is to be changed."""
+
+    option_file: str = ""
+    statements: str = ""
+
+
+NOTHING_TO_DO = Advice()
+
+_STORY: tuple[Callable[[Subject], Iterator[Section]], ...] = (
+    page_measured.ratios,
+    page_measured.frontier,
+    page_measured.over_time,
+    page_measured.files,
+    page_told.settings,
+    page_told.claims,
+    page_told.guarantees,
+    page_told.doubts,
+    page_told.machine,
+    page_told.repeat,
+    page_told.left_out,
+)
+
+
+def render(
+    row: CampaignRow, facts: Facts | None, trials: Iterable[Trial], advice: Advice = NOTHING_TO_DO
+) -> str:
+    """The page of a campaign.
+
+    Args:
+        row: of the store.
+        facts: what it found out, or so far; None: nothing is proven.
+        trials: in the order in which they ended.
+        advice: how to change a server to what the campaign recommends.
+    """
+    trials = list(trials)
+    plan = plan_of(row)
+    subject = Subject(row, plan, facts, found(row, plan, facts, trials), trials, by_arm(trials))
+    return _template().render(
+        row=row,
+        found=subject.found,
+        when=when(row),
+        keys=tuple(_keys(subject)),
+        advice=advice,
+        sections=[section for make in _STORY for section in make(subject)],
+        max_rows=MAX_ROWS,
+        max_code=MAX_CODE,
+    )
+
+
+def _keys(subject: Subject) -> Iterator[tuple[str, str]]:
+    """The few facts that stand below the answer."""
+    what = subject.found
+    if what.floor:
+        yield "floor", what.floor
+    if what.base_figure is not None:
+        yield "base", f"{figure(what.base_figure)} {what.unit}"
+    if what.base_p99_us is not None:
+        yield "base's p99", f"{what.base_p99_us / 1000:,.1f} ms"
+    if what.blocks:
+        yield "proven in", what.blocks
+    elif subject.trials:
+        yield "trials", f"{len(subject.trials):,}"
+    if what.control is not None:
+        yield "control", interval(what.control.ratio)
+
+
+@functools.cache
+def _template() -> jinja2.Template:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("flushlab.report"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters["clip"] = _clip
+    environment.filters["breakable"] = _breakable
+    return environment.get_template("page.html.j2")
+
+
+def _clip(text: str, length: int = MAX_TEXT) -> str:
+    return text if len(text) <= length else f"{text[:length]} … ({len(text) - length:,} more characters)"
+
+
+def _breakable(text: str) -> str:
+    """Escaped text that may break after the marks that hold names and paths together."""
+    return _BREAKS.sub(r"\1<wbr>", html.escape(text))

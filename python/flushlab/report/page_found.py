@@ -1,0 +1,362 @@
+"""What a campaign found, in the words and the shape that the page shows, whatever its kind. Pure.
+
+    TuneFacts, SeriesFacts or only trials  ->  Found  ->  sections of the page
+
+Sits in `report`. A campaign without facts (it runs, or it was killed) has no ratio here: its trials are
+shown, and nothing is claimed.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from flushlab.campaign.facts import ArmFacts, ClaimFacts, SeriesFacts, TuneFacts
+from flushlab.plan.plan import BASE, CONTROL
+from flushlab.record import Comparison, Machine, ServerIdentity, Trial, Value, Warning
+from flushlab.report import series, tune
+from flushlab.report.stored import Facts, StoredPlan, fastest
+from flushlab.store import CampaignRow
+
+
+class Compared(NamedTuple):
+    """An arm that was compared with the base.
+
+    Attributes:
+        arm: its name.
+        text: what it is, for people.
+        comparison: with the base.
+        notes: what one should know of it, short.
+    """
+
+    arm: str
+    text: str
+    comparison: Comparison
+    notes: tuple[str, ...] = ()
+
+
+class LeftOut(NamedTuple):
+    """A change or an arm that is not among the results.
+
+    Attributes:
+        how: `refused`, `skipped`, `not in this version`, `rejected`, `excluded`, `dropped`.
+        what: the arm or the change.
+        reason: why.
+    """
+
+    how: str
+    what: str
+    reason: str
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """See the module's docstring; what is unknown is empty or None.
+
+    Attributes:
+        title: the question that a plan asks.
+        headline: the answer, a sentence.
+        interval: of the figure in the headline, or empty.
+        lead: further sentences of the answer.
+        compares: what a ratio is, for people: `how many times as fast as the base`.
+        floor: that the answer keeps.
+        base: settings of the base.
+        chosen: name of the arm that the answer is about.
+        arms: to show beside the base, the chosen one first.
+        guarantees: per column (`base`, `winner`, …) plain words per failure.
+        weaker: per arm of a series, what it keeps otherwise than the base.
+    """
+
+    title: str = ""
+    headline: str
+    interval: str = ""
+    lead: tuple[str, ...] = ()
+    server: ServerIdentity | None = None
+    workload: str = ""
+    unit: str = ""
+    higher_is_better: bool = True
+    compares: str = "How many times as fast as the base"
+    floor: str = ""
+    base: Mapping[str, Value] = {}
+    base_p99_us: float | None = None
+    base_figure: float | None = None
+    blocks: str = ""
+    chosen: str | None = None
+    arms: tuple[str, ...] = ()
+    compared: tuple[Compared, ...] = ()
+    control: Comparison | None = None
+    guarantees: Mapping[str, Mapping[str, str]] = {}
+    weaker: Mapping[str, Mapping[str, str]] = {}
+    claims: tuple[ClaimFacts, ...] = ()
+    warnings: tuple[Warning, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
+    machine: Machine | None = None
+    data_bytes: int | None = None
+    pool_bytes: int | None = None
+    redo_bytes: int | None = None
+    recovery_s: Mapping[str, float] = {}
+
+
+def found(row: CampaignRow, plan: StoredPlan, facts: Facts | None, trials: Sequence[Trial]) -> Found:
+    """What the campaign found."""
+    if isinstance(facts, TuneFacts):
+        known = _tuned(msgspec.structs.replace(facts, objective=plan.objective))
+    elif isinstance(facts, SeriesFacts):
+        known = _serial(facts)
+    else:
+        return _so_far(row, plan, trials)
+    if row.result is None:
+        lead = (*known.lead, f"{_standing(row)}: this is what is proven so far.")
+        return msgspec.structs.replace(known, lead=lead)
+    return known
+
+
+# -- tune ------------------------------------------------------------------------------------------------
+
+
+_LOWER = "How many times lower the latency's 99th percentile is than the base's"
+
+
+def _tuned(facts: TuneFacts) -> Found:
+    result = facts.result
+    headline, *lead = tune.answer(facts).plain.split("\n")
+    headline, interval = _split_interval(headline)
+    winner = result.winner
+    shown = [winner.arm] if winner else []
+    shown += [point.arm for point in reversed(result.frontier) if point.arm not in (BASE, *shown)]
+    shown += [one.arm for one in result.confirmed if one.arm not in (CONTROL, *shown)]
+    rejected = {one.arm: one.reason for one in result.rejected}
+    compared = [
+        Compared(
+            one.arm,
+            "",
+            one,
+            tuple(
+                note
+                for note in (
+                    "winner" if winner and one.arm == winner.arm else "",
+                    "rejected" if one.arm in rejected else "",
+                )
+                if note
+            ),
+        )
+        for one in result.confirmed
+        if one.arm != CONTROL
+    ]
+    guarantees = {"your base": facts.guarantees.get(BASE, {})}
+    if winner is not None:
+        guarantees["winner"] = facts.guarantees.get(winner.arm, {})
+    blocks = f"{result.blocks} blocks, {result.looks} look{'' if result.looks == 1 else 's'}"
+    return Found(
+        headline=headline,
+        interval=interval,
+        lead=tuple(lead),
+        server=facts.server,
+        workload=facts.workload,
+        unit=facts.unit,
+        higher_is_better=facts.unit != "s",
+        compares=_LOWER if facts.objective == "p99" else "How many times as fast as the base",
+        base_p99_us=facts.base_p99_us if facts.objective == "p99" else None,
+        floor=winner.floor.value if winner else facts.floor,
+        base=facts.base,
+        base_figure=facts.base_figure,
+        blocks=blocks if result.blocks else "",
+        chosen=winner.arm if winner else None,
+        arms=tuple(shown),
+        compared=tuple(compared),
+        control=result.control,
+        guarantees=guarantees,
+        warnings=facts.warnings,
+        left_out=tuple(_left_out_of_tune(facts)),
+        machine=facts.machine,
+        data_bytes=facts.data_bytes,
+        pool_bytes=facts.pool_bytes,
+        redo_bytes=facts.redo_bytes,
+        recovery_s=facts.recovery_s,
+    )
+
+
+def _left_out_of_tune(facts: TuneFacts) -> Iterable[LeftOut]:
+    result = facts.result
+    for rejected in result.rejected:
+        yield LeftOut("rejected", rejected.arm, rejected.reason)
+    for one in result.excluded:
+        yield LeftOut("refused" if one.refused else "excluded", changes(one.settings), one.reason)
+    for dropped in result.dropped:
+        cost = f"dropping it costs {dropped.cost:.1%} ± {dropped.error:.1%} at floor {dropped.floor.value}"
+        yield LeftOut("dropped", changes(dropped.settings), cost)
+    for lifted in facts.lifted:
+        yield LeftOut("lifted to the floor", lifted, "your base was below the floor")
+
+
+# -- series ----------------------------------------------------------------------------------------------
+
+_OUTCOMES = {"refused": "refused", "skipped": "skipped", "not_in_version": "not in this version"}
+
+
+def _serial(facts: SeriesFacts) -> Found:
+    best = fastest(facts)
+    headline, interval, lead = _series_answer(facts, best)
+    guarantees = {"base": facts.base_guarantees}
+    if best is not None:
+        guarantees[best.name] = best.guarantees
+    measured = [arm for arm in facts.arms if arm.comparison is not None]
+    by_effect = sorted(measured, key=_strength, reverse=True)
+    shown = [best.name] if best else []
+    shown += [arm.name for arm in by_effect if arm.name not in shown]
+    planned = f" of {facts.planned_blocks}" if facts.blocks < facts.planned_blocks else ""
+    return Found(
+        title=facts.title,
+        headline=headline,
+        interval=interval,
+        lead=tuple(lead),
+        server=facts.server,
+        workload=facts.workload,
+        unit=facts.unit,
+        higher_is_better=facts.higher_is_better,
+        floor=best.floor if best else facts.base_floor,
+        base=facts.base,
+        base_figure=facts.base_figure,
+        blocks=f"{facts.blocks}{planned} blocks",
+        chosen=best.name if best else None,
+        arms=tuple(shown),
+        compared=tuple(
+            Compared(arm.name, _what(arm), arm.comparison, _notes(arm))
+            for arm in measured
+            if arm.comparison is not None
+        ),
+        control=facts.control,
+        guarantees=guarantees,
+        weaker={
+            arm.name: changed
+            for arm in facts.arms
+            if (changed := _otherwise(arm.guarantees, facts.base_guarantees))
+        },
+        claims=facts.claims,
+        warnings=facts.warnings,
+        left_out=tuple(
+            LeftOut(
+                _OUTCOMES.get(arm.outcome, "no ratio"),
+                arm.name,
+                arm.reason or "too few blocks for an interval",
+            )
+            for arm in facts.arms
+            if arm.comparison is None
+        ),
+        machine=facts.machine,
+        data_bytes=facts.data_bytes,
+        pool_bytes=facts.pool_bytes,
+        redo_bytes=facts.redo_bytes,
+    )
+
+
+def _series_answer(facts: SeriesFacts, best: ArmFacts | None) -> tuple[str, str, list[str]]:
+    headline, *lead = series.answer(facts).plain.split("\n")
+    headline, interval = _split_interval(headline)
+    if best is not None and best.comparison is not None and not best.composed_of:
+        ratio = best.comparison.ratio
+        lead.append(f"The fastest is {best.name}: {ratio.estimate:.2f}× [{ratio.low:.2f}, {ratio.high:.2f}].")
+    if best is not None and best.floor and best.floor == facts.base_floor:
+        lead.append(f"The floor stays {best.floor}.")
+    elif best is not None and best.floor and not best.composed_of:
+        lead.append(f"Its floor is {best.floor}, the base's {facts.base_floor}.")
+    if best is not None and best.contract:
+        lead.append(f"It changes the service itself: {', '.join(best.contract)}.")
+    if best is not None and best.workload:
+        lead.append(f"It also changes the workload: {changes(best.workload)}.")
+    if facts.claims:
+        lead.append(f"Claims: {count_answers(facts.claims)}.")
+    if facts.ending != "done":
+        lead.append(f"{facts.blocks} of {facts.planned_blocks} blocks were finished.")
+    return headline, interval, lead
+
+
+def count_answers(claims: Sequence[ClaimFacts]) -> str:
+    """`3 confirmed, 2 refuted`."""
+    counted: Counter[str] = Counter(claim.answer for claim in claims)
+    order = ("confirmed", "refuted", "undecided", "not measured")
+    return ", ".join(f"{counted[answer]} {answer}" for answer in order if counted[answer])
+
+
+def _strength(arm: ArmFacts) -> float:
+    assert arm.comparison is not None
+    ratio = arm.comparison.ratio.estimate
+    return max(ratio, 1 / ratio)
+
+
+def _what(arm: ArmFacts) -> str:
+    return arm.text or changes({**arm.settings, **arm.workload})
+
+
+def _notes(arm: ArmFacts) -> tuple[str, ...]:
+    notes = [changes({**arm.settings, **arm.workload})] if arm.text else []
+    if arm.data_root:
+        notes.append(f"data in {arm.data_root}")
+    if arm.disk_iops:
+        notes.append(f"disk of {arm.disk_iops} writes/s")
+    if arm.floor:
+        notes.append(f"floor {arm.floor}")
+    if arm.contract:
+        notes.append(f"another service: {', '.join(arm.contract)}")
+    return tuple(note for note in notes if note)
+
+
+def _otherwise(own: Mapping[str, str], base: Mapping[str, str]) -> dict[str, str]:
+    return {failure: text for failure, text in own.items() if base.get(failure) != text}
+
+
+# -- nothing but trials ----------------------------------------------------------------------------------
+
+
+def _so_far(row: CampaignRow, plan: StoredPlan, trials: Sequence[Trial]) -> Found:
+    started = [trial for trial in trials if trial.server is not None]
+    counted = [trial for trial in trials if trial.figure is not None]
+    base = [trial.figure for trial in counted if trial.arm.name == BASE and trial.figure]
+    stages = Counter(trial.stage for trial in trials)
+    told = ", ".join(f"{count} of the stage {stage}" for stage, count in stages.items())
+    shown = (
+        f"its trials ({told}) are shown as they are, which is no comparison"
+        if trials
+        else "no trial has ended"
+    )
+    out = {trial.arm.name: trial for trial in trials if trial.outcome in ("refused", "failed", "invalid")}
+    return Found(
+        title=plan.title,
+        headline="Nothing is proven yet",
+        lead=(f"{_standing(row)}; {shown}.",),
+        server=started[-1].server if started else None,
+        workload=plan.workload,
+        unit=counted[-1].unit if counted else "",
+        higher_is_better=counted[-1].higher_is_better if counted else True,
+        floor=plan.floor,
+        base_figure=statistics.geometric_mean(base) if base else None,
+        arms=tuple(dict.fromkeys(trial.arm.name for trial in counted if trial.arm.name != BASE)),
+        left_out=tuple(LeftOut(trial.outcome, name, trial.reason) for name, trial in out.items()),
+    )
+
+
+def _standing(row: CampaignRow) -> str:
+    return {
+        "running": "It is still running, or was killed",
+        "interrupted": "It was interrupted",
+        "failed": "It stopped with an error",
+    }.get(row.state, "It ended")
+
+
+# -- words -----------------------------------------------------------------------------------------------
+
+
+def changes(settings: Mapping[str, Value]) -> str:
+    """Settings as people read them: `sync_binlog=1, innodb_log_buffer_size=64M`."""
+    return ", ".join(
+        f"{name} = the default" if value is None else f"{name}={tune.spell(value)}"
+        for name, value in settings.items()
+    )
+
+
+def _split_interval(headline: str) -> tuple[str, str]:
+    text, bracket, rest = headline.rpartition(" [")
+    return (text, bracket.strip() + rest) if bracket and rest.endswith("]") else (headline, "")

@@ -1,0 +1,99 @@
+"""How to repeat a campaign: the command that its stored plan stands for, and the plan itself. Pure."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+import msgspec
+
+from flushlab.report.stored import StoredPlan
+from flushlab.store import CampaignRow
+
+_SHAPE = (
+    ("tables", "--tables", 8),
+    ("table_size", "--table-size", 10_000),
+    ("transport", "--transport", "socket"),
+    ("rand_type", "--rand-type", "special"),
+    ("rate", "--rate", 0),
+)
+"""Options of an OLTP workload, with the default that needs no mention."""
+
+_WINDOW_S = {False: 4.0, True: 20.0}
+"""Window that `tune` chooses by itself: first look, steady state."""
+
+
+def command(row: CampaignRow, plan: StoredPlan) -> str:
+    """The command line, an option a line."""
+    parts = list(_tune(plan) if row.kind == "tune" else _series(plan))
+    return " \\\n  ".join([f"flushlab {row.kind}", *parts])
+
+
+def plan_text(row: CampaignRow, plan: StoredPlan) -> str:
+    """The plan as its author wrote it where that is stored, else as it was decided."""
+    if plan.plan_text:
+        return plan.plan_text
+    try:
+        return msgspec.json.format(row.plan, indent=2).decode()
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return ""
+
+
+def _tune(plan: StoredPlan) -> Iterator[str]:
+    yield from _server(plan)
+    yield _option("--workload", plan.workload)
+    if plan.threads:
+        yield _option("--threads", ",".join(map(str, plan.threads)))
+    if not plan.workload.startswith("command:"):
+        for name, option, default in _SHAPE:
+            if (value := plan.shape.get(name, default)) != default:
+                yield _option(option, value)
+    if plan.dataset:
+        yield _option("--dataset", plan.dataset)
+    yield _option("--floor", plan.floor)
+    if plan.minutes is not None:
+        yield _option("--minutes", plan.minutes)
+    if plan.trials is not None:
+        yield _option("--trials", plan.trials)
+    if plan.timing.seconds not in (None, _WINDOW_S[plan.steady_state]):
+        yield _option("--seconds", plan.timing.seconds)
+    if plan.objective != "throughput":
+        yield _option("--objective", plan.objective)
+    if plan.p99_limit not in (None, 2.0):
+        yield _option("--p99-limit", plan.p99_limit)
+    if plan.standalone:
+        yield "--standalone"
+    yield from _place(plan)
+    for name, value in plan.original.items():
+        yield _option("--set", f"{name}={value}")
+
+
+def _series(plan: StoredPlan) -> Iterator[str]:
+    yield shlex.quote(plan.plan)
+    yield from _server(plan)
+    if plan.blocks is not None:
+        yield _option("--blocks", plan.blocks)
+    if plan.timing.seconds is not None:
+        yield _option("--seconds", plan.timing.seconds)
+    if plan.scale != 1:
+        yield _option("--scale", plan.scale)
+    yield from _place(plan)
+
+
+def _server(plan: StoredPlan) -> Iterator[str]:
+    yield _option("--server", plan.build)
+    if plan.basedir:
+        yield _option("--basedir", plan.basedir)
+
+
+def _place(plan: StoredPlan) -> Iterator[str]:
+    if plan.data_root:
+        yield _option("--data-root", plan.data_root)
+    if plan.disk_iops is not None:
+        yield _option("--disk-iops", plan.disk_iops)
+    if plan.seed is not None:
+        yield _option("--seed", plan.seed)
+
+
+def _option(name: str, value: object) -> str:
+    return f"{name} {shlex.quote(f'{value:g}' if isinstance(value, float) else str(value))}"

@@ -1,0 +1,169 @@
+"""What the stored trials of an arm show that facts do not hold: throughput over time, stalls, file activity.
+
+Sits in `report`, below the page; pure. Only trials that count are looked at: measured ones, and disturbed
+ones whose figure was used.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from flushlab.experiment.objective import STALL_SHARE_OF_MEDIAN, p99_us
+from flushlab.record import FILE_CLASSES, FileActivity, Stage, Trial
+
+PROVING: tuple[Stage, ...] = ("confirm", "arms", "best", "bench")
+"""Stages whose figures are claimed; the others only choose."""
+
+_ORDER: Mapping[str, int] = {
+    stage: order
+    for order, stage in enumerate(
+        ("calibrate", "screen", "combine", "reduce", "confirm", "arms", "best", "recovery", "bench")
+    )
+}
+
+_PAGE_BYTES = 16_384
+
+
+class Throughput(NamedTuple):
+    """The windows of one arm, laid end to end.
+
+    Attributes:
+        arm: its name.
+        seconds: events of each whole second.
+        borders: index of the first second of each window but the first.
+        stalled: indices of stalled seconds: below a tenth of their window's median.
+        median: of all seconds.
+        slowest: the slowest second.
+        p99_ms: median over windows of the latency's 99th percentile, or None.
+        windows: number of windows.
+    """
+
+    arm: str
+    seconds: tuple[int, ...]
+    borders: tuple[int, ...]
+    stalled: tuple[int, ...]
+    median: float
+    slowest: int
+    p99_ms: float | None
+    windows: int
+
+
+class Activity(NamedTuple):
+    """What one arm did to files, per event of its workload.
+
+    Attributes:
+        arm: its name.
+        fsyncs, bytes: per class of files; a class that is not told is left out.
+        flags: with which files of a class were open.
+    """
+
+    arm: str
+    fsyncs: Mapping[str, float]
+    bytes: Mapping[str, float]
+    flags: Mapping[str, tuple[str, ...]]
+
+
+def by_arm(trials: Iterable[Trial]) -> dict[str, list[Trial]]:
+    """Trials that count, per arm, ordered by block and variant; of proving stages where the arm has such."""
+    every: dict[str, list[Trial]] = {}
+    for trial in trials:
+        if trial.outcome == "measured" or (trial.outcome == "void" and trial.figure is not None):
+            every.setdefault(trial.arm.name, []).append(trial)
+    chosen: dict[str, list[Trial]] = {}
+    for arm, own in every.items():
+        proving = [trial for trial in own if trial.stage in PROVING]
+        ordered = sorted(proving or own, key=lambda one: (_ORDER[one.stage], one.block, one.variant))
+        last = {(one.stage, one.block, one.variant): one for one in ordered}  # a repeated trial counts once
+        chosen[arm] = list(last.values())
+    return chosen
+
+
+def throughput(arm: str, trials: Sequence[Trial]) -> Throughput | None:
+    """The arm's seconds, or None where its workload has no series."""
+    seconds: list[int] = []
+    borders: list[int] = []
+    stalled: list[int] = []
+    latencies: list[float] = []
+    windows = 0
+    for trial in trials:
+        series = trial.load.per_second if trial.load is not None else ()
+        if not series:
+            continue
+        windows += 1
+        limit = STALL_SHARE_OF_MEDIAN * sorted(series)[len(series) // 2]
+        if seconds:
+            borders.append(len(seconds))
+        stalled += [len(seconds) + index for index, events in enumerate(series) if events < limit]
+        seconds += series
+        latency = p99_us(trial)
+        if latency is not None:
+            latencies.append(latency / 1000)
+    if not seconds:
+        return None
+    return Throughput(
+        arm=arm,
+        seconds=tuple(seconds),
+        borders=tuple(borders),
+        stalled=tuple(stalled),
+        median=statistics.median(seconds),
+        slowest=min(seconds),
+        p99_ms=statistics.median(latencies) if latencies else None,
+        windows=windows,
+    )
+
+
+def activity(arm: str, trials: Sequence[Trial]) -> Activity | None:
+    """What the arm did to files per event, or per run where the workload has no events; None if unknown."""
+    fsyncs: Counter[str] = Counter()
+    written: Counter[str] = Counter()
+    flags: dict[str, set[str]] = {}
+    known: dict[str, Counter[str]] = {"fsyncs": Counter(), "bytes": Counter()}
+    for trial in trials:
+        events = trial.load.events if trial.load is not None and trial.load.events else 1
+        for name, seen in (trial.file_activity or _from_counters(trial)).items():
+            flags.setdefault(name, set()).update(seen.flags)
+            if seen.fsyncs is not None:
+                fsyncs[name] += seen.fsyncs
+                known["fsyncs"][name] += events
+            if seen.bytes is not None:
+                written[name] += seen.bytes
+                known["bytes"][name] += events
+    if not known["fsyncs"] and not known["bytes"]:
+        return None
+    return Activity(
+        arm=arm,
+        fsyncs={name: fsyncs[name] / known["fsyncs"][name] for name in FILE_CLASSES if known["fsyncs"][name]},
+        bytes={name: written[name] / known["bytes"][name] for name in FILE_CLASSES if known["bytes"][name]},
+        flags={name: tuple(sorted(flags[name])) for name in FILE_CLASSES if flags.get(name)},
+    )
+
+
+def _from_counters(trial: Trial) -> dict[str, FileActivity]:
+    """File activity as far as status counters tell it, for trials that were stored without.
+
+    MySQL counts every flush of InnoDB in Innodb_data_fsyncs, those of the redo log too; what is left are data
+    files and the doublewrite buffer, which share their flushes.
+    """
+    told = trial.deltas
+    page = trial.settings.get("innodb_page_size", _PAGE_BYTES)
+    page = page if isinstance(page, int) else _PAGE_BYTES
+    redo, all_of_innodb = told.get("Innodb_os_log_fsyncs"), told.get("Innodb_data_fsyncs")
+    mysql = trial.server is not None and trial.server.flavor == "mysql"
+    rest = all_of_innodb - redo if mysql and redo is not None and all_of_innodb is not None else None
+    found = {
+        "redo": FileActivity(fsyncs=redo, bytes=told.get("Innodb_os_log_written")),
+        "binlog": FileActivity(bytes=told.get("Binlog_bytes_written")),
+        "doublewrite": FileActivity(bytes=_times(told.get("Innodb_dblwr_pages_written"), page)),
+        "data": FileActivity(
+            fsyncs=rest if rest is None or rest >= 0 else None,
+            bytes=_times(told.get("Innodb_buffer_pool_pages_flushed"), page),
+        ),
+    }
+    return {name: seen for name, seen in found.items() if seen != FileActivity()}
+
+
+def _times(count: int | None, size: int) -> int | None:
+    return None if count is None else count * size

@@ -1,0 +1,446 @@
+"""Plots of the page: matplotlib figures as SVG that stands inside HTML. Pure.
+
+Each plot is 440 units wide, so that its text stays readable on a phone; names stand above their rows, which
+leaves the whole width to the figures. What the page relies on:
+
+- colours are CSS variables (`INKS`), so that dark mode and print need no second plot;
+- text stays text, in the page's own font; nothing of it is taken for mathematics;
+- ids are the same in every run and differ between the plots of a page; nothing refers to another file.
+
+matplotlib loads with this module (0.7 s): import it where a page is made, not before.
+"""
+
+from __future__ import annotations
+
+import html
+import io
+import math
+import re
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+
+from flushlab.record import FILE_CLASSES, Ratio
+from flushlab.report.page_trials import Activity, Throughput
+
+WIDTH = 440
+POINTS = 400
+"""Points of a line; longer series are drawn as the mean of neighbours within the band of their extremes."""
+MAX_BORDERS = 60
+"""With more windows than these, lines between them would hide the series."""
+
+INKS = {
+    "#010101": "--ink",
+    "#020202": "--mute",
+    "#030303": "--line",
+    "#040404": "--good",
+    "#050505": "--bad",
+    "#060606": "--accent",
+    "#070707": "--card",
+    **{f"#11111{index}": f"--class-{name}" for index, name in enumerate(FILE_CLASSES)},
+}
+"""Stand-ins that are drawn with, and the CSS variables that take their place."""
+_COLOURS = {variable.removeprefix("--"): colour for colour, variable in INKS.items()}
+_STYLE: dict[Any, Any] = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "flushlab",
+    "svg.id": None,
+    "font.family": ["DejaVu Sans"],
+    "font.size": 13,
+    "xtick.labelsize": 12,
+    "ytick.labelsize": 12,
+    "text.parse_math": False,
+    "axes.edgecolor": _COLOURS["line"],
+    "axes.linewidth": 0.8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.spines.left": False,
+    "axes.axisbelow": True,
+    "axes.unicode_minus": False,
+    "xtick.major.size": 0,
+    "xtick.minor.size": 0,
+    "ytick.major.size": 0,
+    "ytick.minor.size": 0,
+    "xtick.color": _COLOURS["mute"],
+    "ytick.color": _COLOURS["mute"],
+    "text.color": _COLOURS["ink"],
+    "grid.color": _COLOURS["line"],
+    "grid.linewidth": 0.8,
+    "path.simplify": False,
+}
+_LABEL = 46
+"""Characters of a name that fit above its row."""
+
+Verdict = Literal["good", "bad", "mute"]
+
+
+class Row(NamedTuple):
+    """One row of a forest plot.
+
+    Attributes:
+        label: the arm.
+        ratio: with its interval.
+        verdict: which colour it has: faster, slower, or neither.
+        note: stands at the right end, like `1.62×`.
+    """
+
+    label: str
+    ratio: Ratio
+    verdict: Verdict
+    note: str
+
+
+class Step(NamedTuple):
+    """One floor of a frontier.
+
+    Attributes:
+        floor: its name.
+        ratio: of the best proven settings at this floor.
+        free: the part that lowers no guarantee, or None where it is not known.
+        is_winner: it is the one that is handed over.
+    """
+
+    floor: str
+    ratio: Ratio
+    free: Ratio | None
+    is_winner: bool
+
+
+def forest(rows: Sequence[Row], *, name: str, title: str) -> str:
+    """Ratios with their intervals, a row each, on a log axis with a line at 1."""
+    pitch, foot = 42, 26
+    height = pitch * len(rows) + foot
+
+    def draw(figure: Figure) -> None:
+        axes = _axes(figure, left=8, right=8, top=2, bottom=foot)
+        axes.set_ylim(len(rows) - 0.28, -0.78)
+        _log_ratios(axes.set_xscale, axes.set_xlim, axes.set_xticks, [row.ratio for row in rows])
+        axes.grid(axis="x")
+        axes.axvline(1, color=_COLOURS["mute"], linewidth=1.2)
+        axes.set_yticks([])
+        for place, row in enumerate(rows):
+            colour = _COLOURS[row.verdict]
+            ratio = row.ratio
+            axes.plot([ratio.low, ratio.high], [place, place], color=colour, linewidth=2.4)
+            axes.plot(
+                [ratio.estimate],
+                [place],
+                marker="o",
+                markersize=7,
+                markeredgewidth=1.8,
+                color=colour,
+                markerfacecolor=_COLOURS["card"] if row.verdict == "mute" else colour,
+            )
+            _above(axes, _clip(row.label), place, 12)
+            _above(axes, row.note, place, 12, at_end=True, colour=colour)
+
+    return _svg(draw, height, name, title)
+
+
+def frontier(steps: Sequence[Step], *, name: str, title: str) -> str:
+    """Speed against safety: the safest floor at the left, the best proven ratio of each."""
+
+    def draw(figure: Figure) -> None:
+        axes = _axes(figure, left=46, right=12, top=14, bottom=26)
+        places = list(range(len(steps)))
+        ratios = [step.ratio for step in steps]
+        free = [step.free for step in steps if step.free is not None]
+        _log_ratios(axes.set_yscale, axes.set_ylim, axes.set_yticks, [*ratios, *free])
+        axes.set_xlim(-0.5, len(steps) - 0.5)
+        axes.set_xticks(places, [step.floor for step in steps], color=_COLOURS["ink"])
+        axes.grid(axis="y")
+        axes.axhline(1, color=_COLOURS["mute"], linewidth=1.2)
+        axes.plot(places, [ratio.estimate for ratio in ratios], color=_COLOURS["line"], linewidth=1.6)
+        for place, step in zip(places, steps, strict=True):
+            ratio = step.ratio
+            colour = _COLOURS["good"] if ratio.low > 1 else _COLOURS["mute"]
+            axes.plot([place, place], [ratio.low, ratio.high], color=colour, linewidth=2.4)
+            axes.plot(
+                [place],
+                [ratio.estimate],
+                marker="o",
+                markersize=9 if step.is_winner else 7,
+                markeredgewidth=1.8,
+                color=colour,
+                markerfacecolor=colour if ratio.low > 1 else _COLOURS["card"],
+            )
+            if step.free is not None and step.free != ratio:
+                axes.plot(
+                    [place],
+                    [step.free.estimate],
+                    marker="D",
+                    markersize=6,
+                    markeredgewidth=1.6,
+                    color=_COLOURS["accent"],
+                    markerfacecolor=_COLOURS["card"],
+                )
+            axes.annotate(
+                f"{ratio.estimate:.2f}×",
+                (place, ratio.estimate),
+                (9, 7),
+                textcoords="offset points",
+                va="baseline",
+                weight="bold" if step.is_winner else "normal",
+                color=colour,
+            )
+
+    return _svg(draw, 220, name, title)
+
+
+def seconds(panels: Sequence[Throughput], *, name: str, title: str) -> str:
+    """Throughput per second of each arm, windows end to end, one panel each on one scale."""
+    high, gap, foot = 64, 28, 24
+    height = (high + gap) * len(panels) + foot
+    top = 1.04 * (max(max(panel.seconds) for panel in panels) or 1)
+    longest = max(len(panel.seconds) for panel in panels)
+    step = top * (high + gap) / high
+    floors = [step * place for place in reversed(range(len(panels)))]
+
+    def draw(figure: Figure) -> None:
+        axes = _axes(figure, left=46, right=14, top=gap, bottom=foot)
+        axes.set_ylim(0, step * len(panels) - step + top)
+        axes.set_xlim(0, longest)
+        marks = _ticks(longest, count=4)
+        axes.set_xticks(marks, [f"{mark:g} s" if mark else "0" for mark in marks])
+        ticks = _ticks(top / 1.04)
+        axes.set_yticks(
+            [floor + tick for floor in floors for tick in ticks],
+            [_short(tick) for tick in ticks] * len(panels),
+        )
+        axes.grid(axis="y")
+        for place, (panel, floor) in enumerate(zip(panels, floors, strict=True)):
+            if len(panel.borders) < MAX_BORDERS:
+                axes.vlines(panel.borders, floor, floor + top, color=_COLOURS["line"], linewidth=0.8)
+            axes.annotate(_clip(panel.arm), (0, floor + top), (0, 6), textcoords="offset points")
+            _line(axes, panel.seconds, floor, _COLOURS["mute"] if place == 0 else _COLOURS["accent"])
+            stalls = sorted({second * POINTS // longest for second in panel.stalled})
+            if stalls:
+                axes.plot(
+                    [stall * longest / POINTS + 0.5 for stall in stalls],
+                    [floor] * len(stalls),
+                    linestyle="none",
+                    marker="^",
+                    markersize=6,
+                    color=_COLOURS["bad"],
+                    clip_on=False,
+                    zorder=3,
+                )
+
+    return _svg(draw, height, name, title)
+
+
+def figures(rows: Mapping[str, Sequence[float]], *, name: str, title: str) -> str:
+    """A workload without a series: the figure of each trial, a row per arm."""
+    pitch, foot = 38, 26
+    top = max(max(values) for values in rows.values())
+
+    def draw(figure: Figure) -> None:
+        axes = _axes(figure, left=8, right=8, top=2, bottom=foot)
+        axes.set_ylim(len(rows) - 0.3, -0.8)
+        axes.set_xlim(0, 1.04 * top)
+        ticks = _ticks(top, count=4)
+        axes.set_xticks(ticks, [_short(tick) for tick in ticks])
+        axes.set_yticks([])
+        axes.grid(axis="x")
+        for place, (arm, values) in enumerate(rows.items()):
+            _above(axes, _clip(arm), place, 10)
+            axes.plot(
+                list(values)[-POINTS:],
+                [place] * min(len(values), POINTS),
+                linestyle="none",
+                marker="o",
+                markersize=5,
+                alpha=0.55,
+                color=_COLOURS["mute"] if place == 0 else _COLOURS["accent"],
+                markeredgewidth=0,
+            )
+
+    return _svg(draw, pitch * len(rows) + foot, name, title)
+
+
+def stacked(
+    rows: Sequence[Activity],
+    read: Callable[[Activity], Mapping[str, float]],
+    spell: Callable[[float], str],
+    *,
+    name: str,
+    title: str,
+) -> str:
+    """One quantity per class of files, a stacked bar per arm; a sum that lacks a class is a bound."""
+    pitch = 38
+    sums = [sum(read(row).values()) for row in rows]
+    told = dict.fromkeys(kind for row in rows for kind in read(row))
+    top = max(sums) or 1
+
+    def draw(figure: Figure) -> None:
+        axes = _axes(figure, left=8, right=8, top=2, bottom=4)
+        axes.set_ylim(len(rows) - 0.55, -0.75)
+        axes.set_xlim(0, top)
+        axes.set_xticks([])
+        axes.set_yticks([])
+        axes.spines["bottom"].set_visible(False)
+        left = [0.0] * len(rows)
+        for kind in FILE_CLASSES:
+            values = [read(row).get(kind, 0.0) for row in rows]
+            if any(values):
+                colour = _COLOURS[f"class-{kind}"]
+                axes.barh(range(len(rows)), values, 0.36, left, color=colour, linewidth=0)
+                left = [start + value for start, value in zip(left, values, strict=True)]
+        for place, (row, whole) in enumerate(zip(rows, sums, strict=True)):
+            _above(axes, _clip(row.arm, _LABEL - 6), place, 10)
+            is_whole = told.keys() <= read(row).keys()
+            _above(axes, spell(whole) if is_whole else f"≥ {spell(whole)}", place, 10, at_end=True)
+
+    return _svg(draw, pitch * len(rows) + 6, name, title)
+
+
+# -- drawing ---------------------------------------------------------------------------------------------
+
+
+def _axes(figure: Figure, *, left: float, right: float, top: float, bottom: float) -> Axes:
+    """Axes with margins in units of the plot."""
+    height = figure.get_figheight() * 72
+    return figure.add_axes(
+        (left / WIDTH, bottom / height, (WIDTH - left - right) / WIDTH, (height - top - bottom) / height)
+    )
+
+
+def _above(
+    axes: Axes, text: str, place: float, rise: float, *, at_end: bool = False, colour: str = _COLOURS["ink"]
+) -> None:
+    """A row's text: its name at the left or its figure, bold, at the right."""
+    axes.annotate(
+        text,
+        (1 if at_end else 0, place),
+        (0, rise),
+        xycoords=("axes fraction", "data"),
+        textcoords="offset points",
+        ha="right" if at_end else "left",
+        va="baseline",
+        weight="bold" if at_end else "normal",
+        color=colour,
+    )
+
+
+def _log_ratios(
+    set_scale: Callable[..., object],
+    set_limits: Callable[..., object],
+    set_ticks: Callable[..., object],
+    ratios: Sequence[Ratio],
+) -> None:
+    """A log axis that holds all intervals and 1, with round ticks."""
+    low = min(1.0, *(ratio.low for ratio in ratios), *(ratio.estimate for ratio in ratios))
+    high = max(1.0, *(ratio.high for ratio in ratios), *(ratio.estimate for ratio in ratios))
+    low, high = max(low, 1e-3), min(high, 1e4)
+    room = max(math.log(high / low) * 0.06, 0.01)
+    low, high = low * math.exp(-room), high * math.exp(room)
+    set_scale("log", base=10, subs=[])
+    set_limits(low, high)
+    ticks = _ratio_ticks(low, high)
+    set_ticks(ticks, [f"{tick:g}×" for tick in ticks])
+    set_ticks([], minor=True)
+
+
+def _ratio_ticks(low: float, high: float) -> list[float]:
+    """Three to seven round ratios between the limits; 1 is always one of them."""
+    ladders: list[list[float]] = [
+        [10.0**power for power in range(-3, 5)],
+        [digit * 10.0**power for power in range(-3, 5) for digit in (1, 3)],
+        [digit * 10.0**power for power in range(-3, 5) for digit in (1, 2, 5)],
+    ]
+    ladders += [
+        [1 + step * count for count in range(-int(1 / step) + 1, int(9 / step))]
+        for step in (0.5, 0.25, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005)
+    ]
+    chosen = [1.0]
+    for ladder in ladders:
+        inside = [round(tick, 6) for tick in ladder if low <= tick <= high]
+        if len(inside) > 7:
+            break
+        chosen = inside if len(inside) > len(chosen) else chosen
+    return chosen
+
+
+def _ticks(top: float, count: int = 2) -> list[float]:
+    """0 and a few round values up to the top."""
+    step = 10.0 ** math.floor(math.log10(top / count)) if top > 0 else 1.0
+    for factor in (1, 2, 2.5, 5, 10):
+        if top / (step * factor) <= count + 0.5:
+            step *= factor
+            break
+    return [step * index for index in range(int(top / step) + 1)]
+
+
+def _line(axes: Axes, values: Sequence[int], floor: float, colour: str) -> None:
+    """A series above its floor; a long one as means of neighbours in the band of their extremes."""
+    size = math.ceil(len(values) / POINTS)
+    bins = [values[start : start + size] for start in range(0, len(values), size)]
+    middles = [min((index + 0.5) * size, len(values)) for index in range(len(bins))]
+    if size > 1:
+        lows, highs = [floor + min(one) for one in bins], [floor + max(one) for one in bins]
+        axes.fill_between(middles, lows, highs, color=colour, alpha=0.25, linewidth=0)
+    means = [floor + sum(one) / len(one) for one in bins]
+    if len(bins) == 1:  # one second is a line, too
+        middles, means = [0, len(values)], means * 2
+    axes.plot(middles, means, color=colour, linewidth=1.3)
+
+
+def _short(value: float) -> str:
+    for limit, suffix in ((1e6, "M"), (1e3, "k")):
+        if value >= limit:
+            return f"{value / limit:g}{suffix}"
+    return f"{value:g}"
+
+
+def _clip(text: str, length: int = _LABEL) -> str:
+    printable = "".join(one if one.isprintable() else "·" for one in text)
+    return printable if len(printable) <= length else printable[: length - 1] + "…"
+
+
+# -- from matplotlib's SVG to ours -----------------------------------------------------------------------
+
+
+def _svg(draw: Callable[[Figure], None], height: float, name: str, title: str) -> str:
+    with matplotlib.rc_context(_STYLE), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a glyph that its own font lacks; the page's font draws the text
+        figure = Figure(figsize=(WIDTH / 72, height / 72))
+        FigureCanvasSVG(figure)
+        figure.patch.set_visible(False)
+        draw(figure)
+        for axes in figure.axes:
+            axes.patch.set_visible(False)
+        buffer = io.StringIO()
+        figure.savefig(buffer, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
+    return _inline(buffer.getvalue(), height, name, title)
+
+
+def _inline(svg: str, height: float, name: str, title: str) -> str:
+    """The element alone, without what a file needs, with ids of its own and colours of the page."""
+    body = svg[svg.index(">", svg.index("<svg")) + 1 : svg.rindex("</svg>")]
+    body = re.sub(r"<defs>\s*<style.*?</style>\s*</defs>|<metadata>.*?</metadata>|<g/>", "", body, flags=re.S)
+    used = set(re.findall(r"(?:href=\"#|url\(#)([^\")]+)", body))
+
+    def tag(found: re.Match[str]) -> str:
+        """Only tags change: what people named stands between them."""
+        one = found[0].replace("xlink:href=", "href=")
+        one = re.sub(r' id="([^"]*)"', lambda two: f' id="{name}-{two[1]}"' if two[1] in used else "", one)
+        one = re.sub(r"(href=\"#|url\(#)", rf"\g<1>{name}-", one)
+        one = re.sub(r" ?font-family: [^;\"]*;?| transform=\"rotate\(-0 [^\"]*\"", "", one)
+        one = re.sub(r"-?[0-9]+\.[0-9]{3,}", lambda two: f"{float(two[0]):.2f}", one)
+        return re.sub("|".join(INKS), _variable, re.sub(r"\s+", " ", one))
+
+    body = re.sub(r"<[^>]*>", tag, body)
+    body = re.sub(r"\n\s*", "\n", body).strip()
+    return (
+        f'<svg class="plot" viewBox="0 0 {WIDTH} {height:g}" role="img" aria-labelledby="{name}-title">'
+        f'<title id="{name}-title">{html.escape(title)}</title>\n{body}\n</svg>'
+    )
+
+
+def _variable(found: re.Match[str]) -> str:
+    return f"var({INKS[found[0]]})"

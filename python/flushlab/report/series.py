@@ -1,0 +1,253 @@
+"""The result of `series` for people and as `flushlab.series/1`. Pure: facts in, text out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from flushlab.campaign.facts import ArmFacts, ClaimFacts, SeriesFacts
+from flushlab.record import Comparison, Ratio, Value
+from flushlab.report.tune import spell
+from flushlab.settings.floor import Floor
+from flushlab.units import format_size
+
+SCHEMA = "flushlab.series/1"
+
+_NAME_WIDTH = 24
+_TOO_COARSE = 1.0
+"""A comparison that would only have seen gains above this says nothing."""
+_STYLES = {"faster": "green", "slower": "red", "confirmed": "green", "refuted": "red"}
+
+
+def document(facts: SeriesFacts) -> dict[str, Any]:
+    """The JSON document."""
+    return {
+        "schema": SCHEMA,
+        "campaign": facts.campaign_id,
+        "ending": facts.ending,
+        "plan": facts.plan,
+        "title": facts.title,
+        "server": {"flavor": facts.server.flavor, "version": facts.server.version_text},
+        "workload": facts.workload,
+        "unit": facts.unit,
+        "higher_is_better": facts.higher_is_better,
+        "base": {
+            "settings": dict(facts.base),
+            "text": facts.base_text,
+            "figure": facts.base_figure,
+            "floor": facts.base_floor,
+            "guarantees": dict(facts.base_guarantees),
+        },
+        "arms": [_arm(arm) for arm in facts.arms],
+        "control": _compared(facts.control) if facts.control is not None else None,
+        "claims": list(facts.claims),
+        "blocks": facts.blocks,
+        "planned_blocks": facts.planned_blocks,
+        "seconds": facts.seconds,
+        "scale": facts.scale,
+        "alternate": facts.alternate,
+        "bytes": {"data": facts.data_bytes, "pool": facts.pool_bytes, "redo": facts.redo_bytes},
+        "machine": facts.machine,
+        "warnings": list(facts.warnings),
+    }
+
+
+def _arm(arm: ArmFacts) -> dict[str, Any]:
+    return {
+        "name": arm.name,
+        "text": arm.text,
+        "outcome": arm.outcome,
+        "reason": arm.reason,
+        "settings": dict(arm.settings),
+        "workload": dict(arm.workload),
+        "data_root": arm.data_root,
+        "disk_iops": arm.disk_iops,
+        "contract": list(arm.contract),
+        "floor": arm.floor,
+        "guarantees": dict(arm.guarantees),
+        "figure": arm.figure,
+        "composed_of": list(arm.composed_of),
+        **_compared(arm.comparison),
+    }
+
+
+def _compared(comparison: Comparison | None) -> dict[str, Any]:
+    if comparison is None:
+        return {"ratio": None, "verdict": None, "blocks": 0, "detectable": None}
+    return {
+        "ratio": comparison.ratio,
+        "verdict": comparison.verdict,
+        "blocks": comparison.blocks,
+        "detectable": comparison.detectable,
+    }
+
+
+def render(facts: SeriesFacts) -> RenderableType:
+    """What a person reads: the answer first. Fits 80 columns."""
+    parts: list[RenderableType] = [
+        Text(f"{facts.server.name} · {facts.workload}", style="dim"),
+        Text(facts.title, style="dim"),
+        answer(facts),
+        "",
+        *_table(facts),
+        "",
+    ]
+    if facts.claims:
+        parts += [Text("claims", style="dim")]
+        parts += [line for claim in facts.claims for line in _claim(claim)]
+        parts += [""]
+    return Group(*parts, *_notes(facts))
+
+
+def answer(facts: SeriesFacts) -> Text:
+    """One or two sentences: what the series concludes."""
+    measured = [arm for arm in facts.arms if arm.outcome == "measured"]
+    if not measured:
+        reasons = {arm.reason for arm in facts.arms if arm.name != "best"}
+        why = f": {reasons.pop()}" if len(reasons) == 1 else "; every arm says why"
+        return Text(f"Nothing was measured{why}.", style="bold")
+    compared = [arm for arm in measured if arm.comparison is not None]
+    if not compared:
+        return Text(
+            f"Nothing is proven: {facts.blocks} of {facts.planned_blocks} blocks are done, two are needed.",
+            style="bold",
+        )
+    best = next((arm for arm in compared if arm.composed_of), None)
+    text = Text(style="bold")
+    if best is not None and best.comparison is not None:
+        ratio = best.comparison.ratio
+        text.append(f"{ratio.estimate:.2f}× as fast as the base ")
+        text.append(_interval(ratio, brackets=True), style="not bold")
+        text.append(f"\n{' + '.join(best.composed_of)}, together.", style="not bold")
+        if best.comparison.verdict != "faster":
+            text.append("\nTogether they are not proven to be faster.", style="not bold")
+        if best.floor and best.floor != facts.base_floor:
+            words = f"\nIts floor is {best.floor}, the base's {facts.base_floor}."
+            text.append(words, style="not bold")
+        return text
+    faster = [arm.name for arm in compared if arm.comparison and arm.comparison.verdict == "faster"]
+    if faster:
+        return Text(f"Faster than the base: {', '.join(faster)}.", style="bold")
+    seen = max(arm.comparison.detectable for arm in compared if arm.comparison)
+    words = f"would have seen ≥ {seen:.1%}" if seen < _TOO_COARSE else "too few blocks to tell"
+    return Text(f"Nothing proved faster than the base ({words}).", style="bold")
+
+
+def _table(facts: SeriesFacts) -> Iterator[RenderableType]:
+    names = ["control", *(arm.name for arm in facts.arms)]
+    width = min(max(map(len, names)), _NAME_WIDTH)
+    yield Text(f"{'arm':<{width}}  {'ratio':>5}  {'interval':<13}  {'verdict':<19}  floor", style="dim")
+    base_ratio = "1.00" if facts.base_figure is not None else ""
+    yield _row("base", base_ratio, "", "", facts.base_floor, width)
+    if facts.base_text:
+        yield _below(facts.base_text)
+    for arm in facts.arms:
+        lowered = bool(arm.floor and facts.base_floor) and not Floor(arm.floor).at_least(
+            Floor(facts.base_floor)
+        )
+        yield _arm_row(arm, width, lowered=lowered)
+        if what := _what(arm):
+            yield _below(what)
+        if arm.reason:
+            yield _below(arm.reason.strip().splitlines()[0], style="yellow")
+        if arm.contract:
+            yield _below(f"changes the service: {', '.join(arm.contract)}", style="yellow")
+    if facts.control is not None:
+        yield _row("control", *_figures(facts.control), "", width, style="dim")
+        yield _below("the base again: must be about 1")
+
+
+def _arm_row(arm: ArmFacts, width: int, *, lowered: bool) -> Text:
+    if arm.comparison is not None:
+        return _row(arm.name, *_figures(arm.comparison), arm.floor, width, lowered=lowered)
+    outcomes = {"measured": "too few blocks", "not_in_version": "not in this version"}
+    return _row(arm.name, "", "", outcomes.get(arm.outcome, arm.outcome), arm.floor, width, lowered=lowered)
+
+
+def _row(
+    name: str,
+    ratio: str,
+    interval: str,
+    verdict: str,
+    floor: str,
+    width: int,
+    *,
+    lowered: bool = False,
+    style: str = "",
+) -> Text:
+    text = Text(style=style)
+    shown = name if len(name) <= width else f"{name}\n{'':<{width}}"
+    text.append(f"{shown:<{width}}  ", style="bold")
+    text.append(f"{ratio:>5}  {interval:<13}  ")
+    text.append(f"{verdict:<19}  ", style=_STYLES.get(verdict, ""))
+    text.append(floor, style="yellow" if lowered else "")
+    text.rstrip()
+    return text
+
+
+def _figures(comparison: Comparison) -> tuple[str, str, str]:
+    ratio = comparison.ratio
+    return f"{ratio.estimate:.2f}", _interval(ratio), comparison.verdict
+
+
+def _what(arm: ArmFacts) -> str:
+    """What the arm stands for: its text, or what it changes; then its place."""
+    changes = [*_spelled(arm.settings), *_spelled(arm.workload)]
+    if arm.data_root is not None:
+        changes.append(f"in {arm.data_root}")
+    if arm.disk_iops is not None:
+        changes.append(f"on a disk of {arm.disk_iops} writes/s")
+    if arm.composed_of:
+        return f"{' + '.join(arm.composed_of)}, in blocks of its own"
+    nothing = "the same as the base" if arm.outcome == "measured" else ""
+    return arm.text or ", ".join(changes) or nothing
+
+
+def _spelled(settings: Mapping[str, Value]) -> list[str]:
+    return [f"{name}={spell(value)}" for name, value in settings.items()]
+
+
+def _below(text: str, style: str = "dim") -> Padding:
+    return Padding(Text(text, style=style), (0, 0, 0, 2), expand=False)
+
+
+def _claim(claim: ClaimFacts) -> Iterator[RenderableType]:
+    text = Text()
+    text.append(f"{claim.answer:<12}  ", style=_STYLES.get(claim.answer, ""))
+    text.append(claim.text)
+    yield text
+    found = f"{claim.arm} against {claim.against}: claimed {claim.wanted}"
+    if claim.ratio is not None:
+        found += f", found {claim.ratio.estimate:.2f} {_interval(claim.ratio, brackets=True)}"
+    yield _below(found + (f" ({claim.source})" if claim.source else ""))
+
+
+def _notes(facts: SeriesFacts) -> Iterator[RenderableType]:
+    if facts.base_figure is not None:
+        digits = 2 if facts.base_figure < 100 else 0
+        words = f"base: {facts.base_figure:,.{digits}f} {facts.unit}"
+        blocks = f"{facts.blocks} block{'' if facts.blocks == 1 else 's'}"
+        windows = "" if facts.unit == "s" else f", windows of {facts.seconds:g} s"
+        yield Text(f"{words} ({blocks}{windows})", style="dim")
+    if facts.scale != 1:
+        yield Text(f"the plan's tables at {facts.scale:g} of their size", style="dim")
+    sizes = [("data", facts.data_bytes), ("pool", facts.pool_bytes), ("redo", facts.redo_bytes)]
+    known = " : ".join(f"{name} {format_size(size)}" for name, size in sizes if size is not None)
+    if known:
+        yield Text(known, style="dim")
+    for warning in facts.warnings:
+        yield Text(f"warning: {warning.text}", style="yellow")
+    if facts.ending == "interrupted":
+        yield Text(f"interrupted; go on with: flushlab series --resume {facts.campaign_id}")
+    else:
+        yield Text(f"campaign {facts.campaign_id}", style="dim")
+
+
+def _interval(ratio: Ratio, *, brackets: bool = False) -> str:
+    if brackets:
+        return f"[{ratio.low:.2f}, {ratio.high:.2f}]"
+    return f"{ratio.low:.2f} – {ratio.high:.2f}"

@@ -1,0 +1,118 @@
+"""Stored: a campaign's row, read back as facts, as a plan and as one line of a list. Pure.
+
+Sits in `report`. The result is decoded strictly, because reports are made from it; the plan only as far as
+is shown, so that campaigns of older and newer plans can be reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from flushlab.campaign.facts import ArmFacts, SeriesFacts, TuneFacts
+from flushlab.errors import StorageError
+from flushlab.experiment.objective import Objective
+from flushlab.plan.plan import BEST
+from flushlab.record import Value
+from flushlab.store import CampaignRow
+
+Facts = TuneFacts | SeriesFacts
+
+
+class _Timing(msgspec.Struct, frozen=True):
+    seconds: float | None = None
+
+
+class StoredPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """What a stored plan says of how to repeat it; the fields of both kinds, all of them optional.
+
+    See `campaign.request.TuneRequest` and `campaign.series_request.SeriesRequest`.
+    """
+
+    build: str = ""
+    basedir: str | None = None
+    workload: str = ""
+    shape: Mapping[str, Any] = {}
+    threads: tuple[int, ...] = ()
+    floor: str = ""
+    minutes: float | None = None
+    trials: int | None = None
+    original: Mapping[str, Value] = {}
+    base: Mapping[str, Any] = {}
+    timing: _Timing = _Timing()
+    steady_state: bool = False
+    objective: Objective = "throughput"
+    p99_limit: float | None = None
+    standalone: bool = False
+    dataset: str | None = None
+    data_root: str | None = None
+    disk_iops: int | None = None
+    seed: int | None = None
+    plan: str = ""
+    plan_text: str = ""
+    title: str = ""
+    folder: str = ""
+    blocks: int | None = None
+    scale: float = 1.0
+
+
+def plan_of(row: CampaignRow) -> StoredPlan:
+    """The plan, as far as it can be read."""
+    try:
+        return msgspec.json.decode(row.plan, type=StoredPlan)
+    except msgspec.DecodeError:
+        return StoredPlan()
+
+
+def facts_of(row: CampaignRow) -> Facts | None:
+    """The facts of a campaign that has come to some.
+
+    Raises:
+        StorageError: they are of a kind or a version that this flushlab does not know.
+    """
+    if row.result is None:
+        return None
+    kinds: dict[str, type[Facts]] = {"tune": TuneFacts, "series": SeriesFacts}
+    try:
+        return msgspec.json.decode(row.result, type=kinds[row.kind])
+    except KeyError:
+        raise StorageError(
+            f"campaign {row.id} is of the kind {row.kind!r}, which this flushlab cannot report",
+            hint="use the flushlab that ran it",
+        ) from None
+    except msgspec.DecodeError as error:
+        raise StorageError(
+            f"the result of campaign {row.id} was stored by another version of flushlab: {error}",
+            hint="use the flushlab that ran it, or run it again",
+        ) from error
+
+
+def advised(row: CampaignRow, facts: Facts | None) -> dict[str, Value]:
+    """The settings that the campaign says to change; empty if it says to change nothing.
+
+    A tuning: what was lifted to the floor and what the winner changes. A series: what `best` changes, or
+    else its fastest arm, unless that one is a place.
+    """
+    if isinstance(facts, TuneFacts):
+        if facts.result.winner is None:
+            return {}
+        original = plan_of(row).original
+        lifted = {name: value for name, value in facts.base.items() if original.get(name) != value}
+        return {**lifted, **facts.result.winner.settings}
+    if isinstance(facts, SeriesFacts):
+        chosen = fastest(facts)
+        is_place = chosen is not None and (chosen.data_root or chosen.disk_iops)
+        return dict(chosen.settings) if chosen is not None and not is_place else {}
+    return {}
+
+
+def fastest(facts: SeriesFacts) -> ArmFacts | None:
+    """The arm that a series comes out with: `best` if it proved faster, else the fastest arm that did."""
+    faster = [
+        (arm.name == BEST, arm.comparison.ratio.estimate, arm)
+        for arm in facts.arms
+        if arm.comparison is not None and arm.comparison.verdict == "faster"
+    ]
+    return max(faster, key=lambda one: one[:2])[2] if faster else None

@@ -1,0 +1,164 @@
+"""Contradictions: settings that cannot both mean what they say. Pure.
+
+One function is one contradiction and one line in `RULES`; each is told what an option file gives and yields
+the name that does not hold, why, the way out, and whether the server refuses to start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+from flushlab.record import ServerIdentity, Value
+from flushlab.settings.catalog import Catalog
+
+
+class Told(NamedTuple):
+    """One contradiction.
+
+    Attributes:
+        name: the setting that does not hold.
+        why: in words that follow its name.
+        hint: the way out.
+        fatal: the server does not start.
+        becomes: the value that it has in the end, where the server puts another one in its place.
+    """
+
+    name: str
+    why: str
+    hint: str | None = None
+    fatal: bool = False
+    becomes: Value | None = None
+
+
+class Given:
+    """What an option file gives, with the server's defaults for the rest."""
+
+    def __init__(
+        self,
+        settings: Mapping[str, Value],
+        others: Mapping[str, str],
+        identity: ServerIdentity,
+        catalog: Catalog,
+    ) -> None:
+        self.settings = settings
+        self.others = others
+        self.identity = identity
+        self._catalog = catalog
+
+    def value(self, name: str) -> Value | None:
+        """The value in force; None where this server does not have the setting."""
+        if name in self.settings:
+            return self.settings[name]
+        here = self._catalog.here(name, self.identity.flavor, self.identity.version)
+        return None if here is None else here.parse(here.default)
+
+    def number(self, name: str) -> int | float:
+        """The number in force; 0 where there is none."""
+        value = self.value(name)
+        return 0 if value is None or isinstance(value, str) else value
+
+
+def contradictions(
+    settings: Mapping[str, Value], others: Mapping[str, str], identity: ServerIdentity, catalog: Catalog
+) -> Iterator[Told]:
+    """All contradictions among the settings that a file gives."""
+    given = Given(settings, others, identity, catalog)
+    for rule in RULES:
+        yield from rule(given)
+
+
+def _io_capacity(given: Given) -> Iterator[Told]:
+    if {"innodb_io_capacity", "innodb_io_capacity_max"} <= given.settings.keys():
+        usual, most = given.number("innodb_io_capacity"), given.number("innodb_io_capacity_max")
+        if usual > most:
+            why = f"is {usual}, above innodb_io_capacity_max = {most}: the server cuts it to that"
+            yield Told("innodb_io_capacity", why, "raise innodb_io_capacity_max", becomes=most)
+
+
+def _dirty_pages(given: Given) -> Iterator[Told]:
+    low, high = "innodb_max_dirty_pages_pct_lwm", "innodb_max_dirty_pages_pct"
+    if low in given.settings and given.number(low) > given.number(high):
+        why = f"is {given.number(low):g}, above {high} = {given.number(high):g}: the server cuts it to that"
+        yield Told(low, why, becomes=given.number(high))
+
+
+def _flush_method(given: Given) -> Iterator[Told]:
+    booleans = [
+        f"innodb_{file}_{how}" for file in ("data_file", "log_file") for how in ("buffering", "write_through")
+    ]
+    both = [name for name in booleans if name in given.settings]
+    if "innodb_flush_method" in given.settings and both and given.value("innodb_data_file_buffering"):
+        why = f"overrules {', '.join(both)}, which the file gives too"
+        yield Told("innodb_flush_method", why, "keep the four booleans alone")
+
+
+def _redo(given: Given) -> Iterator[Told]:
+    older = [name for name in ("innodb_log_file_size", "innodb_log_files_in_group") if name in given.settings]
+    if "innodb_redo_log_capacity" in given.settings:
+        for name in older:
+            why = "is ignored: innodb_redo_log_capacity is given too, and wins"
+            yield Told(name, why, "keep innodb_redo_log_capacity alone")
+
+
+def _server_id(given: Given) -> Iterator[Told]:
+    identity = given.identity
+    if identity.flavor != "mysql" or identity.version >= (8, 0) or given.settings.get("log_bin") != "ON":
+        return
+    if given.others.get("server_id", "0") == "0":
+        why = "needs a server_id: the server does not start"
+        yield Told("log_bin", why, "add server_id = 1", fatal=True)
+
+
+def _gtid(given: Given) -> Iterator[Told]:
+    if given.identity.flavor != "mysql" or given.identity.version >= (9, 0):
+        return
+    if given.settings.get("gtid_mode") == "ON":
+        consistent = given.others.get("enforce_gtid_consistency", "OFF").upper()
+        if consistent not in ("ON", "1", "TRUE"):
+            why = "needs enforce_gtid_consistency = ON: the server does not start"
+            yield Told("gtid_mode", why, "add enforce_gtid_consistency = ON", fatal=True)
+
+
+def _statements(given: Given) -> Iterator[Told]:
+    if given.settings.get("binlog_format") != "STATEMENT" or given.value("log_bin") != "ON":
+        return
+    level = given.value("transaction_isolation")
+    if level in ("READ-COMMITTED", "READ-UNCOMMITTED"):
+        why = f"is STATEMENT, with which InnoDB refuses all writes at {level}"
+        yield Told("binlog_format", why, "write ROW")
+    if given.value("innodb_autoinc_lock_mode") == 2:
+        why = "is STATEMENT, with which innodb_autoinc_lock_mode = 2 gives replicas other numbers"
+        yield Told("binlog_format", why, "write ROW, or innodb_autoinc_lock_mode = 1")
+
+
+def _group_commit(given: Given) -> Iterator[Told]:
+    pairs = (
+        ("binlog_group_commit_sync_no_delay_count", "binlog_group_commit_sync_delay"),
+        ("binlog_commit_wait_count", "binlog_commit_wait_usec"),
+    )
+    for count, wait in pairs:
+        if given.settings.get(count) and not given.number(wait):
+            yield Told(count, f"has no effect while {wait} is 0")
+
+
+def _instances(given: Given) -> Iterator[Told]:
+    if given.identity.flavor != "mysql":
+        return
+    pool, count = given.number("innodb_buffer_pool_size"), given.number("innodb_buffer_pool_instances")
+    if "innodb_buffer_pool_instances" in given.settings and count > 1 and pool < 1 << 30:
+        why = f"is {count}; the server makes it 1, because the buffer pool is below 1G"
+        yield Told("innodb_buffer_pool_instances", why, becomes=1)
+
+
+RULES: tuple[Callable[[Given], Iterator[Told]], ...] = (
+    _io_capacity,
+    _dirty_pages,
+    _flush_method,
+    _redo,
+    _server_id,
+    _gtid,
+    _statements,
+    _group_commit,
+    _instances,
+)

@@ -1,0 +1,220 @@
+"""File activity: which syncs and bytes of a window went to which class of the server's files.
+
+Telemetry layer. Syncs are counted by the kernel where that is possible (`tracepoint`), else taken from the
+server's own counters, which tell what the server meant to do, not what reached the file system. Bytes come
+from the server's counters. What neither tells is None, never a guess. docs/concepts/effects.md says the rest.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path, PurePath
+from typing import Literal
+
+import msgspec
+
+from flushlab.errors import ServerError
+from flushlab.record import FILE_CLASSES, FileActivity
+from flushlab.server.protocol import Server
+from flushlab.telemetry.files import Names, OpenFile, classify, names, open_files
+from flushlab.telemetry.tracepoint import EVENTS, SyncCounter, SyncKey
+
+Inode = tuple[tuple[int, int], int]
+"""Device and number: what a file is, under whatever name."""
+
+_JUDGED = ("redo", "binlog", "doublewrite", "data", "undo")
+
+
+class Watched(msgspec.Struct):
+    """What was seen of the server's files; filled when the window closes.
+
+    Attributes:
+        fsyncs: per class, as the kernel counted them; empty where it could not.
+        flags: per class, those that any open file of it has.
+        in_memory: classes whose open files all lie in memory.
+        binlog_bytes: written to the binary log, or None.
+        binlog_rotations: files of the binary log that were begun in the window.
+        page_bytes: size of a page.
+    """
+
+    fsyncs: dict[str, int] = {}
+    flags: dict[str, tuple[str, ...]] = {}
+    in_memory: tuple[str, ...] = ()
+    binlog_bytes: int | None = None
+    binlog_rotations: int = 0
+    page_bytes: int | None = None
+
+
+@contextmanager
+def watch(server: Server, into: Watched) -> Iterator[None]:
+    """Counts what happens to the server's files inside; a server that cannot be seen leaves little.
+
+    Raises:
+        ServerDied: the server is gone at either end.
+    """
+    called = names(server)
+    binlogs = _binary_logs(server)
+    into.page_bytes = _page_bytes(server)
+    pid = server.pid
+    at_start = open_files(pid, called) if pid is not None else None
+    if pid is None or at_start is None:
+        yield
+    else:
+        with _counting(pid, at_start) as counter:
+            before = counter.read() if counter is not None else None
+            yield
+            after = counter.read() if counter is not None else None
+            files = at_start + (open_files(pid, called) or [])
+            into.flags, into.in_memory = _flags(files), _in_memory(files)
+            if before is not None and after is not None:
+                delta = {key: count - before.get(key, 0) for key, count in after.items()}
+                counts = per_class(delta, pid, files, _on_disk(pid, server, delta, files, called))
+                into.fsyncs = {kind: n for kind, n in counts.items() if not _escape(into.flags.get(kind, ()))}
+    into.binlog_bytes, into.binlog_rotations = _growth(binlogs, _binary_logs(server))
+
+
+def per_class(
+    delta: Mapping[SyncKey, int], pid: int, files: Iterable[OpenFile], on_disk: Mapping[Inode, str]
+) -> dict[str, int]:
+    """Syncs per class of the files that were open or lie on the disk; classes without a file are left out.
+
+    What the server synced and has removed since is of the class `other`.
+    """
+    kinds: dict[Inode, str] = {**on_disk, **{(file.device, file.inode): file.kind for file in files}}
+    counts = Counter(dict.fromkeys(kinds.values(), 0))
+    for key, count in delta.items():
+        kind = kinds.get((key.device, key.inode))
+        if kind is not None:
+            counts[kind] += count
+        elif key.pid == pid:
+            counts["other"] += count
+    return dict(counts)
+
+
+def file_activity(
+    watched: Watched, deltas: Mapping[str, int], redo_bytes: int | None
+) -> dict[str, FileActivity]:
+    """The record's form; see `record.FileActivity`.
+
+    Args:
+        watched: what was seen.
+        deltas: status counters over the window.
+        redo_bytes: by which the log sequence number grew.
+    """
+    syncs = watched.fsyncs or _syncs_told(deltas)
+    page = watched.page_bytes
+    pages, doubled = deltas.get("Innodb_pages_written"), deltas.get("Innodb_dblwr_pages_written")
+    written: dict[str, int | None] = {
+        "redo": deltas.get("Innodb_os_log_written", redo_bytes),
+        "binlog": watched.binlog_bytes,
+        "doublewrite": doubled * page if doubled is not None and page else None,
+        "data": pages * page if pages is not None and page else None,
+    }
+    return {
+        kind: FileActivity(fsyncs=syncs.get(kind), bytes=written.get(kind), flags=watched.flags.get(kind, ()))
+        for kind in FILE_CLASSES
+        if kind in watched.flags or syncs.get(kind) is not None or written.get(kind) is not None
+    }
+
+
+def counted_by(watched: Watched, deltas: Mapping[str, int]) -> Literal["kernel", "server"] | None:
+    """Who counted the syncs of the redo log."""
+    if watched.fsyncs:
+        return "kernel"
+    return "server" if _syncs_told(deltas) else None
+
+
+def _syncs_told(deltas: Mapping[str, int]) -> dict[str, int]:
+    """What the server says of its syncs: MySQL counts those of the redo log; MariaDB since 10.8 does not."""
+    redo, all_files = deltas.get("Innodb_os_log_fsyncs"), deltas.get("Innodb_data_fsyncs")
+    if redo is None:
+        return {}
+    return {"redo": redo} if all_files is None else {"redo": redo, "data": max(0, all_files - redo)}
+
+
+@contextmanager
+def _counting(pid: int, files: list[OpenFile]) -> Iterator[SyncCounter | None]:
+    """A counter that was seen to work on every file system where files that matter lie, or None."""
+    judged = [file for file in files if file.kind in _JUDGED]
+    if not judged or any(file.filesystem not in EVENTS for file in judged):
+        yield None
+        return
+    counter = SyncCounter.open(file.filesystem for file in judged)
+    if counter is None:
+        yield None
+        return
+    with counter:
+        folders = {file.device: _seen_from_here(pid, str(PurePath(file.path).parent)) for file in judged}
+        yield counter if all(counter.proves(folder) for folder in folders.values()) else None
+
+
+def _seen_from_here(pid: int, path: str) -> Path:
+    """A path of the server's, which may live in another mount namespace."""
+    return Path(f"/proc/{pid}/root{path}")
+
+
+def _on_disk(
+    pid: int, server: Server, delta: Mapping[SyncKey, int], files: list[OpenFile], called: Names
+) -> dict[Inode, str]:
+    """Classes of the files in the data directory; looked up only if some synced file is not open any more."""
+    known = {(file.device, file.inode) for file in files}
+    if not any(
+        key.pid == pid and count and (key.device, key.inode) not in known for key, count in delta.items()
+    ):
+        return {}
+    found: dict[Inode, str] = {}
+    datadir = str(server.query("SELECT @@datadir")[0][0])
+    for folder, _folders, entries in os.walk(_seen_from_here(pid, datadir)):
+        for name in entries:
+            with suppress(OSError):
+                facts = (Path(folder) / name).lstat()
+                device = (os.major(facts.st_dev), os.minor(facts.st_dev))
+                found[device, facts.st_ino] = classify(name, called)
+    return found
+
+
+def _escape(flags: tuple[str, ...]) -> bool:
+    """Whether syncs can pass by uncounted: the kernel may write O_DIRECT and O_DSYNC through with the
+    device's FUA, without asking the file system for a sync (iomap_dio_rw since Linux 4.18)."""
+    return "O_DIRECT" in flags and bool({"O_DSYNC", "O_SYNC"} & set(flags))
+
+
+def _flags(files: Iterable[OpenFile]) -> dict[str, tuple[str, ...]]:
+    found: dict[str, set[str]] = {}
+    for file in files:
+        found.setdefault(file.kind, set()).update(file.flags)
+    return {kind: tuple(sorted(flags)) for kind, flags in found.items()}
+
+
+def _in_memory(files: list[OpenFile]) -> tuple[str, ...]:
+    kinds = {file.kind for file in files}
+    return tuple(sorted(kinds - {file.kind for file in files if not file.in_memory}))
+
+
+def _page_bytes(server: Server) -> int | None:
+    rows = server.query("SHOW GLOBAL STATUS LIKE 'Innodb_page_size'")
+    return int(rows[0][1]) if rows else None
+
+
+def _binary_logs(server: Server) -> dict[str, int] | None:
+    """Size of each file of the binary log; None without one or without the right to see it."""
+    try:
+        return {str(row[0]): int(row[1]) for row in server.query("SHOW BINARY LOGS")}
+    except ServerError:
+        if not server.alive():
+            raise
+        return None
+
+
+def _growth(before: Mapping[str, int] | None, after: Mapping[str, int] | None) -> tuple[int | None, int]:
+    """Bytes written to the binary log and files begun; None where files that were written to are gone."""
+    if before is None or after is None:
+        return None, 0
+    begun = len(after.keys() - before.keys())
+    if before and max(before) not in after:
+        return None, begun
+    kept = sum(size for name, size in before.items() if name in after)
+    return sum(after.values()) - kept, begun

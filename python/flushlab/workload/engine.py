@@ -1,0 +1,194 @@
+"""The load engine from Python's side: prepare tables, drive a load through warm-up and window."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+import msgspec
+
+from flushlab import _core
+from flushlab.errors import FlushlabError, MeasurementError, ProtocolError, ServerError, UsageError
+from flushlab.record import LoadProgress, LoadResult, LoadSpec, Warning
+from flushlab.server.protocol import Server
+from flushlab.workload.protocol import Measured, Timing, Window
+
+_POLL_S = 0.05
+_LEVEL_SPREAD = 0.15  # the last seconds of a warm-up may differ by this share of their mean
+_LEVEL_SECONDS = 2
+_PAGE_READS_PER_EVENT = 0.01  # "page reads are near zero"
+_ERRORS: Mapping[str, type[FlushlabError]] = {
+    "server": ServerError,
+    "protocol": ProtocolError,
+    "measurement": MeasurementError,
+    "usage": UsageError,
+}
+T = TypeVar("T")
+
+
+def native(call: Callable[[], T], server: Server) -> T:
+    """Runs a native call; its errors become ours."""
+    try:
+        return call()
+    except _core.CoreError as error:
+        if error.kind == "server" and not server.alive():
+            server.query("SELECT 1")  # raises ServerDied with the log's tail
+        raise _ERRORS[error.kind](error.message) from error
+
+
+def prepare(spec: LoadSpec, server: Server, prefix: str) -> None:
+    """Creates the load's database and fills its tables, unless tables of that prefix are there already.
+
+    Raises:
+        ServerError, MeasurementError: the server did not take them.
+    """
+    server.query(f"CREATE DATABASE IF NOT EXISTS {spec.database}")
+    there = server.query(
+        "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = %s AND table_name LIKE %s",
+        (spec.database, f"{prefix}%"),
+    )
+    if not there[0][0]:
+        native(lambda: _core.prepare_tables(msgspec.json.encode(spec)), server)
+
+
+def drive(
+    spec: LoadSpec, server: Server, timing: Timing, window: Window, *, unit: str, grain: int = 1
+) -> Measured:
+    """Warms up until throughput is level and measures one window.
+
+    Args:
+        spec: the load; its tables are there and in the buffer pool, if they fit.
+        server, timing, window: as of `Workload.run`.
+        unit: of the figure.
+        grain: what one event adds to it: no second can be counted finer.
+
+    Raises:
+        MeasurementError: nothing was committed in the window, or the load ended by itself.
+        ServerDied: the server is gone.
+    """
+    load = native(lambda: _core.LoadRun(msgspec.json.encode(spec)), server)
+    try:
+        started = time.monotonic()
+        load.start()
+        warnings = _warm_up(load, server, timing, unit, grain)
+        warm_up_s = time.monotonic() - started
+        with window:
+            native(load.open_window, server)
+            _wait(load, server, timing)
+            result = msgspec.json.decode(native(load.close_window, server), type=LoadResult)
+    finally:
+        load.stop()
+    if result.throughput == 0:
+        what = unit.removesuffix("/s")
+        raise MeasurementError(
+            f"{spec.workload}: no {what} were committed within {result.seconds:.1f} s",
+            hint="measure longer with --seconds, or look at the errors: "
+            + ("; ".join(f"{e.errno}: {e.message}" for e in result.errors) or "there were none"),
+        )
+    return Measured(
+        figure=result.throughput,
+        unit=unit,
+        higher_is_better=True,
+        warm_up_s=warm_up_s,
+        window_s=result.seconds,
+        load=result,
+        warnings=(*warnings, *_doubts(result)),
+        commits=result.rows.commits if result.rows else result.events,
+        connections=spec.threads,
+    )
+
+
+def fits_pool(server: Server, database: str) -> bool:
+    """Whether the data of a database fit into the buffer pool."""
+    data = server.query(
+        "SELECT SUM(data_length) FROM information_schema.tables WHERE table_schema = %s", (database,)
+    )
+    pool = server.read_back(["innodb_buffer_pool_size"]).get("innodb_buffer_pool_size")
+    return isinstance(pool, int) and data[0][0] is not None and int(data[0][0]) < pool
+
+
+def _progress(load: _core.LoadRun) -> LoadProgress:
+    return msgspec.json.decode(load.progress(), type=LoadProgress)
+
+
+def _raise_if_failed(load: _core.LoadRun, server: Server) -> LoadProgress:
+    progress = _progress(load)
+    if progress.failed is not None:
+        if not server.alive():
+            server.query("SELECT 1")  # raises ServerDied with the log's tail
+        raise MeasurementError(f"the load ended by itself: {progress.failed}")
+    return progress
+
+
+def _warm_up(load: _core.LoadRun, server: Server, timing: Timing, unit: str, grain: int) -> list[Warning]:
+    """Waits until throughput is level and page reads are near zero, within the timing's bounds."""
+    reads_before, events_before = _page_reads(server), 0
+    seen = 0
+    while True:
+        progress = _raise_if_failed(load, server)
+        if len(progress.per_second) > seen and progress.elapsed_s >= timing.warm_up_s:
+            seen = len(progress.per_second)
+            reads, events = _page_reads(server), progress.events
+            reading = (reads - reads_before) > _PAGE_READS_PER_EVENT * max(events - events_before, 1)
+            reads_before, events_before = reads, events
+            if not reading and _is_level(progress.per_second, grain):
+                return []
+        if progress.elapsed_s >= timing.max_warm_up_s:
+            return [
+                Warning(
+                    "not-level",
+                    f"throughput was not level after {progress.elapsed_s:.0f} s of warm-up: "
+                    + ", ".join(map(str, progress.per_second[-3:]))
+                    + f" {unit.removesuffix('/s')} in the last seconds",
+                )
+            ]
+        time.sleep(_POLL_S)
+
+
+def _is_level(per_second: tuple[int, ...], grain: int) -> bool:
+    last = per_second[-_LEVEL_SECONDS:]
+    if len(last) < _LEVEL_SECONDS:
+        return False
+    return max(last) - min(last) <= max(_LEVEL_SPREAD * sum(last) / len(last), grain)
+
+
+def _page_reads(server: Server) -> int:
+    return int(server.query("SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_reads'")[0][1])
+
+
+def _redo_written(server: Server) -> int:
+    return int(server.query("SHOW GLOBAL STATUS LIKE 'Innodb_os_log_written'")[0][1])
+
+
+def _wait(load: _core.LoadRun, server: Server, timing: Timing) -> None:
+    started = time.monotonic()
+    redo_before = _redo_written(server) if timing.redo_bytes else 0
+    asked = started
+    while True:
+        now = time.monotonic()
+        left = timing.seconds - (now - started)
+        if left <= 0:
+            if not timing.redo_bytes or now - started >= timing.max_seconds:
+                return
+            if now - asked >= 1:
+                asked = now
+                if _redo_written(server) - redo_before >= timing.redo_bytes:
+                    return
+        _raise_if_failed(load, server)
+        time.sleep(min(_POLL_S, left) if left > 0 else _POLL_S)
+
+
+def _doubts(result: LoadResult) -> list[Warning]:
+    doubts = []
+    failed = sum(error.count for error in result.errors)
+    if failed:
+        worst = max(result.errors, key=lambda error: error.count)
+        doubts.append(
+            Warning("errors", f"{failed} statements failed; most with {worst.errno}: {worst.message}")
+        )
+    if result.rows and result.rows.rolled_back:
+        doubts.append(
+            Warning("rolled-back", f"{result.rows.rolled_back} rows were rolled back and do not count")
+        )
+    return doubts

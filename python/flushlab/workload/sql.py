@@ -1,0 +1,112 @@
+"""`sql:FILE`: a script's statements on one connection and an empty database, timed by kind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from flushlab import _core
+from flushlab.errors import MeasurementError, UsageError
+from flushlab.record import LoadResult, ScriptSpec
+from flushlab.server.protocol import Server
+from flushlab.workload.engine import native
+from flushlab.workload.options import TRANSPORT
+from flushlab.workload.protocol import Measured, Timing, Window
+
+PREFIX = "sql:"
+OPTIONS = (TRANSPORT,)
+DATABASE = "flushlab_script"
+
+_MAX_BYTES = 256 << 20
+
+
+class SqlWorkload(msgspec.Struct, frozen=True, kw_only=True):
+    """An SQL script, run once per trial; its figure is the seconds that it takes.
+
+    Attributes:
+        name: `sql:FILE`, as the user wrote it.
+        script: what the file held when it was read.
+        transport: `socket` or `tcp`.
+    """
+
+    name: str
+    script: bytes
+    transport: Literal["socket", "tcp"] = "socket"
+
+    @classmethod
+    def read(cls, name: str, folder: Path, transport: Literal["socket", "tcp"]) -> SqlWorkload:
+        """Reads the script and looks through it.
+
+        Raises:
+            UsageError: no file, none that can be read, or no script: something in it does not end, or it
+                holds no statement.
+        """
+        file = name.removeprefix(PREFIX).strip()
+        if not file:
+            raise UsageError("the workload 'sql:' names no file", hint="write sql:migrations.sql")
+        path = folder / Path(file).expanduser()
+        try:
+            size = path.stat().st_size
+            if size > _MAX_BYTES:
+                raise UsageError(
+                    f"{file} has {size} bytes; a script may have {_MAX_BYTES}",
+                    hint="load bulk data with --dataset",
+                )
+            script = path.read_bytes()
+        except OSError as error:
+            raise UsageError(
+                f"{path} cannot be read: {error.strerror}", hint="sql: takes a file of SQL statements"
+            ) from error
+        try:
+            statements = _core.count_statements(script)
+        except _core.CoreError as error:
+            raise UsageError(f"{file}, {error.message}") from error
+        if not statements:
+            raise UsageError(f"{file} holds no statement", hint="sql: takes a file of SQL statements")
+        return cls(name=name, script=script, transport=transport)
+
+    @property
+    def data_key(self) -> Mapping[str, str]:
+        """An empty database, the same for every script."""
+        return {"workload": "sql", "character_set": "utf8mb4"}
+
+    def prepare(self, server: Server) -> None:
+        """Creates the empty database, in utf8mb4 whatever the server's default."""
+        server.query(f"CREATE DATABASE IF NOT EXISTS {DATABASE} CHARACTER SET utf8mb4")
+
+    def run(self, server: Server, timing: Timing, window: Window) -> Measured:
+        """Runs the script to its end, on a database that is emptied before if an earlier run filled it."""
+        there = server.query(
+            "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = %s", (DATABASE,)
+        )
+        if there[0][0]:
+            server.query(f"DROP DATABASE {DATABASE}")
+            self.prepare(server)
+        spec = ScriptSpec(
+            endpoint=server.endpoint,
+            transport=self.transport,
+            database=DATABASE,
+            limit_s=timing.max_seconds,
+        )
+        with window:
+            result = native(lambda: self._run(spec), server)
+        return Measured(
+            figure=result.seconds,
+            unit="s",
+            higher_is_better=False,
+            warm_up_s=0.0,
+            window_s=result.seconds,
+            load=result,
+        )
+
+    def _run(self, spec: ScriptSpec) -> LoadResult:
+        try:
+            done = _core.run_script(msgspec.json.encode(spec), self.script)
+        except _core.CoreError as error:
+            if error.errno is None and error.kind == "server":
+                raise  # gone, or never reached
+            raise MeasurementError(f"{self.name.removeprefix(PREFIX)}, {error}") from error
+        return msgspec.json.decode(done, type=LoadResult)

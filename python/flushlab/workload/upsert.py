@@ -1,0 +1,200 @@
+"""`upsert`: INSERT … ON DUPLICATE KEY UPDATE, several rows per statement, driven from Rust.
+
+A row is `(k, c, pad)`; it exists already with the probability `hit_ratio`, and then its `c` and `pad` are
+overwritten. Keys of existing rows are drawn from the prepared ones; new keys ascend behind them, so a
+table grows by the rows that it lacked. Tables are dealt out: connections share one only where there are
+more connections than tables, so `tables = 1` makes all of them meet in one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+from flushlab.errors import UsageError
+from flushlab.record import Endpoint, LoadSpec, UpsertSpec, Warning
+from flushlab.server.protocol import Server
+from flushlab.workload import engine
+from flushlab.workload.options import (
+    RAND_TYPE,
+    RATE,
+    TABLE_SIZE,
+    TABLES,
+    THREADS,
+    TRANSPORT,
+    OptionInfo,
+    Spelling,
+)
+from flushlab.workload.protocol import Measured, Timing, Window
+
+NAME = "upsert"
+DATABASE = "upsert"
+
+ROWS = OptionInfo(
+    name="rows", kind="integer", default=1, low=1, high=10_000, help="Rows per statement of upsert."
+)
+KEY = OptionInfo(
+    name="key",
+    kind="word",
+    default="primary",
+    words=("unique", "primary"),
+    help="Where rows of upsert conflict: in a unique index besides an auto-increment primary key, "
+    "or in the primary key.",
+)
+HIT_RATIO = OptionInfo(
+    name="hit_ratio",
+    kind="number",
+    default=0.5,
+    low=0,
+    high=1,
+    help="Share of upsert's rows that exist already.",
+)
+COMMIT = OptionInfo(
+    name="commit",
+    kind="text",
+    default="autocommit",
+    help="When each connection of upsert commits: autocommit, '1000 rows' or '1 s'.",
+)
+OPTIONS = (
+    THREADS,
+    TABLES,
+    TABLE_SIZE,
+    TRANSPORT,
+    msgspec.structs.replace(RAND_TYPE, default="uniform"),
+    RATE,
+    ROWS,
+    KEY,
+    HIT_RATIO,
+    COMMIT,
+)
+
+_COMMIT = re.compile(r"autocommit|(?P<rows>\d{1,9}) ?rows?|(?P<seconds>\d{1,4}(?:\.\d{1,6})?) ?s")
+_MAX_COMMIT_ROWS = 10_000_000
+_MIN_COMMIT_S, _MAX_COMMIT_S = 0.001, 3600.0
+_FEW_COMMITS = 3
+
+
+class UpsertWorkload(msgspec.Struct, frozen=True, kw_only=True):
+    """INSERT … ON DUPLICATE KEY UPDATE.
+
+    Its figure is in rows/s: rows acknowledged by a commit, see `flushlab.record.RowCounts`.
+
+    Attributes:
+        threads: connections.
+        tables, table_size: their number, and the rows that each has before the first statement.
+        transport: `socket` or `tcp`.
+        rand_type: distribution of the keys that exist already.
+        rate: intended rows/s over all connections (open loop), or 0 for as fast as possible.
+        rows, key, hit_ratio: see `flushlab.record.UpsertSpec`.
+        commit: `autocommit`, `N rows` or `T s`: when each connection commits.
+        seed: of the row generators.
+    """
+
+    threads: int = 16
+    tables: int = 8
+    table_size: int = 10_000
+    transport: Literal["socket", "tcp"] = "socket"
+    rand_type: Literal["special", "uniform"] = "uniform"
+    rate: float = 0.0
+    rows: int = 1
+    key: Literal["unique", "primary"] = "primary"
+    hit_ratio: float = 0.5
+    commit: str = "autocommit"
+    seed: int = 1
+
+    @property
+    def name(self) -> str:
+        """`upsert`."""
+        return NAME
+
+    @property
+    def data_key(self) -> Mapping[str, str]:
+        """Tables, their size and their key; the rows depend on the seed."""
+        return {
+            "workload": NAME,
+            "tables": str(self.tables),
+            "table_size": str(self.table_size),
+            "key": self.key,
+            "seed": str(self.seed),
+        }
+
+    def prepare(self, server: Server) -> None:
+        """Creates the database and fills the tables of this kind of key, unless they are there."""
+        engine.prepare(self._spec(server.endpoint), server, self._prefix.replace("_", r"\_"))
+
+    def run(self, server: Server, timing: Timing, window: Window) -> Measured:
+        """Preloads the tables, warms up until throughput is level, measures one window."""
+        if engine.fits_pool(server, DATABASE):  # else the load reads them at random
+            for table in range(1, self.tables + 1):
+                name = f"{DATABASE}.{self._prefix}{table}"
+                server.query(f"SELECT COUNT(c), COUNT(pad) FROM {name} FORCE INDEX (PRIMARY)")
+                if self.key == "unique":
+                    server.query(f"SELECT COUNT(k) FROM {name} FORCE INDEX (k)")
+        measured = engine.drive(
+            self._spec(server.endpoint), server, timing, window, unit="rows/s", grain=self.rows
+        )
+        return msgspec.structs.replace(measured, warnings=(*measured.warnings, *self._doubts(measured)))
+
+    @property
+    def _prefix(self) -> str:
+        return f"upsert_{self.key}"
+
+    def _doubts(self, measured: Measured) -> list[Warning]:
+        rows = measured.load.rows if measured.load else None
+        if rows is None or rows.commits >= _FEW_COMMITS * self.threads:
+            return []
+        return [
+            Warning(
+                "few-commits",
+                f"the window saw {rows.commits} commits of {self.threads} connections: "
+                "too few to say what a commit costs; measure longer",
+            )
+        ]
+
+    def _spec(self, endpoint: Endpoint) -> LoadSpec:
+        commit_rows, commit_seconds = parse_commit(self.commit)
+        return LoadSpec(
+            workload=NAME,
+            endpoint=endpoint,
+            transport=self.transport,
+            database=DATABASE,
+            threads=self.threads,
+            tables=self.tables,
+            table_size=self.table_size,
+            rand_type=self.rand_type,
+            rate=self.rate,
+            seed=self.seed,
+            upsert=UpsertSpec(
+                rows=self.rows,
+                key=self.key,
+                hit_ratio=self.hit_ratio,
+                commit_rows=commit_rows,
+                commit_seconds=commit_seconds,
+            ),
+        )
+
+
+def parse_commit(text: str, spelling: Spelling = str) -> tuple[int | None, float | None]:
+    """Rows and seconds between two commits, of which one is None; both in autocommit.
+
+    Raises:
+        UsageError: neither `autocommit` nor a number of rows or seconds, or out of range.
+    """
+    match = _COMMIT.fullmatch(text.strip())
+    if match is None:
+        raise UsageError(f"{spelling('commit')} {text!r} is not known", hint=COMMIT.help)
+    rows = int(match["rows"]) if match["rows"] else None
+    seconds = float(match["seconds"]) if match["seconds"] else None
+    if rows is not None and not 1 <= rows <= _MAX_COMMIT_ROWS:
+        raise UsageError(
+            f"{spelling('commit')} {text!r} is out of range", hint=f"it takes 1 to {_MAX_COMMIT_ROWS} rows"
+        )
+    if seconds is not None and not _MIN_COMMIT_S <= seconds <= _MAX_COMMIT_S:
+        raise UsageError(
+            f"{spelling('commit')} {text!r} is out of range",
+            hint=f"it takes {_MIN_COMMIT_S:g} to {_MAX_COMMIT_S:g} s",
+        )
+    return rows, seconds

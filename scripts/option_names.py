@@ -1,0 +1,38 @@
+"""Makes python/flushlab/settings/option_names.txt from what builds print with `--verbose --help`.
+
+    .venv/bin/python scripts/option_names.py mysql@9.7 …    # adds or replaces these releases
+
+A release that is listed already and not named stays as it is.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from flushlab.build import find_build
+from flushlab.build.verbose_help import ask_ignored, verbose_help
+from flushlab.settings.helptext import read_help
+from flushlab.settings.option_names import Release, load_option_names, render
+
+FILE = Path(__file__).parents[1] / "python" / "flushlab" / "settings" / "option_names.txt"
+
+
+def main(builds: list[str]) -> None:
+    """Adds or replaces the releases of these builds."""
+    known = load_option_names()
+    taken = {release: known.of(release) for release in known.releases}
+    ignored = {release: known.ignored_by(release) for release in known.releases}
+    for wanted in builds:
+        build = find_build(wanted)
+        series = (build.flavor, build.version[:2])
+        for older in [one for one in taken if (one.flavor, one.version[:2]) == series]:
+            del taken[older], ignored[older]
+        release = Release(build.flavor, build.version)
+        taken[release] = read_help(verbose_help(build)[0]).names
+        ignored[release] = ask_ignored(build, known.names() - taken[release])
+    FILE.write_text(render(taken, ignored), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

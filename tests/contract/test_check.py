@@ -1,0 +1,140 @@
+"""What `settings --check` says of option files, against what the binaries make of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from flushlab.build import Build
+from flushlab.build.verbose_help import ask_ignored, verbose_help
+from flushlab.errors import StartFailed
+from flushlab.record import ServerIdentity
+from flushlab.server import Sandbox
+from flushlab.settings.catalog import SettingHere, load_catalog
+from flushlab.settings.check import check
+from flushlab.settings.helptext import HelpText, read_help
+from flushlab.settings.option_names import Release, load_option_names
+from flushlab.settings.reading import read
+
+CATALOG = load_catalog()
+BUILDS = ("mariadb@10.11", "mariadb@11.8", "mysql@5.7", "mysql@8.0", "mysql@9.7")
+NOT_ALONE = {"innodb_page_size", "innodb_log_write_ahead_size", "innodb_buffer_pool_size", "expire_logs_days"}
+"""Adjusted or refused only when InnoDB starts, or another way to set another one of them."""
+
+FindBuild = Callable[[str], Build]
+
+
+@pytest.fixture(params=BUILDS)
+def any_build(request: pytest.FixtureRequest, build: FindBuild) -> Build:
+    return build(request.param)
+
+
+def heres(build: Build) -> Iterator[SettingHere]:
+    for name in CATALOG.names(build.flavor, build.version):
+        yield CATALOG.require(name, build.flavor, build.version)
+
+
+def asked(build: Build, values: dict[str, str]) -> HelpText:
+    arguments = [f"--{name.replace('_', '-')}={text}" for name, text in values.items()]
+    return read_help(verbose_help(build, arguments)[0])
+
+
+def test_the_list_of_options_is_the_builds_own(any_build: Build) -> None:
+    listed = load_option_names()
+    release = Release(any_build.flavor, any_build.version)
+    if release not in listed.releases:
+        pytest.skip(f"{any_build.name} is not the release of its series that is listed")
+    assert listed.of(release) == read_help(verbose_help(any_build)[0]).names
+    others = listed.names() - listed.of(release)
+    assert listed.ignored_by(release) == ask_ignored(any_build, others)
+
+
+@pytest.mark.parametrize("which", ["smallest", "odd", "largest"])
+def test_numbers_become_what_the_server_makes_of_them(any_build: Build, which: str) -> None:
+    numeric = [
+        here
+        for here in heres(any_build)
+        if here.type in ("integer", "size", "float") and here.name not in NOT_ALONE
+    ]
+    texts = {here.name: text_for(here, which) for here in numeric}
+    told = asked(any_build, texts).values
+    wrong, checked = [], 0
+    for here in numeric:
+        expected = read(here, texts[here.name]).value
+        actual = float(told[here.name]) if here.type == "float" else int(told[here.name])
+        if actual < 0:
+            continue  # an unsigned number that MySQL prints as a signed one
+        checked += 1
+        if expected != actual:
+            wrong.append(f"{here.name} = {texts[here.name]}: the server makes it {actual}, not {expected}")
+    assert not wrong
+    assert checked >= 30
+
+
+def text_for(here: SettingHere, which: str) -> str:
+    """A value below the range, in it but a multiple of nothing, or far beyond it."""
+    low, high = int(here.minimum or 0), int(here.maximum or 0)
+    if which == "smallest":
+        return "0"
+    return str(low + min(high - low, 1 << 24) // 3 + 1) if which == "odd" else str((1 << 63) - 1)
+
+
+@pytest.mark.parametrize("text", ["no", "yes", "2", "TRUE", "off"])
+def test_what_is_no_boolean_is_ignored(any_build: Build, text: str) -> None:
+    here = CATALOG.require("innodb_file_per_table", any_build.flavor, any_build.version)
+    told = asked(any_build, {here.name: text}).values[here.name]
+    assert here.parse(told) == read(here, text).value
+
+
+REFUSED = {
+    "sync_binlog": "often",
+    "binlog_format": "RAW",
+    "max_binlog_size": "1.5M",
+    "innodb_flush_log_at_trx_comit": "1",
+    "innodb_redo_log_capacitee": "1G",
+    "tx_isolation": "SERIALIZABLE",
+}
+
+
+@pytest.mark.parametrize(("name", "text"), REFUSED.items(), ids=lambda one: str(one))
+@pytest.mark.parametrize("name_of_build", ["mariadb@10.11", "mysql@5.7", "mysql@8.0"])
+def test_what_the_check_calls_fatal_stops_the_server(
+    name_of_build: str, name: str, text: str, sandbox: Callable[..., Sandbox], build: FindBuild
+) -> None:
+    identity = identity_of(build(name_of_build))
+    assert not check(f"[mysqld]\n{name} = {text}\n", identity).starts
+    with pytest.raises(StartFailed):
+        sandbox(name_of_build, arguments=(f"--{name.replace('_', '-')}={text}",))
+
+
+CUT = {
+    "innodb_io_capacity": "4000",
+    "innodb_io_capacity_max": "2000",
+    "innodb_max_dirty_pages_pct": "80",
+    "innodb_max_dirty_pages_pct_lwm": "95",
+}
+MYSQL = {**CUT, "innodb_buffer_pool_instances": "4", "innodb_log_write_ahead_size": "5000"}
+ACCEPTED = {
+    "mysql@5.7": {**MYSQL, "innodb_buffer_pool_size": "200M"},
+    "mysql@8.0": {**MYSQL, "innodb_buffer_pool_size": "200M", "innodb_lock_wait_timeout": "9999999999"},
+    "mysql@9.7": MYSQL,
+    "mariadb@10.11": {**CUT, "innodb_buffer_pool_size": "200000000", "innodb_flush_log_at_trx_commit": "9"},
+    "mariadb@11.8": {**CUT, "innodb_log_file_size": "8000000"},
+}
+
+
+@pytest.mark.parametrize("name_of_build", ACCEPTED)
+def test_a_started_server_holds_what_the_check_foretells(
+    name_of_build: str, sandbox: Callable[..., Sandbox], build: FindBuild
+) -> None:
+    lines = "".join(f"{name} = {text}\n" for name, text in ACCEPTED[name_of_build].items())
+    foretold = check(f"[mysqld]\n{lines}", identity_of(build(name_of_build)))
+    assert foretold.starts
+    arguments = tuple(f"--{name.replace('_', '-')}={text}" for name, text in ACCEPTED[name_of_build].items())
+    server = sandbox(name_of_build, arguments=arguments)
+    assert server.read_back(foretold.settings) == foretold.settings
+
+
+def identity_of(build: Build) -> ServerIdentity:
+    return ServerIdentity(flavor=build.flavor, version=build.version, version_text=build.version_text)

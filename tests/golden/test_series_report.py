@@ -1,0 +1,203 @@
+"""The terminal report of fixed series, compared with files; see test_reports for how to renew them."""
+
+from __future__ import annotations
+
+import msgspec
+
+from flushlab.campaign.facts import ArmFacts, ClaimFacts, SeriesFacts
+from flushlab.record import Comparison, Machine, Ratio, Warning
+from flushlab.report import series
+from tests.golden.test_reports import check, ratio, text_of
+from tests.unit.records import MARIADB
+
+SAFE = {"process_crash": "nothing is lost", "os_crash": "nothing is lost", "power_loss": "nothing is lost"}
+
+
+def comparison(arm: str, of: Ratio) -> Comparison:
+    verdict = "faster" if of.low > 1 else "slower" if of.high < 1 else "no difference found"
+    return Comparison(arm=arm, ratio=of, blocks=5, verdict=verdict, detectable=0.041)
+
+
+def measured(name: str, text: str, of: Ratio, **facts: object) -> ArmFacts:
+    given: dict[str, object] = {"floor": "strict", "figure": 9_000.0 * of.estimate, **facts}
+    return ArmFacts(name=name, text=text, outcome="measured", comparison=comparison(name, of), **given)  # type: ignore[arg-type]
+
+
+ARMS = (
+    measured("A", "the server's defaults", ratio(0.81, 0.78, 0.84), settings={"sync_binlog": 0}),
+    measured("B", "the key is primary", ratio(1.22, 1.18, 1.26), workload={"key": "primary"}),
+    measured("C", "", ratio(1.01, 0.97, 1.05), settings={"innodb_log_file_size": 48 << 20}),
+    measured(
+        "G flush at trx commit is 0",
+        "the log is written once a second",
+        ratio(3.31, 3.20, 3.42),
+        settings={"innodb_flush_log_at_trx_commit": 0},
+        floor="relaxed",
+    ),
+    measured(
+        "no binlog",
+        "",
+        ratio(1.11, 1.02, 1.21),
+        settings={"log_bin": "OFF"},
+        contract=("log_bin",),
+    ),
+    ArmFacts(
+        name="F",
+        text="flush by O_DSYNC",
+        outcome="not_in_version",
+        reason="mariadb@12.0.1 has no innodb_flush_method (it exists in mysql; mariadb before 12.0)",
+        settings={"innodb_flush_method": "O_DSYNC"},
+    ),
+    ArmFacts(
+        name="K",
+        text="checksums off",
+        outcome="refused",
+        reason="[ERROR] unknown variable 'innodb_checksums=OFF'\n[ERROR] Aborting",
+        settings={"innodb_checksums": "OFF"},
+        floor="throwaway",
+    ),
+    ArmFacts(
+        name="J",
+        text="ZFS with records of 16 KiB, without doublewrite",
+        outcome="skipped",
+        reason="the environment variable FLUSHLAB_ZFS, which names its data root, is not set",
+        data_root="${FLUSHLAB_ZFS}",
+        settings={"innodb_doublewrite": "OFF"},
+    ),
+    measured(
+        "best",
+        "all that proved faster, together",
+        ratio(4.12, 3.90, 4.35),
+        settings={"innodb_flush_log_at_trx_commit": 0, "log_bin": "OFF"},
+        workload={"key": "primary"},
+        floor="relaxed",
+        composed_of=("no binlog", "B", "G flush at trx commit is 0"),
+    ),
+)
+FACTS = SeriesFacts(
+    campaign_id="series-20261121-120000-abcd",
+    ending="done",
+    plan="insert-on-duplicate",
+    title="What does each change buy for INSERT … ON DUPLICATE KEY UPDATE?",
+    server=MARIADB,
+    workload="upsert, threads 8, table_size 100,000",
+    unit="rows/s",
+    base={"sync_binlog": 1},
+    base_text="the story's settings where the version has them",
+    base_figure=9_012.3,
+    base_floor="strict",
+    base_guarantees=SAFE,
+    arms=ARMS,
+    control=comparison("control", ratio(1.01, 0.98, 1.04)),
+    claims=(
+        ClaimFacts(
+            text="writing the log once a second is 3.3 times as fast",
+            arm="G flush at trx commit is 0",
+            against="base",
+            wanted="3.3",
+            answer="confirmed",
+            ratio=ratio(3.31, 3.20, 3.42),
+            source="https://example.org/story",
+        ),
+        ClaimFacts(
+            text="the size of the log does not matter",
+            arm="C",
+            against="A",
+            wanted="at most 1.05",
+            answer="refuted",
+            ratio=ratio(1.25, 1.20, 1.30),
+        ),
+        ClaimFacts(
+            text="ZFS makes up for doublewrite", arm="J", against="base", wanted="1", answer="not measured"
+        ),
+    ),
+    blocks=5,
+    planned_blocks=5,
+    seconds=10.0,
+    machine=Machine(cpu_model="a cpu", cpu_count=2, memory_bytes=24 << 30, kernel="6.1", filesystem="ext4"),
+    warnings=(Warning("fits-in-pool", "the data (22 MiB) fit into the buffer pool (128 MiB)"),),
+    data_bytes=22 << 20,
+    pool_bytes=128 << 20,
+    redo_bytes=96 << 20,
+)
+
+
+def without_comparison(arm: ArmFacts) -> ArmFacts:
+    return msgspec.structs.replace(arm, comparison=None)
+
+
+INTERRUPTED = msgspec.structs.replace(
+    FACTS,
+    ending="interrupted",
+    blocks=1,
+    scale=0.1,
+    arms=(
+        *(without_comparison(arm) for arm in ARMS[:2]),
+        ArmFacts(name="C", outcome="skipped", reason="the series was stopped before its turn"),
+        ArmFacts(name="best", outcome="skipped", reason="the series was stopped before its turn"),
+    ),
+    control=None,
+    claims=(),
+)
+NOTHING_FASTER = msgspec.structs.replace(
+    FACTS,
+    arms=(ARMS[0], ARMS[2], ArmFacts(name="best", outcome="skipped", reason="no arm proved faster")),
+    claims=(),
+)
+NOT_HERE = msgspec.structs.replace(
+    FACTS,
+    arms=tuple(
+        ArmFacts(
+            name=name,
+            outcome="not_in_version",
+            reason="the plan needs binlog_parallel_flush, which mariadb@10.11.19 does not have",
+        )
+        for name in ("OFF", "ON")
+    ),
+    base_figure=None,
+    control=None,
+    claims=(),
+    blocks=0,
+)
+
+
+def test_series_report() -> None:
+    check("series.txt", text_of(series.render(FACTS)))
+
+
+def test_series_report_after_ctrl_c() -> None:
+    check("series-interrupted.txt", text_of(series.render(INTERRUPTED)))
+
+
+def test_series_report_without_a_faster_arm() -> None:
+    check("series-nothing.txt", text_of(series.render(NOTHING_FASTER)))
+
+
+def test_series_report_where_nothing_could_be_measured() -> None:
+    check("series-not-here.txt", text_of(series.render(NOT_HERE)))
+
+
+def test_best_that_is_not_proven_says_so() -> None:
+    best = msgspec.structs.replace(ARMS[-1], comparison=comparison("best", ratio(1.02, 0.97, 1.08)))
+    text = text_of(series.render(msgspec.structs.replace(FACTS, arms=(*ARMS[:-1], best))))
+    assert "Together they are not proven to be faster" in text
+
+
+def test_json_document() -> None:
+    document = msgspec.json.decode(msgspec.json.encode(series.document(FACTS)))
+    assert document["schema"] == "flushlab.series/1"
+    outcomes = {arm["name"]: arm["outcome"] for arm in document["arms"]}
+    assert outcomes["F"] == "not_in_version"
+    assert outcomes["K"] == "refused"
+    assert outcomes["J"] == "skipped"
+    by_name = {arm["name"]: arm for arm in document["arms"]}
+    assert by_name["B"]["ratio"] == {"estimate": 1.22, "low": 1.18, "high": 1.26}
+    assert by_name["B"]["verdict"] == "faster"
+    assert by_name["K"]["ratio"] is None
+    assert "unknown variable" in by_name["K"]["reason"]
+    assert by_name["best"]["composed_of"][0] == "no binlog"
+    assert document["control"]["ratio"]["estimate"] == 1.01
+    assert [claim["answer"] for claim in document["claims"]] == ["confirmed", "refuted", "not measured"]
+    assert document["claims"][0]["ratio"]["low"] == 3.2
+    assert document["claims"][0]["text"]
+    assert document["warnings"][0]["slug"] == "fits-in-pool"

@@ -1,0 +1,78 @@
+"""Arms on one running server: settings are switched by SET GLOBAL, and the server stays the same one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from flushlab.build import Build
+from flushlab.record import Arm, Trial, Value
+from flushlab.trial import AlternatingRunner
+from tests.integration.test_trial import runner
+
+BASE: dict[str, Value] = {"innodb_flush_log_at_trx_commit": 1, "innodb_log_file_size": 48 << 20}
+
+
+@pytest.fixture
+def alternating(build: Callable[[str], Build]) -> Iterator[AlternatingRunner]:
+    with AlternatingRunner(runner(build("mariadb@10.11")), BASE) as opened:
+        yield opened
+
+
+def run(alternating: AlternatingRunner, name: str, **settings: Value) -> Trial:
+    return alternating.run(Arm(name=name, settings={**BASE, **settings}), stage="arms", block=0)
+
+
+def fsyncs_per_commit(trial: Trial) -> float:
+    assert trial.load is not None, trial.reason
+    return trial.deltas["Innodb_data_fsyncs"] / trial.load.events
+
+
+def test_arms_switch_on_one_server_and_the_base_comes_back(alternating: AlternatingRunner) -> None:
+    trials, servers = [], set()
+    for number, settings in enumerate(
+        ({}, {"innodb_flush_log_at_trx_commit": 2}, {}, {"sync_binlog": 7}, {})
+    ):
+        trials.append(run(alternating, f"arm {number}", **settings))
+        assert alternating._server is not None
+        servers.add(alternating._server.pid)
+    assert len(servers) == 1
+    assert [trial.settings["innodb_flush_log_at_trx_commit"] for trial in trials] == [1, 2, 1, 1, 1]
+    assert [trial.settings["sync_binlog"] for trial in trials] == [0, 0, 0, 7, 0]
+    assert all(trial.settings["innodb_log_file_size"] == 48 << 20 for trial in trials)
+    every_commit, once_a_second, again = map(fsyncs_per_commit, trials[:3])
+    assert once_a_second < 0.2 * every_commit
+    assert once_a_second < 0.2 * again
+
+
+def test_a_setting_that_needs_a_restart_is_refused_and_the_next_arm_goes_on(
+    alternating: AlternatingRunner,
+) -> None:
+    refused = run(alternating, "static", innodb_doublewrite="OFF")
+    assert refused.outcome == "refused"
+    assert "while the server runs" in refused.reason
+    after = run(alternating, "base")
+    assert after.figure is not None
+    assert after.settings["innodb_doublewrite"] == "ON"
+
+
+def test_a_value_that_the_server_does_not_take_is_refused_in_its_words(
+    alternating: AlternatingRunner,
+) -> None:
+    refused = run(alternating, "wrong", no_such_variable=1)
+    assert (refused.outcome, "no_such_variable" in refused.reason) == ("refused", True)
+    assert run(alternating, "base").figure is not None
+
+
+def test_a_server_that_is_gone_is_started_again(alternating: AlternatingRunner) -> None:
+    run(alternating, "base")
+    assert alternating._server is not None
+    first = alternating._server.pid
+    alternating._server.kill()
+    lost = run(alternating, "two", innodb_flush_log_at_trx_commit=2)
+    assert lost.outcome == "failed"
+    again = run(alternating, "two", innodb_flush_log_at_trx_commit=2)
+    assert again.settings["innodb_flush_log_at_trx_commit"] == 2
+    assert alternating._server is not None
+    assert alternating._server.pid != first

@@ -1,0 +1,251 @@
+"""Effects on real servers: what works is passed over in silence, what does nothing is found, by its evidence.
+
+The kernel's count of syncs takes root and ext4 or xfs; elsewhere the tests of syncs are skipped with that
+reason.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from flushlab.build import Build
+from flushlab.datadir import DataRoot, Snapshots
+from flushlab.machine import place_of
+from flushlab.record import Arm, Trial, Value
+from flushlab.settings.catalog import load_catalog
+from flushlab.telemetry.tracepoint import SyncCounter
+from flushlab.trial import Preparation, TrialRunner
+from flushlab.workload import CommandWorkload, OltpWorkload, Timing, Workload
+
+SERVERS = ("mariadb@10.11", "mysql@5.7", "mysql@8.0")
+NEWER = ("mariadb@11.8", "mysql@9.7")
+
+SWALLOW = """
+int fsync(int descriptor) { return 0; }
+int fdatasync(int descriptor) { return 0; }
+int msync(void *address, unsigned long length, int flags) { return 0; }
+"""
+
+Run = Callable[..., Trial]
+
+
+@pytest.fixture
+def run(build: Callable[[str], Build]) -> Run:
+    """Runs one trial: `run("mysql@5.7", threads=16, innodb_flush_log_at_trx_commit=2)`."""
+
+    def trial(
+        name: str,
+        *,
+        threads: int = 4,
+        data_root: DataRoot | None = None,
+        preload: Path | None = None,
+        arguments: tuple[str, ...] = (),
+        workload: Workload | None = None,
+        **settings: Value,
+    ) -> Trial:
+        server = build(name)
+        if preload is not None:
+            words = ("/usr/bin/env", f"LD_PRELOAD={preload}", *server.launcher)
+            server = msgspec.structs.replace(server, launcher=words)
+        root = data_root or DataRoot.open()
+        load = OltpWorkload(name="oltp_update_non_index", threads=threads, tables=2, table_size=2000)
+        catalog = load_catalog()
+        runner = TrialRunner(
+            build=server,
+            catalog=catalog,
+            workloads=(workload or load,),
+            timing=Timing(warm_up_s=0.5, max_warm_up_s=1.0, seconds=1.5),
+            preparation=Preparation(
+                build=server,
+                catalog=catalog,
+                data_root=root,
+                dataset=None,
+                snapshots=Snapshots(),
+                progress=lambda text: None,
+            ),
+            data_root=root,
+            arguments=arguments,
+        )
+        done = runner.run(Arm(name="arm", settings=settings), stage="bench", block=1)
+        assert done.outcome in ("measured", "void"), done.reason
+        return done
+
+    return trial
+
+
+@pytest.fixture
+def counted() -> None:
+    """Needs the kernel's count of syncs."""
+    filesystem = place_of(DataRoot.open().path).filesystem
+    counter = SyncCounter.open([filesystem])
+    if counter is None:
+        pytest.skip(f"syncs on {filesystem} cannot be counted here: no right, or no tracepoint")
+    counter.close()
+
+
+@pytest.fixture
+def swallowing_library() -> Iterator[Path]:
+    """A library that makes syncs do nothing, where the servers' user can read it."""
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("no C compiler")
+    folder = Path(tempfile.mkdtemp(prefix="flh-", dir="/tmp"))
+    folder.chmod(0o755)
+    library = folder / "libeatmydata.so"
+    source = folder / "swallow.c"
+    source.write_text(SWALLOW)
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, source], check=True)
+    yield library
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def memory_root() -> Iterator[DataRoot]:
+    if place_of(Path("/dev/shm")).filesystem != "tmpfs":
+        pytest.skip("/dev/shm is not in memory")
+    folder = Path(tempfile.mkdtemp(prefix="flh-", dir="/dev/shm"))
+    folder.chmod(0o755)
+    yield DataRoot.open(folder)
+    shutil.rmtree(folder)
+
+
+def found(trial: Trial) -> dict[str, str]:
+    return {warning.setting: warning.text for warning in trial.warnings if warning.slug == "no-effect"}
+
+
+@pytest.mark.parametrize("threads", [1, 16])
+@pytest.mark.parametrize("policy", [0, 1, 2])
+@pytest.mark.parametrize("name", SERVERS)
+def test_settings_that_work_raise_no_alarm(name: str, policy: int, threads: int, run: Run) -> None:
+    for binlog in (0, 1):
+        trial = run(
+            name,
+            threads=threads,
+            innodb_flush_log_at_trx_commit=policy,
+            innodb_flush_method="O_DIRECT",
+            log_bin="ON",
+            sync_binlog=binlog,
+        )
+        assert found(trial) == {}, trial.file_activity
+        assert "O_DIRECT" in trial.file_activity["data"].flags
+
+
+@pytest.mark.parametrize("policy", [1, 2])
+@pytest.mark.parametrize("name", NEWER)
+def test_newer_servers_name_their_files_so_that_they_are_told_apart(name: str, policy: int, run: Run) -> None:
+    trial = run(name, threads=16, innodb_flush_log_at_trx_commit=policy, log_bin="ON", sync_binlog=100)
+    assert found(trial) == {}, trial.file_activity
+    assert {"redo", "binlog", "data", "undo"} <= trial.file_activity.keys()
+    assert "O_DIRECT" in trial.file_activity["undo"].flags
+
+
+def test_without_the_kernels_count_the_servers_own_is_taken(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SyncCounter, "open", lambda filesystems: None)
+    trial = run("mysql@5.7", threads=16)
+    assert found(trial) == {}
+    assert trial.file_activity["redo"].fsyncs == trial.deltas["Innodb_os_log_fsyncs"] > 0
+    assert run("mariadb@10.11").file_activity["redo"].fsyncs is None
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_heavy_flushing_at_2_raises_no_alarm(name: str, run: Run) -> None:
+    trial = run(
+        name,
+        threads=16,
+        innodb_flush_log_at_trx_commit=2,
+        innodb_buffer_pool_size=24 << 20,
+        innodb_log_file_size=4 << 20,
+        innodb_io_capacity=20_000,
+        innodb_io_capacity_max=40_000,
+        innodb_max_dirty_pages_pct=1,
+    )
+    assert found(trial) == {}, trial.file_activity
+    assert trial.file_activity["data"].bytes, "pages were flushed"
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_syncs_and_bytes_are_told_per_class_of_files(name: str, run: Run, counted: None) -> None:
+    trial = run(name, threads=1, innodb_flush_log_at_trx_commit=1, log_bin="ON", sync_binlog=1)
+    assert trial.load is not None
+    files, commits = trial.file_activity, trial.load.events
+    for kind in ("redo", "binlog"):  # one connection: each commit has its own sync
+        activity = files[kind]
+        assert activity.fsyncs is not None and activity.bytes is not None
+        assert 0.95 * commits < activity.fsyncs
+        assert 100 * commits < activity.bytes < 10_000 * commits
+    redo = trial.deltas.get("Innodb_os_log_fsyncs")
+    if redo is not None:  # the server's own count, a little later and earlier than the kernel's
+        assert abs((files["redo"].fsyncs or 0) - redo) <= 0.02 * redo + 20
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_a_library_that_swallows_syncs_is_found(
+    name: str, run: Run, counted: None, swallowing_library: Path
+) -> None:
+    trial = run(name, threads=16, preload=swallowing_library, log_bin="ON", sync_binlog=1)
+    assert trial.settings["innodb_flush_log_at_trx_commit"] == 1
+    assert found(trial).keys() == {"innodb_flush_log_at_trx_commit", "sync_binlog"}
+    assert "never synced" in found(trial)["innodb_flush_log_at_trx_commit"]
+    assert (trial.file_activity["redo"].fsyncs, trial.file_activity["binlog"].fsyncs) == (0, 0)
+
+
+def test_debug_no_sync_is_found_where_it_works(run: Run, counted: None) -> None:
+    # MariaDB's --debug-no-sync silences the server's own files; InnoDB goes on syncing (10.11).
+    trial = run("mariadb@10.11", arguments=("--debug-no-sync",), log_bin="ON", sync_binlog=1)
+    assert found(trial).keys() == {"sync_binlog"}
+    assert trial.file_activity["redo"].fsyncs
+
+
+@pytest.mark.parametrize("name", [*SERVERS, *NEWER])
+def test_o_dsync_makes_2_sync_as_often_as_1(name: str, run: Run) -> None:
+    trial = run(name, innodb_flush_method="O_DSYNC", innodb_flush_log_at_trx_commit=2)
+    assert found(trial).keys() == {"innodb_flush_log_at_trx_commit"}, trial.file_activity
+    assert "written through" in found(trial)["innodb_flush_log_at_trx_commit"]
+    assert trial.load is not None
+    syncs = trial.file_activity["redo"].fsyncs
+    if syncs:  # as counted by the kernel, where it can
+        assert syncs > trial.load.events / 4  # one group holds at most the 4 connections
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_o_dsync_itself_raises_no_alarm(name: str, run: Run) -> None:
+    trial = run(name, innodb_flush_method="O_DSYNC", innodb_flush_log_at_trx_commit=1)
+    assert found(trial) == {}, trial.file_activity
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_in_memory_o_direct_and_syncs_are_reported(name: str, run: Run, memory_root: DataRoot) -> None:
+    trial = run(name, data_root=memory_root, innodb_flush_method="O_DIRECT", log_bin="ON", sync_binlog=1)
+    assert {"innodb_flush_method", "innodb_flush_log_at_trx_commit", "sync_binlog"} <= found(trial).keys()
+    assert "the data files lie in memory" in found(trial)["innodb_flush_method"]
+
+
+def test_a_command_without_a_count_of_commits_is_judged_by_checkpoints(
+    run: Run, counted: None, swallowing_library: Path
+) -> None:
+    script = (
+        "import os, time, pymysql\n"
+        "c = pymysql.connect(unix_socket=os.environ['FLUSHLAB_SOCKET'], user=os.environ['FLUSHLAB_USER'],\n"
+        "    password=os.environ['FLUSHLAB_PASSWORD'], database='flushlab', autocommit=True)\n"
+        "q = c.cursor().execute\n"
+        "q('CREATE TABLE t (a INT PRIMARY KEY)')\n"
+        "for n in range(200): q(f'INSERT INTO t VALUES ({n})')\n"
+        "time.sleep(3)\n"  # an idle MySQL makes a checkpoint every second
+    )
+    file = swallowing_library.parent / "load.py"
+    file.write_text(script)
+    workload = CommandWorkload(command=f"{sys.executable} {file}")
+    for preload in (None, swallowing_library):
+        trial = run("mysql@5.7", workload=workload, preload=preload)
+        reported = found(trial).get("innodb_flush_log_at_trx_commit", "")
+        assert ("although a checkpoint was made" in reported) is (preload is not None), trial.file_activity

@@ -1,0 +1,114 @@
+"""Servers of other Debian releases and from tarballs: fetched, started, measured, stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flushlab.build import origin
+from flushlab.server import Sandbox
+from flushlab.telemetry import innodb, status
+from tests.conftest import require_build
+
+StartSandbox = Callable[..., Sandbox]
+
+SMALL = ["--tables", "1", "--table-size", "1000", "--threads", "4", "--seconds", "1"]
+OF_OTHER_RELEASES = ("mysql@9.7", "mariadb@11.8")
+
+# What these servers do not count, or not under this name.
+NOT_COUNTED = {
+    "mysql": {"Binlog_bytes_written", "Binlog_commits", "Binlog_group_commits"},
+    "mariadb": {"Innodb_os_log_fsyncs", "Innodb_rows_inserted", "Innodb_rows_updated"},
+}
+
+
+@pytest.mark.parametrize("name", OF_OTHER_RELEASES)
+def test_server_of_another_release_runs_and_tells_where_its_writes_go(
+    name: str, sandbox: StartSandbox
+) -> None:
+    server = sandbox(name)
+    series = name.partition("@")[2]
+    assert server.identity.version_text.startswith(f"{series}.")
+    assert len(origin(server.build)) > 20  # with every library, the C library included
+    assert all(len(file.sha256) == 64 for file in origin(server.build))
+    assert server.restored is not None
+    server.query("CREATE DATABASE it")
+    server.query("CREATE TABLE it.t (id INT PRIMARY KEY, v VARCHAR(200)) ENGINE=InnoDB")
+    before, counted = innodb.sample(server), status.counters(server)
+    for number in range(50):
+        server.query("INSERT INTO it.t VALUES (%s, REPEAT('x', 200))", [number])
+    after, deltas = innodb.sample(server), status.deltas(counted, status.counters(server))
+    assert set(status.COUNTERS) - counted.keys() == NOT_COUNTED[server.build.flavor]
+    assert after.redo_written_bytes is not None
+    assert before.redo_written_bytes is not None
+    assert after.redo_written_bytes - before.redo_written_bytes > 50 * 200
+    assert after.checkpoint_age_bytes is not None
+    assert after.checkpoint_age_bytes > 0
+    assert after.dirty_pages is not None
+    assert after.history_length is not None
+    assert deltas["Innodb_data_fsyncs"] >= 50
+    client = subprocess.run(
+        [
+            str(server.build.client),
+            f"--defaults-file={server.endpoint.option_file}",
+            "-Ne",
+            "SELECT COUNT(*) FROM it.t",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert client.stdout == "50\n"
+
+
+@pytest.mark.parametrize(("name", "transport"), [("mysql@9.7", "tcp"), ("mariadb@11.8", "socket")])
+def test_bench_measures_a_server_of_another_release(name: str, transport: str) -> None:
+    require_build(name)
+    done = flushlab("bench", "--server", name, "--transport", transport, *SMALL, "--json", "-")
+    assert done["throughput"] > 50
+    assert done["errors"] == []
+    assert done["server"]["version"].startswith(name.partition("@")[2])
+    events = done["throughput"] * done["seconds"]["window"]
+    assert 0.98 * events <= done["deltas"]["Handler_update"] <= 1.5 * events
+
+
+def test_server_from_a_tarball_is_unpacked_and_runs(
+    tmp_path: Path, private_home: Path, sandbox: StartSandbox
+) -> None:
+    """The tarball is made of an installed build's prefix, as its publisher would make one."""
+    with pytest.MonkeyPatch.context() as usual:
+        usual.delenv("FLUSHLAB_HOME")
+        build = require_build("mysql@5.7")
+    tarball = tmp_path / "mysql-5.7.22-linux.tar.gz"
+    with tarfile.open(tarball, "w:gz", compresslevel=1) as archive:
+        for folder in ("bin", "share", "lib", "usr"):
+            if (Path(build.prefix) / folder).exists():
+                archive.add(Path(build.prefix) / folder, f"mysql-5.7.22-linux/{folder}")
+    got = flushlab("server", "get", str(tarball), "--json", "-")
+    assert (got["name"], got["source"]) == (build.name, "tarball")
+    assert [file["file"] for file in got["origin"]][:1] == [tarball.name]
+    server = sandbox(str(tarball))
+    assert server.build.id == got["id"] == build.id
+    assert server.query("SELECT VERSION()") == [(build.version_text,)]
+
+
+def flushlab(*words: str) -> dict[str, Any]:
+    done = subprocess.run(
+        [sys.executable, "-m", "flushlab.cli.main", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=280,
+        env=dict(os.environ),
+    )
+    assert done.returncode == 0, done.stderr
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result

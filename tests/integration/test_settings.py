@@ -1,0 +1,54 @@
+"""`flushlab settings` with real builds: what a server has, and checks that ask the binary."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from flushlab.build import Build
+from flushlab.cli.option_check import judge
+from flushlab.cli.settings_here import survey
+from flushlab.errors import BelowFloor
+from flushlab.server import Sandbox
+from flushlab.settings.floor import Floor
+
+TWENTY = Path(__file__).parents[1] / "unit" / "settings" / "option_files" / "twenty_mistakes.cnf"
+
+
+def test_a_build_tells_its_values_and_what_may_be_tried(build: Callable[[str], Build]) -> None:
+    found = survey(build("mariadb@10.11").id, basedir=None, floor=Floor.SECOND)
+    assert found.values["innodb_flush_log_at_trx_commit"] == 1
+    assert len(found.values) > 60
+    assert {"innodb_flush_log_at_trx_commit": 2} in [dict(one.settings) for one in found.candidates]
+
+
+def test_a_kept_sandbox_tells_what_it_runs_with(sandbox: Callable[..., Sandbox]) -> None:
+    sandbox(settings={"innodb_flush_log_at_trx_commit": 2}, name="told", kept=True)
+    found = survey("sandbox:told", basedir=None, floor=None, only="innodb-flush-log-at-trx-commit")
+    assert found.values == {"innodb_flush_log_at_trx_commit": 2}
+    assert found.floor is Floor.SECOND
+    with pytest.raises(BelowFloor):
+        survey("sandbox:told", basedir=None, floor=Floor.STRICT)
+
+
+@pytest.mark.parametrize("name", ["mariadb@10.11", "mysql@5.7", "mysql@8.0"])
+def test_asking_the_binary_finds_no_less_than_the_lists(name: str, build: Callable[[str], Build]) -> None:
+    asked = judge(TWENTY, build(name).id, basedir=None, floor=None)
+    static = judge(TWENTY, name, basedir=None, floor=None, static=True)
+    assert (asked.asked, static.asked) == (True, False)
+    assert {(one.line, one.kind) for one in asked.findings} == {
+        (one.line, one.kind) for one in static.findings
+    }
+    assert len(asked.findings) == 20
+
+
+def test_the_binary_tells_what_it_makes_of_options_outside_the_catalog(
+    build: Callable[[str], Build], tmp_path: Path
+) -> None:
+    file = tmp_path / "my.cnf"
+    file.write_text("[mysqld]\nskip-name-resolve\nnet_retry_count = 5\nback_log = 99999999\n")
+    (finding,) = judge(file, build("mariadb@10.11").id, basedir=None, floor=None).findings
+    assert (finding.kind, finding.name, finding.line) == ("out-of-range", "back_log", 4)
+    assert "the server makes it 65535" in finding.text

@@ -1,0 +1,187 @@
+"""`upsert` against real servers: what it writes, what it counts, when it commits."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+
+import msgspec
+import pymysql
+import pytest
+
+from flushlab import _core
+from flushlab.errors import MeasurementError
+from flushlab.record import LoadProgress, LoadResult, RowCounts
+from flushlab.server import Sandbox
+from flushlab.workload import Measured, Timing, UpsertWorkload
+from flushlab.workload.upsert import DATABASE
+
+SERVERS = ["mariadb@10.11", "mysql@5.7", "mysql@8.0"]
+SIZE = 1000
+SHORT = Timing(warm_up_s=0.2, max_warm_up_s=0.5, seconds=1.0)
+SMALL = UpsertWorkload(threads=2, tables=2, table_size=SIZE, rows=10)
+PATIENCE_S = 60.0
+
+Sandboxes = Callable[..., Sandbox]
+
+
+def measure(server: Sandbox, workload: UpsertWorkload, timing: Timing = SHORT) -> Measured:
+    workload.prepare(server)
+    return workload.run(server, timing, contextlib.nullcontext())
+
+
+def rows_of(measured: Measured) -> RowCounts:
+    assert measured.load is not None
+    assert measured.load.rows is not None
+    return measured.load.rows
+
+
+def status(server: Sandbox, name: str) -> int:
+    return int(server.query(f"SHOW GLOBAL STATUS LIKE '{name}'")[0][1])
+
+
+def new_rows(server: Sandbox, workload: UpsertWorkload) -> int:
+    counts = (
+        server.query(f"SELECT COUNT(*) FROM {DATABASE}.upsert_{workload.key}{table} WHERE k > {SIZE}")[0][0]
+        for table in range(1, workload.tables + 1)
+    )
+    return sum(map(int, counts))
+
+
+@pytest.mark.parametrize("name", SERVERS)
+@pytest.mark.parametrize("key", ["unique", "primary"])
+def test_rows_conflict_in_the_key_that_was_asked_for(sandbox: Sandboxes, name: str, key: str) -> None:
+    server = sandbox(name)
+    workload = msgspec.structs.replace(SMALL, key=key, hit_ratio=0.3)
+    measured = measure(server, workload)
+    rows = rows_of(measured)
+    assert measured.unit == "rows/s"
+    assert measured.figure == pytest.approx(rows.committed / measured.window_s)
+    # n > 1000 rows: sigma of the share is below 0.0145; six sigma is 0.087.
+    assert rows.committed > 1000
+    assert rows.updated / rows.committed == pytest.approx(0.3, abs=0.09)
+    columns = server.query(
+        "SELECT index_name, column_name, non_unique FROM information_schema.statistics"
+        f" WHERE table_schema = '{DATABASE}' AND table_name = 'upsert_{key}1' ORDER BY 1"
+    )
+    due = [("k", "k", 0), ("PRIMARY", "id", 0)] if key == "unique" else [("PRIMARY", "k", 0)]
+    assert [(index, column, int(more)) for index, column, more in columns] == due
+    # Every existing key is still there, once; new ones follow without a gap that was not rolled back.
+    held = server.query(f"SELECT COUNT(*), MIN(k) FROM {DATABASE}.upsert_{key}1 WHERE k <= {SIZE}")
+    assert tuple(map(int, held[0])) == (SIZE, 1)
+    last, count = server.query(f"SELECT MAX(k), COUNT(*) FROM {DATABASE}.upsert_{key}1")[0]
+    assert int(last) == int(count)
+
+
+def test_a_ratio_of_one_writes_no_new_row_and_of_none_only_new_ones(sandbox: Sandboxes) -> None:
+    server = sandbox()
+    all_there = msgspec.structs.replace(SMALL, hit_ratio=1.0)
+    rows = rows_of(measure(server, all_there))
+    assert rows.updated == rows.committed
+    assert new_rows(server, all_there) == 0
+    nothing_there = msgspec.structs.replace(SMALL, hit_ratio=0.0)
+    rows = rows_of(measure(server, nothing_there))
+    assert rows.updated == 0
+    assert new_rows(server, nothing_there) >= rows.committed
+
+
+@pytest.mark.parametrize("name", SERVERS)
+@pytest.mark.parametrize("commit", ["autocommit", "1000 rows", "0.2 s"])
+def test_commits_come_when_they_were_asked_for(sandbox: Sandboxes, name: str, commit: str) -> None:
+    server = sandbox(name)
+    workload = msgspec.structs.replace(SMALL, commit=commit)
+    workload.prepare(server)
+    commits = status(server, "Com_commit")
+    measured = workload.run(server, SHORT, contextlib.nullcontext())
+    commits = status(server, "Com_commit") - commits
+    rows = rows_of(measured)
+    assert measured.load is not None
+    if commit == "autocommit":
+        assert (commits, rows.commits) == (0, measured.load.events)
+        assert rows.commit_latency_us is None
+        return
+    assert rows.commits <= commits
+    assert rows.commit_latency_us is not None
+    if commit == "1000 rows":
+        assert rows.commits == pytest.approx(rows.committed / 1000, rel=0.2, abs=4)
+    else:
+        assert 2 * (1.0 / 0.2) * 0.6 <= rows.commits <= 2 * (1.0 / 0.2) + 2
+
+
+def test_what_a_window_counts_is_in_the_tables(sandbox: Sandboxes) -> None:
+    server = sandbox()
+    workload = msgspec.structs.replace(SMALL, hit_ratio=0.0, commit="30 s", threads=1)
+    workload.prepare(server)
+    load = _core.LoadRun(msgspec.json.encode(workload._spec(server.endpoint)))
+    load.start()
+    load.open_window()
+    until(load, lambda progress: progress.events >= 100)
+    result = msgspec.json.decode(load.close_window(), type=LoadResult)
+    there = new_rows(server, workload)  # committed: another connection sees them
+    load.stop()
+    assert result.rows is not None
+    assert result.rows.committed == result.events * SMALL.rows >= 1000
+    # The commit that settles the window is after its end: it takes a statement or two along.
+    assert result.rows.committed <= there <= result.rows.committed + 5 * SMALL.rows
+    assert result.rows.commits == 0
+    assert new_rows(server, workload) == there, "what was open at the stop is rolled back"
+
+
+def test_rows_that_a_lock_wait_takes_back_do_not_count(sandbox: Sandboxes) -> None:
+    server = sandbox(settings={"innodb_lock_wait_timeout": 1})
+    workload = msgspec.structs.replace(SMALL, threads=1, tables=1, hit_ratio=0.5, commit="1000000 rows")
+    workload.prepare(server)
+    endpoint = server.endpoint
+    load = _core.LoadRun(msgspec.json.encode(workload._spec(endpoint)))
+    holder = pymysql.connect(
+        unix_socket=endpoint.socket, user=endpoint.user, password=endpoint.password, database=DATABASE
+    )
+    with holder, holder.cursor() as cursor:
+        cursor.execute("SELECT * FROM upsert_primary1 WHERE k <= 100 FOR UPDATE")
+        load.start()
+        load.open_window()
+        until(load, lambda progress: progress.errors >= 2)
+        holder.rollback()
+    until(load, lambda progress: progress.events >= 100)
+    result = msgspec.json.decode(load.close_window(), type=LoadResult)
+    load.stop()
+    (error,) = result.errors
+    assert error.errno == 1205
+    assert result.rows is not None
+    assert result.rows.committed + result.rows.rolled_back == result.events * SMALL.rows
+    inserted = result.rows.committed - result.rows.updated
+    assert inserted <= new_rows(server, workload) <= inserted + 5 * SMALL.rows
+
+
+def test_nothing_committed_is_no_measurement(sandbox: Sandboxes) -> None:
+    server = sandbox(settings={"innodb_lock_wait_timeout": 1})
+    workload = msgspec.structs.replace(SMALL, threads=1, tables=1, hit_ratio=1.0, commit="1000000 rows")
+    workload.prepare(server)
+    endpoint = server.endpoint
+    holder = pymysql.connect(
+        unix_socket=endpoint.socket, user=endpoint.user, password=endpoint.password, database=DATABASE
+    )
+    with holder, holder.cursor() as cursor:
+        cursor.execute("SELECT * FROM upsert_primary1 FOR UPDATE")
+        with pytest.raises(MeasurementError, match="no rows were committed") as raised:
+            workload.run(server, SHORT, contextlib.nullcontext())
+        holder.rollback()
+    assert "--seconds" in (raised.value.hint or "")
+
+
+def test_a_rate_counts_rows(sandbox: Sandboxes) -> None:
+    measured = measure(
+        sandbox(),
+        msgspec.structs.replace(SMALL, rate=2000.0),
+        Timing(warm_up_s=0.5, max_warm_up_s=1.0, seconds=2.0),
+    )
+    assert measured.figure == pytest.approx(2000, rel=0.05)
+
+
+def until(load: _core.LoadRun, condition: Callable[[LoadProgress], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition(progress := msgspec.json.decode(load.progress(), type=LoadProgress)):
+        assert progress.failed is None, progress.failed
+        assert time.monotonic() < deadline, f"waited in vain: {progress}"
+        time.sleep(0.005)

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from flushlab.advice.tuned import tuned_files
+from flushlab.campaign.facts import TuneFacts
+from flushlab.campaign.request import TuneRequest
+from flushlab.experiment.frontier import Dropped, FrontierPoint
+from flushlab.record import Launch, Ratio, Storage, Value
+from flushlab.settings.floor import Floor
+from flushlab.workload import Shape, Timing
+from tests.golden.test_reports import FACTS, SECOND
+
+DISK = Storage(filesystem="ext4")
+REQUEST = TuneRequest(
+    build="mariadb@10.11.19",
+    build_id="mariadb-x",
+    workload="oltp_update_non_index",
+    shape=Shape(),
+    threads=(16,),
+    floor=Floor.SECOND,
+    trials=100,
+    base={"sync_binlog": 1},
+    original={"sync_binlog": 1},
+    candidates=(),
+    timing=Timing(seconds=5),
+    seed=1,
+)
+
+
+def facts(winner: FrontierPoint, *dropped: Dropped) -> TuneFacts:
+    result = msgspec.structs.replace(FACTS.result, winner=winner, dropped=dropped)
+    return msgspec.structs.replace(FACTS, result=result)
+
+
+def text(winner: FrontierPoint, *dropped: Dropped) -> str:
+    return tuned_files(facts(winner, *dropped), REQUEST, DISK, Launch()).option_file
+
+
+def above(name: str, option_file: str) -> str:
+    """The comment right above a setting's line."""
+    lines = option_file.splitlines()
+    return lines[next(i for i, line in enumerate(lines) if line.startswith(f"{name} =")) - 1]
+
+
+def test_what_is_bought_says_what_is_left_without_it_and_the_rest_what_it_gives() -> None:
+    found = text(SECOND)
+    assert above("innodb_flush_log_at_trx_commit", found) == (
+        "# Without it: 1.04x (1.01 to 1.07) in place of 1.62x."
+    )
+    assert above("innodb_log_buffer_size", found) == (
+        "# Lowers no guarantee; such changes alone give 1.04x (1.01 to 1.07)."
+    )
+
+
+def test_a_single_change_says_its_own_gain() -> None:
+    ratio = Ratio(estimate=1.38, low=1.22, high=1.57)
+    settings: dict[str, Value] = {"innodb_flush_log_at_trx_commit": 2}
+    found = text(msgspec.structs.replace(SECOND, settings=settings, ratio=ratio, free_ratio=None))
+    assert above("innodb_flush_log_at_trx_commit", found) == "# Alone it gives 1.38x (1.22 to 1.57)."
+
+
+@pytest.mark.parametrize("free", [None, SECOND.ratio])
+def test_nothing_is_said_of_a_part_that_was_not_measured(free: Ratio | None) -> None:
+    settings: dict[str, Value] = {"innodb_flush_method": "fsync", "innodb_log_buffer_size": 67108864}
+    found = text(msgspec.structs.replace(SECOND, settings=settings, free_ratio=free))
+    assert "Without" not in found
+    assert "such changes alone" not in found
+
+
+def test_what_was_dropped_at_the_winners_floor_says_what_dropping_it_cost() -> None:
+    settings: dict[str, Value] = {"innodb_flush_method": "fsync"}
+    here = Dropped(floor=Floor.SECOND, settings=settings, cost=0.004, error=0.006)
+    other = Dropped(floor=Floor.STRICT, settings={"innodb_log_buffer_size": 1}, cost=0.1, error=0.1)
+    found = text(SECOND, here, other)
+    assert "costs too little (0.4%, standard error 0.6%): innodb_flush_method = fsync." in found
+    assert found.count("Left out") == 1

@@ -1,0 +1,155 @@
+"""Archives that nobody has vouched for: what they hold comes to lie in the folder, or nothing does."""
+
+from __future__ import annotations
+
+import io
+import stat
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from flushlab.build import unpack
+from flushlab.errors import ServerError
+
+Members = list[tarfile.TarInfo]
+
+
+def member(name: str, kind: bytes = tarfile.REGTYPE, link: str = "", mode: int = 0o644) -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname, info.mode = kind, link, mode
+    info.uid = info.gid = 12345
+    info.size = 4 if kind == tarfile.REGTYPE else 0
+    return info
+
+
+def archive(*members: tarfile.TarInfo, mode: str = "w") -> io.BytesIO:
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode=mode) as file:  # type: ignore[call-overload]
+        for info in members:
+            file.addfile(info, io.BytesIO(b"text") if info.isreg() else None)
+    content.seek(0)
+    return content
+
+
+def symlink(name: str, to: str) -> tarfile.TarInfo:
+    return member(name, tarfile.SYMTYPE, to)
+
+
+def folder(name: str) -> tarfile.TarInfo:
+    return member(name, tarfile.DIRTYPE, mode=0o755)
+
+
+@pytest.fixture
+def unpacked(tmp_path: Path) -> Callable[..., Path]:
+    """Unpacks members into a folder and returns it."""
+    into = tmp_path / "outside" / "prefix"
+    into.mkdir(parents=True)
+
+    def go(*members: tarfile.TarInfo, mode: str = "w") -> Path:
+        unpack.tar(archive(*members, mode=mode), into, name="it.tar")
+        return into
+
+    return go
+
+
+@pytest.mark.parametrize("mode", ["w", "w:gz", "w:xz", "w:bz2"])
+def test_each_format_is_told_from_its_content(unpacked: Callable[..., Path], mode: str) -> None:
+    assert (unpacked(member("a/b"), mode=mode) / "a" / "b").read_text() == "text"
+
+
+def test_zstandard_is_unpacked_by_its_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "zstd").write_text("#!/bin/sh\ntail -c +5\n")  # what it compresses is left as it is
+    (tmp_path / "bin" / "zstd").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
+    packed = tmp_path / "it.tar.zst"
+    packed.write_bytes(b"\x28\xb5\x2f\xfd" + archive(member("a")).getvalue())
+    with packed.open("rb") as handle:
+        unpack.tar(handle, tmp_path, name="it.tar.zst")
+    assert (tmp_path / "a").read_text() == "text"
+    monkeypatch.setenv("PATH", "")
+    with packed.open("rb") as handle, pytest.raises(ServerError, match="the command zstd is not on PATH"):
+        unpack.tar(handle, tmp_path, name="it.tar.zst")
+
+
+def test_links_inside_are_kept(unpacked: Callable[..., Path]) -> None:
+    into = unpacked(
+        folder("top/lib"),
+        member("top/lib/libx.so.1"),
+        symlink("top/lib/libx.so", "libx.so.1"),
+        symlink("top/bin/lib", "../lib"),
+        member("top/twin", tarfile.LNKTYPE, "top/lib/libx.so.1"),
+    )
+    assert (into / "top" / "bin" / "lib" / "libx.so").read_text() == "text"
+    assert (into / "top" / "twin").samefile(into / "top" / "lib" / "libx.so.1")
+
+
+def test_programs_stay_executable_and_lose_what_is_dangerous(unpacked: Callable[..., Path]) -> None:
+    into = unpacked(member("mysqld", mode=0o6777), member("text", mode=0o600))
+    assert stat.S_IMODE((into / "mysqld").stat().st_mode) == 0o755
+    assert stat.S_IMODE((into / "text").stat().st_mode) == 0o644
+    assert (into / "mysqld").stat().st_uid == into.stat().st_uid
+
+
+def test_member_that_comes_twice_is_the_later_one(unpacked: Callable[..., Path]) -> None:
+    into = unpacked(member("victim"), symlink("a", "victim"), member("a"))
+    assert not (into / "a").is_symlink()
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        [member("/etc/evil")],
+        [member("../evil")],
+        [member("a/../../evil")],
+        [symlink("a", "/etc")],
+        [symlink("a", "../..")],
+        [symlink("a/b", "../../evil")],
+        [symlink("a", ".."), member("a/evil")],
+        [symlink("here", "."), symlink("here/a", ".."), member("a/evil")],
+        [symlink("a", "later/.."), symlink("later", "."), member("a/evil")],
+        [symlink("a", "later/.."), symlink("later", ".")],
+        [symlink("a", "a"), member("a/evil")],
+        [member("a", tarfile.LNKTYPE, "/etc/passwd")],
+        [member("a", tarfile.LNKTYPE, "../evil")],
+        [symlink("a", "nothing"), member("b", tarfile.LNKTYPE, "a")],
+        [member("a", tarfile.CHRTYPE)],
+        [member("a", tarfile.BLKTYPE)],
+        [member("a", tarfile.FIFOTYPE)],
+    ],
+    ids=lambda members: ", ".join(
+        f"{one.name}→{one.linkname}" if one.linkname else one.name for one in members
+    ),
+)
+def test_hostile_member_is_refused_and_nothing_lies_outside(
+    unpacked: Callable[..., Path], tmp_path: Path, members: Members
+) -> None:
+    with pytest.raises(ServerError, match=r"^it\.tar (is refused|cannot be unpacked)"):
+        unpacked(member("fine"), *members)
+    assert [path.name for path in tmp_path.iterdir()] == ["outside"]
+    assert [path.name for path in (tmp_path / "outside").iterdir()] == ["prefix"]
+
+
+@pytest.mark.parametrize("mode", ["w:gz", "w:xz", "w:bz2"])
+def test_archive_that_is_cut_off_is_an_error(tmp_path: Path, mode: str) -> None:
+    content = archive(*(member(f"file{number}") for number in range(50)), mode=mode).getvalue()
+    for length in (len(content) // 2, len(content) - 1):
+        with pytest.raises(ServerError, match=r"it\.tar cannot be unpacked"):
+            unpack.tar(io.BytesIO(content[:length]), tmp_path, name="it.tar")
+
+
+def test_what_is_no_archive_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ServerError, match=r"cannot be unpacked") as caught:
+        unpack.tar(io.BytesIO(b"<html>not found</html>" * 100), tmp_path, name="it.tar.gz")
+    assert caught.value.hint is not None
+    assert "no tar archive" in caught.value.hint
+
+
+def test_archive_of_too_much_is_refused(
+    unpacked: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unpack, "MAX_BYTES", 7)
+    with pytest.raises(ServerError, match="unpacks to more than"):
+        unpacked(member("a"), member("b"))

@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from flushlab.campaign import places as module
+from flushlab.campaign.places import Places, Spot, expanded, mismatch
+from flushlab.datadir import DataRoot
+from flushlab.errors import HarnessError, StorageError
+from flushlab.record import DiskLimit, Storage
+
+
+class Limit:
+    """Stands for a limited disk."""
+
+    def __init__(self, root: DataRoot, write_iops: int) -> None:
+        self.root = root
+        self.record = DiskLimit(write_iops=write_iops, measured_write_iops=float(write_iops), way="test")
+        self.lifted = False
+
+    def __enter__(self) -> Limit:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.lifted = True
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[Limit]:
+    limits: list[Limit] = []
+
+    def limit_disk(root: DataRoot, write_iops: int) -> Limit:
+        limits.append(Limit(root, write_iops))
+        return limits[-1]
+
+    def opened(path: Path) -> DataRoot:
+        return DataRoot(path=path, storage=Storage(in_memory=path.name == "memory"))
+
+    monkeypatch.setattr(module, "limit_disk", limit_disk)
+    monkeypatch.setattr(module.DataRoot, "open", staticmethod(opened))
+    return limits
+
+
+def root(tmp_path: Path, name: str) -> DataRoot:
+    folder = tmp_path / name
+    folder.mkdir(exist_ok=True)
+    return DataRoot(path=folder, storage=Storage(filesystem="ext4", in_memory=name == "memory"))
+
+
+def test_an_arm_without_a_place_runs_where_the_base_runs(tmp_path: Path, made: list[Limit]) -> None:
+    base = Spot(root(tmp_path, "base"), None)
+    with Places(base) as places:
+        assert places.open(None, None) is base
+    assert made == []
+
+
+def test_a_limit_of_its_own_is_made_once_and_lifted_at_the_end(tmp_path: Path, made: list[Limit]) -> None:
+    with Places(Spot(root(tmp_path, "base"), None)) as places:
+        first, second = places.open(None, 120), places.open(None, 120)
+        assert first is second
+        assert first.data_root.path == tmp_path / "base"
+        assert [limit.record.write_iops for limit in made] == [120]
+        assert not made[0].lifted
+    assert made[0].lifted
+
+
+def test_a_disk_of_its_own_is_as_slow_as_the_bases(tmp_path: Path, made: list[Limit]) -> None:
+    limited = Limit(root(tmp_path, "base"), 120)
+    root(tmp_path, "other")
+    with Places(Spot(root(tmp_path, "base"), limited)) as places:  # type: ignore[arg-type]
+        spot = places.open(str(tmp_path / "other"), None)
+    assert spot.disk_limit is not None
+    assert (spot.disk_limit.record.write_iops, made[0].root.path) == (120, tmp_path / "other")
+
+
+def test_memory_has_no_disk_to_make_slow(tmp_path: Path, made: list[Limit]) -> None:
+    limited = Limit(root(tmp_path, "base"), 120)
+    root(tmp_path, "memory")
+    with Places(Spot(root(tmp_path, "base"), limited)) as places:  # type: ignore[arg-type]
+        assert places.open(str(tmp_path / "memory"), None).disk_limit is None
+    assert made == []
+
+
+def test_a_folder_that_is_not_there_is_an_error_and_is_not_made(tmp_path: Path) -> None:
+    with Places(Spot(root(tmp_path, "base"), None)) as places, pytest.raises(StorageError, match="no folder"):
+        places.open(str(tmp_path / "nowhere"), None)
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_limit_that_cannot_be_made_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_root: DataRoot, _write_iops: int) -> Limit:
+        raise HarnessError("no cgroups")
+
+    monkeypatch.setattr(module, "limit_disk", refuse)
+    with Places(Spot(root(tmp_path, "base"), None)) as places, pytest.raises(HarnessError):
+        places.open(None, 120)
+
+
+def test_environment_variables_are_put_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FLUSHLAB_TEST_ROOT", "/mnt/zfs")
+    assert expanded("${FLUSHLAB_TEST_ROOT}/data") == "/mnt/zfs/data"
+    assert expanded("/plain") == "/plain"
+    monkeypatch.setenv("FLUSHLAB_TEST_ROOT", "")
+    with pytest.raises(StorageError, match="FLUSHLAB_TEST_ROOT"):
+        expanded("${FLUSHLAB_TEST_ROOT}")
+
+
+@pytest.mark.parametrize(
+    ("storage", "file_system", "record_size", "why"),
+    [
+        (Storage(filesystem="zfs", record_size_bytes=16384), "zfs", 16384, ""),
+        (Storage(filesystem="fuse", record_size_bytes=16384), "ZFS", 16384, ""),
+        (Storage(filesystem="zfs", record_size_bytes=131072), "zfs", 16384, "records of 131072 bytes"),
+        (Storage(filesystem="xfs"), "ext4", None, "lies on xfs, not on ext4"),
+        (Storage(filesystem="xfs"), None, None, ""),
+    ],
+)
+def test_a_place_is_what_the_arm_asks_for_or_says_what_it_is(
+    tmp_path: Path, storage: Storage, file_system: str | None, record_size: int | None, why: str
+) -> None:
+    found = mismatch(Spot(DataRoot(path=tmp_path, storage=storage), None), file_system, record_size)
+    assert why in found
+    assert bool(found) == bool(why)

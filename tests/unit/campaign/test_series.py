@@ -1,0 +1,302 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from flushlab.campaign.binding import ServerHere, bind
+from flushlab.campaign.facts import SeriesFacts
+from flushlab.campaign.loop import Ending
+from flushlab.campaign.places import Places, Spot
+from flushlab.campaign.series import BoundSeries
+from flushlab.campaign.series_request import SeriesRequest
+from flushlab.datadir import DataRoot
+from flushlab.experiment.simulated import Noise, SimulatedTrials
+from flushlab.plan.plan import ArmPlan, Claim, Plan, WorkloadSpec
+from flushlab.record import Launch, Machine, ServerIdentity, Storage, Trial, Value, Warning
+from flushlab.settings.catalog import load_catalog
+from flushlab.workload import Timing
+
+MARIADB = ServerIdentity(flavor="mariadb", version=(10, 11, 19), version_text="10.11.19-MariaDB")
+STORAGE = Storage(filesystem="ext4", volatile_cache=False)
+MACHINE = Machine(cpu_model="a cpu", cpu_count=2, memory_bytes=1 << 34, kernel="6", filesystem="ext4")
+BASE: dict[str, Value] = {"innodb_flush_log_at_trx_commit": 1, "sync_binlog": 1}
+FLUSH = ArmPlan(name="flush", settings={"innodb_flush_log_at_trx_commit": 2})
+SYNC = ArmPlan(name="sync", settings={"sync_binlog": 0})
+BOTH = ArmPlan(name="both", settings={"sync_binlog": 0, "innodb_flush_log_at_trx_commit": 0})
+GONE = ArmPlan(name="gone", settings={"innodb_redo_log_capacity": "1G"})
+IDLE = ArmPlan(name="idle", settings={"innodb_io_capacity": 400})
+
+Change = Callable[[Trial], Trial]
+
+
+def effect(settings: Mapping[str, Value]) -> float:
+    flush = {1: 0.0, 2: math.log(1.5), 0: math.log(1.7)}[int(settings["innodb_flush_log_at_trx_commit"])]
+    return flush + (math.log(1.2) if settings.get("sync_binlog") == 0 else 0.0)
+
+
+def series(tmp_path: Path, *arms: ArmPlan, claims: tuple[Claim, ...] = (), **changes: object) -> BoundSeries:
+    plan = Plan(
+        name="test",
+        title="a test",
+        workload=WorkloadSpec(name="oltp_update_non_index", options={"threads": 4}),
+        base=BASE,
+        base_text="the defaults",
+        arms=arms,
+        claims=claims,
+    )
+    here = ServerHere(identity=MARIADB, catalog=load_catalog(), values=BASE, launch=Launch())
+    bound = bind(plan, here, Places(Spot(DataRoot(path=tmp_path, storage=STORAGE), None)))
+    facts: dict[str, object] = {
+        "build": "mariadb@10.11.19",
+        "build_id": "x",
+        "plan": plan.name,
+        "title": plan.title,
+        "folder": "",
+        "workload": plan.workload.name,
+        "base": bound.base,
+        "arms": bound.arms,
+        "claims": claims,
+        "blocks": 5,
+        "timing": Timing(seconds=2.0),
+        "notes": bound.notes,
+        **changes,
+    }
+    request = SeriesRequest(**facts)  # type: ignore[arg-type]
+    request = msgspec.json.decode(msgspec.json.encode(request), type=SeriesRequest)  # as a resumed one is
+    return BoundSeries(request=request, identity=MARIADB, storage=STORAGE, catalog=load_catalog())
+
+
+def run(
+    bound: BoundSeries,
+    *,
+    stop: int = 10_000,
+    change: Change = lambda trial: trial,
+    refuses: Callable[[Mapping[str, Value]], str | None] = lambda _: None,
+) -> SeriesFacts:
+    """A whole series of simulated trials, or its first `stop` ones."""
+    experiment, trials = bound.experiment(), list[Trial]()
+    simulated = SimulatedTrials(effect, BASE, noise=Noise(trial=0.01), seed=1, refuses=refuses)
+    while len(trials) < stop and (request := experiment.ask()) is not None:
+        trial = simulated.run(request)
+        if trial.outcome == "measured":
+            read_back = {"innodb_io_capacity": 200, **request.arm.settings}
+            trial = msgspec.structs.replace(trial, settings=read_back, server=MARIADB, data_bytes=1 << 20)
+        trials.append(change(trial))
+        experiment.tell(trials[-1])
+    ending: Ending = "done" if experiment.ask() is None else "interrupted"
+    facts = bound.conclude(experiment, trials, ending, "series-1", MACHINE)
+    return msgspec.json.decode(msgspec.json.encode(facts), type=SeriesFacts)
+
+
+def outcomes(facts: SeriesFacts) -> dict[str, str]:
+    return {arm.name: arm.outcome for arm in facts.arms}
+
+
+def slugs(facts: SeriesFacts) -> list[str]:
+    return [warning.slug for warning in facts.warnings]
+
+
+def test_every_arm_is_told_and_best_is_composed_of_what_proved_faster(tmp_path: Path) -> None:
+    facts = run(series(tmp_path, FLUSH, SYNC, GONE, IDLE))
+    assert outcomes(facts) == {
+        "flush": "measured",
+        "sync": "measured",
+        "gone": "not_in_version",
+        "idle": "measured",
+        "best": "measured",
+    }
+    best = facts.arms[-1]
+    assert best.composed_of == ("sync", "flush")
+    assert best.settings == {"sync_binlog": 0, "innodb_flush_log_at_trx_commit": 2}
+    assert best.comparison is not None
+    assert best.comparison.ratio.low < 1.8 < best.comparison.ratio.high
+    assert (best.floor, facts.base_floor) == ("second", "strict")
+    assert (facts.blocks, facts.planned_blocks, facts.ending) == (5, 5, "done")
+    assert facts.base_figure is not None
+    assert facts.arms[0].figure is not None
+    assert facts.arms[0].figure > 1.4 * facts.base_figure
+    assert facts.arms[2].comparison is None
+
+
+def test_the_larger_ratio_has_the_last_word_on_a_setting(tmp_path: Path) -> None:
+    facts = run(series(tmp_path, BOTH, FLUSH))
+    best = facts.arms[-1]
+    assert best.composed_of == ("flush", "both")
+    assert best.settings == {"innodb_flush_log_at_trx_commit": 0, "sync_binlog": 0}
+    assert [w.text for w in facts.warnings if w.slug == "best-conflict"] == [
+        "flush, both change innodb_flush_log_at_trx_commit differently; best has it from both, "
+        "the fastest of them"
+    ]
+
+
+def test_a_place_is_no_part_of_best(tmp_path: Path) -> None:
+    there = ArmPlan(name="there", settings={"sync_binlog": 0}, data_root="/dev/shm")
+    facts = run(series(tmp_path, there))
+    assert facts.arms[0].comparison is not None
+    assert facts.arms[0].comparison.verdict == "faster"
+    assert (facts.arms[-1].outcome, facts.arms[-1].reason) == (
+        "skipped",
+        "what proved faster is a place, not a setting: there",
+    )
+    facts = run(series(tmp_path, there, FLUSH))
+    assert facts.arms[-1].composed_of == ("flush",)
+
+
+def test_a_workload_variant_is_a_part_of_best(tmp_path: Path) -> None:
+    bound = series(tmp_path, ArmPlan(name="threads", workload={"threads": 8}), FLUSH)
+    best = bound.best(("threads", "flush"))
+    assert best.options["threads"] == 8
+    assert best.option_changes == {"threads": 8}
+    assert best.changes == {"innodb_flush_log_at_trx_commit": 2}
+
+
+def test_a_setting_that_goes_back_to_its_default_stays_so_in_best(tmp_path: Path) -> None:
+    bound = series(tmp_path, ArmPlan(name="default", defaults=("sync_binlog",)), FLUSH)
+    best = bound.best(("default", "flush"))
+    assert "sync_binlog" not in best.settings
+    facts = run(bound)
+    assert facts.arms[0].settings == {"sync_binlog": 0}, "MariaDB's default, as nothing was read back"
+
+
+def test_without_a_faster_arm_best_is_skipped_with_that_reason(tmp_path: Path) -> None:
+    facts = run(series(tmp_path, IDLE))
+    assert (facts.arms[-1].outcome, facts.arms[-1].reason) == ("skipped", "no arm proved faster")
+    assert "best" not in outcomes(run(series(tmp_path, IDLE, best=False)))
+
+
+def test_a_refused_arm_carries_the_servers_reason(tmp_path: Path) -> None:
+    def refuses(settings: Mapping[str, Value]) -> str | None:
+        return "unknown variable 'x'" if settings.get("sync_binlog") == 0 else None
+
+    facts = run(series(tmp_path, SYNC, FLUSH), refuses=refuses)
+    assert (facts.arms[0].outcome, facts.arms[0].reason) == ("refused", "unknown variable 'x'")
+    assert facts.arms[0].figure is None
+    assert facts.arms[-1].composed_of == ("flush",)
+
+
+def test_an_arm_that_dies_or_reads_back_differently_says_so(tmp_path: Path) -> None:
+    def invalid(trial: Trial) -> Trial:
+        if trial.arm.name != "sync":
+            return trial
+        return msgspec.structs.replace(trial, outcome="invalid", reason="it reads 1", figure=None)
+
+    facts = run(series(tmp_path, SYNC, FLUSH), change=invalid)
+    assert (facts.arms[0].outcome, facts.arms[0].reason) == ("refused", "invalid: it reads 1")
+
+
+def test_claims_are_answered_by_the_intervals(tmp_path: Path) -> None:
+    claims = (
+        Claim(text="flush helps", arm="flush", expected=1.5),
+        Claim(text="flush helps a lot", arm="flush", at_least=3.0),
+        Claim(text="idle does nothing", arm="idle", expected=1.0),
+        Claim(text="flush beats sync", arm="flush", against="sync", at_least=1.1),
+        Claim(text="all together", arm="best", at_least=1.6),
+        Claim(text="all against one", arm="best", against="sync", at_least=1.2),
+        Claim(text="it is not here", arm="gone", expected=2.0),
+    )
+    facts = run(series(tmp_path, FLUSH, SYNC, IDLE, GONE, claims=claims))
+    assert [claim.answer for claim in facts.claims] == [
+        "confirmed",
+        "refuted",
+        "confirmed",
+        "confirmed",
+        "confirmed",
+        "confirmed",
+        "not measured",
+    ]
+    assert facts.claims[3].ratio is not None
+    assert facts.claims[3].ratio.low < 1.25 < facts.claims[3].ratio.high
+
+
+def test_what_is_proven_so_far_can_be_told_at_any_moment(tmp_path: Path) -> None:
+    bound = series(tmp_path, FLUSH, SYNC)
+    for stop in range(36):
+        facts = run(bound, stop=stop)
+        assert facts.ending == ("interrupted" if stop < 35 else "done")
+        assert ("interrupted" in slugs(facts)) == (stop < 35)
+        compared = [arm for arm in facts.arms if arm.comparison is not None]
+        assert (len(compared) > 0) == (stop >= 8)
+    assert outcomes(run(bound, stop=0)) == {"flush": "skipped", "sync": "skipped", "best": "skipped"}
+    assert run(bound, stop=20).arms[-1].reason == "the series was stopped before its turn"
+
+
+def test_nothing_that_can_run_is_no_error(tmp_path: Path) -> None:
+    facts = run(series(tmp_path, GONE))
+    assert outcomes(facts) == {"gone": "not_in_version", "best": "skipped"}
+    assert (facts.base_figure, facts.control, facts.blocks) == (None, None, 0)
+
+
+def test_an_arm_that_reads_back_as_the_base_is_named(tmp_path: Path) -> None:
+    def ignored(trial: Trial) -> Trial:
+        return msgspec.structs.replace(trial, settings={**trial.settings, "innodb_io_capacity": 200})
+
+    assert "same-as-base" not in slugs(run(series(tmp_path, IDLE)))
+    facts = run(series(tmp_path, IDLE), change=ignored)
+    assert [w.text for w in facts.warnings if w.slug == "same-as-base"] == [
+        "idle reads back exactly as the base: its ratio shows noise and nothing else"
+    ]
+
+
+def test_doubts_of_trials_are_told_once_with_the_arm_they_are_about(tmp_path: Path) -> None:
+    def doubted(trial: Trial) -> Trial:
+        found = [
+            Warning("disturbed", f"{trial.block} % was used by others"),
+            Warning("shared", "it was like this"),
+        ]
+        if trial.arm.name == "flush":
+            found.append(Warning("rounded", f"a was set to 5; the server made it {trial.block}"))
+        return msgspec.structs.replace(trial, warnings=tuple(found))
+
+    facts = run(series(tmp_path, FLUSH, IDLE), change=doubted)
+    assert [w for w in slugs(facts) if w in ("disturbed", "shared", "rounded")] == [
+        "disturbed",
+        "shared",
+        "rounded",
+    ]
+    assert any(warning.text.startswith("flush: a was set to 5") for warning in facts.warnings)
+
+
+def test_short_windows_are_held_against_those_that_need_long_ones(tmp_path: Path) -> None:
+    def short(trial: Trial) -> Trial:
+        return msgspec.structs.replace(trial, warnings=(Warning("window-too-short", "0.1 of the redo"),))
+
+    facts = run(series(tmp_path, FLUSH, IDLE), change=short)
+    (warning,) = [w for w in facts.warnings if w.slug == "window-too-short"]
+    assert "idle (innodb_io_capacity)" in warning.text
+    assert "flush" not in warning.text.split(":")[1]
+
+
+def test_a_composition_of_what_needs_long_windows_needs_them_too(tmp_path: Path) -> None:
+    def short_and_fast(trial: Trial) -> Trial:
+        gain = 2.0 if trial.settings.get("innodb_io_capacity") == 400 else 1.0
+        doubt = (Warning("window-too-short", "0.1 of the redo"),)
+        return msgspec.structs.replace(trial, warnings=doubt, figure=(trial.figure or 0.0) * gain)
+
+    facts = run(series(tmp_path, FLUSH, IDLE), change=short_and_fast)
+    (warning,) = [w for w in facts.warnings if w.slug == "window-too-short"]
+    assert "best (" in warning.text
+
+
+def test_a_control_that_fails_is_a_warning(tmp_path: Path) -> None:
+    def failing(trial: Trial) -> Trial:
+        if trial.arm.name != "control":
+            return trial
+        return msgspec.structs.replace(trial, outcome="failed", reason="died", figure=None)
+
+    facts = run(series(tmp_path, FLUSH), change=failing)
+    assert facts.control is None
+    assert "control-failed" in slugs(facts)
+    assert facts.arms[0].comparison is not None
+
+
+def test_a_control_that_differs_is_a_warning(tmp_path: Path) -> None:
+    def lifted(trial: Trial) -> Trial:
+        if trial.arm.name != "control" or trial.figure is None:
+            return trial
+        return msgspec.structs.replace(trial, figure=trial.figure * 1.5)
+
+    assert "control-differs" not in slugs(run(series(tmp_path, FLUSH)))
+    assert "control-differs" in slugs(run(series(tmp_path, FLUSH), change=lifted))

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from flushlab.campaign.facts import SeriesFacts, TuneFacts
+from flushlab.campaign.request import TuneRequest
+from flushlab.campaign.so_far import facts_so_far
+from flushlab.campaign.tuning import Tuning
+from flushlab.experiment.protocol import Experiment
+from flushlab.experiment.simulated import Noise, SimulatedTrials
+from flushlab.record import Launch, Trial
+from flushlab.settings.candidate import Candidate
+from flushlab.settings.floor import Floor
+from flushlab.store import CampaignRow
+from flushlab.workload import Shape, Timing
+from tests.unit.campaign.test_series import BASE, FLUSH, MARIADB, STORAGE, effect, series
+
+
+def row(request: msgspec.Struct, kind: str) -> CampaignRow:
+    return CampaignRow(
+        id="x-1",
+        kind=kind,
+        created_at="2026-11-21T10:42:06.705+00:00",
+        plan=msgspec.json.encode(request),
+        state="running",
+        result=None,
+        trials=0,
+    )
+
+
+def simulate(experiment: Experiment, stop: int) -> list[Trial]:
+    trials: list[Trial] = []
+    simulated = SimulatedTrials(effect, BASE, noise=Noise(trial=0.01), seed=1)
+    while len(trials) < stop and (request := experiment.ask()) is not None:
+        trial = msgspec.structs.replace(
+            simulated.run(request),
+            settings=request.arm.settings,
+            server=MARIADB,
+            storage=STORAGE,
+            launch=Launch(),
+        )
+        trials.append(trial)
+        experiment.tell(trial)
+    return trials
+
+
+def tune_request() -> TuneRequest:
+    return TuneRequest(
+        build="mariadb@10.11.19",
+        build_id="x",
+        workload="oltp_update_non_index",
+        shape=Shape(threads=4),
+        threads=(4,),
+        floor=Floor.SECOND,
+        trials=40,
+        base=BASE,
+        original=BASE,
+        candidates=(
+            Candidate(settings={"innodb_flush_log_at_trx_commit": 2}, group="commit", why="a test"),
+            Candidate(settings={"innodb_log_buffer_size": 1 << 26}, group="commit", why="a test"),
+        ),
+        timing=Timing(seconds=2.0),
+    )
+
+
+def test_a_killed_series_shows_the_arms_of_its_finished_blocks(tmp_path: Path) -> None:
+    bound = series(tmp_path, FLUSH)
+    trials = simulate(bound.experiment(), 10)
+    facts = facts_so_far(row(bound.request, "series"), trials)
+    assert isinstance(facts, SeriesFacts)
+    assert (facts.blocks, facts.planned_blocks) == (3, 5)
+    flush = facts.arms[0].comparison
+    assert flush is not None and flush.ratio.low < 1.5 < flush.ratio.high
+
+
+def test_a_killed_tuning_shows_its_last_look() -> None:
+    request = tune_request()
+    experiment = Tuning(request, MARIADB, STORAGE, Launch()).experiment()
+    trials = simulate(experiment, 1_000)
+    facts = facts_so_far(row(request, "tune"), trials)
+    assert isinstance(facts, TuneFacts)
+    assert facts.result == experiment.result()
+    assert facts.result.winner is not None
+    assert facts.result.winner.settings["innodb_flush_log_at_trx_commit"] == 2
+
+
+@pytest.mark.parametrize("stop", [0, 1, 4])
+def test_trials_that_prove_nothing_are_no_facts(tmp_path: Path, stop: int) -> None:
+    bound, request = series(tmp_path, FLUSH), tune_request()
+    assert facts_so_far(row(bound.request, "series"), simulate(bound.experiment(), stop)) is None
+    tune = Tuning(request, MARIADB, STORAGE, Launch()).experiment()
+    assert facts_so_far(row(request, "tune"), simulate(tune, stop)) is None
+
+
+def test_trials_or_plans_of_another_flushlab_are_no_facts(tmp_path: Path) -> None:
+    bound = series(tmp_path, FLUSH)
+    trials = simulate(bound.experiment(), 10)
+    assert facts_so_far(row(bound.request, "series"), trials[1:]) is None
+    assert facts_so_far(msgspec.structs.replace(row(bound.request, "series"), plan=b"{}"), trials) is None
+    assert facts_so_far(row(bound.request, "crash"), trials) is None

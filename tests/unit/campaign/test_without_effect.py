@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+from flushlab.campaign.tuning import without_effect
+from flushlab.record import Arm, Trial, Value, Warning
+from tests.unit.records import trial
+
+FLUSH = "innodb_flush_log_at_trx_commit"
+
+
+def doubted(arm: str, setting: str, value: Value, figure: int) -> Trial:
+    warning = Warning("no-effect", f"{setting}={value} reads back, but {figure} syncs were seen", setting)
+    settings = {setting: value}
+    return trial(settings, arm=Arm(name=arm, settings=settings), warnings=(warning, Warning("errors", "x")))
+
+
+def test_the_bases_settings_are_told_once_without_a_name() -> None:
+    trials = [doubted("base", FLUSH, 1, 3), doubted("control", FLUSH, 1, 4), doubted("screen-2", FLUSH, 1, 5)]
+    assert [warning.text for warning in without_effect(trials)] == [
+        f"{FLUSH}=1 reads back, but 4 syncs were seen"
+    ]
+
+
+def test_an_arms_setting_is_told_with_the_arm_that_came_last() -> None:
+    trials = [
+        doubted("base", "innodb_flush_method", "O_DIRECT", 0),
+        doubted("screen-2", FLUSH, 2, 700),
+        doubted("flush 2", FLUSH, 2, 800),
+    ]
+    found = without_effect(trials)
+    assert [warning.setting for warning in found] == ["innodb_flush_method", FLUSH]
+    assert found[1].text == f"arm flush 2: {FLUSH}=2 reads back, but 800 syncs were seen"
+
+
+def test_two_values_of_one_setting_are_two_warnings() -> None:
+    found = without_effect([doubted("a", FLUSH, 0, 1), doubted("b", FLUSH, 2, 1)])
+    assert [warning.text.split(":")[0] for warning in found] == ["arm a", "arm b"]
+
+
+def test_settings_that_work_leave_nothing_to_tell() -> None:
+    assert without_effect([trial(), trial(warnings=(Warning("errors", "x"),))]) == []

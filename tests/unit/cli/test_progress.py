@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import pytest
+
+from flushlab.cli.progress import CampaignProgress
+from flushlab.experiment.protocol import Progress, Request
+from flushlab.record import Arm
+from tests.unit.records import trial
+
+
+def told(budget_s: float | None, done: int, total: int, capsys: pytest.CaptureFixture[str]) -> str:
+    """What is said when a trial of 10 s has ended, after `done` others of 10 s."""
+    progress = Progress(stage="arms", done=done, total=total)
+    with CampaignProgress(budget_s) as shown:
+        request = Request(arm=Arm(name="A", settings={}), stage="arms", block=1)
+        shown.starting(request, progress, 10.0 * done)
+        shown.ended(trial(arm=request.arm, stage="arms", seconds={"window": 10.0}), progress)
+    return capsys.readouterr().err
+
+
+def test_the_time_left_is_estimated_from_the_trials_so_far(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "about 3 min left" in told(None, 1, 20, capsys)
+
+
+def test_a_budget_says_how_much_is_left_of_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "at most 40 s left" in told(60.0, 1, 20, capsys)
+
+
+def test_after_the_last_trial_nothing_is_left_to_say(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "left" not in told(None, 19, 20, capsys)

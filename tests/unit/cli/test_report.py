@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from flushlab.store import CampaignRow, Store
+from tests.unit.report import campaigns as made
+
+HEAVY = ("scipy", "numpy", "matplotlib", "jinja2")
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A store with a finished series, a later finished tuning and one that runs."""
+    folder = tmp_path_factory.mktemp("home")
+    with Store(folder / "store.sqlite") as store:
+        for number, (row, trials) in enumerate([made.serial(), made.tuned()], 1):
+            store.create_campaign(f"{row.kind}-{number}", row.kind, row.plan)
+            for trial in trials:
+                store.save(f"{row.kind}-{number}", trial)
+            store.set_state(f"{row.kind}-{number}", "done", row.result)
+        running: CampaignRow = made.row("series", None)
+        store.create_campaign("series-3", "series", running.plan)
+        for trial in made.trials_of(made.SERIES_ARMS, "arms", blocks=1):
+            store.save("series-3", trial)
+    yield folder
+
+
+def flushlab(home: Path, *words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "flushlab.cli.main", "report", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=cwd,
+        env={**os.environ, "COLUMNS": "80", "FLUSHLAB_HOME": str(home)},
+    )
+
+
+def test_the_latest_finished_campaign_is_rendered(home: Path, tmp_path: Path) -> None:
+    done = flushlab(home, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "wrote flushlab-tune-2.html\n"
+    page = (tmp_path / "flushlab-tune-2.html").read_text()
+    assert "1.62× as fast as the base at floor second" in page
+    assert "innodb_log_buffer_size = 64M" in page
+    assert "SET GLOBAL innodb_flush_log_at_trx_commit = 2;" in page
+
+
+@pytest.mark.parametrize(
+    ("campaign", "words"), [("series-1", "2.40×"), ("series-3", "Nothing is proven yet")]
+)
+def test_a_campaign_is_rendered_by_its_id(home: Path, tmp_path: Path, campaign: str, words: str) -> None:
+    done = flushlab(home, campaign, "--out", str(tmp_path / "x.html"))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert words in (tmp_path / "x.html").read_text()
+
+
+def test_a_page_goes_to_stdout(home: Path) -> None:
+    done = flushlab(home, "tune-2", "--out", "-")
+    assert done.stdout.startswith("<!DOCTYPE html>") and done.stdout.endswith("</html>\n")
+
+
+def test_json_is_the_document_of_the_command_that_ran(home: Path, tmp_path: Path) -> None:
+    for campaign, schema in (("tune-2", "flushlab.tune/1"), ("series-1", "flushlab.series/1")):
+        done = flushlab(home, campaign, "--out", str(tmp_path / "x.html"), "--json", "-")
+        assert json.loads(done.stdout)["schema"] == schema
+
+
+def test_the_list_has_two_lines_a_campaign_and_a_document(home: Path) -> None:
+    done = flushlab(home, "--list")
+    assert [line.split()[0] for line in done.stdout.splitlines()[::2]] == ["series-3", "tune-2", "series-1"]
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    listed = json.loads(flushlab(home, "--list", "--json", "-").stdout)
+    assert [one["trials"] for one in listed["campaigns"]] == [6, 20, 40]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (["tune-22"], 2, "the nearest is tune-2"),
+        (["--list", "tune-2"], 2, "--list takes no campaign"),
+        (["series-3", "--json", "-"], 2, "has no result yet"),
+        (["tune-2", "--out", "/nowhere/x.html"], 5, "cannot be written"),
+        (["tune-2", "--out", "-", "--json", "-"], 2, "both to stdout"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_cannot_be_done_is_said(home: Path, words: list[str], code: int, told: str) -> None:
+    done = flushlab(home, *words)
+    assert done.returncode == code
+    assert told in " ".join(done.stderr.split())
+    assert done.stdout == ""
+
+
+def test_a_home_without_a_store_is_left_alone(tmp_path: Path) -> None:
+    done = flushlab(tmp_path / "home", "--list")
+    assert done.returncode == 2
+    assert "there are no campaigns" in done.stderr
+    assert not (tmp_path / "home").exists()
+
+
+def test_the_list_loads_no_heavy_library(home: Path) -> None:
+    program = (
+        "import sys\nfrom flushlab.cli.main import main\nsys.argv = ['flushlab', 'report', '--list']\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        f"print([m for m in {HEAVY!r} if m in sys.modules], file=sys.stderr)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "FLUSHLAB_HOME": str(home)},
+    )
+    assert done.stderr.splitlines()[-1] == "[]"
+    assert "tune-2" in done.stdout
+
+
+def test_a_page_loads_no_scipy(home: Path, tmp_path: Path) -> None:
+    program = (
+        "import sys\nfrom flushlab.cli.main import main\n"
+        f"sys.argv = ['flushlab', 'report', '--out', {str(tmp_path / 'x.html')!r}]\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "print([m for m in ('scipy', 'matplotlib.pyplot') if m in sys.modules], file=sys.stderr)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "FLUSHLAB_HOME": str(home)},
+    )
+    assert done.stderr.splitlines()[-1] == "[]"
+
+
+def test_help_has_an_example_and_fits_80_columns(home: Path) -> None:
+    done = flushlab(home, "--help")
+    assert done.returncode == 0
+    assert "flushlab report tune-" in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 80

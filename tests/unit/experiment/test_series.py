@@ -1,0 +1,242 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import msgspec
+import pytest
+
+from flushlab.errors import MeasurementError
+from flushlab.experiment.protocol import Request
+from flushlab.experiment.series import Series, SeriesPlan
+from flushlab.experiment.simulated import Noise, SimulatedTrials, run_to_end
+from flushlab.record import Arm, Trial, Value
+
+BASE: dict[str, Value] = {"a": 0, "b": 0, "c": 0}
+GAIN = {"a": math.log(1.5), "b": math.log(1.2), "c": 0.0}
+
+
+def arm(name: str, **changes: Value) -> Arm:
+    return Arm(name=name, settings={**BASE, **changes})
+
+
+ARMS = (arm("A", a=1), arm("B", b=1), arm("C", c=1))
+
+
+def effect(settings: Mapping[str, Value]) -> float:
+    return sum(gain * float(settings[name]) for name, gain in GAIN.items())
+
+
+def compose(names: tuple[str, ...]) -> Arm:
+    settings = dict(BASE)
+    for name in names:
+        settings |= {k: v for k, v in next(a for a in ARMS if a.name == name).settings.items() if v}
+    return Arm(name="best", settings=settings)
+
+
+def plan(**changes: object) -> SeriesPlan:
+    facts: dict[str, object] = {
+        "base": Arm(name="base", settings=BASE),
+        "arms": ARMS,
+        "compose": compose,
+        "seed": 3,
+        **changes,
+    }
+    return SeriesPlan(**facts)  # type: ignore[arg-type]
+
+
+def trials(seed: int = 1, **changes: object) -> SimulatedTrials:
+    facts = {"noise": Noise(trial=0.02), "seed": seed, **changes}
+    return SimulatedTrials(effect, BASE, **facts)  # type: ignore[arg-type]
+
+
+def run_until(series: Series, simulated: SimulatedTrials, stop: int) -> list[Trial]:
+    told = []
+    while len(told) < stop and (request := series.ask()) is not None:
+        told.append(simulated.run(request))
+        series.tell(told[-1])
+    return told
+
+
+def test_every_arm_runs_in_every_block_and_best_in_blocks_of_its_own() -> None:
+    series, asked = Series(plan()), []
+    simulated = trials()
+    while (request := series.ask()) is not None:
+        asked.append(request)
+        series.tell(simulated.run(request))
+    for block in range(5):
+        names = [r.arm.name for r in asked if (r.stage, r.block) == ("arms", block)]
+        assert sorted(names) == ["A", "B", "C", "base", "control"]
+        fresh = [r.arm.name for r in asked if (r.stage, r.block) == ("best", block)]
+        assert sorted(fresh) == ["base", "best", "control"]
+    assert len(asked) == 5 * 5 + 5 * 3
+
+
+def test_best_is_all_that_proved_faster_the_smaller_ratio_first() -> None:
+    series = Series(plan())
+    run_to_end(series, trials())
+    result = series.result()
+    assert result.best_of == ("B", "A")
+    assert result.best is not None
+    assert result.best.settings == {"a": 1, "b": 1, "c": 0}
+    found = result.comparisons
+    assert {name: one.verdict for name, one in found.items()} == {
+        "A": "faster",
+        "B": "faster",
+        "C": "no difference found",
+        "best": "faster",
+    }
+    assert found["best"].ratio.low < 1.8 < found["best"].ratio.high
+    assert found["A"].ratio.low < 1.5 < found["A"].ratio.high
+    assert result.control is not None and result.control.verdict == "no difference found"
+    assert result.best_control is not None
+    assert (result.blocks, result.best_blocks, result.finished) == (5, 5, True)
+
+
+def test_the_ratio_of_best_takes_nothing_from_the_blocks_that_chose_it() -> None:
+    """The arms' blocks say 1.5 times and more; in the blocks of `best` everything is equal."""
+    series, simulated = Series(plan()), trials()
+    while (request := series.ask()) is not None:
+        trial = simulated.run(request)
+        if request.stage == "best":
+            flat = 1000.0 * (1.001 if (request.block + len(request.arm.name)) % 2 else 0.999)
+            trial = msgspec.structs.replace(trial, figure=flat)
+        series.tell(trial)
+    best = series.result().comparisons["best"]
+    assert best.ratio.estimate == pytest.approx(1, abs=0.01)
+    assert best.verdict == "no difference found"
+
+
+def test_without_a_faster_arm_there_is_no_best() -> None:
+    series = Series(plan(arms=(arm("C", c=1),)))
+    asked = run_to_end(series, trials())
+    assert asked == 5 * 3
+    assert series.result().best is None
+    assert series.result().finished
+
+
+def test_a_plan_may_do_without_best() -> None:
+    series = Series(plan(compose=None))
+    assert run_to_end(series, trials()) == 5 * 5
+    assert series.result().best is None
+
+
+def test_a_refused_arm_drops_out_with_its_reason_and_the_rest_goes_on() -> None:
+    series = Series(plan())
+    run_to_end(series, trials(refuses=lambda s: "unknown variable 'b=1'" if s["b"] else None))
+    result = series.result()
+    assert result.out["B"] == ("refused", "unknown variable 'b=1'")
+    assert "B" not in result.comparisons
+    assert result.best_of == ("A",)
+    assert result.comparisons["best"].blocks == 5
+
+
+def test_an_arm_that_dies_in_a_later_block_has_no_figure_and_is_not_composed() -> None:
+    series, simulated = Series(plan()), trials()
+    while (request := series.ask()) is not None:
+        trial = simulated.run(request)
+        if request.arm.name == "A" and request.block == 3:
+            trial = msgspec.structs.replace(trial, outcome="failed", reason="died: signal 11", figure=None)
+        series.tell(trial)
+    result = series.result()
+    assert result.out["A"] == ("failed", "died: signal 11")
+    assert "A" not in result.comparisons
+    assert result.best_of == ("B",)
+
+
+def test_best_may_be_refused_where_its_parts_were_not() -> None:
+    def refuses(settings: Mapping[str, Value]) -> str | None:
+        return "not both" if settings["a"] and settings["b"] else None
+
+    series = Series(plan())
+    run_to_end(series, trials(refuses=refuses))
+    result = series.result()
+    assert result.out["best"] == ("refused", "not both")
+    assert "best" not in result.comparisons
+    assert result.comparisons["A"].verdict == "faster"
+
+
+def test_a_base_without_any_figure_ends_the_series() -> None:
+    series = Series(plan())
+    with pytest.raises(MeasurementError, match="died"):
+        run_to_end(series, _Broken(from_block=0))
+
+
+def test_a_base_that_fails_later_ends_it_with_what_was_found() -> None:
+    series = Series(plan())
+    run_to_end(series, _Broken(from_block=3))
+    result = series.result()
+    assert result.blocks == 3
+    assert result.comparisons["A"].blocks == 3
+    assert result.out["base"] == ("failed", "died")
+    assert result.best is None
+
+
+class _Broken(SimulatedTrials):
+    """The base fails from a block on."""
+
+    def __init__(self, from_block: int) -> None:
+        super().__init__(effect, BASE, noise=Noise(trial=0.02), seed=1)
+        self._from_block = from_block
+
+    def run(self, request: Request) -> Trial:
+        trial = super().run(request)
+        if request.arm.name == "base" and request.block >= self._from_block:
+            return msgspec.structs.replace(trial, outcome="failed", reason="died", figure=None)
+        return trial
+
+
+def test_a_result_can_be_had_at_any_moment() -> None:
+    for stop in range(41):
+        series = Series(plan())
+        told = run_until(series, trials(), stop)
+        result = series.result()
+        assert result.blocks == min(stop // 5, 5)
+        assert bool(result.comparisons) == (result.blocks >= 2)
+        assert series.progress.done == len(told)
+        assert series.progress.total == 40
+        assert series.progress.best is None, "who sees who is ahead would stop by it"
+
+
+def test_stored_trials_told_again_lead_to_the_same_next_request() -> None:
+    for stop in (0, 1, 7, 25, 26, 39):
+        first, second = Series(plan()), Series(plan())
+        for trial in run_until(first, trials(), stop):
+            second.tell(trial)
+        assert second.ask() == first.ask()
+        assert second.result() == first.result()
+
+
+def test_pairs_are_compared_in_the_blocks_that_they_share() -> None:
+    series = Series(plan(pairs=(("A", "B"), ("best", "A"), ("C", "nothing"))))
+    run_to_end(series, trials())
+    result = series.result()
+    pair = result.pairs["A", "B"]
+    assert pair.low < 1.25 < pair.high
+    assert pair.estimate == pytest.approx(
+        result.comparisons["A"].ratio.estimate / result.comparisons["B"].ratio.estimate
+    )
+    by_bounds = result.pairs["best", "A"]
+    assert by_bounds.low < 1.2 < by_bounds.high
+    assert by_bounds.low == pytest.approx(
+        result.comparisons["best"].ratio.low / result.comparisons["A"].ratio.high
+    )
+    assert ("C", "nothing") not in result.pairs
+
+
+def test_what_is_judged_more_often_is_judged_more_strictly() -> None:
+    widths = []
+    for changes in ({"compose": None}, {}, {"pairs": (("A", "B"),)}):
+        series = Series(plan(**changes))
+        run_to_end(series, trials())
+        ratio = series.result().comparisons["C"].ratio
+        widths.append(math.log(ratio.high / ratio.low))
+    assert widths == sorted(widths)
+    assert widths[0] < widths[1] < widths[2]
+    assert widths[2] < 1.5 * widths[0]
+
+
+def test_no_arms_is_no_work() -> None:
+    series = Series(plan(arms=()))
+    assert series.ask() is None
+    assert series.result().finished

@@ -1,0 +1,412 @@
+"""From TOML to a plan: what a plan may hold, and that every mistake is named with its line and column."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from flushlab.errors import UsageError
+from flushlab.plan.parse import parse_plan
+from flushlab.plan.plan import ArmPlan, Claim, Plan, Requirement, WorkloadSpec
+from flushlab.settings.catalog import load_catalog
+
+HEAD = """\
+title = "T"
+[workload]
+name = "upsert"
+"""
+BASE = f"""{HEAD}\
+[base]
+settings = {{ sync_binlog = 1, innodb_log_buffer_size = "16M" }}
+"""
+ARM = """\
+[[arm]]
+name = "a"
+settings = { innodb_doublewrite = false }
+"""
+REAL_NEIGHBOURS = [
+    "innodb_buffer_pool_size_max",
+    "innodb_doublewrite_dir",
+    "innodb_adaptive_hash_index_parts",
+    "innodb_max_purge_lag_wait",
+    "binlog_stmt_cache_size",
+    "slave_parallel_type",
+]
+"""Variables of real servers that the catalog does not have, each nearest to one that it has."""
+AFTER_BASE = BASE.count("\n") + 1
+
+
+def parsed(text: str) -> Plan:
+    return parse_plan(text, path="dir/why.toml")
+
+
+def problem(text: str) -> tuple[str, str, str]:
+    """Place, message and hint."""
+    with pytest.raises(UsageError) as caught:
+        parsed(text)
+    match = re.fullmatch(r"dir/why\.toml:(\d+:\d+): (.*)", caught.value.message, re.DOTALL)
+    assert match, caught.value.message
+    assert caught.value.hint, "every mistake has a way out"
+    return match[1], match[2], caught.value.hint
+
+
+def arm(*lines: str, before: str = "") -> str:
+    """A plan whose last arm has these lines, from line AFTER_BASE + 2 on."""
+    return "\n".join([BASE + before + "[[arm]]", 'name = "x"', *lines, ""])
+
+
+def claim(*lines: str) -> str:
+    return "\n".join([BASE + ARM + "[[claim]]", *lines, ""])
+
+
+def test_the_shortest_plan_has_the_defaults() -> None:
+    assert parsed(HEAD + ARM) == Plan(
+        name="why",
+        title="T",
+        workload=WorkloadSpec(name="upsert"),
+        base={},
+        arms=(ArmPlan(name="a", settings={"innodb_doublewrite": "OFF"}, line=4),),
+        positions=parsed(HEAD + ARM).positions,
+    )
+
+
+def test_a_plan_with_everything() -> None:
+    plan = parsed(
+        """\
+title = "T"
+text = "Why."
+server = "mysql@5.7"
+blocks = 3
+seconds = 2.5
+seed = 7
+best = false
+
+[workload]
+name = "sql:x.sql"
+transport = "tcp"
+threads = 4
+
+[base]
+name = "ours"
+text = "What we have."
+settings = { sync-binlog = 0, innodb_log_file_size = "48M" }
+
+[[arm]]
+name = "one"
+text = "First."
+settings = { innodb_redo_log_capacity = "1G" }
+instead = [{ innodb_log_file_size = "512M", innodb_log_files_in_group = 2 }, { innodb_log_file_size = "1G" }]
+
+[[arm]]
+name = "two"
+on = "one"
+defaults = ["sync_binlog", "innodb_log_files_in_group"]
+workload = { threads = 8 }
+
+[[arm]]
+name = "three"
+on = "ours"
+data_root = "${DISK}/x"
+file_system = "zfs"
+record_size = "16K"
+disk_iops = 120
+
+[[claim]]
+text = "Faster."
+arm = "two"
+against = "one"
+expected = 2
+
+[[claim]]
+text = "Not slower."
+arm = "one"
+against = "ours"
+at_least = 0.95
+source = "a book"
+
+[[requires]]
+setting = "log_bin"
+values = [true]
+why = "replicas"
+
+[[requires]]
+setting = "sync_binlog"
+not_values = [1, 0]
+"""
+    )
+    assert (plan.name, plan.title, plan.text, plan.server) == ("why", "T", "Why.", "mysql@5.7")
+    assert (plan.blocks, plan.seconds, plan.seed, plan.best, plan.alternate) == (3, 2.5, 7, False, False)
+    assert plan.workload == WorkloadSpec(name="sql:x.sql", options={"transport": "tcp", "threads": 4})
+    assert (plan.base_name, plan.base_text) == ("ours", "What we have.")
+    assert plan.base == {"sync_binlog": 0, "innodb_log_file_size": "48M"}
+    assert plan.arms == (
+        ArmPlan(
+            name="one",
+            text="First.",
+            settings={"innodb_redo_log_capacity": "1G"},
+            instead=(
+                {"innodb_log_file_size": "512M", "innodb_log_files_in_group": 2},
+                {"innodb_log_file_size": "1G"},
+            ),
+            line=19,
+        ),
+        ArmPlan(
+            name="two",
+            on="one",
+            defaults=("sync_binlog", "innodb_log_files_in_group"),
+            workload={"threads": 8},
+            line=25,
+        ),
+        ArmPlan(
+            name="three",
+            data_root="${DISK}/x",
+            file_system="zfs",
+            record_size=16384,
+            disk_iops=120,
+            line=31,
+        ),
+    )
+    assert plan.claims == (
+        Claim(text="Faster.", arm="two", against="one", expected=2.0),
+        Claim(text="Not slower.", arm="one", at_least=0.95, source="a book"),
+    )
+    assert plan.requires == (
+        Requirement(setting="log_bin", values=("ON",), why="replicas"),
+        Requirement(setting="sync_binlog", not_values=(1, 0)),
+    )
+
+
+def test_positions_are_found_by_the_names_of_variables_and_options() -> None:
+    plan = parsed(arm('settings = { Innodb-Doublewrite = "OFF" }', "workload = { threads = 2 }"))
+    assert plan.positions["arm.0.settings.innodb_doublewrite"] == (AFTER_BASE + 2, 14)
+    assert plan.positions["arm.0.workload.threads"] == (AFTER_BASE + 3, 14)
+    assert plan.positions["base.settings.sync_binlog"] == (5, 14)
+
+
+def test_a_setting_that_only_the_server_knows_is_left_to_it() -> None:
+    plan = parsed(arm("settings = { binlog_parallel_flush = true, innodb_monitor_gaze = 1 }"))
+    assert plan.arms[0].settings == {"binlog_parallel_flush": "ON", "innodb_monitor_gaze": 1}
+
+
+@pytest.mark.parametrize("name", REAL_NEIGHBOURS)
+def test_real_variables_near_known_ones_are_no_slips(name: str) -> None:
+    assert name not in load_catalog(), "then it proves nothing: take another one"
+    assert parsed(arm(f"settings = {{ {name} = 1 }}")).arms[0].settings == {name: 1}
+
+
+def test_an_arm_may_go_back_to_all_defaults() -> None:
+    assert parsed(arm('defaults = ["*"]')).arms[0].defaults == ("*",)
+
+
+def test_a_claim_may_be_about_best() -> None:
+    assert parsed(claim('text = "t"', 'arm = "best"', "at_least = 1")).claims[0].arm == "best"
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "message", "hint"),
+    [
+        ("[workload]\nname = 'upsert'\n" + ARM, "1:1", "a plan needs title", "title = …"),
+        ('title = "T"\n' + ARM, "1:1", "a plan needs workload", "workload"),
+        (HEAD, "1:1", "a plan needs arm", "arm"),
+        ("blokcs = 5\n" + HEAD + ARM, "1:1", "blokcs is not a key of a plan", "did you mean blocks?"),
+        ("xyzzy = 5\n" + HEAD + ARM, "1:1", "xyzzy is not a key of a plan", "it takes title, text"),
+        (HEAD + "[[amr]]\nname = 'a'\n", "4:3", "amr is not a key of a plan", "did you mean arm?"),
+        ("blocks = 1\n" + HEAD + ARM, "1:10", "blocks is 1, which is out of range", "2 to 100"),
+        ("blocks = 101\n" + HEAD + ARM, "1:10", "blocks is 101", "2 to 100"),
+        ('blocks = "5"\n' + HEAD + ARM, "1:10", "blocks is a string; it takes a whole number", "whole"),
+        ("blocks = 5.0\n" + HEAD + ARM, "1:10", "blocks is a float", "a whole number"),
+        ("seconds = 0\n" + HEAD + ARM, "1:11", "seconds is 0, which is out of range", "more than 0"),
+        ("seconds = inf\n" + HEAD + ARM, "1:11", "seconds is inf", "a number"),
+        ("seconds = 1e9\n" + HEAD + ARM, "1:11", "seconds is 1e+09", "at most"),
+        ("seed = -1\n" + HEAD + ARM, "1:8", "seed is -1", "it takes 0 to"),
+        ("best = 1\n" + HEAD + ARM, "1:8", "best is an integer; it takes true or false", "true"),
+        ('title = " "\n[workload]\nname = "u"\n' + ARM, "1:9", "title is not one line", "question"),
+        ('title = "T"\nworkload = "upsert"\n' + ARM, "2:12", "workload is a string", "[workload]"),
+        ('title = "T"\n[workload]\nnaem = "u"\n' + ARM, "3:1", "has naem but no name", "name?"),
+        ('title = "T"\n[workload]\nthreads = 1\n' + ARM, "2:1", "the workload needs name", "name"),
+        ('title = "T"\n[workload]\nname = ""\n' + ARM, "3:8", "name is empty", "upsert"),
+        (HEAD + "threads = [1]\n" + ARM, "4:11", "threads is an array; it takes a number", "text"),
+        (HEAD + "threads = true\n" + ARM, "4:11", "threads is a boolean", "a number or a text"),
+        ("arm = 5\n" + HEAD, "1:7", "arm is an integer; it takes a list of tables", "[[arm]]"),
+        ("arm = []\n" + HEAD, "1:7", "the plan has no arm", "[[arm]]"),
+        (BASE + "nmae = 'x'\n" + ARM, "6:1", "nmae is not a key of the base", "did you mean name?"),
+        (BASE + "name = 'Control'\n" + ARM, "6:8", "the name Control is reserved", "best"),
+        (BASE + "name = 'a'\n" + ARM, "8:8", "the name a is taken", "of its own"),
+        (HEAD + "[base]\nsettings = 1\n" + ARM, "5:12", "settings is an integer", "sync_binlog"),
+    ],
+)
+def test_mistakes_of_the_plan_are_named_with_place_and_hint(
+    text: str, place: str, message: str, hint: str
+) -> None:
+    found = problem(text)
+    assert found[0] == place
+    assert message in found[1]
+    assert hint in found[2]
+
+
+@pytest.mark.parametrize(
+    ("lines", "place", "message", "hint"),
+    [
+        (["setings = { a = 1 }"], "2:1", "setings is not a key of the arm x", "did you mean settings?"),
+        (["settings = { innodb_doublewite = 0 }"], "2:14", "innodb_doublewite", "innodb_doublewrite?"),
+        (["settings = { inodb-io-capacity = 0 }"], "2:14", "inodb-io-capacity", "innodb_io_capacity?"),
+        (["settings = { 'a b' = 0 }"], "2:14", "'a b' is no name of a setting", "sync_binlog"),
+        (["settings = { sync_binlog = 0, sync-binlog = 1 }"], "2:31", "sync_binlog is set twice", "_"),
+        (["settings = { sync_binlog = [1] }"], "2:28", "sync_binlog is an array", "a number"),
+        (["settings = { sync_binlog = nan }"], "2:28", "sync_binlog is NaN", "a number"),
+        (["settings = { sync_binlog = 2020-01-01 }"], "2:28", "sync_binlog is a datetime", "a number"),
+        (["settings = ['a']"], "2:12", "settings is an array; it takes a table of settings", "{"),
+        ([], "0:1", "the arm x changes nothing", "settings, defaults"),
+        (["settings = {}"], "0:1", "the arm x changes nothing", "settings, defaults"),
+        (["on = 'b'", "disk_iops = 1"], "2:6", "on names 'b', and there is no such arm", "base"),
+        (["on = 'x'", "disk_iops = 1"], "2:6", "on names x, which does not come before", "move x up"),
+        (["on = 'bas'", "disk_iops = 1"], "2:6", "on names 'bas'", "did you mean base?"),
+        (["defaults = 'sync_binlog'"], "2:12", "defaults is a string; it takes a list", "["),
+        (["defaults = [1]"], "2:13", "an item of defaults is an integer", "["),
+        (["defaults = ['sync_binlg']"], "2:13", "sync_binlg", "did you mean sync_binlog?"),
+        (["defaults = ['log_bin']"], "2:13", "base does not set it", "sync_binlog"),
+        (["defaults = ['sync_binlog']", "settings = { sync_binlog = 1 }"], "2:13", "in settings too", "set"),
+        (["instead = [{ sync_binlog = 1 }]"], "2:11", "the arm has none", "settings"),
+        (["settings = { log_bin = 1 }", "instead = [{}]"], "3:12", "nothing is set instead", "[{"),
+        (["settings = { log_bin = 1 }", "instead = { a = 1 }"], "3:11", "instead is a table", "[{"),
+        (
+            ["settings = { log_bin = 1 }", "instead = [{ sync_binlo = 1 }]"],
+            "3:14",
+            "sync_binlo",
+            "sync_binlog?",
+        ),
+        (["workload = 'upsert'"], "2:12", "workload is a string; it takes a table of options", "{"),
+        (["workload = { name = 'upsert' }"], "2:12", "all arms have the same workload", "two plans"),
+        (["workload = { threads = {} }"], "2:24", "threads is a table", "a number"),
+        (["data_root = ''"], "2:13", "data_root is '', which is no path", "folder"),
+        (["data_root = '${A'"], "2:13", "data_root is '${A'", "environment variable"),
+        (["data_root = '${1A}'"], "2:13", "which is no path", "environment variable"),
+        (["data_root = 1"], "2:13", "data_root is an integer; it takes a text", "quotes"),
+        (["disk_iops = 0"], "2:13", "disk_iops is 0, which is out of range", "1 to"),
+        (["disk_iops = 1", "record_size = '16X'"], "3:15", "'16X' is not a size", "512M"),
+        (["disk_iops = 1", "record_size = 10000"], "3:15", "record_size is 10000", "16384"),
+        (["disk_iops = 1", "record_size = 256"], "3:15", "record_size is 256", "16384"),
+        (["disk_iops = 1", "record_size = true"], "3:15", "record_size is a boolean", "16384"),
+        (["name = 'y'"], "2:1", "duplicate key", "quotes"),
+    ],
+)
+def test_mistakes_of_an_arm_are_named_with_place_and_hint(
+    lines: list[str], place: str, message: str, hint: str
+) -> None:
+    found = problem(arm(*lines))
+    line, column = map(int, place.split(":"))
+    assert found[0] == f"{AFTER_BASE + line}:{column}"
+    assert message in found[1]
+    assert hint in found[2]
+
+
+@pytest.mark.parametrize("name", ["base", "control", "best", "Best"])
+def test_reserved_names_are_refused(name: str) -> None:
+    place, message, hint = problem(BASE + ARM.replace('"a"', f'"{name}"'))
+    assert (place, message) == (f"{AFTER_BASE + 1}:8", f"the name {name} is reserved")
+    assert "base, control, best" in hint
+
+
+@pytest.mark.parametrize("name", ["", " a", "a ", "a\\nb", "a" * 41])
+def test_names_that_do_not_fit_a_line_are_refused(name: str) -> None:
+    place, message, _ = problem(BASE + ARM.replace('"a"', f'"{name}"'))
+    assert place == f"{AFTER_BASE + 1}:8"
+    assert message.endswith("is no name")
+
+
+def test_a_second_arm_of_the_same_name_is_refused_where_it_stands() -> None:
+    place, message, _ = problem(BASE + ARM + ARM)
+    assert (place, message) == (f"{AFTER_BASE + 4}:8", "the name a is taken")
+
+
+def test_an_arm_without_a_name_is_told_by_its_number() -> None:
+    place, message, _ = problem(BASE + ARM + "[[arm]]\ndisk_iops = 1\n")
+    assert (place, message) == (f"{AFTER_BASE + 3}:1", "arm 2 needs name")
+
+
+def test_an_arm_may_not_build_on_a_later_one() -> None:
+    place, message, hint = problem(
+        BASE + ARM.replace("settings", 'on = "b"\nsettings') + ARM.replace('"a"', '"b"')
+    )
+    assert place == f"{AFTER_BASE + 2}:6"
+    assert "on names b, which does not come before this arm" in message
+    assert hint == "move b up"
+
+
+def test_what_an_earlier_arm_sets_can_go_back_to_its_default_in_those_that_build_on_it() -> None:
+    good = arm('on = "a"', 'defaults = ["innodb_doublewrite"]', before=ARM)
+    assert parsed(good).arms[1].defaults == ("innodb_doublewrite",)
+    place, message, _ = problem(good.replace('on = "a"', 'on = "base"'))
+    assert place == f"{AFTER_BASE + 6}:13"
+    assert "base does not set it" in message
+
+
+@pytest.mark.parametrize(
+    "line", ["workload = { threads = 1 }", "data_root = '/x'", "file_system = 'zfs'", "disk_iops = 9"]
+)
+def test_what_needs_another_server_cannot_alternate(line: str) -> None:
+    text = "alternate = true\n" + arm("settings = { sync_binlog = 0 }", line)
+    place, message, _ = problem(text)
+    assert place == f"{AFTER_BASE + 4}:1"
+    assert "cannot change while one server runs" in message
+    assert len(parsed(text.replace("true\n", "false\n", 1)).arms) == 1
+
+
+@pytest.mark.parametrize(
+    ("lines", "place", "message", "hint"),
+    [
+        (["arm = 'a'", "expected = 1"], "0:1", "claim 1 needs text", "text"),
+        (["text = 't'", "expected = 1"], "0:1", "claim 1 needs arm", "arm"),
+        (["text = 't'", "arm = 'aa'", "expected = 1"], "2:7", "arm names 'aa'", "did you mean a?"),
+        (["text = 't'", "arm = 'base'", "expected = 1"], "2:7", "arm names 'base'", "there are a, best"),
+        (["text = 't'", "arm = 'a'", "against = 'best'", "expected = 1"], "3:11", "against names", "base, a"),
+        (["text = 't'", "arm = 'a'", "against = 'a'", "expected = 1"], "3:11", "with itself", "base"),
+        (["text = 't'", "arm = 'a'"], "0:1", "claim 1 has no ratio", "exactly one of expected"),
+        (["text = 't'", "arm = 'a'", "at_most = 2", "at_least = 1"], "3:1", "at_least and at_most", "one of"),
+        (["text = 't'", "arm = 'a'", "expected = 2", "at_most = 1"], "4:1", "expected and at_most", "one of"),
+        (["text = 't'", "arm = 'a'", "expected = 0"], "3:12", "expected is 0, which is no ratio", "twice"),
+        (["text = 't'", "arm = 'a'", "expected = '2'"], "3:12", "expected is a string", "a number"),
+        (["text = 't'", "arm = 'a'", "expcted = 2"], "3:1", "expcted is not a key of claim 1", "expected?"),
+    ],
+)
+def test_mistakes_of_a_claim_are_named_with_place_and_hint(
+    lines: list[str], place: str, message: str, hint: str
+) -> None:
+    found = problem(claim(*lines))
+    line, column = map(int, place.split(":"))
+    assert found[0] == f"{AFTER_BASE + 3 + line}:{column}"
+    assert message in found[1]
+    assert hint in found[2]
+
+
+def test_best_can_be_claimed_only_where_it_runs() -> None:
+    text = claim('text = "t"', 'arm = "best"', "at_least = 1")
+    place, message, _ = problem("best = false\n" + text)
+    assert place == f"{AFTER_BASE + 6}:7"
+    assert "arm names 'best'" in message
+
+
+@pytest.mark.parametrize(
+    ("lines", "place", "message"),
+    [
+        (["values = [1]"], "0:1", "requirement 1 needs setting"),
+        (["setting = 'sync_binlogg'"], "1:11", "no server is known to have sync_binlogg"),
+        (["setting = 'log_bin'", "values = true"], "2:10", "values is a boolean; it takes a list of values"),
+        (["setting = 'log_bin'", "values = [[1]]"], "2:11", "an item of values is an array"),
+        (["setting = 'log_bin'", "value = [1]"], "2:1", "value is not a key of requirement 1"),
+    ],
+)
+def test_mistakes_of_a_requirement_are_named_with_place(lines: list[str], place: str, message: str) -> None:
+    found = problem("\n".join([BASE + ARM + "[[requires]]", *lines, ""]))
+    line, column = map(int, place.split(":"))
+    assert found[0] == f"{AFTER_BASE + 3 + line}:{column}"
+    assert message in found[1]
+
+
+def test_a_plan_has_a_limit_of_arms() -> None:
+    arms = "".join(ARM.replace('"a"', f'"a{number}"') for number in range(101))
+    place, message, _ = problem(BASE + arms)
+    assert place == f"{AFTER_BASE + 300}:1"
+    assert "at most 100 arms" in message
+    assert len(parsed(BASE + arms[: arms.rindex("[[arm]]")]).arms) == 100

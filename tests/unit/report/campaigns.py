@@ -1,0 +1,315 @@
+"""Stored campaigns as the tests of pages and lists need them: every section has something to show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from flushlab.campaign.facts import ArmFacts, ClaimFacts, SeriesFacts, TuneFacts
+from flushlab.experiment.frontier import Dropped, Excluded, FrontierPoint, Rejected, TuneResult
+from flushlab.record import (
+    Arm,
+    Comparison,
+    DiskLimit,
+    FileActivity,
+    LoadResult,
+    Machine,
+    Ratio,
+    Trial,
+    Value,
+    Verdict,
+    Warning,
+)
+from flushlab.settings.floor import Floor
+from flushlab.store import CampaignRow
+from tests.unit.records import MARIADB, load_result, trial
+
+BASE: dict[str, Value] = {"sync_binlog": 1, "innodb_flush_log_at_trx_commit": 1}
+FAST: dict[str, Value] = {"innodb_flush_log_at_trx_commit": 2, "innodb_log_buffer_size": 67108864}
+FAST_ARM = "innodb_flush_log_at_trx_commit=2 + innodb_log_buffer_size=67108864"
+FREE_ARM = "innodb_log_buffer_size=67108864"
+MACHINE = Machine(
+    cpu_model="a cpu",
+    cpu_count=2,
+    memory_bytes=24 << 30,
+    kernel="6.1",
+    filesystem="ext4",
+    device="vda",
+    volatile_cache=True,
+    disk_limit=DiskLimit(
+        write_iops=120, measured_write_iops=118.0, way="cgroup-v2", measured_syncs_per_s=60.0
+    ),
+)
+SAFE = {
+    "process_crash": "nothing is lost",
+    "os_crash": "nothing is lost, if the device is honest",
+    "power_loss": "nothing is lost, if the device is honest",
+    "torn_page": "covered: doublewrite repairs torn pages",
+    "replication": "no binary log, so no replicas",
+}
+LOSSY = {**SAFE, "os_crash": "about 1 s of commits", "power_loss": "about 1 s of commits"}
+
+
+def ratio(estimate: float, low: float, high: float) -> Ratio:
+    return Ratio(estimate=estimate, low=low, high=high)
+
+
+def comparison(arm: str, of: Ratio, blocks: int = 5) -> Comparison:
+    verdict: Verdict = "faster" if of.low > 1 else "slower" if of.high < 1 else "no difference found"
+    return Comparison(arm=arm, ratio=of, blocks=blocks, verdict=verdict, detectable=0.03)
+
+
+def tune_facts(**changes: Any) -> TuneFacts:
+    strict = FrontierPoint(
+        floor=Floor.STRICT,
+        arm=FREE_ARM,
+        settings={"innodb_log_buffer_size": 67108864},
+        ratio=ratio(1.08, 1.03, 1.13),
+        free_ratio=ratio(1.08, 1.03, 1.13),
+    )
+    second = FrontierPoint(
+        floor=Floor.SECOND,
+        arm=FAST_ARM,
+        settings=FAST,
+        ratio=ratio(1.62, 1.55, 1.70),
+        free_ratio=ratio(1.08, 1.03, 1.13),
+    )
+    facts = TuneFacts(
+        campaign_id="tune-1",
+        ending="done",
+        server=MARIADB,
+        workload="oltp_update_non_index, 16 threads, 8 × 10,000 rows",
+        unit="transactions/s",
+        floor="second",
+        base=BASE,
+        lifted=("innodb_doublewrite = ON so that torn pages can be repaired",),
+        result=TuneResult(
+            base=Arm(name="base", settings=BASE),
+            frontier=(strict, second),
+            winner=second,
+            control=comparison("control", ratio(1.01, 0.97, 1.05)),
+            confirmed=(
+                comparison(FREE_ARM, strict.ratio),
+                comparison(FAST_ARM, second.ratio),
+                comparison("innodb_flush_method=O_DSYNC", ratio(0.7, 0.66, 0.74)),
+            ),
+            dropped=(
+                Dropped(floor=Floor.SECOND, settings={"innodb_io_capacity": 4000}, cost=0.004, error=0.006),
+            ),
+            rejected=(Rejected(arm="innodb_flush_method=O_DSYNC", reason="p99 is 2.8 times the base's"),),
+            excluded=(
+                Excluded(settings={"innodb_nonsense": 1}, reason="unknown variable", refused=True),
+                Excluded(
+                    settings={"innodb_log_file_size": 1 << 30}, reason="windows too short", refused=False
+                ),
+            ),
+            detectable=0.031,
+            looks=2,
+            blocks=5,
+            finished=True,
+        ),
+        base_figure=12_345.6,
+        guarantees={"base": SAFE, FREE_ARM: SAFE, FAST_ARM: LOSSY},
+        recovery_s={"base": 1.2, FAST_ARM: 1.4},
+        data_bytes=22 << 20,
+        pool_bytes=128 << 20,
+        redo_bytes=96 << 20,
+        machine=MACHINE,
+        warnings=(Warning("first-look", "first look, not steady state: commit-path settings only"),),
+        files=("out/my.cnf",),
+    )
+    return msgspec.structs.replace(facts, **changes)
+
+
+def series_facts(**changes: Any) -> SeriesFacts:
+    facts = SeriesFacts(
+        campaign_id="series-1",
+        ending="done",
+        plan="insert-on-duplicate",
+        title="What does each change buy for INSERT … ON DUPLICATE KEY UPDATE?",
+        server=MARIADB,
+        workload="upsert, threads 16, table_size 100,000",
+        unit="rows/s",
+        base=BASE,
+        base_text="sensible defaults of 2013",
+        base_figure=9_876.5,
+        base_floor="strict",
+        base_guarantees=SAFE,
+        arms=(
+            ArmFacts(
+                name="B",
+                text="the key is primary instead of unique",
+                outcome="measured",
+                workload={"key": "primary"},
+                floor="strict",
+                guarantees=SAFE,
+                comparison=comparison("B", ratio(1.31, 1.22, 1.41)),
+                figure=12_900.0,
+            ),
+            ArmFacts(
+                name="F",
+                text="O_DSYNC",
+                outcome="measured",
+                settings={"innodb_flush_method": "O_DSYNC"},
+                floor="strict",
+                guarantees=SAFE,
+                comparison=comparison("F", ratio(0.82, 0.78, 0.87)),
+                figure=8_100.0,
+            ),
+            ArmFacts(
+                name="G",
+                text="no sync at commit",
+                outcome="measured",
+                settings={"innodb_flush_log_at_trx_commit": 0},
+                contract=("unique_checks",),
+                floor="relaxed",
+                guarantees=LOSSY,
+                comparison=comparison("G", ratio(1.9, 1.7, 2.1)),
+                figure=18_700.0,
+            ),
+            ArmFacts(
+                name="I",
+                text="half the log size",
+                outcome="measured",
+                settings={"innodb_log_file_size": 50331648},
+                floor="strict",
+                guarantees=SAFE,
+                comparison=comparison("I", ratio(1.0, 0.96, 1.04)),
+                figure=9_800.0,
+            ),
+            ArmFacts(name="K", outcome="refused", reason="unknown variable 'innodb_checksums=OFF'"),
+            ArmFacts(name="J", text="ZFS", outcome="skipped", reason="$FLUSHLAB_ZFS is not set"),
+            ArmFacts(name="L", outcome="not_in_version", reason="no innodb_thread_concurrency"),
+            ArmFacts(
+                name="best",
+                text="all that proved faster, together",
+                outcome="measured",
+                settings={"innodb_flush_log_at_trx_commit": 0},
+                workload={"key": "primary"},
+                floor="relaxed",
+                guarantees=LOSSY,
+                comparison=comparison("best", ratio(2.4, 2.1, 2.7)),
+                figure=23_000.0,
+                composed_of=("B", "G"),
+            ),
+        ),
+        control=comparison("control", ratio(1.0, 0.97, 1.03)),
+        claims=(
+            ClaimFacts(
+                text="a primary key is 1.3 times as fast",
+                arm="B",
+                against="base",
+                wanted="1.3",
+                answer="confirmed",
+                ratio=ratio(1.31, 1.22, 1.41),
+                source="the story",
+            ),
+            ClaimFacts(
+                text="O_DSYNC helps",
+                arm="F",
+                against="base",
+                wanted="at least 1",
+                answer="refuted",
+                ratio=ratio(0.82, 0.78, 0.87),
+            ),
+            ClaimFacts(text="ZFS wins", arm="J", against="G", wanted="at least 1", answer="not measured"),
+        ),
+        blocks=5,
+        planned_blocks=5,
+        seconds=10.0,
+        machine=MACHINE,
+        warnings=(Warning("noisy", "the base's figures scatter over 35 % of their mean"),),
+        data_bytes=22 << 20,
+        pool_bytes=128 << 20,
+        redo_bytes=96 << 20,
+    )
+    return msgspec.structs.replace(facts, **changes)
+
+
+def series_of(throughput: float, seconds: int = 10, *, stalled: bool = False) -> LoadResult:
+    ripple = (0, 3, -2, 5, -4, 1, 2, -3, 4, -1)
+    per_second = [int(throughput * (1 + ripple[n % 10] / 100)) for n in range(seconds)]
+    if stalled:
+        per_second[seconds // 2] = 0
+    return msgspec.structs.replace(
+        load_result(throughput), seconds=float(seconds), events=sum(per_second), per_second=tuple(per_second)
+    )
+
+
+def trials_of(arms: dict[str, float], stage: str, blocks: int = 5, seconds: int = 10) -> list[Trial]:
+    """A trial per arm and block; the base stalls once a block and every window is doubted."""
+    return [
+        trial(
+            figure=figure,
+            arm=Arm(name=arm, settings=BASE),
+            stage=stage,
+            block=block,
+            load=series_of(figure, seconds, stalled=arm == "base"),
+            settings={**BASE, **(FAST if arm == FAST_ARM else {}), "innodb_page_size": 16384},
+            file_activity={
+                "redo": FileActivity(fsyncs=int(figure), bytes=int(figure) * 512, flags=("O_DIRECT",)),
+                "binlog": FileActivity(fsyncs=0, bytes=0),
+                "doublewrite": FileActivity(bytes=int(figure) * 100),
+                "data": FileActivity(fsyncs=int(figure) // 10, bytes=int(figure) * 300),
+            },
+            warnings=(Warning("window-too-short", "the window wrote 0.5 of the redo capacity"),),
+        )
+        for block in range(1, blocks + 1)
+        for arm, figure in arms.items()
+    ]
+
+
+TUNE_PLAN = {
+    "build": "mariadb@10.11.19",
+    "workload": "oltp_update_non_index",
+    "shape": {"tables": 8, "table_size": 20_000},
+    "threads": [16],
+    "floor": "second",
+    "minutes": 6,
+    "original": {"sync_binlog": 1},
+    "base": BASE,
+    "timing": {"seconds": 4.0},
+    "seed": 7,
+    "candidates": [],
+}
+SERIES_PLAN = {
+    "build": "mariadb@10.11.19",
+    "plan": "insert-on-duplicate",
+    "title": "a title",
+    "folder": "/plans",
+    "workload": "upsert",
+    "base": {"name": "base", "settings": BASE},
+    "blocks": 5,
+    "timing": {"seconds": 10.0},
+    "seed": 3,
+}
+TUNE_ARMS = {"base": 12_000.0, "control": 12_000.0, FREE_ARM: 13_000.0, FAST_ARM: 19_000.0}
+SERIES_ARMS = {"base": 9_800.0, "control": 9_700.0, "B": 12_900.0, "F": 8_100.0, "G": 18_700.0, "I": 9_800.0}
+
+
+def row(kind: str, facts: TuneFacts | SeriesFacts | None, plan: object = None, **changes: Any) -> CampaignRow:
+    plan = plan or (TUNE_PLAN if kind == "tune" else SERIES_PLAN)
+    stored = CampaignRow(
+        id=f"{kind}-20261121-104206-79a6",
+        kind=kind,
+        created_at="2026-11-21T10:42:06.705+00:00",
+        flushlab="0.1.0",
+        plan=msgspec.json.encode(plan),
+        state="done" if facts is not None else "running",
+        result=msgspec.json.encode(facts) if facts is not None else None,
+        trials=0,
+    )
+    return msgspec.structs.replace(stored, **changes)
+
+
+def tuned() -> tuple[CampaignRow, Sequence[Trial]]:
+    """A finished tuning and its trials."""
+    return row("tune", tune_facts()), trials_of(TUNE_ARMS, "confirm")
+
+
+def serial() -> tuple[CampaignRow, Sequence[Trial]]:
+    """A finished series and its trials."""
+    trials = [*trials_of(SERIES_ARMS, "arms"), *trials_of({"base": 9_900.0, "best": 23_000.0}, "best")]
+    return row("series", series_facts()), trials

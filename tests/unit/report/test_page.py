@@ -1,0 +1,324 @@
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from html.parser import HTMLParser
+
+import msgspec
+import pytest
+
+from flushlab.campaign.facts import ArmFacts
+from flushlab.errors import StorageError
+from flushlab.experiment.frontier import FrontierPoint, TuneResult
+from flushlab.record import Arm, Trial, Warning
+from flushlab.report import page
+from flushlab.report.page import Advice
+from flushlab.report.stored import facts_of
+from flushlab.settings.floor import Floor
+from flushlab.store import CampaignRow
+from tests.unit.records import trial
+from tests.unit.report import campaigns as made
+
+VOID = {"meta", "br", "wbr", "hr", "img", "input", "link"}
+HOSTILE = '<script>alert("x")</script><img src=http://evil.example/x> $a^{b}$ & \x1b[31m " id="ratios" 🙂'
+
+
+class Reader(HTMLParser):
+    """Ids, addresses, text and section anchors of a page; fails where tags do not match."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.ids: list[str] = []
+        self.addresses: list[str] = []
+        self.tags: Counter[str] = Counter()
+        self.sections: list[str] = []
+        self.text = ""
+        self._open: list[str] = []
+        self.feed(html)
+        self.close()
+        assert not self._open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags[tag] += 1
+        if tag not in ("wbr", "b"):
+            self.text += " "
+        for name, value in attrs:
+            if name == "id":
+                self.ids.append(value or "")
+                if tag == "section":
+                    self.sections.append(value or "")
+            if name in ("href", "src", "srcset", "action", "data", "poster", "xlink:href"):
+                self.addresses.append(value or "")
+        if tag not in VOID:
+            self._open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self._open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if not self._open or self._open[-1] != "style":
+            self.text += data
+
+
+def show(row: CampaignRow, trials: Iterable[Trial], advice: Advice = page.NOTHING_TO_DO) -> str:
+    return page.render(row, facts_of(row), trials, advice)
+
+
+def text_of(html: str) -> str:
+    return " ".join(Reader(html).text.split())
+
+
+TUNED, SERIAL = (
+    show(*made.tuned(), Advice("[mysqld]\nx = 1\n", "SET GLOBAL x = 1;\n")),
+    show(*made.serial()),
+)
+BOTH = pytest.mark.parametrize("html", [TUNED, SERIAL], ids=["tune", "series"])
+
+
+@BOTH
+def test_a_page_loads_nothing_and_runs_nothing(html: str) -> None:
+    read = Reader(html)
+    assert read.addresses
+    assert all(re.fullmatch(r"#[\w-]+", address) for address in read.addresses)
+    assert not re.search(r"url\((?!#)|@import|https?://", html)
+    assert not read.tags["script"] and not read.tags["link"] and not read.tags["img"]
+    assert "default-src 'none'" in html
+
+
+@BOTH
+def test_ids_are_unique_and_what_is_referred_to_exists(html: str) -> None:
+    read = Reader(html)
+    assert len(read.ids) == len(set(read.ids))
+    wanted = {address[1:] for address in read.addresses}
+    wanted |= set(re.findall(r"url\(#([^)]+)\)", html))
+    wanted |= set(re.findall(r'aria-labelledby="([^"]+)"', html))
+    assert wanted <= set(read.ids)
+
+
+@BOTH
+def test_colours_of_plots_follow_the_page(html: str) -> None:
+    plots = re.findall(r"<svg.*?</svg>", html, flags=re.S)
+    assert len(plots) >= 4
+    for plot in plots:
+        assert not re.search(r"#[0-9a-fA-F]{6}\b", plot)
+        assert "font-family" not in plot
+    used = set(re.findall(r"var\((--[\w-]+)\)", html))
+    dark = html[html.index("prefers-color-scheme: dark") : html.index("* { box-sizing")]
+    assert all(f"{variable}:" in dark for variable in used)
+
+
+def test_sections_of_a_tuning_stand_in_the_order_of_the_story() -> None:
+    assert Reader(TUNED).sections == [
+        *("ratios", "frontier", "time", "files", "settings", "guarantees"),
+        *("doubts", "machine", "repeat", "left-out"),
+    ]
+
+
+def test_sections_of_a_series_stand_in_the_order_of_the_story() -> None:
+    assert Reader(SERIAL).sections == [
+        *("ratios", "time", "files", "settings", "claims", "guarantees"),
+        *("doubts", "machine", "repeat", "left-out"),
+    ]
+
+
+def test_a_tuning_gives_the_answer_and_what_to_do_before_all_else() -> None:
+    text = text_of(TUNED)
+    answer = text.index("1.62× as fast as the base at floor second [1.55, 1.70]")
+    assert answer < text.index("SET GLOBAL x = 1;") < text.index("Against the base")
+    assert "1.08× is free, 1.50× is bought with durability." in text
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "control the base once more: must be about 1",
+        "5 of 50 s",  # the base stalls once a block
+        "Fsyncs per transaction arm redo log binlog data base 0.111 0 0.0111",
+        "Open with O_DIRECT: redo log in every arm.",
+        "before: your base after: the winner",
+        "about 1 s of commits",
+        "Recovery after SIGKILL under load, base: 1.2 s.",
+        "first look, not steady state: commit-path settings only the whole",
+        "the window wrote 0.5 of the redo capacity window-too-short, first of 20 20 of 20 trials",
+        "mariadb@10.11.19 (10.11.19-MariaDB-0+deb12u1)",
+        "120 writes/s asked for, 118 measured, 60 synced (cgroup-v2)",
+        "flushlab tune \\ --server mariadb@10.11.19 \\ --workload oltp_update_non_index",
+        "innodb_nonsense=1 refused unknown variable",
+        "innodb_flush_method=O_DSYNC rejected p99 is 2.8 times the base's",
+        "innodb_io_capacity=4000 dropped dropping it costs 0.4% ± 0.6% at floor second",
+        "innodb_flush_log_at_trx_commit When",  # a setting with its effect
+    ],
+)
+def test_a_tuning_tells(words: str) -> None:
+    assert words in text_of(TUNED)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "What does each change buy for INSERT … ON DUPLICATE KEY UPDATE?",
+        "2.40× as fast as the base [2.10, 2.70]",
+        "It also changes the workload: key=primary.",
+        "Claims: 1 confirmed, 1 refuted, 1 not measured.",
+        "O_DSYNC helps F against the base at least 1 0.82× 0.78 – 0.87 refuted",
+        "G the OS crashes, the power goes about 1 s of commits",
+        "K refused unknown variable 'innodb_checksums=OFF'",
+        "J skipped $FLUSHLAB_ZFS is not set",
+        "L not in this version no innodb_thread_concurrency",
+        "another service: unique_checks",
+        "flushlab series \\ insert-on-duplicate \\ --server mariadb@10.11.19 \\ --blocks 5",
+    ],
+)
+def test_a_series_tells(words: str) -> None:
+    assert words in text_of(SERIAL)
+
+
+def test_the_same_campaign_gives_the_same_bytes() -> None:
+    assert show(*made.serial()) == SERIAL
+
+
+def test_what_people_and_servers_wrote_is_escaped_and_changes_no_markup() -> None:
+    def hostile(kind: str) -> str:
+        arm = ArmFacts(
+            name=HOSTILE,
+            text=HOSTILE,
+            outcome="measured",
+            settings={HOSTILE: HOSTILE},
+            workload={HOSTILE: HOSTILE},
+            data_root=HOSTILE,
+            contract=(HOSTILE,),
+            floor=HOSTILE,
+            guarantees={"os_crash": HOSTILE},
+            comparison=made.comparison(HOSTILE, made.ratio(1.5, 1.4, 1.6)),
+        )
+        claim = msgspec.structs.replace(made.series_facts().claims[0], text=HOSTILE, source=HOSTILE)
+        facts = made.series_facts(
+            title=HOSTILE,
+            workload=HOSTILE,
+            base={HOSTILE: HOSTILE},
+            arms=(arm, ArmFacts(name=HOSTILE, outcome="refused", reason=HOSTILE)),
+            claims=(claim,),
+            warnings=(Warning(HOSTILE, HOSTILE),),
+        )
+        own = [
+            trial(
+                figure=100.0,
+                arm=Arm(name=name, settings={HOSTILE: HOSTILE}),
+                stage="arms",
+                settings={HOSTILE: HOSTILE},
+                warnings=(Warning("hostile", HOSTILE * 2),),
+            )
+            for name in ("base", HOSTILE)
+        ]
+        plan = {**made.SERIES_PLAN, "plan": HOSTILE, "build": HOSTILE, "plan_text": HOSTILE}
+        return show(made.row(kind, facts, plan, id=HOSTILE), own, Advice(HOSTILE, HOSTILE))
+
+    html = hostile("series")
+    read = Reader(html)
+    assert not read.tags["script"] and not read.tags["img"]
+    assert all(address.startswith("#") for address in read.addresses)
+    assert len(read.ids) == len(set(read.ids))
+    assert "<script>alert" in read.text
+
+
+def test_a_running_campaign_shows_its_trials_and_claims_nothing() -> None:
+    row = made.row("series", None)
+    html = show(row, made.trials_of(made.SERIES_ARMS, "arms", blocks=1))
+    text = text_of(html)
+    assert "Nothing is proven yet" in text
+    assert "its trials (6 of the stage arms) are shown as they are, which is no comparison" in text
+    assert "flushlab series --resume series-20261121-104206-79a6" in text
+    assert {"time", "files", "machine", "repeat"} <= set(Reader(html).sections)
+    assert "ratios" not in Reader(html).sections
+
+
+def test_a_campaign_without_a_trial_has_a_page() -> None:
+    text = text_of(show(made.row("tune", None), []))
+    assert "no trial has ended" in text
+    assert "--workload oltp_update_non_index" in text
+
+
+def test_an_interrupted_tuning_says_that_nothing_is_proven() -> None:
+    facts = made.tune_facts(
+        ending="interrupted",
+        result=TuneResult(base=Arm(name="base", settings=made.BASE)),
+        guarantees={"base": made.SAFE},
+        warnings=(),
+        lifted=(),
+    )
+    html = show(made.row("tune", facts, state="interrupted"), [])
+    assert "it was interrupted before the first look" in text_of(html)
+    assert "Warnings and doubts None." in text_of(html)
+
+
+def test_a_frontier_whose_free_part_is_unknown_shows_a_question_mark() -> None:
+    point = FrontierPoint(
+        floor=Floor.SECOND, arm="x", settings={"x": 1}, ratio=made.ratio(1.2, 1.1, 1.3), free_ratio=None
+    )
+    result = msgspec.structs.replace(made.tune_facts().result, frontier=(point,), winner=point)
+    html = show(made.row("tune", made.tune_facts(result=result)), [])
+    assert "1.20× 1.10 – 1.30 ?" in text_of(html)
+
+
+def test_a_tuning_for_latency_compares_latency() -> None:
+    facts = made.tune_facts(base_p99_us=170_600.0)
+    plan = {**made.TUNE_PLAN, "objective": "p99", "shape": {"rate": 2000.0}}
+    text = text_of(show(made.row("tune", facts, plan), []))
+    assert "p99 of the latency is 1.62× lower than the base's" in text
+    assert "base's p99 170.6 ms" in text
+    assert "--rate 2000" in text and "--objective p99" in text
+
+
+def test_a_workload_without_seconds_shows_every_trial() -> None:
+    own = [
+        trial(figure=figure, unit="s", higher_is_better=False, load=None, stage="arms", block=block)
+        for block, figure in enumerate((12.5, 11.0, 13.0), 1)
+    ]
+    facts = made.series_facts(unit="s", higher_is_better=False)
+    text = text_of(show(made.row("series", facts), own))
+    assert "Each trial yields one figure in s; less is better." in text
+    assert "base 11.00 12.50 13.00 3" in text
+
+
+@pytest.mark.parametrize("facts", [b'{"campaign_id": "x"}', b"{", b"[]"])
+def test_facts_of_another_version_are_a_storage_error(facts: bytes) -> None:
+    with pytest.raises(StorageError, match="another version"):
+        show(made.row("tune", None, result=facts), [])
+
+
+def test_a_kind_from_the_future_is_a_storage_error() -> None:
+    with pytest.raises(StorageError, match="the kind 'crash'"):
+        show(made.row("crash", made.tune_facts()), [])
+
+
+def test_a_page_stays_small_whatever_was_measured() -> None:
+    arms = [
+        ArmFacts(
+            name=f"arm {n} with a name that is rather long {'x' * 300}",
+            text="why " * 400,
+            outcome="measured" if n % 2 else "refused",
+            reason="the last line of a long log " * 400,
+            comparison=made.comparison(f"arm {n}", made.ratio(1 + n / 100, 0.9, 9.0)) if n % 2 else None,
+        )
+        for n in range(600)
+    ]
+    own: list[Trial] = [
+        *made.trials_of({"base": 9_000.0}, "arms", blocks=2_000, seconds=60),
+        *made.trials_of({arm.name: 9_000.0 for arm in arms[:20]}, "arms", blocks=50, seconds=60),
+    ]
+    facts = made.series_facts(
+        arms=tuple(arms), warnings=tuple(Warning(f"w{n}", "x" * 5000) for n in range(300))
+    )
+    plan = {**made.SERIES_PLAN, "plan_text": "# a long plan\n" * 200_000}
+    html = show(made.row("series", facts, plan), own)
+    assert 200_000 < len(html.encode()) < 1_500_000
+    text = text_of(html)
+    assert "261 more stand in the table only." in text
+    assert "and 151 more" in text
+    assert "more characters" in text

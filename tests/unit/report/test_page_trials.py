@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import pytest
+
+from flushlab.record import FileActivity, Trial
+from flushlab.report.page_trials import activity, by_arm, throughput
+from tests.unit.records import MARIADB, load_result, trial
+from tests.unit.report.campaigns import series_of
+
+MYSQL_DELTAS = {
+    "Innodb_data_fsyncs": 45_446,
+    "Innodb_os_log_fsyncs": 40_597,
+    "Innodb_os_log_written": 181_713_408,
+    "Innodb_dblwr_pages_written": 69_257,
+    "Innodb_buffer_pool_pages_flushed": 69_257,
+}
+"""Of a MySQL 5.7.22 window with 177,042 transactions; Innodb_data_written says 2,451,174,912 in all."""
+
+
+def mysql(**changes: object) -> Trial:
+    import msgspec
+
+    server = msgspec.structs.replace(MARIADB, flavor="mysql", version=(5, 7, 22))
+    load = msgspec.structs.replace(load_result(), events=177_042)
+    return trial(server=server, load=load, deltas=MYSQL_DELTAS, **changes)
+
+
+def test_an_arm_is_shown_by_what_proves_it_and_else_by_what_there_is() -> None:
+    own = by_arm([trial(stage="screen", figure=1.0), trial(stage="confirm", figure=2.0)])
+    assert [one.figure for one in own["base"]] == [2.0]
+    assert [one.figure for one in by_arm([trial(stage="screen", figure=1.0)])["base"]] == [1.0]
+
+
+def test_a_repeated_trial_counts_once_and_one_without_a_figure_never() -> None:
+    trials = [
+        trial(stage="confirm", block=2, figure=3.0),
+        trial(stage="confirm", block=1, outcome="void", figure=1.0),
+        trial(stage="confirm", block=1, figure=2.0),
+        trial(stage="confirm", block=3, outcome="failed"),
+    ]
+    assert [one.figure for one in by_arm(trials)["base"]] == [2.0, 3.0]
+
+
+def test_a_disturbed_trial_that_was_not_repeated_is_shown() -> None:
+    assert [one.figure for one in by_arm([trial(outcome="void", figure=1.0)])["base"]] == [1.0]
+
+
+def test_windows_stand_end_to_end_and_stalls_are_judged_by_their_own_window() -> None:
+    slow = series_of(100.0, 5)
+    fast = series_of(10_000.0, 5, stalled=True)
+    line = throughput("x", [trial(load=slow), trial(load=fast, block=2)])
+    assert line is not None
+    assert line.seconds == (*slow.per_second, *fast.per_second)
+    assert line.borders == (5,)
+    assert line.stalled == (7,)
+    assert line.slowest == 0
+    assert line.windows == 2
+    assert line.p99_ms == 1.9
+
+
+def test_a_workload_without_seconds_has_no_line() -> None:
+    assert throughput("x", [trial(load=None)]) is None
+
+
+def test_file_activity_is_per_event_over_all_windows() -> None:
+    told = {"redo": FileActivity(fsyncs=40, bytes=4_000, flags=("O_DSYNC",)), "data": FileActivity(bytes=0)}
+    load = series_of(10.0, 1)
+    found = activity("x", [trial(load=load, file_activity=told), trial(load=load, file_activity=told)])
+    assert found is not None
+    assert found.fsyncs == {"redo": 4.0}
+    assert found.bytes == {"redo": 400.0, "data": 0.0}
+    assert found.flags == {"redo": ("O_DSYNC",)}
+
+
+def test_status_counters_of_mysql_account_for_all_that_innodb_wrote() -> None:
+    found = activity("x", [mysql()])
+    assert found is not None
+    assert sum(found.bytes.values()) * 177_042 == pytest.approx(2_451_174_912, rel=1e-4)
+    assert found.fsyncs == pytest.approx({"redo": 40_597 / 177_042, "data": 4_849 / 177_042})
+
+
+def test_pages_of_another_size_are_counted_as_such() -> None:
+    found = activity("x", [mysql(settings={"innodb_page_size": 4096})])
+    assert found is not None
+    assert found.bytes["data"] == pytest.approx(69_257 * 4096 / 177_042)
+
+
+def test_nothing_told_is_nothing_shown() -> None:
+    assert activity("x", [trial(deltas={})]) is None
+
+
+def test_a_command_is_counted_per_run() -> None:
+    told = {"redo": FileActivity(fsyncs=30)}
+    found = activity("x", [trial(load=None, file_activity=told), trial(load=None, file_activity=told)])
+    assert found is not None
+    assert found.fsyncs == {"redo": 30.0}

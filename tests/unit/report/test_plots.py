@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import re
+from xml.etree import ElementTree
+
+import pytest
+
+from flushlab.record import Ratio
+from flushlab.report import plots
+from flushlab.report.page_trials import Activity, Throughput
+
+
+def ratio(estimate: float, low: float, high: float) -> Ratio:
+    return Ratio(estimate=estimate, low=low, high=high)
+
+
+def line(seconds: tuple[int, ...], stalled: tuple[int, ...] = ()) -> Throughput:
+    return Throughput("arm", seconds, (), stalled, 1.0, 0, None, 1)
+
+
+def forest(*found: Ratio, name: str = "ratios") -> str:
+    rows = [plots.Row(f"arm {n}", one, "good", "n×") for n, one in enumerate(found)]
+    return plots.forest(rows, name=name, title="a title")
+
+
+def ticks(svg: str) -> list[str]:
+    return re.findall(r">([0-9.]+×)</text>", svg)
+
+
+def test_a_plot_is_well_formed_and_named_for_those_who_cannot_see_it() -> None:
+    root = ElementTree.fromstring(forest(ratio(1.5, 1.4, 1.6)))
+    assert root.get("role") == "img"
+    title = root.find("title")
+    assert title is not None and title.text == "a title"
+    assert root.get("aria-labelledby") == title.get("id")
+
+
+def test_names_are_shown_as_they_are_written() -> None:
+    row = plots.Row("$x^2$ <b>&amp; font-size: 9px #010101", ratio(1.5, 1.4, 1.6), "good", "")
+    root = ElementTree.fromstring(plots.forest([row], name="ratios", title=""))
+    assert "$x^2$ <b>&amp; font-size: 9px #010101" in [text.text for text in root.iter("text")]
+
+
+def test_two_plots_of_a_page_share_no_id() -> None:
+    one, other = (re.findall(r' id="([^"]+)"', forest(ratio(1.5, 1.4, 1.6), name=name)) for name in "ab")
+    assert one and not set(one) & set(other)
+
+
+@pytest.mark.parametrize(
+    ("found", "wanted"),
+    [
+        (ratio(1.01, 0.99, 1.03), ["0.99×", "1×", "1.01×", "1.02×", "1.03×", "1.04×"]),
+        (ratio(1.5, 1.2, 1.9), ["1×", "1.2×", "1.4×", "1.6×", "1.8×"]),
+        (ratio(27.0, 15.0, 51.0), ["1×", "2×", "5×", "10×", "20×", "50×"]),
+        (ratio(0.02, 0.001, 900.0), ["0.001×", "0.01×", "0.1×", "1×", "10×", "100×", "1000×"]),
+        (ratio(1.0, 1.0, 1.0), ["0.995×", "1×", "1.005×", "1.01×"]),
+    ],
+)
+def test_ratios_have_a_few_round_ticks_with_1_among_them(found: Ratio, wanted: list[str]) -> None:
+    assert ticks(forest(found)) == wanted
+
+
+def test_a_better_ratio_stands_further_right() -> None:
+    svg = forest(ratio(0.5, 0.4, 0.6), ratio(2.0, 1.8, 2.2))
+    worse, better = (float(x) for x in re.findall(r'<use [^>]*x="([0-9.]+)"', svg))
+    assert worse < better
+
+
+def test_a_short_series_is_drawn_second_by_second() -> None:
+    svg = plots.seconds([line((5, 7, 6))], name="time", title="")
+    assert "fill-opacity" not in svg
+
+
+def test_a_long_series_keeps_its_extremes_in_a_band_and_stays_small() -> None:
+    long = tuple(1000 + n % 7 for n in range(100_000))
+    flat = plots.seconds([line(long)], name="time", title="")
+    spiked = plots.seconds([line((*long[:50_000], 0, *long[50_001:]), (50_000,))], name="time", title="")
+    assert "opacity" in flat
+    assert len(flat) < 40_000
+    lowest = [max(float(y) for y in re.findall(r"[ML] [0-9.]+ ([0-9.]+)", svg)) for svg in (flat, spiked)]
+    assert lowest[1] >= lowest[0]
+    assert spiked.count("<use") == flat.count("<use") + 1  # the triangle of the stalled second
+
+
+def test_thousands_of_stalls_are_no_more_marks_than_fit() -> None:
+    svg = plots.seconds([line((0, 10) * 5_000, tuple(range(0, 10_000, 2)))], name="time", title="")
+    assert 100 < svg.count("<use") <= plots.POINTS + 1
+
+
+def test_a_series_of_nothing_but_zeros_can_be_drawn() -> None:
+    assert "<svg" in plots.seconds([line((0, 0, 0), (0, 1, 2))], name="time", title="")
+
+
+def test_a_window_of_one_second_is_a_line() -> None:
+    svg = plots.seconds([line((5,)), line((5, 6, 7))], name="time", title="")
+    blue, grey = (re.findall(rf'd="([^"]+)"[^>]*stroke: var\(--{ink}\)', svg) for ink in ("accent", "mute"))
+    assert [path.count(" L ") for path in (*grey, *blue)] == [1, 2]
+
+
+def test_a_sum_of_which_a_part_is_not_told_is_a_bound() -> None:
+    rows = [
+        Activity("told", {"redo": 1.0, "data": 0.5}, {}, {}),
+        Activity("not told", {"data": 0.25}, {}, {}),
+    ]
+    svg = plots.stacked(rows, lambda row: row.fsyncs, str, name="fsyncs", title="")
+    assert ">1.5</text>" in svg
+    assert ">≥ 0.25</text>" in svg

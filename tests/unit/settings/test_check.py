@@ -1,0 +1,287 @@
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from flushlab.record import ServerIdentity, Storage
+from flushlab.settings.check import Checked, Finding, adjusted, arguments, below, check
+from flushlab.settings.durability import level
+from flushlab.settings.floor import Floor
+from flushlab.settings.helptext import HelpText
+from tests.unit.settings.servers import ALL, MARIADB118, MARIADB123, MARIADB1011, MYSQL57, MYSQL80, MYSQL97
+
+FILES = Path(__file__).parent / "option_files"
+THREE = (MYSQL57, MYSQL80, MARIADB1011)
+
+TWENTY = {
+    (3, "sync_binlog", "wrong-group"),
+    (7, "innodb_flush_log_at_trx_comit", "misspelled"),
+    (8, "innodb_flush_method", "wrong-type"),
+    (9, "innodb_log_buffer_size", "wrong-type"),
+    (10, "innodb_doublewrite", "wrong-type"),
+    (11, "innodb_flush_log_at_timeout", "out-of-range"),
+    (12, "innodb_page_size", "out-of-range"),
+    (13, "max_binlog_size", "rounded"),
+    (14, "innodb_io_capacity", "contradiction"),
+    (16, "innodb_file_per_table", "duplicate"),
+    (18, "log_bin", "not-a-switch"),
+    (19, "frobnicate", "unknown-name"),
+    (20, "innodb_flush_neighbours", "misspelled"),
+    (21, "tx_isolation", "unknown-name"),
+    (22, "innodb_max_purge_lag", "prefix"),
+    (24, "innodb_redo_log_capacity", "not-in-version"),
+    (25, "binlog_checksum", "syntax"),
+    (26, "", "include"),
+    (27, "innodb_max_dirty_pages_pct_lwm", "contradiction"),
+}
+SUPPORT_XA = {MYSQL57: "deprecated", MYSQL80: "removed", MARIADB1011: "removed"}
+
+
+def absent(target: str, directory: bool) -> Iterable[tuple[str, str]]:
+    raise FileNotFoundError(2, "No such file or directory", target)
+
+
+def of(text: str, server: ServerIdentity = MYSQL80, known: HelpText | None = None) -> Checked:
+    return check(text, server, loader=absent, known=known)
+
+
+def only(text: str, server: ServerIdentity = MYSQL80) -> Finding:
+    """The single finding about lines in [mysqld]."""
+    (finding,) = of(f"[mysqld]\n{text}\n", server).findings
+    return finding
+
+
+@pytest.mark.parametrize("server", THREE, ids=lambda one: one.name)
+def test_every_planted_mistake_is_found_with_its_line_and_nothing_else(server: ServerIdentity) -> None:
+    text = (FILES / "twenty_mistakes.cnf").read_text(encoding="utf-8")
+    checked = check(text, server, path="twenty_mistakes.cnf", loader=absent)
+    expected = TWENTY | {(23, "innodb_support_xa", SUPPORT_XA[server])}
+    assert len(expected) == 20
+    assert sorted((one.line, one.name, one.kind) for one in checked.findings) == sorted(expected)
+    assert {one.path for one in checked.findings} == {"twenty_mistakes.cnf"}
+    assert not checked.starts
+
+
+@pytest.mark.parametrize(
+    ("file", "server"),
+    [
+        ("debian_mariadb.cnf", MARIADB1011),
+        ("debian_mariadb.cnf", MARIADB118),
+        ("debian_mariadb.cnf", MARIADB123),
+        *(("mysql_sample.cnf", server) for server in ALL),
+    ],
+    ids=str,
+)
+def test_clean_files_raise_no_alarm(file: str, server: ServerIdentity) -> None:
+    checked = check((FILES / file).read_text(encoding="utf-8"), server, loader=absent)
+    assert checked.findings == ()
+    assert checked.starts
+
+
+def test_what_a_file_guarantees_counts_defaults_and_what_the_server_makes_of_values() -> None:
+    disk = Storage()
+    assert level(of("[mysqld]\n", MYSQL80).guarantees(MYSQL80, disk)) is Floor.STRICT
+    relaxed = of("[mysqld]\nloose_innodb_flush_log_at_trx_commit = 0\nskip_log_bin\n", MYSQL80)
+    assert level(relaxed.guarantees(MYSQL80, disk)) is Floor.RELAXED
+    cut = of("[mysqld]\ninnodb_flush_log_at_trx_commit = 9\nskip_log_bin\n", MYSQL80)
+    assert cut.settings["innodb_flush_log_at_trx_commit"] == 2
+    assert level(cut.guarantees(MYSQL80, disk)) is Floor.SECOND
+    ignored = of("[mysqld]\ninnodb_doublewrite = no\n", MYSQL80)
+    assert ignored.settings["innodb_doublewrite"] == "ON"
+
+
+def test_a_file_can_switch_all_syncs_off() -> None:
+    checked = of("[mysqld]\ndebug-no-sync\n", MARIADB1011)
+    assert level(checked.guarantees(MARIADB1011, Storage())) is Floor.THROWAWAY
+
+
+def test_what_is_below_a_floor_names_the_line_to_change() -> None:
+    checked = of("[mysqld]\nskip_log_bin\ninnodb_flush_log_at_trx_commit = 2\n", MYSQL57)
+    (finding,) = below(checked, MYSQL57, Storage(), Floor.STRICT)
+    assert (finding.kind, finding.name, finding.line) == ("below-floor", "innodb_flush_log_at_trx_commit", 3)
+    assert finding.hint is not None
+    assert finding.hint.startswith("innodb_flush_log_at_trx_commit = 1")
+    assert below(checked, MYSQL57, Storage(), Floor.SECOND) == ()
+
+
+@pytest.mark.parametrize(
+    ("line", "server", "kind", "hint"),
+    [
+        ("innodb_checksums = ON", MYSQL80, "removed", "innodb_checksum_algorithm"),
+        ("innodb_log_file_size = 1G", MYSQL97, "removed", "innodb_redo_log_capacity"),
+        ("binlog_commit_wait_usec = 5", MYSQL80, "not-in-version", "binlog_group_commit_sync_delay"),
+        ("innodb_data_file_buffering = ON", MARIADB1011, "not-in-version", "innodb_flush_method"),
+        ("replica_preserve_commit_order", MYSQL57, "not-in-version", "slave_preserve_commit_order"),
+        ("query_cache_size = 1M", MYSQL80, "removed", None),
+        ("innodb_ft_enable_stopwords = 1", MYSQL80, "misspelled", "innodb_ft_enable_stopword"),
+    ],
+)
+def test_a_name_of_other_versions_says_where_it_lives_and_what_to_write(
+    line: str, server: ServerIdentity, kind: str, hint: str | None
+) -> None:
+    finding = only(line, server)
+    assert finding.kind == kind
+    assert finding.fatal
+    assert (finding.hint or "").find(hint or "") >= 0
+
+
+@pytest.mark.parametrize("server", [MARIADB1011, MARIADB118, MARIADB123], ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    "line", ["innodb_log_files_in_group = 4", "binlog_order_commits", "thread_concurrency = 8"]
+)
+def test_what_mariadb_takes_and_does_nothing_with_does_not_stop_it(line: str, server: ServerIdentity) -> None:
+    finding = only(line, server)
+    assert (finding.severity, finding.fatal) == ("warning", False)
+    assert "takes it and does nothing" in finding.text
+    assert of(f"[mysqld]\n{line}\n", server).settings == {}
+
+
+def test_a_variable_that_is_no_option_says_how_to_set_it() -> None:
+    finding = only("foreign_key_checks = 0", MYSQL80)
+    assert (finding.kind, finding.fatal, finding.hint) == ("unknown-name", True, "set it with SET GLOBAL")
+
+
+def test_options_of_plugins_are_only_noted_and_count_for_what_is_guaranteed() -> None:
+    checked = of("[mysqld]\nrpl_semi_sync_master_enabled = 1\nvalidate_password.policy = LOW\n", MYSQL80)
+    assert [(one.kind, one.severity, one.fatal) for one in checked.findings] == [
+        ("plugin", "note", False)
+    ] * 2
+    assert checked.guarantees(MYSQL80, Storage()).replication.level == "unknown"
+
+
+def test_a_loose_name_that_the_server_lacks_does_not_stop_it() -> None:
+    checked = of("[mysqld]\nloose_innodb_redo_log_capacity = 1G\n", MYSQL57)
+    assert [(one.kind, one.severity) for one in checked.findings] == [("not-in-version", "warning")]
+    assert checked.starts
+
+
+def test_capitals_in_a_name_are_a_mistake_on_mysql_only() -> None:
+    finding = only("Sync-Binlog = 1", MYSQL80)
+    assert (finding.kind, finding.fatal, finding.hint) == ("misspelled", True, "write sync-binlog")
+    assert of("[mysqld]\nSync-Binlog = 1\n", MARIADB1011).settings == {"sync_binlog": 1}
+
+
+def test_mariadb_takes_the_beginning_of_a_name_and_mysql_does_not() -> None:
+    line = "innodb_flush_log_at_trx = 2"
+    checked = of(f"[mysqld]\n{line}\n", MARIADB1011)
+    assert [one.kind for one in checked.findings] == ["abbreviated"]
+    assert checked.settings == {"innodb_flush_log_at_trx_commit": 2}
+    assert only(line, MYSQL57).kind in ("misspelled", "unknown-name")
+
+
+def test_a_name_that_only_a_newer_server_may_know_is_a_doubt_not_an_error() -> None:
+    finding = only("innodb_shiny_new_thing = 1", MARIADB123)
+    assert (finding.kind, finding.severity, finding.fatal) == ("unknown-name", "warning", False)
+
+
+def test_the_build_itself_knows_better_than_the_lists() -> None:
+    told = HelpText(names=frozenset({"frobnicate"}), values={})
+    assert of("[mysqld]\nfrobnicate = 1\n", known=told).findings == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "server", "name", "fatal"),
+    [
+        ("log_bin\n", MYSQL57, "log_bin", True),
+        ("gtid_mode = ON\n", MYSQL57, "gtid_mode", True),
+        ("innodb_buffer_pool_instances = 4\n", MYSQL57, "innodb_buffer_pool_instances", False),
+        (
+            "binlog_commit_wait_count=5\nbinlog_commit_wait_usec=0\n",
+            MARIADB1011,
+            "binlog_commit_wait_count",
+            False,
+        ),
+        (
+            "log_bin\nbinlog_format = STATEMENT\ntransaction_isolation = READ-COMMITTED\n",
+            MARIADB1011,
+            "binlog_format",
+            False,
+        ),
+    ],
+)
+def test_settings_that_cannot_both_hold_are_named(
+    text: str, server: ServerIdentity, name: str, fatal: bool
+) -> None:
+    finding = only(text, server)
+    assert (finding.kind, finding.name, finding.fatal) == ("contradiction", name, fatal)
+
+
+def test_what_the_server_puts_in_place_of_a_contradiction_counts() -> None:
+    text = "[mysqld]\ninnodb_io_capacity=4000\ninnodb_io_capacity_max=2000\ninnodb_buffer_pool_instances=4\n"
+    assert of(text, MYSQL57).settings == {
+        "innodb_io_capacity": 2000,
+        "innodb_io_capacity_max": 2000,
+        "innodb_buffer_pool_instances": 1,
+    }
+
+
+def test_two_ways_to_size_the_redo_log_say_which_one_wins() -> None:
+    server = ServerIdentity(flavor="mysql", version=(8, 0, 36), version_text="8.0.36")
+    text = "[mysqld]\ninnodb_log_file_size = 1G\ninnodb_redo_log_capacity = 2G\n"
+    found = {one.kind: one for one in of(text, server).findings}
+    assert found.keys() == {"deprecated", "contradiction"}
+    assert found["contradiction"].name == "innodb_log_file_size"
+    assert "innodb_redo_log_capacity" in found["contradiction"].text
+
+
+def test_the_flush_method_beside_mariadbs_booleans_is_a_contradiction() -> None:
+    text = "[mysqld]\ninnodb_flush_method = O_DIRECT\ninnodb_log_file_buffering = ON\n"
+    kinds = {(one.kind, one.name) for one in of(text, MARIADB118).findings}
+    assert kinds == {("deprecated", "innodb_flush_method"), ("contradiction", "innodb_flush_method")}
+
+
+def test_the_last_of_several_values_wins_and_options_that_add_up_are_no_duplicates() -> None:
+    checked = of("[mysqld]\nsync_binlog=1\nsync-binlog=5\nreplicate_do_db=a\nreplicate_do_db=b\n")
+    (finding,) = checked.findings
+    assert (finding.kind, finding.line, finding.severity) == ("duplicate", 2, "warning")
+    assert checked.settings["sync_binlog"] == 5
+
+
+def test_overriding_in_an_included_file_is_only_noted() -> None:
+    def loader(target: str, directory: bool) -> Iterable[tuple[str, str]]:
+        return [("b.cnf", "[mysqld]\nsync_binlog = 7\n")]
+
+    checked = check("[mysqld]\nsync_binlog=1\n!include b.cnf\n", MYSQL80, path="a.cnf", loader=loader)
+    (finding,) = checked.findings
+    assert (finding.kind, finding.severity, finding.place) == ("duplicate", "note", "a.cnf:2")
+    assert "b.cnf:2" in finding.text
+    assert checked.lines["sync_binlog"] == ("b.cnf", 2)
+
+
+def test_files_that_include_each_other_end() -> None:
+    checked = check("!include a", MYSQL80, loader=lambda target, _: [(target, "!include a")])
+    assert [one.kind for one in checked.findings] == ["include"]
+
+
+def test_a_missing_included_file_is_passed_over_and_a_missing_directory_is_not() -> None:
+    assert of("!include /no/file\n").starts
+    assert not of("!includedir /no/directory\n").starts
+
+
+def test_a_group_of_another_version_or_flavor_is_no_mistake() -> None:
+    text = "[mysqld-8.0]\nsync_binlog=1\n[mariadb]\nsync_binlog=1\n[mysqld2]\nsync_binlog=1\n"
+    assert of(text, MYSQL57).findings == ()
+    assert [one.kind for one in of("[mysqd]\nsync_binlog = 1\n").findings] == ["wrong-group"]
+
+
+def test_values_of_other_options_that_the_build_adjusts_are_told() -> None:
+    checked = of("[mysqld]\nback_log = 100000\nsort_buffer_size = 1M\nmax_connections = 99999999\n")
+    assert arguments(checked) == ["--back-log=100000", "--sort-buffer-size=1M"]
+    told = HelpText(names=frozenset(), values={"back_log": "65535", "sort_buffer_size": "1048576"})
+    (finding,) = adjusted(checked, told, "")
+    assert (finding.name, finding.line, finding.kind) == ("back_log", 2, "rounded")
+    assert "65535" in finding.text
+    complaint = "[Warning] option 'back_log': unsigned value 100000 adjusted to 65535"
+    assert adjusted(checked, told, complaint)[0].kind == "out-of-range"
+
+
+def test_mysqls_buffer_pool_grows_to_whole_chunks() -> None:
+    checked = of("[mysqld]\ninnodb_buffer_pool_size = 200M\n", MYSQL57)
+    assert checked.settings["innodb_buffer_pool_size"] == 256 << 20
+    assert [one.kind for one in checked.findings] == ["rounded"]
+    assert of("[mysqld]\ninnodb_buffer_pool_size = 200M\n", MARIADB1011).findings == ()
+    assert of("[mysqld]\ninnodb_buffer_pool_size = 3G\n", MYSQL80).findings == ()
+    small = of("[mysqld]\ninnodb_buffer_pool_size = 64M\n", MYSQL80)
+    assert small.settings["innodb_buffer_pool_size"] == 64 << 20
