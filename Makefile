@@ -37,6 +37,7 @@ test: check ## check, then contract and integration tests with real servers
 bench: setup ## Ratios against peers, false positives of the whole procedure
 	@command -v sysbench >/dev/null || scripts/packages.sh sysbench
 	$(BIN)/python benchmarks/load_engine.py
+	$(BIN)/python benchmarks/report_speed.py
 	$(BIN)/python benchmarks/false_positives.py
 
 soak: setup ## Long: 200 kills and more

@@ -23,6 +23,7 @@ class TuneRequest(msgspec.Struct, frozen=True, kw_only=True):
         build_id: its key; a resumed campaign must find the same binary.
         basedir: where the build is, if the user named a directory.
         workload: as the user wrote it.
+        workload_digest: changes with the content of its file; a resumed campaign must find the same.
         shape: of an OLTP workload; `threads` is replaced by each of `threads`.
         threads: thread counts; each is a variant that runs in every block.
         floor: the least guarantees that the user accepts.
@@ -45,6 +46,7 @@ class TuneRequest(msgspec.Struct, frozen=True, kw_only=True):
     build_id: str
     basedir: str | None = None
     workload: str
+    workload_digest: str = ""
     shape: Shape
     threads: tuple[int, ...]
     floor: Floor

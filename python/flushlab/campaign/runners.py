@@ -5,13 +5,10 @@ Sits in `campaign`. Arms may have a workload variant, a data root and a disk of 
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
-
-import msgspec
 
 from flushlab.campaign.places import Places
 from flushlab.campaign.series import BoundSeries
@@ -21,7 +18,7 @@ from flushlab.experiment.protocol import Request
 from flushlab.experiment.series import Series
 from flushlab.record import Trial
 from flushlab.trial import AlternatingRunner, TrialRunner
-from flushlab.workload import Workload, build_workload
+from flushlab.workload import Workload, build_workload, fingerprint
 
 
 class ArmRunners:
@@ -95,8 +92,3 @@ class ArmRunners:
 def workload_of(request: SeriesRequest, arm: BoundArm) -> Workload:
     """The workload of an arm; reads its file."""
     return build_workload(request.workload, arm.options, folder=Path(request.folder))
-
-
-def fingerprint(workload: Workload) -> str:
-    """Changes with anything that the workload is made of, the content of its file included."""
-    return hashlib.sha256(msgspec.json.encode(workload)).hexdigest()

@@ -290,10 +290,11 @@ class BoundSeries:
                 needy[arm.name] = names
         if needy:
             text = "; ".join(f"{arm} ({', '.join(names)})" for arm, names in needy.items())
+            by_window = all(trial.higher_is_better for trial in trials)  # what is timed ends by itself
             yield Warning(
                 "window-too-short",
                 "windows did not outlast the redo log, so these ratios may show work that was only put off, "
-                f"not saved: {text}; measure longer with --seconds",
+                f"not saved: {text}" + ("; measure longer with --seconds" if by_window else ""),
             )
 
 
@@ -351,7 +352,7 @@ def _of_trials(base: list[Trial], trials: list[Trial]) -> Iterator[Warning]:
         if kind in shared or warning.slug == "disturbed":
             yield warning
         else:
-            yield Warning(warning.slug, f"{', '.join(arms[kind])}: {warning.text}")
+            yield Warning(warning.slug, f"{', '.join(arms[kind])}: {warning.text}", warning.setting)
 
 
 def _kind(warning: Warning) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from flushlab.campaign.binding import ServerHere, base_settings, bind
 from flushlab.campaign.facts import SeriesFacts
 from flushlab.campaign.loop import Ending
 from flushlab.campaign.places import Places, Spot
-from flushlab.campaign.runners import ArmRunners, fingerprint, workload_of
+from flushlab.campaign.runners import ArmRunners, workload_of
 from flushlab.campaign.series import BoundSeries
 from flushlab.campaign.series_request import SeriesRequest
 from flushlab.cli import campaigns
@@ -29,7 +29,7 @@ from flushlab.record import Launch
 from flushlab.store import Store
 from flushlab.trial import Preparation, TrialRunner
 from flushlab.units import format_seconds
-from flushlab.workload import build_workload, workload_options
+from flushlab.workload import build_workload, fingerprint, workload_options
 
 DEFAULT_SERVER = "mariadb"
 MAX_BLOCKS = 1_000
@@ -139,6 +139,7 @@ def decide(loaded: Loaded, flags: Flags, where: Place, places: Places) -> Series
         basedir=str(flags.basedir) if flags.basedir else None,
         plan=plan.name,
         title=plan.title,
+        plan_text=plan.source,
         folder=str(loaded.folder),
         workload=plan.workload.name,
         workload_digest=fingerprint(workload),

@@ -39,7 +39,14 @@ from flushlab.settings.floor import Floor
 from flushlab.store import Store
 from flushlab.trial import Dataset, Preparation, TrialRunner
 from flushlab.units import parse_size
-from flushlab.workload import Timing, Workload, parse_workload, settled_name, workload_options
+from flushlab.workload import (
+    Timing,
+    Workload,
+    fingerprint,
+    parse_workload,
+    settled_name,
+    workload_options,
+)
 
 _FILES = ("_file", "_dir", "_error")
 """Options with these endings name files of the user's own server."""
@@ -159,6 +166,7 @@ def decide(flags: Flags, where: Place) -> TuneRequest:
         build_id=build.id,
         basedir=str(flags.basedir) if flags.basedir else None,
         workload=settled_name(flags.workload),
+        workload_digest=fingerprint(parse_workload(settled_name(flags.workload), shape)),
         shape=shape,
         threads=threads,
         floor=flags.floor,
@@ -253,6 +261,11 @@ def _runner(request: TuneRequest, where: Place) -> TrialRunner:
         parse_workload(request.workload, msgspec.structs.replace(request.shape, threads=count))
         for count in request.threads
     )
+    if request.workload_digest and fingerprint(workloads[0]) != request.workload_digest:
+        raise UsageError(
+            f"the workload {request.workload} is not what it was when the campaign began",
+            hint="put its file back, or start a new campaign: figures of two workloads are not comparable",
+        )
     preparation = Preparation(
         build=where.build,
         catalog=where.catalog,

@@ -124,6 +124,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         base_text: what the base stands for, a sentence.
         positions: line and column, from 1, of all keys of the file by their paths, like `base.settings.NAME`,
             `workload.threads` or `arm.2.settings.NAME` (arms, claims and requirements count from 0).
+        source: the file's text, where it came from a file.
     """
 
     name: str
@@ -143,3 +144,4 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     base_name: str = BASE
     base_text: str = ""
     positions: Mapping[str, tuple[int, int]] = {}
+    source: str = ""

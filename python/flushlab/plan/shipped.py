@@ -9,6 +9,8 @@ from __future__ import annotations
 import difflib
 from pathlib import Path
 
+import msgspec
+
 from flushlab.errors import StorageError, UsageError
 from flushlab.plan.parse import parse_plan
 from flushlab.plan.plan import Plan
@@ -68,7 +70,7 @@ def read_plan(path: Path) -> Plan:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise UsageError(f"{path}:{line}: this is not UTF-8 text", hint="save the plan as UTF-8") from None
-    return parse_plan(text, path=str(path))
+    return msgspec.structs.replace(parse_plan(text, path=str(path)), source=text)
 
 
 def example() -> str:

@@ -244,7 +244,7 @@ def _notes(facts: SeriesFacts) -> Iterator[RenderableType]:
     if facts.ending == "interrupted":
         yield Text(f"interrupted; go on with: flushlab series --resume {facts.campaign_id}")
     else:
-        yield Text(f"campaign {facts.campaign_id}", style="dim")
+        yield Text(f"as a page: flushlab report {facts.campaign_id}", style="dim")
 
 
 def _interval(ratio: Ratio, *, brackets: bool = False) -> str:

@@ -8,7 +8,14 @@ shapes them.
 from flushlab.workload.command import CommandWorkload
 from flushlab.workload.oltp import OltpWorkload
 from flushlab.workload.options import OptionInfo
-from flushlab.workload.parse import Shape, build_workload, parse_workload, settled_name, workload_options
+from flushlab.workload.parse import (
+    Shape,
+    build_workload,
+    fingerprint,
+    parse_workload,
+    settled_name,
+    workload_options,
+)
 from flushlab.workload.protocol import Measured, Timing, Window, Workload
 from flushlab.workload.sql import SqlWorkload
 from flushlab.workload.upsert import UpsertWorkload
@@ -25,6 +32,7 @@ __all__ = [
     "Window",
     "Workload",
     "build_workload",
+    "fingerprint",
     "parse_workload",
     "settled_name",
     "workload_options",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
@@ -140,3 +141,8 @@ def _command(name: str) -> CommandWorkload:
             "--workload 'command:' names no command", hint="write --workload 'command: ./load.sh'"
         )
     return CommandWorkload(command=command)
+
+
+def fingerprint(workload: Workload) -> str:
+    """Changes with anything that the workload is made of, the content of its file included."""
+    return hashlib.sha256(msgspec.json.encode(workload)).hexdigest()
