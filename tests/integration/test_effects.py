@@ -183,8 +183,10 @@ def test_syncs_and_bytes_are_told_per_class_of_files(name: str, run: Run, counte
         assert 0.95 * commits < activity.fsyncs
         assert 100 * commits < activity.bytes < 10_000 * commits
     redo = trial.deltas.get("Innodb_os_log_fsyncs")
-    if redo is not None:  # the server's own count, a little later and earlier than the kernel's
-        assert abs((files["redo"].fsyncs or 0) - redo) <= 0.1 * redo + 20
+    if redo is not None:  # the server's own count, begun a little later and ended a little earlier
+        assert redo <= (files["redo"].fsyncs or 0) + 1
+        if trial.outcome == "measured":  # a disturbed machine stretches the time between both samples
+            assert (files["redo"].fsyncs or 0) - redo <= 0.02 * redo + 20
 
 
 @pytest.mark.parametrize("name", SERVERS)
