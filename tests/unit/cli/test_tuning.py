@@ -1,0 +1,41 @@
+"""A campaign goes on only with the workload that it began with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from flushlab.campaign.request import TuneRequest
+from flushlab.cli.tuning import _runner
+from flushlab.errors import UsageError
+from flushlab.settings.floor import Floor
+from flushlab.workload import Shape, Timing, fingerprint, parse_workload
+
+NOWHERE: Any = SimpleNamespace(build=None, catalog=None, data_root=None, disk_limit=None)
+
+
+def test_a_resumed_tune_refuses_a_script_that_changed(tmp_path: Path) -> None:
+    script = tmp_path / "load.sql"
+    script.write_text("CREATE TABLE a (i INT);\n")
+    workload = f"sql:{script}"
+    request = TuneRequest(
+        build="mariadb@10.11.19",
+        build_id="mariadb-x",
+        workload=workload,
+        workload_digest=fingerprint(parse_workload(workload, Shape())),
+        shape=Shape(),
+        threads=(16,),
+        floor=Floor.SECOND,
+        trials=100,
+        base={},
+        original={},
+        candidates=(),
+        timing=Timing(),
+    )
+    assert _runner(request, NOWHERE).workloads[0].name == workload
+    script.write_text("CREATE TABLE b (i INT);\n")
+    with pytest.raises(UsageError, match="not what it was when the campaign began"):
+        _runner(request, NOWHERE)
