@@ -199,6 +199,10 @@ class _Quantity(NamedTuple):
     spell: Callable[[float], str]
     unit: str = ""
 
+    def spelled(self, value: float) -> str:
+        """The value with its unit."""
+        return self.spell(value) + self.unit
+
 
 _QUANTITIES = (
     _Quantity("fsyncs", lambda row: row.fsyncs, small, " fsyncs"),
@@ -218,7 +222,7 @@ def files(subject: Subject) -> Iterator[Section]:
         plots.stacked(
             rows,
             quantity.read,
-            lambda value, one=quantity: one.spell(value) + one.unit,  # type: ignore[misc]
+            quantity.spelled,
             name=quantity.name,
             title=f"{quantity.name.capitalize()} per {per} and class of files, per arm",
         )
