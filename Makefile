@@ -32,7 +32,7 @@ check: setup ## Lint, types, layers, unit and golden tests, cargo tests; needs n
 
 test: check ## check, then contract and integration tests with real servers
 	@command -v mvn >/dev/null || scripts/packages.sh maven || echo 'going on without: absent builds are reported' >&2
-	$(BIN)/pytest tests/contract tests/integration -q
+	$(BIN)/pytest tests/contract tests/integration -n 3 --dist loadfile -q
 
 bench: setup ## Ratios against peers, false positives of the whole procedure
 	@command -v sysbench >/dev/null || scripts/packages.sh sysbench

@@ -20,6 +20,7 @@ from flushlab.server import Sandbox
 REQUIRED = {name for name in os.environ.get("FLUSHLAB_REQUIRE_BUILDS", "").split(",") if name}
 
 _builds: dict[str, Build | FlushlabError] = {}
+_told_absent: set[str] = set()
 _running = pytest.StashKey[list[Sandbox]]()
 
 StartSandbox = Callable[..., Sandbox]
@@ -47,9 +48,7 @@ def build() -> Callable[[str], Build]:
     return require_build
 
 
-@pytest.fixture
-def sandbox(request: pytest.FixtureRequest) -> Iterator[StartSandbox]:
-    """Starts sandboxes: `sandbox("mariadb@10.11", settings={…})`; all are ended with the test."""
+def _sandboxes(request: pytest.FixtureRequest) -> Iterator[StartSandbox]:
     started: list[Sandbox] = request.node.stash.setdefault(_running, [])
 
     def start(
@@ -64,6 +63,19 @@ def sandbox(request: pytest.FixtureRequest) -> Iterator[StartSandbox]:
         if server.kept:
             server.remove()
         server.close()
+    started.clear()
+
+
+@pytest.fixture
+def sandbox(request: pytest.FixtureRequest) -> Iterator[StartSandbox]:
+    """Starts sandboxes: `sandbox("mariadb@10.11", settings={…})`; all are ended with the test."""
+    yield from _sandboxes(request)
+
+
+@pytest.fixture(scope="module")
+def shared_sandbox(request: pytest.FixtureRequest) -> Iterator[StartSandbox]:
+    """The same for sandboxes that the tests of a module share; all are ended with the module."""
+    yield from _sandboxes(request)
 
 
 @pytest.fixture
@@ -100,12 +112,31 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     outcome = yield
     report = outcome.get_result()
     if report.when == "call" and report.failed:
-        for server in item.stash.get(_running, []):
+        module = item.getparent(pytest.Module)
+        shared = module.stash.get(_running, []) if module is not None else []
+        for server in [*item.stash.get(_running, []), *shared]:
             report.sections.append((f"log of {server.name} ({server.build.name})", server.log_tail(60)))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A worker of xdist tells the one who reports which builds were absent."""
+    output = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output["absent"] = _absent()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Takes what a worker tells."""
+    _told_absent.update(getattr(node, "workeroutput", {}).get("absent", ()))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Says which builds were absent, so that a green run never hides it."""
-    absent = [name for name, found in _builds.items() if not isinstance(found, Build)]
+    absent = _told_absent.union(_absent())
     if absent:
         terminalreporter.write_line(f"absent builds, whose tests did not run: {', '.join(sorted(absent))}")
+
+
+def _absent() -> list[str]:
+    return [name for name, found in _builds.items() if not isinstance(found, Build)]

@@ -36,9 +36,10 @@ BEYOND = (1 << 63) - 1
 """Larger than this, MySQL 5.7 takes a number for a negative one."""
 
 
-@pytest.fixture(params=BUILDS)
-def server(request: pytest.FixtureRequest, sandbox: Callable[[str], Server]) -> Server:
-    return sandbox(request.param)
+@pytest.fixture(params=BUILDS, scope="module")
+def server(request: pytest.FixtureRequest, shared_sandbox: Callable[[str], Server]) -> Server:
+    """Its tests change no value."""
+    return shared_sandbox(request.param)
 
 
 def settings_of(server: Server) -> Iterator[SettingHere]:

@@ -10,7 +10,9 @@ import pytest
 
 from flushlab.build import Build
 from flushlab.datadir import DataRoot, Snapshots
+from flushlab.errors import MeasurementError
 from flushlab.record import Arm, Value
+from flushlab.server import Server
 from flushlab.settings.catalog import load_catalog
 from flushlab.trial import Preparation, TrialRunner
 from flushlab.workload import CommandWorkload, OltpWorkload, Timing, Workload
@@ -68,6 +70,19 @@ def test_a_refused_setting_is_a_result_with_the_servers_line(build: Callable[[st
     assert trial.figure is None
 
 
+class Unloadable(OltpWorkload, frozen=True):
+    def prepare(self, server: Server) -> None:
+        raise MeasurementError("the rows are not there")
+
+
+def test_data_that_cannot_be_loaded_fail_the_trial_and_leave_nothing(build: Callable[[str], Build]) -> None:
+    workload = Unloadable(name="oltp_update_non_index", threads=4, tables=1, table_size=1001)
+    ran = runner(build("mariadb@10.11"), workload)
+    for _ in range(2):  # the second one finds no snapshot either
+        trial = ran.run(arm(), stage="screen", block=1)
+        assert (trial.outcome, trial.reason) == ("failed", "the rows are not there")
+
+
 def test_a_rounded_value_is_recorded_as_it_is_with_a_warning(build: Callable[[str], Build]) -> None:
     asked = 200_000_000
     trial = runner(build("mariadb@10.11")).run(arm(innodb_buffer_pool_size=asked), stage="screen", block=1)
@@ -99,7 +114,9 @@ def test_recovery_is_measured_from_kill_to_the_first_answer(build: Callable[[str
     assert 0.05 < seconds < 60
 
 
-def test_a_trial_leaves_no_server_and_no_folder(build: Callable[[str], Build]) -> None:
+def test_a_trial_leaves_no_server_and_no_folder(
+    build: Callable[[str], Build], private_home_with_builds: Path
+) -> None:
     root = DataRoot.open().path
     before = set(root.iterdir())
     runner(build("mariadb@10.11")).run(arm(), stage="bench", block=1)

@@ -67,6 +67,8 @@ class TrialRunner:
             return draft.ended("refused" if error.refusal else "failed", error.refusal or error.message)
         except NoMemory as error:
             return draft.ended("refused", error.message)
+        except (ServerError, MeasurementError) as error:  # its data could not be loaded: the others' may be
+            return draft.ended("failed", error.message)
         with server:
             draft.seconds.update(server.seconds)
             try:
