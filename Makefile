@@ -22,8 +22,8 @@ tune: setup ## The main job: tune the embedded MariaDB in about 7 minutes (TUNE=
 	$(BIN)/flushlab tune $(TUNE) --out out
 
 check: setup ## Lint, types, layers, unit and golden tests, cargo tests; needs no server
-	$(BIN)/ruff format --check python tests benchmarks scripts
-	$(BIN)/ruff check python tests benchmarks scripts
+	$(BIN)/ruff format --check python tests benchmarks scripts examples
+	$(BIN)/ruff check python tests benchmarks scripts examples
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -m mypy.stubtest flushlab._core
@@ -38,9 +38,11 @@ bench: setup ## Ratios against peers, false positives of the whole procedure
 	@command -v sysbench >/dev/null || scripts/packages.sh sysbench
 	$(BIN)/python benchmarks/load_engine.py
 	$(BIN)/python benchmarks/report_speed.py
+	$(BIN)/python benchmarks/test_suite.py
 	$(BIN)/python benchmarks/false_positives.py
 
-soak: setup ## Long: 200 kills and more
+soak: setup ## Long: 200 kills, 20 million changed packets and more
+	. scripts/cargo.sh && FLUSHLAB_MUTATIONS=20000000 cargo test --release -q -p flushlab-wire --test mutations
 	FLUSHLAB_KILLS=200 FLUSHLAB_REQUIRE_BUILDS=mariadb@10.11,mysql@5.7 $(BIN)/pytest tests/integration -q -k kill
 
 clean: ## Remove what setup and the builds made here

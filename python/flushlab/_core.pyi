@@ -10,6 +10,7 @@ from typing import Literal, final
 
 __all__ = [
     "CoreError",
+    "Front",
     "LoadRun",
     "TomlError",
     "count_statements",
@@ -30,12 +31,14 @@ class CoreError(Exception):
         errno: the server's error number if the server answered with an error, else None.
         sqlstate: its SQLSTATE, else None.
         message: what happened; `str()` of the exception appends errno and SQLSTATE.
+        hint: the way out, if one is known.
     """
 
     kind: Literal["server", "protocol", "measurement", "usage"]
     errno: int | None
     sqlstate: str | None
     message: str
+    hint: str | None
 
 class TomlError(Exception):
     """What is not TOML, and where.
@@ -54,11 +57,12 @@ class TomlError(Exception):
 class LoadRun:
     """A load on one server: connected when made, then started, then stopped.
 
-    Events run on `threads` connections with a thread each: in a closed loop, or with a `rate` at
-    constant intervals, where latency counts from the intended start. An event that ends in one of
+    One thread drives all `threads` connections: in a closed loop, or with a `rate` or a `profile`, where
+    latency counts from the intended start. An event that ends in one of
     `ignored_errors` is counted under that error and begun anew with fresh values; its time is no
     part of a latency, and a transaction of several statements is rolled back whole. Any other error ends
-    the load: `progress` then tells why in `failed`.
+    the load: `progress` then tells why in `failed`. With `reconnect` a lost connection is counted and opened
+    anew instead.
     May be used from several Python threads.
     """
 
@@ -74,7 +78,7 @@ class LoadRun:
         """
 
     def start(self) -> None:
-        """Starts the threads.
+        """Starts the thread.
 
         Raises:
             CoreError: usage if it was started or stopped before.
@@ -88,7 +92,7 @@ class LoadRun:
         """
 
     def open_window(self) -> None:
-        """Opens the measured window, or opens it anew, while the load runs on.
+        """Opens the measured window, or opens it anew, while the load runs on. A profile begins here.
 
         Raises:
             CoreError: what made the load fail, if it has; usage if it does not run.
@@ -107,7 +111,7 @@ class LoadRun:
         """
 
     def stop(self) -> None:
-        """Ends all events, joins the threads and closes the connections; also done on deletion.
+        """Ends all events, joins the thread and closes the connections; also done on deletion.
 
         An event that does not end within two seconds has its connection cut. Does nothing the
         second time.
@@ -126,6 +130,29 @@ def prepare_tables(spec: bytes) -> None:
         CoreError: usage, server (errno 1050 if a table exists) or protocol.
         KeyboardInterrupt: on Ctrl-C; tables are then left unfinished.
     """
+
+@final
+class Front:
+    """A port on loopback that leads to a server, which can be exchanged.
+
+    Args:
+        target: port of the server, on 127.0.0.1.
+        port: to listen on; a free one if 0.
+
+    Raises:
+        OSError: the port is taken.
+    """
+
+    def __new__(cls, target: int, port: int = 0) -> Front: ...
+    @property
+    def port(self) -> int:
+        """What it listens on."""
+
+    def switch(self, target: int) -> None:
+        """Leads to another server from now on, and cuts the connections to the one before."""
+
+    def close(self) -> None:
+        """Listens no more and cuts all connections; does nothing the second time."""
 
 def count_statements(script: bytes) -> int:
     """How many statements an SQL script has, split as the servers' own clients split it.

@@ -6,8 +6,10 @@ import os
 import shutil
 import signal
 import subprocess
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,8 @@ import pytest
 from flushlab import _core
 from flushlab.record import Endpoint, LoadProgress, LoadResult, LoadSpec
 from flushlab.server import Sandbox
+from flushlab.workload import Timing
+from flushlab.workload.engine import LoadInterrupted, drive
 
 MARIADB = "mariadb@10.11"
 MYSQL_8 = "mysql@8.0"
@@ -150,6 +154,98 @@ def test_a_rate_is_kept(server: Sandbox) -> None:
     _core.prepare_tables(load_spec(server.endpoint))
     result = measure(load_spec(server.endpoint, threads=4, rate=400.0), 800)
     assert result.throughput == pytest.approx(400, rel=0.05)
+
+
+def test_what_a_rate_intends_is_told_with_the_generators_lag(server: Sandbox) -> None:
+    _core.prepare_tables(load_spec(server.endpoint))
+    result = measure(load_spec(server.endpoint, threads=4, rate=1000.0, rate_kind="poisson"), 1000)
+    loop = result.open_loop
+    assert loop is not None
+    assert loop.lag_us is not None
+    assert loop.intended == pytest.approx(1000, rel=0.2)
+    assert result.throughput == pytest.approx(loop.intended, rel=0.05)
+    assert loop.lag_us.p50 < 1000
+
+
+def test_a_rate_that_no_machine_reaches_is_reported_with_its_backlog(server: Sandbox) -> None:
+    _core.prepare_tables(load_spec(server.endpoint))
+    result = measure(load_spec(server.endpoint, threads=4, rate=1_000_000.0), 2000)
+    loop = result.open_loop
+    assert loop is not None
+    assert loop.intended == pytest.approx(1_000_000, rel=0.01)
+    assert result.throughput < 0.5 * loop.intended
+    assert loop.backlog_max >= loop.backlog_end > 1000
+    assert result.latency_us is not None
+    assert result.latency_us.max > 1000
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_lost_connections_come_back_where_that_is_asked_for(server: Sandbox, threads: int) -> None:
+    _core.prepare_tables(load_spec(server.endpoint))
+    run = _core.LoadRun(load_spec(server.endpoint, threads=threads, reconnect=True))
+    run.start()
+    run.open_window()
+    wait_for(run, lambda progress: progress.events > 100)
+    ids = server.query("SELECT id FROM information_schema.processlist WHERE db = 'sbtest'")
+    assert len(ids) == threads
+    for (number,) in ids:
+        server.query(f"KILL CONNECTION {int(number)}")
+    lost = wait_for(run, lambda progress: progress.errors >= threads)
+    wait_for(run, lambda progress: progress.events > lost.events + 1000)
+    result = msgspec.json.decode(run.close_window(), type=LoadResult)
+    run.stop()
+    assert result.lost_connections == threads
+    (error,) = result.errors
+    assert (error.errno, error.count) == (2013, threads)
+
+
+def test_each_second_of_a_window_is_kept_where_that_is_asked_for(server: Sandbox) -> None:
+    _core.prepare_tables(load_spec(server.endpoint))
+    run = _core.LoadRun(load_spec(server.endpoint, threads=2, intervals=True))
+    run.start()
+    run.open_window()
+    time.sleep(1.2)
+    result = msgspec.json.decode(run.close_window(), type=LoadResult)
+    run.stop()
+    assert [interval.second for interval in result.intervals] == [0, 1]
+    assert sum(interval.events for interval in result.intervals) == result.events
+    assert sum(interval.figure for interval in result.intervals) == result.events
+    assert result.hdr_log is not None
+    assert "\n0.000,1.000," in result.hdr_log
+    (update,) = result.statements
+    assert (update.statement, update.count) == ("UPDATE of c", result.events)
+    assert result.commits == result.events
+
+
+def test_the_clients_thread_is_batch_unless_normal_is_asked_for(server: Sandbox) -> None:
+    _core.prepare_tables(load_spec(server.endpoint))
+    for sched, policy in (("batch", os.SCHED_BATCH), ("normal", os.SCHED_OTHER)):
+        run = _core.LoadRun(load_spec(server.endpoint, threads=2, client_sched=sched))
+        run.start()
+        wait_for(run, lambda progress: progress.events > 10)
+        policies = {
+            (task / "comm").read_text().strip(): os.sched_getscheduler(int(task.name))
+            for task in Path("/proc/self/task").iterdir()
+        }
+        run.stop()
+        assert policies["load"] == policy
+
+
+def test_ctrl_c_in_the_window_keeps_what_was_measured(server: Sandbox) -> None:
+    _core.prepare_tables(load_spec(server.endpoint))
+    spec = msgspec.json.decode(load_spec(server.endpoint, threads=2), type=LoadSpec)
+
+    @contextmanager
+    def window() -> Iterator[None]:
+        interrupt = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+        interrupt.start()
+        yield
+
+    timing = Timing(warm_up_s=0.0, max_warm_up_s=0.1, seconds=PATIENCE_S)
+    with pytest.raises(LoadInterrupted) as caught:
+        drive(spec, server, timing, window(), unit="transactions/s")
+    assert 0.2 < caught.value.result.seconds < PATIENCE_S
+    assert caught.value.result.events > 0
 
 
 def test_a_lock_wait_timeout_is_counted_and_the_load_goes_on(server: Sandbox) -> None:

@@ -121,6 +121,20 @@ def test_one_that_has_died_is_shown_as_dead_and_can_be_removed(mariadb: Sandbox)
     assert list(run_folder().iterdir()) == []
 
 
+def test_reset_makes_it_pristine_on_the_same_port_and_it_is_still_kept(mariadb: Sandbox) -> None:
+    mariadb.query("CREATE DATABASE x")
+    mariadb.query("SET GLOBAL max_connections = 17")
+    endpoint = mariadb.endpoint
+    assert f"reset {NAME} in" in flushlab("server", "reset", NAME).stderr
+    with Sandbox.attach(NAME) as server:
+        assert server.query("SHOW DATABASES LIKE 'x'") == []
+        assert server.read_back(["max_connections"]) != {"max_connections": 17}
+        assert server.endpoint == endpoint
+    assert reap() == []
+    assert [record.name for record in all_records()] == [NAME]
+    assert "there is no kept sandbox" in flushlab("server", "reset", "other", code=2).stderr
+
+
 def test_its_name_is_taken(mariadb: Sandbox) -> None:
     done = flushlab("server", "start", "--name", NAME, code=2)
     assert f"a sandbox named '{NAME}' is there already" in done.stderr

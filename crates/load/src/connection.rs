@@ -1,20 +1,16 @@
 use std::io::{self, Read, Write};
-use std::net::ToSocketAddrs;
-use std::sync::Arc;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use flushlab_wire::command::{self, Param};
-use flushlab_wire::handshake::Handshake;
-use flushlab_wire::login::{Credentials, Login, Step as LoginStep};
-use flushlab_wire::packet::{frame, Inbox, MAX_PAYLOAD};
+use flushlab_wire::packet::Inbox;
 use flushlab_wire::response::{text_columns, Completed, Preparation, Response, Step};
-use socket2::{Domain, SockAddr, Socket, Type};
 
-use crate::spec::{Address, Endpoint};
+use crate::address::Address;
+use crate::connect::{open, Opened};
+use crate::spec::Endpoint;
+use crate::stream::Stream;
 use crate::{Cutoff, Error, Kind};
-
-/// How long a server may take to accept a connection, and for each packet of the login.
-pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long a server may take to answer; above the default innodb_lock_wait_timeout of 50 s, so that
 /// a lock wait ends as the server's error.
@@ -30,12 +26,31 @@ pub(crate) struct Statement {
     types_sent: bool,
 }
 
+impl Statement {
+    /// Appends its execution as a whole command packet. Types go along the first time only: the server
+    /// keeps them, whatever becomes of the execution.
+    #[inline]
+    pub fn execute<'a>(
+        &mut self,
+        out: &mut Vec<u8>,
+        params: impl Iterator<Item = Param<'a>> + Clone,
+    ) -> Result<(), Error> {
+        command::execute(out, self.id, !self.types_sent, params)?;
+        self.types_sent = true;
+        Ok(())
+    }
+}
+
 /// One blocking connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    socket: Arc<Socket>,
+    stream: Stream,
     inbox: Inbox,
     out: Vec<u8>,
+    /// Bytes of `out` that the stream has taken.
+    taken: usize,
+    response: Response,
+    blocks: bool,
     peer: String,
 }
 
@@ -47,30 +62,16 @@ impl Connection {
         database: Option<&str>,
         cutoff: &Cutoff,
     ) -> Result<Self, Error> {
-        let peer = address.to_string();
-        let socket = connect(address).map_err(|error| {
-            Error::new(
-                Kind::Server,
-                format!("cannot connect to the server at {peer}: {error}"),
-            )
-        })?;
-        let socket = Arc::new(socket);
-        cutoff.watch(&socket);
+        let Opened { stream, inbox } = open(endpoint, address, database, cutoff)?;
         let mut connection = Self {
-            socket,
-            inbox: Inbox::new(MAX_PAYLOAD),
+            stream,
+            inbox,
             out: Vec::with_capacity(1024),
-            peer,
+            taken: 0,
+            response: Response::new(),
+            blocks: true,
+            peer: address.to_string(),
         };
-        let credentials = Credentials {
-            user: &endpoint.user,
-            password: &endpoint.password,
-            database,
-            private_channel: matches!(address, Address::Socket(_)),
-        };
-        connection
-            .log_in(credentials)
-            .map_err(|error| error.during(format_args!("connecting to {address}")))?;
         connection.allow(READ_TIMEOUT)?;
         connection.query("SET autocommit=1")?;
         Ok(connection)
@@ -78,31 +79,116 @@ impl Connection {
 
     /// Bounds how long the server may take over each answer from now on.
     pub fn allow(&self, timeout: Duration) -> Result<(), Error> {
-        self.set_timeouts(timeout)
+        self.stream
+            .set_timeouts(timeout)
             .map_err(|error| Error::lost(&self.peer, &error))
     }
 
-    fn set_timeouts(&self, timeout: Duration) -> io::Result<()> {
-        self.socket.set_read_timeout(Some(timeout))?;
-        self.socket.set_write_timeout(Some(timeout))
+    /// From now on neither [`Connection::push`] nor [`Connection::pull`] waits.
+    pub fn set_nonblocking(&mut self) -> Result<(), Error> {
+        self.blocks = false;
+        let set = self.stream.set_nonblocking(true);
+        set.map_err(|error| Error::lost(&self.peer, &error))
     }
 
-    fn log_in(&mut self, credentials: Credentials<'_>) -> Result<(), Error> {
-        let handshake = Handshake::parse(self.receive()?)?;
-        let (mut login, mut answer) = Login::begin(credentials, &handshake);
-        loop {
-            let sequence = self.inbox.sequence();
-            self.out.clear();
-            frame(&mut self.out, sequence, |out| out.extend_from_slice(&answer))?;
-            self.send(sequence)?;
-            answer = loop {
-                match login.step(self.receive()?)? {
-                    LoginStep::Send(payload) => break payload,
-                    LoginStep::Wait => {}
-                    LoginStep::Done => return Ok(()),
-                }
-            };
+    /// Takes the command that `write` appends as a whole packet; [`Connection::push`] sends it.
+    #[inline]
+    pub fn encode<T>(&mut self, write: impl FnOnce(&mut Vec<u8>) -> Result<T, Error>) -> Result<T, Error> {
+        self.out.clear();
+        self.taken = 0;
+        self.response = Response::new();
+        self.inbox.sent(0);
+        write(&mut self.out)
+    }
+
+    /// Sends the command, or as much of it as there is room for.
+    #[inline]
+    pub fn push(&mut self) -> Result<(), Error> {
+        while self.taken < self.out.len() {
+            match self.stream.write(&self.out[self.taken..]) {
+                Ok(0) => return Err(self.cut(&io::ErrorKind::WriteZero.into())),
+                Ok(count) => self.taken += count,
+                Err(error) if self.waits(&error) => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.cut(&error)),
+            }
         }
+        match self.stream.flush() {
+            Err(error) if !self.waits(&error) => Err(self.cut(&error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether a part of the command is still to be sent.
+    #[inline]
+    pub fn wants_write(&self) -> bool {
+        self.taken < self.out.len() || self.stream.wants_write()
+    }
+
+    /// Takes what has come of the answer, dropping rows: the answer, once it is complete.
+    #[inline]
+    pub fn pull(&mut self) -> Result<Option<Completed>, Error> {
+        self.pull_rows(|_| Ok(()))
+    }
+
+    #[inline]
+    fn pull_rows(
+        &mut self,
+        mut row: impl FnMut(&[u8]) -> Result<(), Error>,
+    ) -> Result<Option<Completed>, Error> {
+        let mut more = true;
+        loop {
+            while self.inbox.ready()? {
+                match self.response.step(self.inbox.take()?)? {
+                    Step::More => {}
+                    Step::Row(payload) => row(payload)?,
+                    Step::Done(completed) => return Ok(Some(completed)),
+                }
+            }
+            if !more {
+                return Ok(None);
+            }
+            more = self.read()? || self.stream.has_buffered();
+        }
+    }
+
+    /// Reads once; whether to read again before waiting for the socket: a read that left room has emptied it.
+    #[inline]
+    fn read(&mut self) -> Result<bool, Error> {
+        loop {
+            let spare = self.inbox.spare();
+            let room = spare.len();
+            match self.stream.read(spare) {
+                Ok(0) => return Err(Error::lost(&self.peer, &io::ErrorKind::UnexpectedEof.into())),
+                Ok(count) => {
+                    self.inbox.filled(count);
+                    return Ok(self.blocks || count == room);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if self.waits(&error) => return Ok(false),
+                Err(error) => return Err(Error::lost(&self.peer, &error)),
+            }
+        }
+    }
+
+    /// Whether that only means that one has to wait. A blocking socket says the same when its time is over.
+    fn waits(&self, error: &io::Error) -> bool {
+        !self.blocks && error.kind() == io::ErrorKind::WouldBlock
+    }
+
+    /// The error of a write that failed. A server that closes says why before it does: its last words are
+    /// preferred to a broken pipe.
+    fn cut(&mut self, error: &io::Error) -> Error {
+        let said = self.set_nonblocking().and_then(|()| self.pull());
+        match said {
+            Err(said) if said.errno.is_some() => said,
+            _ => Error::lost(&self.peer, error),
+        }
+    }
+
+    /// The error of an answer that does not come.
+    pub fn timed_out(&self) -> Error {
+        Error::lost(&self.peer, &io::ErrorKind::TimedOut.into())
     }
 
     /// Runs a statement in the text protocol and drops its rows.
@@ -112,107 +198,67 @@ impl Connection {
 
     /// As [`Connection::query`], for SQL that was built as bytes.
     pub fn query_bytes(&mut self, sql: &[u8]) -> Result<Completed, Error> {
-        self.out.clear();
-        command::query(&mut self.out, sql)?;
-        self.send(0)?;
-        self.answer(|_| Ok(()))
+        self.ask(|out| command::query(out, sql), |_| Ok(()))
     }
 
     /// Runs a statement in the text protocol and returns its rows.
     pub fn rows(&mut self, sql: &str) -> Result<Vec<Vec<Option<String>>>, Error> {
-        self.out.clear();
-        command::query(&mut self.out, sql.as_bytes())?;
-        self.send(0)?;
         let mut rows = Vec::new();
-        self.answer(|row| {
-            if rows.len() == MAX_ROWS {
-                return Err(Error::new(
-                    Kind::Protocol,
-                    format!("a look-up yields more than {MAX_ROWS} rows"),
-                ));
-            }
-            let columns = text_columns(row)
-                .map(|column| Ok(column?.map(|bytes| String::from_utf8_lossy(bytes).into_owned())));
-            rows.push(columns.collect::<Result<_, Error>>()?);
-            Ok(())
-        })?;
+        self.ask(
+            |out| command::query(out, sql.as_bytes()),
+            |row| {
+                if rows.len() == MAX_ROWS {
+                    return Err(Error::new(
+                        Kind::Protocol,
+                        format!("a look-up yields more than {MAX_ROWS} rows"),
+                    ));
+                }
+                let columns = text_columns(row)
+                    .map(|column| Ok(column?.map(|bytes| String::from_utf8_lossy(bytes).into_owned())));
+                rows.push(columns.collect::<Result<_, Error>>()?);
+                Ok(())
+            },
+        )?;
         Ok(rows)
     }
 
     /// Prepares a statement.
     pub fn prepare(&mut self, sql: &str) -> Result<Statement, Error> {
-        self.out.clear();
-        command::prepare(&mut self.out, sql.as_bytes())?;
-        self.send(0)?;
+        self.encode(|out| Ok(command::prepare(out, sql.as_bytes())?))?;
+        self.push()?;
         let mut preparation = Preparation::new();
         loop {
-            if let Some(prepared) = preparation.step(self.receive()?)? {
-                return Ok(Statement {
-                    id: prepared.id,
-                    types_sent: false,
-                });
+            while self.inbox.ready()? {
+                if let Some(prepared) = preparation.step(self.inbox.take()?)? {
+                    return Ok(Statement {
+                        id: prepared.id,
+                        types_sent: false,
+                    });
+                }
             }
+            self.read()?;
         }
     }
 
-    /// Runs a prepared statement and drops its rows.
-    #[inline]
-    pub fn execute<'a>(
+    /// Sends a command and waits for its answer.
+    fn ask(
         &mut self,
-        statement: &mut Statement,
-        params: impl Iterator<Item = Param<'a>> + Clone,
+        write: impl FnOnce(&mut Vec<u8>) -> Result<(), flushlab_wire::Error>,
+        mut row: impl FnMut(&[u8]) -> Result<(), Error>,
     ) -> Result<Completed, Error> {
-        self.out.clear();
-        command::execute(&mut self.out, statement.id, !statement.types_sent, params)?;
-        self.send(0)?;
-        let completed = self.answer(|_| Ok(()))?;
-        statement.types_sent = true;
-        Ok(completed)
-    }
-
-    #[inline]
-    fn answer(&mut self, mut row: impl FnMut(&[u8]) -> Result<(), Error>) -> Result<Completed, Error> {
-        let mut response = Response::new();
+        self.encode(|out| Ok(write(out)?))?;
+        self.push()?;
         loop {
-            match response.step(self.receive()?)? {
-                Step::More => {}
-                Step::Row(payload) => row(payload)?,
-                Step::Done(completed) => return Ok(completed),
+            if let Some(completed) = self.pull_rows(&mut row)? {
+                return Ok(completed);
             }
         }
     }
+}
 
-    /// Sends what is in `out`, which ends with a packet of that sequence number.
-    #[inline]
-    fn send(&mut self, sequence: u8) -> Result<(), Error> {
-        let sent = (&*self.socket).write_all(&self.out);
-        self.inbox.sent(sequence);
-        // A server that closes says why before it does: prefer its last words to a broken pipe.
-        match sent {
-            Ok(()) => Ok(()),
-            Err(error) => Err(self
-                .last_words()
-                .unwrap_or_else(|| Error::lost(&self.peer, &error))),
-        }
-    }
-
-    fn last_words(&mut self) -> Option<Error> {
-        self.socket.set_nonblocking(true).ok()?;
-        let payload = self.receive().ok()?;
-        Response::new().step(payload).err().map(Error::from)
-    }
-
-    #[inline]
-    fn receive(&mut self) -> Result<&[u8], Error> {
-        while !self.inbox.ready()? {
-            match (&*self.socket).read(self.inbox.spare()) {
-                Ok(0) => return Err(Error::lost(&self.peer, &io::ErrorKind::UnexpectedEof.into())),
-                Ok(count) => self.inbox.filled(count),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(Error::lost(&self.peer, &error)),
-            }
-        }
-        Ok(self.inbox.take()?)
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
     }
 }
 
@@ -221,39 +267,8 @@ impl Drop for Connection {
         self.out.clear();
         if command::quit(&mut self.out).is_ok() {
             // Best effort: a server that is gone needs no farewell. Never waits.
-            let _ = self.socket.set_nonblocking(true);
-            let _ = (&*self.socket).write(&self.out);
+            let _ = self.stream.set_nonblocking(true);
+            let _ = self.stream.write(&self.out);
         }
     }
-}
-
-fn connect(address: &Address) -> io::Result<Socket> {
-    match address {
-        Address::Socket(path) => {
-            let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
-            bound(&socket)?; // connect() on a unix socket keeps to the write timeout
-            socket.connect(&SockAddr::unix(path)?)?;
-            Ok(socket)
-        }
-        Address::Tcp(host, port) => {
-            let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-            for resolved in (host.as_str(), *port).to_socket_addrs()? {
-                let socket = Socket::new(Domain::for_address(resolved), Type::STREAM, None)?;
-                bound(&socket)?;
-                match socket.connect_timeout(&resolved.into(), CONNECT_TIMEOUT) {
-                    Ok(()) => {
-                        socket.set_tcp_nodelay(true)?;
-                        return Ok(socket);
-                    }
-                    Err(error) => last = error,
-                }
-            }
-            Err(last)
-        }
-    }
-}
-
-fn bound(socket: &Socket) -> io::Result<()> {
-    socket.set_read_timeout(Some(CONNECT_TIMEOUT))?;
-    socket.set_write_timeout(Some(CONNECT_TIMEOUT))
 }

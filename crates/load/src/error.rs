@@ -37,6 +37,8 @@ pub struct Error {
     pub sqlstate: Option<String>,
     /// What happened, for people; never contains a password.
     pub message: String,
+    /// The way out, if one is known.
+    pub hint: Option<String>,
 }
 
 impl Error {
@@ -46,11 +48,18 @@ impl Error {
             errno: None,
             sqlstate: None,
             message: message.into(),
+            hint: None,
         }
     }
 
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self::new(Kind::Usage, message)
+    }
+
+    /// The same error with the way out.
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
     }
 
     /// A failed read or write on an established connection.
@@ -74,14 +83,31 @@ impl From<flushlab_wire::Error> for Error {
     fn from(error: flushlab_wire::Error) -> Self {
         match error {
             flushlab_wire::Error::Protocol(message) => Self::new(Kind::Protocol, message),
+            flushlab_wire::Error::Unspoken { what, hint } => Self::new(Kind::Server, what).hint(hint),
             flushlab_wire::Error::Server(error) => Self {
                 kind: Kind::Server,
                 errno: Some(error.errno),
+                hint: way_out(error.errno).map(str::to_owned),
                 sqlstate: Some(error.sqlstate),
                 message: error.message,
             },
         }
     }
+}
+
+/// What helps against a server's refusal, by its error number (MySQL manual, "Server Error Message
+/// Reference"; MariaDB has the same numbers).
+fn way_out(errno: u16) -> Option<&'static str> {
+    Some(match errno {
+        1040 => "raise max_connections (--set max_connections=N), or take fewer --threads",
+        1129 => "the server blocks this host after failed connections: FLUSH HOSTS there",
+        1153 => "raise max_allowed_packet (--set max_allowed_packet=N), or write fewer rows per statement",
+        1203 => "raise max_user_connections, or take fewer --threads",
+        1226 => "the account has limits (ALTER USER … WITH MAX_USER_CONNECTIONS 0 …)",
+        1461 => "raise max_prepared_stmt_count, or take fewer --threads or --tables",
+        3159 => "the server takes encrypted connections only: --transport tcp --ssl-mode required",
+        _ => return None,
+    })
 }
 
 impl fmt::Display for Error {

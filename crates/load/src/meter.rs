@@ -6,7 +6,7 @@ use hdrhistogram::Histogram;
 use nix::time::{clock_gettime, ClockId};
 use nix::unistd::{gettid, Pid};
 
-use crate::spec::ErrorCount;
+use crate::result::ErrorCount;
 use crate::workload::Effect;
 use crate::Error;
 
@@ -16,6 +16,9 @@ const MAX_LATENCY: Duration = Duration::from_secs(120);
 const DIGITS: u8 = 3;
 /// Seconds that per-second counts have room for before they grow.
 const SECONDS_ROOM: usize = 3600;
+
+/// What a lost connection counts as: CR_SERVER_LOST of the servers' own clients.
+const LOST: (u16, &str) = (2013, "HY000");
 
 /// Latencies in nanoseconds.
 pub(crate) type Latencies = Histogram<u32>;
@@ -59,6 +62,60 @@ pub(crate) fn latencies() -> Latencies {
         .expect("the bounds are constants that hdrhistogram takes")
 }
 
+#[inline]
+fn record(latencies: &mut Latencies, took: Duration) {
+    latencies.saturating_record(took.as_nanos() as u64);
+}
+
+/// What a window counts beyond the events themselves.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shape {
+    /// Kinds of statements; COMMITs of the driver are the last kind, if it commits.
+    pub statements: usize,
+    /// Connections of the thread.
+    pub lanes: usize,
+    /// Whether events are due at a time of their own.
+    pub open_loop: bool,
+    /// Whether each second's latencies are kept.
+    pub intervals: bool,
+}
+
+/// The latencies of each second of a window.
+#[derive(Debug)]
+pub(crate) struct Intervals {
+    second: usize,
+    running: Latencies,
+    /// Seconds in which events ended, in their order.
+    pub ended: Vec<(usize, Latencies)>,
+    pub errors: Vec<u64>,
+}
+
+impl Intervals {
+    fn new() -> Self {
+        Self {
+            second: 0,
+            running: latencies(),
+            ended: Vec::with_capacity(SECONDS_ROOM),
+            errors: Vec::with_capacity(SECONDS_ROOM),
+        }
+    }
+
+    fn record(&mut self, second: usize, took: Duration) {
+        if second != self.second {
+            self.turn(second);
+        }
+        record(&mut self.running, took);
+    }
+
+    fn turn(&mut self, second: usize) {
+        if !self.running.is_empty() {
+            let ended = std::mem::replace(&mut self.running, latencies());
+            self.ended.push((self.second, ended));
+        }
+        self.second = second;
+    }
+}
+
 /// Events and errors of one measured window.
 ///
 /// An event counts where it ended; what it adds to the figure counts there too, but only once its
@@ -73,18 +130,22 @@ pub(crate) struct Window {
     pub updated: u64,
     pub rolled_back: u64,
     pub latencies: Latencies,
+    /// By kind of statement.
+    pub statements: Vec<Latencies>,
     pub commits: u64,
-    /// None in autocommit.
-    pub commit_latencies: Option<Latencies>,
     pub errors: Vec<ErrorCount>,
-    /// What waits for a commit, by second.
-    waiting: Vec<(usize, Effect)>,
+    pub lost_connections: u64,
+    /// How late events were begun while a connection was free.
+    pub lag: Option<Latencies>,
+    pub intervals: Option<Intervals>,
+    /// What waits for a commit, by connection and second.
+    waiting: Vec<Vec<(usize, Effect)>>,
     closed: bool,
 }
 
 impl Window {
-    /// A window over events that `wait` for a COMMIT, or do not.
-    pub fn new(wait: bool) -> Self {
+    /// An empty window.
+    pub fn new(shape: Shape) -> Self {
         Self {
             events: 0,
             per_second: Vec::with_capacity(SECONDS_ROOM),
@@ -92,10 +153,13 @@ impl Window {
             updated: 0,
             rolled_back: 0,
             latencies: latencies(),
+            statements: (0..shape.statements).map(|_| latencies()).collect(),
             commits: 0,
-            commit_latencies: wait.then(latencies),
             errors: Vec::new(),
-            waiting: Vec::new(),
+            lost_connections: 0,
+            lag: shape.open_loop.then(latencies),
+            intervals: shape.intervals.then(Intervals::new),
+            waiting: vec![Vec::new(); shape.lanes],
             closed: false,
         }
     }
@@ -106,20 +170,45 @@ impl Window {
         add_second(&mut self.per_second, second, effect.amount);
     }
 
-    fn wait(&mut self, second: usize, effect: Effect) {
-        match self.waiting.last_mut() {
+    fn wait(&mut self, lane: usize, second: usize, effect: Effect) {
+        match self.waiting[lane].last_mut() {
             Some((last, sum)) if *last == second => {
                 sum.amount += effect.amount;
                 sum.updated += effect.updated;
             }
-            _ => self.waiting.push((second, effect)),
+            _ => self.waiting[lane].push((second, effect)),
         }
     }
+
+    fn is_settled(&self) -> bool {
+        self.closed && self.waiting.iter().all(Vec::is_empty)
+    }
+}
+
+/// A statement that was answered.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Answered {
+    /// Which connection of the thread.
+    pub lane: usize,
+    pub statement: usize,
+    pub sent: Instant,
+    pub commits: bool,
+    /// The event that it ended.
+    pub event: Option<Ended>,
+}
+
+/// An event that ended.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ended {
+    pub begun: Instant,
+    pub effect: Effect,
+    /// It is not committed yet.
+    pub waits: bool,
 }
 
 /// What one thread counts, since start and in the window.
 ///
-/// It lives under a lock that the thread takes once per event and others take rarely. An event ends at
+/// It lives under a lock that the thread takes once per answer and others take rarely. An event ends at
 /// the moment that is taken under that lock: whoever holds it knows that all earlier events are
 /// counted and that none ends.
 #[derive(Debug)]
@@ -144,62 +233,97 @@ impl Meter {
         }
     }
 
-    /// Counts an event that began at `begun` and ends now; `waits` if it is not committed yet. Now.
+    /// Counts a statement that is answered now, and the event that it ends. Now.
     #[inline]
-    pub fn completed(&mut self, begun: Instant, effect: Effect, waits: bool) -> Instant {
+    pub fn answered(&mut self, answered: Answered) -> Instant {
         let now = Instant::now();
-        self.events += 1;
-        let second = now.duration_since(self.start).as_secs() as usize;
-        add_second(&mut self.per_second, second, effect.amount);
+        if let Some(ended) = answered.event {
+            self.events += 1;
+            let second = now.duration_since(self.start).as_secs() as usize;
+            add_second(&mut self.per_second, second, ended.effect.amount);
+        }
         if let Some((start, window)) = self.open_window() {
-            window.events += 1;
-            window
-                .latencies
-                .saturating_record(now.duration_since(begun).as_nanos() as u64);
             let second = now.duration_since(start).as_secs() as usize;
-            if waits {
-                window.wait(second, effect);
-            } else {
-                window.commits += 1;
-                window.acknowledge(second, effect);
+            let statement = &mut window.statements[answered.statement];
+            record(statement, now.duration_since(answered.sent));
+            window.commits += u64::from(answered.commits);
+            if let Some(ended) = answered.event {
+                let took = now.duration_since(ended.begun);
+                window.events += 1;
+                record(&mut window.latencies, took);
+                if let Some(intervals) = &mut window.intervals {
+                    intervals.record(second, took);
+                }
+                if ended.waits {
+                    window.wait(answered.lane, second, ended.effect);
+                } else {
+                    window.acknowledge(second, ended.effect);
+                }
             }
         }
         now
     }
 
-    /// Counts a COMMIT that began at `begun` and ends now: what waited for it is acknowledged. Now.
-    pub fn committed(&mut self, begun: Instant) -> Instant {
+    /// Counts a COMMIT that is answered now: what waited for it is acknowledged. Now.
+    pub fn committed(&mut self, lane: usize, sent: Instant) -> Instant {
         let now = Instant::now();
         if let Some((_, window)) = self.open_window() {
             window.commits += 1;
-            if let Some(latencies) = &mut window.commit_latencies {
-                latencies.saturating_record(now.duration_since(begun).as_nanos() as u64);
+            if let Some(latencies) = window.statements.last_mut() {
+                record(latencies, now.duration_since(sent));
             }
         }
         if let Some((_, window)) = &mut self.window {
-            let mut waiting = std::mem::take(&mut window.waiting);
+            let mut waiting = std::mem::take(&mut window.waiting[lane]);
             for (second, effect) in waiting.drain(..) {
                 window.acknowledge(second, effect);
             }
-            window.waiting = waiting;
+            window.waiting[lane] = waiting;
         }
         now
     }
 
     /// What waited for a commit is lost.
-    pub fn rolled_back(&mut self) {
+    pub fn rolled_back(&mut self, lane: usize) {
         if let Some((_, window)) = &mut self.window {
-            let lost: u64 = window.waiting.iter().map(|(_, effect)| effect.amount).sum();
+            let lost: u64 = window.waiting[lane].iter().map(|(_, effect)| effect.amount).sum();
             window.rolled_back += lost;
-            window.waiting.clear();
+            window.waiting[lane].clear();
         }
     }
 
     /// Counts a server error that came just now.
     pub fn refused(&mut self, error: &Error) {
         self.errors += 1;
-        if let Some((_, window)) = self.open_window() {
+        if let Some((start, window)) = self.open_window() {
             count_error(&mut window.errors, error);
+            if let Some(intervals) = &mut window.intervals {
+                add_second(&mut intervals.errors, start.elapsed().as_secs() as usize, 1);
+            }
+        }
+    }
+
+    /// Counts a connection that is lost just now; so is what waited for its commit.
+    pub fn lost(&mut self, lane: usize, error: &Error) {
+        self.rolled_back(lane);
+        self.refused(&Error {
+            errno: Some(LOST.0),
+            sqlstate: Some(LOST.1.to_owned()),
+            ..error.clone()
+        });
+        if let Some((_, window)) = self.open_window() {
+            window.lost_connections += 1;
+        }
+    }
+
+    /// Counts how late an event was begun.
+    #[inline]
+    pub fn began(&mut self, late: Duration) {
+        if let Some((_, window)) = self.open_window() {
+            if let Some(lag) = &mut window.lag {
+                // 0 is no value of a histogram.
+                record(lag, late.max(Duration::from_nanos(1)));
+            }
         }
     }
 
@@ -219,18 +343,21 @@ impl Meter {
     pub fn close(&mut self) {
         if let Some((_, window)) = &mut self.window {
             window.closed = true;
+            if let Some(intervals) = &mut window.intervals {
+                intervals.turn(usize::MAX);
+            }
         }
     }
 
-    /// Whether a closed window waits for a commit.
-    pub fn is_settling(&self) -> bool {
-        matches!(&self.window, Some((_, window)) if window.closed && !window.waiting.is_empty())
+    /// Whether a closed window waits for that connection's commit.
+    pub fn is_settling(&self, lane: usize) -> bool {
+        matches!(&self.window, Some((_, window)) if window.closed && !window.waiting[lane].is_empty())
     }
 
     /// The closed window, once nothing in it waits for a commit any more.
     pub fn take_settled(&mut self) -> Option<Window> {
         self.window
-            .take_if(|(_, window)| window.closed && window.waiting.is_empty())
+            .take_if(|(_, window)| window.is_settled())
             .map(|(_, window)| window)
     }
 
@@ -260,11 +387,15 @@ fn add_second(per_second: &mut Vec<u64>, second: usize, amount: u64) {
 
 fn count_error(errors: &mut Vec<ErrorCount>, error: &Error) {
     let errno = error.errno.unwrap_or_default();
-    match errors.iter_mut().find(|known| known.errno == errno) {
+    let sqlstate = error.sqlstate.as_deref().unwrap_or_default();
+    match errors
+        .iter_mut()
+        .find(|known| known.errno == errno && known.sqlstate == sqlstate)
+    {
         Some(known) => known.count += 1,
         None => errors.push(ErrorCount {
             errno,
-            sqlstate: error.sqlstate.clone().unwrap_or_default(),
+            sqlstate: sqlstate.to_owned(),
             message: error.message.clone(),
             count: 1,
         }),
@@ -274,7 +405,10 @@ fn count_error(errors: &mut Vec<ErrorCount>, error: &Error) {
 /// Adds the errors of one thread to those of others.
 pub(crate) fn merge_errors(all: &mut Vec<ErrorCount>, some: Vec<ErrorCount>) {
     for error in some {
-        match all.iter_mut().find(|known| known.errno == error.errno) {
+        match all
+            .iter_mut()
+            .find(|known| known.errno == error.errno && known.sqlstate == error.sqlstate)
+        {
             Some(known) => known.count += error.count,
             None => all.push(error),
         }
@@ -303,12 +437,36 @@ mod tests {
             errno: Some(1213),
             sqlstate: Some("40001".into()),
             message: "Deadlock found".into(),
+            hint: None,
         }
     }
 
     fn closed(meter: &mut Meter) -> Option<Window> {
         meter.close();
         meter.take_settled()
+    }
+
+    /// An UPDATE, and the driver's COMMIT.
+    const SHAPE: Shape = Shape {
+        statements: 2,
+        lanes: 1,
+        open_loop: false,
+        intervals: false,
+    };
+
+    fn complete(meter: &mut Meter, effect: Effect, waits: bool) -> Instant {
+        let now = Instant::now();
+        meter.answered(Answered {
+            lane: 0,
+            statement: 0,
+            sent: now,
+            commits: !waits,
+            event: Some(Ended {
+                begun: now,
+                effect,
+                waits,
+            }),
+        })
     }
 
     const TEN_ROWS: Effect = Effect {
@@ -320,16 +478,17 @@ mod tests {
     fn events_outside_the_window_count_since_start_only() {
         let now = Instant::now();
         let mut meter = Meter::new(now);
-        meter.completed(now, Effect::TRANSACTION, false);
+        complete(&mut meter, Effect::TRANSACTION, false);
         meter.refused(&deadlock());
-        meter.open(now, Window::new(true));
-        meter.completed(now, Effect::TRANSACTION, false);
+        meter.open(now, Window::new(SHAPE));
+        complete(&mut meter, Effect::TRANSACTION, false);
         meter.close();
-        meter.completed(now, Effect::TRANSACTION, false);
+        complete(&mut meter, Effect::TRANSACTION, false);
         let window = meter.take_settled().unwrap();
-        meter.completed(now, Effect::TRANSACTION, false);
+        complete(&mut meter, Effect::TRANSACTION, false);
         assert_eq!((meter.events, window.events, window.latencies.len()), (4, 1, 1));
         assert_eq!((window.acknowledged, window.commits), (1, 1));
+        assert_eq!([window.statements[0].len(), window.statements[1].len()], [1, 0]);
         assert_eq!((meter.errors, window.errors.len()), (1, 0));
     }
 
@@ -337,10 +496,10 @@ mod tests {
     fn a_window_that_is_opened_anew_forgets() {
         let now = Instant::now();
         let mut meter = Meter::new(now);
-        meter.open(now, Window::new(true));
-        meter.completed(now, TEN_ROWS, true);
-        meter.open(now, Window::new(true));
-        meter.committed(now);
+        meter.open(now, Window::new(SHAPE));
+        complete(&mut meter, TEN_ROWS, true);
+        meter.open(now, Window::new(SHAPE));
+        meter.committed(0, now);
         let window = closed(&mut meter).unwrap();
         assert_eq!((window.events, window.acknowledged, window.commits), (0, 0, 1));
         assert!(meter.take_settled().is_none());
@@ -350,22 +509,22 @@ mod tests {
     fn rows_count_where_they_were_written_once_they_are_committed() {
         let now = Instant::now();
         let mut meter = Meter::new(now);
-        meter.completed(now, TEN_ROWS, true); // before the window, in the transaction that it begins in
-        meter.open(now, Window::new(true));
-        meter.completed(now, TEN_ROWS, true);
-        meter.committed(now);
-        meter.completed(now, TEN_ROWS, true);
-        meter.completed(now, TEN_ROWS, true);
+        complete(&mut meter, TEN_ROWS, true); // before the window, in the transaction that it begins in
+        meter.open(now, Window::new(SHAPE));
+        complete(&mut meter, TEN_ROWS, true);
+        meter.committed(0, now);
+        complete(&mut meter, TEN_ROWS, true);
+        complete(&mut meter, TEN_ROWS, true);
         meter.close();
-        meter.completed(now, TEN_ROWS, true); // after it, in the transaction that it ends in
-        assert!(meter.is_settling() && meter.take_settled().is_none());
-        meter.committed(now);
-        assert!(!meter.is_settling());
+        complete(&mut meter, TEN_ROWS, true); // after it, in the transaction that it ends in
+        assert!(meter.is_settling(0) && meter.take_settled().is_none());
+        meter.committed(0, now);
+        assert!(!meter.is_settling(0));
         let window = meter.take_settled().unwrap();
         assert_eq!((window.acknowledged, window.updated), (30, 12));
         assert_eq!((window.per_second, window.events), (vec![30], 3));
         assert_eq!(
-            (window.commits, window.commit_latencies.unwrap().len()),
+            (window.commits, window.statements[1].len()),
             (1, 1),
             "the second commit ended after the window"
         );
@@ -375,14 +534,14 @@ mod tests {
     fn rows_that_are_rolled_back_do_not_count() {
         let now = Instant::now();
         let mut meter = Meter::new(now);
-        meter.open(now, Window::new(true));
-        meter.completed(now, TEN_ROWS, true);
-        meter.rolled_back();
-        meter.completed(now, TEN_ROWS, true);
-        meter.committed(now);
-        meter.completed(now, TEN_ROWS, true);
+        meter.open(now, Window::new(SHAPE));
+        complete(&mut meter, TEN_ROWS, true);
+        meter.rolled_back(0);
+        complete(&mut meter, TEN_ROWS, true);
+        meter.committed(0, now);
+        complete(&mut meter, TEN_ROWS, true);
         meter.close();
-        meter.rolled_back();
+        meter.rolled_back(0);
         let window = meter.take_settled().unwrap();
         assert_eq!(
             (window.acknowledged, window.rolled_back, window.events),
@@ -394,7 +553,7 @@ mod tests {
     fn errors_are_counted_by_errno_with_the_first_message() {
         let now = Instant::now();
         let mut meter = Meter::new(now);
-        meter.open(now, Window::new(true));
+        meter.open(now, Window::new(SHAPE));
         meter.refused(&deadlock());
         meter.refused(&Error {
             message: "again".into(),
@@ -437,7 +596,7 @@ mod tests {
 
     #[test]
     fn latencies_keep_three_digits() {
-        let mut window = Window::new(true);
+        let mut window = Window::new(SHAPE);
         window.latencies.saturating_record(123_456_789);
         let read = window.latencies.value_at_quantile(0.5) as f64;
         assert!((read / 123_456_789.0 - 1.0).abs() < 0.001);

@@ -1,117 +1,135 @@
 //! A running load.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{mpsc, Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use flushlab_rows::Random;
 
 use crate::connection::Connection;
-use crate::meter::{latencies, merge_errors, merge_seconds, Latencies, Meter, Window};
-use crate::spec::{Latency, LoadProgress, LoadResult, LoadSpec, RowCounts};
+use crate::drive::blocking;
+use crate::drive::polling::{Mailbox, Polling};
+use crate::lane::{Desk, Lane};
+use crate::meter::{merge_seconds, Meter, Shape, Window};
+use crate::policy::Policy;
+use crate::reconnect::Reopening;
+use crate::result::{Closed, LoadProgress, LoadResult};
+use crate::schedule::Schedule;
+use crate::spec::LoadSpec;
+use crate::sync::locked;
 use crate::tables::check_tables;
 use crate::transaction::{Commit, Transaction};
 use crate::workload::{NewKeys, Place, Workload};
 use crate::{Cutoff, Error, Kind};
 
-/// How long threads may take to end their last events before their connections are cut.
+/// How long running events may take to end before their connections are cut.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// How often the end of the threads is looked for.
 const GLANCE: Duration = Duration::from_millis(1);
 
-/// Longest sleep of a thread that waits for an event to be due; it looks for the stop in between.
-const NAP: Duration = Duration::from_millis(100);
-
 /// How long the transactions that are open at the end of a window may take to end: a statement and a
 /// COMMIT.
 const SETTLING: Duration = Duration::from_secs(15);
 
-const STACK_BYTES: usize = 256 << 10;
-
-/// A connection with its workload's statements prepared, and its generator.
-struct Lane {
-    connection: Connection,
-    workload: Box<dyn Workload>,
-    random: Random,
-}
+/// What the driver's own COMMIT is called among the statements.
+const COMMIT: &str = "COMMIT";
 
 /// What the threads and their owner share.
-struct Shared {
+pub(crate) struct Shared {
     stop: AtomicBool,
     /// A window has ended and waits: commit as soon as a statement has ended.
     settle: AtomicBool,
     failed: Mutex<Option<Error>>,
     ignored_errors: Vec<u16>,
-    schedule: Option<Schedule>,
-    commit: Commit,
-}
-
-/// An open loop: events are due at constant intervals, whoever is free takes the next one.
-struct Schedule {
-    interval: Duration,
-    taken: AtomicU64,
-}
-
-impl Schedule {
-    /// Takes the next event: its intended start.
-    fn next(&self, start: Instant) -> Instant {
-        let number = self.taken.fetch_add(1, Ordering::Relaxed);
-        start + self.interval.mul_f64(number as f64)
-    }
+    /// None in a closed loop.
+    pub schedule: Option<Mutex<Schedule>>,
+    pub commit: Commit,
 }
 
 impl Shared {
+    /// Whether the load is to end.
+    #[inline]
+    pub fn stops(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Whether a window waits for commits.
+    #[inline]
+    pub fn settles(&self) -> bool {
+        self.settle.load(Ordering::Relaxed)
+    }
+
     fn failed(&self) -> Option<Error> {
         locked(&self.failed).clone()
     }
 
-    fn is_ignored(&self, error: &Error) -> bool {
+    /// Whether the load goes on after this error.
+    pub fn is_ignored(&self, error: &Error) -> bool {
         error
             .errno
             .is_some_and(|errno| self.ignored_errors.contains(&errno))
     }
 
     /// Ends the load for a reason, unless it is being stopped: then a connection may have been cut.
-    fn fail(&self, error: Error) {
+    pub fn fail(&self, error: Error) {
         if !self.stop.swap(true, Ordering::Relaxed) {
             *locked(&self.failed) = Some(error);
         }
     }
 }
 
+/// Opens connections as the load needs them.
+pub(crate) struct Dialer {
+    spec: LoadSpec,
+    cutoff: Arc<Cutoff>,
+}
+
+impl Dialer {
+    /// A connection that is logged in and in the right commit mode.
+    pub fn open(&self) -> Result<Connection, Error> {
+        let spec = &self.spec;
+        let mut connection =
+            Connection::open(&spec.endpoint, &spec.address, Some(&spec.database), &self.cutoff)?;
+        if spec.commit != Commit::Auto {
+            connection.query("SET autocommit=0")?;
+        }
+        Ok(connection)
+    }
+}
+
 struct OpenWindow {
     start: Instant,
-    cpu: Duration,
+    opened: SystemTime,
+    cpu: Vec<Duration>,
 }
 
 struct Running {
+    shared: Arc<Shared>,
     start: Instant,
     end: Option<Instant>,
+    shape: Shape,
     meters: Vec<Arc<Mutex<Meter>>>,
+    mailboxes: Vec<Arc<Mailbox>>,
     threads: Vec<JoinHandle<()>>,
     window: Option<OpenWindow>,
 }
 
 /// A load: connected, then running, then stopped.
 ///
-/// Without a rate events run in a closed loop: each connection begins its next event when the last one
-/// has ended. With a rate they are due at constant intervals, and latency counts from then.
+/// In a closed loop each connection begins its next event when the last one has ended. With a rate or a
+/// profile events are due at their time, and latency counts from then; what is due while all connections are
+/// busy waits and is begun as soon as one is free.
 ///
 /// An event that ends in an ignored error is counted under that error and begun anew with fresh
 /// values, as sysbench does; unlike there, its time is no part of the new event's latency. The
 /// transaction that it was part of is rolled back whole, whatever the server has done already.
 pub struct LoadRun {
-    counts_rows: bool,
-    lanes: Vec<Lane>,
-    shared: Arc<Shared>,
-    cutoff: Arc<Cutoff>,
+    dialer: Arc<Dialer>,
+    statements: Vec<String>,
+    ready: Vec<(Connection, Box<dyn Workload>)>,
     running: Option<Running>,
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl LoadRun {
@@ -121,104 +139,103 @@ impl LoadRun {
     /// [`Kind::Server`] if the server cannot be reached or refuses; [`Kind::Measurement`] if the
     /// tables are not what `spec` needs.
     pub fn connect(spec: &LoadSpec, cutoff: Arc<Cutoff>) -> Result<Self, Error> {
-        let mut lanes = Vec::with_capacity(spec.threads as usize);
+        let dialer = Dialer {
+            spec: spec.clone(),
+            cutoff,
+        };
+        let mut ready = Vec::with_capacity(spec.threads as usize);
         let mut new_keys: NewKeys = Arc::new([]);
+        let mut statements = Vec::new();
         for number in 0..spec.threads {
-            let mut connection =
-                Connection::open(&spec.endpoint, &spec.address, Some(&spec.database), &cutoff).map_err(
-                    |error| error.during(format_args!("connection {} of {}", number + 1, spec.threads)),
-                )?;
+            let mut connection = dialer.open().map_err(|error| {
+                error.during(format_args!("connection {} of {}", number + 1, spec.threads))
+            })?;
             if number == 0 {
                 let largest = check_tables(&mut connection, spec)?;
                 new_keys = largest.into_iter().map(|key| AtomicU64::new(key + 1)).collect();
-            }
-            if spec.commit != Commit::Auto {
-                connection.query("SET autocommit=0")?;
             }
             let place = Place {
                 number,
                 of: spec.threads,
             };
-            let workload = spec.workload.open(&mut connection, spec, place, &new_keys)?;
-            lanes.push(Lane {
-                connection,
-                workload,
-                random: Random::new(spec.seed.wrapping_add(u64::from(number))),
-            });
+            let mut workload = spec.workload.open(spec, place, &new_keys);
+            workload.prepare(&mut connection)?;
+            if number == 0 {
+                statements = workload.statements();
+            }
+            ready.push((connection, workload));
         }
-        let shared = Arc::new(Shared {
-            stop: AtomicBool::new(false),
-            settle: AtomicBool::new(false),
-            failed: Mutex::new(None),
-            ignored_errors: spec.ignored_errors.clone(),
-            schedule: spec.interval.map(|interval| Schedule {
-                interval,
-                taken: AtomicU64::new(0),
-            }),
-            commit: spec.commit,
-        });
+        if spec.commit != Commit::Auto {
+            statements.push(COMMIT.to_owned());
+        }
         Ok(Self {
-            counts_rows: spec.workload.counts_rows(),
-            lanes,
-            shared,
-            cutoff,
+            dialer: Arc::new(dialer),
+            statements,
+            ready,
             running: None,
         })
     }
 
-    /// Starts the threads.
+    /// Starts the thread: one drives all connections.
     ///
     /// # Errors
     /// [`Kind::Usage`] if it was started or stopped before; [`Kind::Measurement`] if the system gives
     /// no thread.
     pub fn start(&mut self) -> Result<(), Error> {
-        if self.running.is_some() || self.lanes.is_empty() {
+        if self.running.is_some() || self.ready.is_empty() {
             return Err(Error::usage(
                 "the load was started or stopped before; make a new one",
             ));
         }
+        let spec = &self.dialer.spec;
         let start = Instant::now();
-        let lanes = std::mem::take(&mut self.lanes);
-        let meters: Vec<_> = lanes
-            .iter()
-            .map(|_| Arc::new(Mutex::new(Meter::new(start))))
-            .collect();
+        let shared = Arc::new(Shared {
+            stop: AtomicBool::new(false),
+            settle: AtomicBool::new(false),
+            failed: Mutex::new(None),
+            ignored_errors: spec.ignored_errors.clone(),
+            schedule: spec
+                .plan
+                .clone()
+                .map(|plan| Mutex::new(Schedule::new(plan, spec.seed, start))),
+            commit: spec.commit,
+        });
+        let lanes = self.lanes(start);
+        let meter = Arc::new(Mutex::new(Meter::new(start)));
         let running = self.running.insert(Running {
+            shared: shared.clone(),
             start,
             end: None,
-            meters,
-            threads: Vec::with_capacity(lanes.len()),
+            shape: Shape {
+                statements: self.statements.len(),
+                lanes: lanes.len(),
+                open_loop: shared.schedule.is_some(),
+                intervals: self.dialer.spec.intervals,
+            },
+            meters: vec![meter.clone()],
+            mailboxes: Vec::new(),
+            threads: Vec::new(),
             window: None,
         });
-        let of = lanes.len() as u32;
-        for (number, lane) in lanes.into_iter().enumerate() {
-            let (shared, meter) = (self.shared.clone(), running.meters[number].clone());
-            let transaction = Transaction::new(shared.commit, start, number as u32, of);
-            let thread = std::thread::Builder::new()
-                .name(format!("load-{number}"))
-                .stack_size(STACK_BYTES)
-                .spawn(move || {
-                    let worker = Worker {
-                        lane,
-                        transaction,
-                        shared: &shared,
-                        meter: &meter,
-                    };
-                    worker.run(start);
-                });
-            match thread {
-                Ok(thread) => running.threads.push(thread),
-                Err(error) => {
-                    self.stop();
-                    let message = format!(
-                        "the system gives no thread for connection {}: {error}",
-                        number + 1
-                    );
-                    return Err(Error::new(Kind::Measurement, message));
-                }
-            }
+        let begun = begin(running, lanes, &self.dialer, &meter);
+        if begun.is_err() {
+            self.stop();
         }
-        Ok(())
+        begun
+    }
+
+    /// The connections with what they need to run.
+    fn lanes(&mut self, start: Instant) -> Vec<Lane> {
+        let spec = &self.dialer.spec;
+        let of = self.ready.len() as u32;
+        let ready = std::mem::take(&mut self.ready).into_iter().enumerate();
+        let lane = |(index, (connection, workload)): (usize, _)| {
+            let number = index as u32;
+            let random = Random::new(spec.seed.wrapping_add(u64::from(number)));
+            let transaction = Transaction::new(spec.commit, start, number, of);
+            Lane::new(connection, workload, random, transaction, index, start)
+        };
+        ready.map(lane).collect()
     }
 
     /// A glance at the load; cheap.
@@ -240,20 +257,20 @@ impl LoadRun {
             events,
             per_second: merge_seconds(seconds.iter().map(Vec::as_slice), elapsed),
             errors,
-            failed: self.shared.failed().map(|error| error.to_string()),
+            failed: running.shared.failed().map(|error| error.to_string()),
         })
     }
 
-    /// Opens the measured window, or opens it anew, while the load runs on.
+    /// Opens the measured window, or opens it anew, while the load runs on. A profile begins here.
     ///
     /// # Errors
     /// [`Kind::Usage`] if it does not run; what made the load fail, if it has.
     pub fn open_window(&mut self) -> Result<(), Error> {
-        let running = running(&mut self.running, &self.shared)?;
+        let running = running(&mut self.running)?;
         let windows: Vec<_> = running
             .meters
             .iter()
-            .map(|_| Window::new(self.shared.commit != Commit::Auto))
+            .map(|_| Window::new(running.shape))
             .collect();
         let mut meters = halt(&running.meters);
         let start = Instant::now();
@@ -262,7 +279,15 @@ impl LoadRun {
         }
         let cpu = cpu(&meters);
         drop(meters);
-        running.window = Some(OpenWindow { start, cpu });
+        if let Some(schedule) = &running.shared.schedule {
+            locked(schedule).open_window(start);
+        }
+        running.knock();
+        running.window = Some(OpenWindow {
+            start,
+            opened: SystemTime::now(),
+            cpu,
+        });
         Ok(())
     }
 
@@ -275,7 +300,7 @@ impl LoadRun {
     /// [`Kind::Usage`] if none is open; what made the load fail, if it has: such a window is no
     /// measurement; [`Kind::Measurement`] if a transaction does not end within 15 s.
     pub fn close_window(&mut self) -> Result<LoadResult, Error> {
-        let running = running(&mut self.running, &self.shared)?;
+        let running = running(&mut self.running)?;
         let opened = running
             .window
             .take()
@@ -283,33 +308,49 @@ impl LoadRun {
         let mut meters = halt(&running.meters);
         let end = Instant::now();
         meters.iter_mut().for_each(|meter| meter.close());
-        let cpu = cpu(&meters).saturating_sub(opened.cpu);
+        let cpu = cpu(&meters);
         drop(meters);
-        self.shared.settle.store(true, Ordering::Relaxed);
-        let settled = settled(running, &self.shared);
-        self.shared.settle.store(false, Ordering::Relaxed);
-        let windows = settled?;
-        if let Some(error) = self.shared.failed() {
-            return Err(error);
-        }
-        Ok(result(windows, end - opened.start, cpu, self.counts_rows))
+        let kept = running
+            .shared
+            .schedule
+            .as_ref()
+            .map(|schedule| locked(schedule).close_window(end));
+        let windows = running.settle()?;
+        let spec = &self.dialer.spec;
+        let closed = Closed {
+            windows,
+            length: end - opened.start,
+            cpu: cpu
+                .iter()
+                .zip(&opened.cpu)
+                .map(|(after, before)| after.saturating_sub(*before))
+                .collect(),
+            statements: &self.statements,
+            counts_rows: spec.workload.counts_rows(),
+            commits_itself: spec.commit != Commit::Auto,
+            amount: spec.workload.amount(),
+            kept,
+            opened: opened.opened,
+        };
+        Ok(closed.result())
     }
 
-    /// Ends all events and closes the connections. Threads whose event does not end within two
-    /// seconds (a lock wait, a hung server) have their connection cut. Does nothing the second time.
+    /// Ends all events and closes the connections. Threads whose events do not end within two
+    /// seconds (a lock wait, a hung server) have their connections cut. Does nothing the second time.
     pub fn stop(&mut self) {
-        self.lanes.clear();
-        self.shared.stop.store(true, Ordering::Relaxed);
+        self.ready.clear();
         let Some(running) = &mut self.running else { return };
+        running.shared.stop.store(true, Ordering::Relaxed);
+        running.knock();
         let deadline = Instant::now() + GRACE;
         while running.threads.iter().any(|thread| !thread.is_finished()) && Instant::now() < deadline {
             std::thread::sleep(GLANCE);
         }
-        self.cutoff.fire();
+        self.dialer.cutoff.fire();
         for thread in running.threads.drain(..) {
             if thread.join().is_err() {
                 let error = Error::new(Kind::Measurement, "a thread of the load panicked: this is a bug");
-                locked(&self.shared.failed).get_or_insert(error);
+                locked(&running.shared.failed).get_or_insert(error);
             }
         }
         running.end.get_or_insert_with(Instant::now);
@@ -322,14 +363,132 @@ impl Drop for LoadRun {
     }
 }
 
+impl Running {
+    fn knock(&self) {
+        self.mailboxes.iter().for_each(|mailbox| mailbox.knock());
+    }
+
+    /// The closed windows of all meters, as soon as no transaction in them is open.
+    fn settle(&self) -> Result<Vec<Window>, Error> {
+        self.shared.settle.store(true, Ordering::Relaxed);
+        self.knock();
+        let settled = self.settled();
+        self.shared.settle.store(false, Ordering::Relaxed);
+        match self.shared.failed() {
+            Some(error) => Err(error),
+            None => settled,
+        }
+    }
+
+    fn settled(&self) -> Result<Vec<Window>, Error> {
+        let deadline = Instant::now() + SETTLING;
+        let mut windows = Vec::with_capacity(self.meters.len());
+        for meter in &self.meters {
+            windows.push(loop {
+                if let Some(window) = locked(meter).take_settled() {
+                    break window;
+                }
+                if let Some(error) = self.shared.failed() {
+                    return Err(error);
+                }
+                if Instant::now() > deadline {
+                    return Err(Error::new(
+                        Kind::Measurement,
+                        format!(
+                            "a transaction that was open at the window's end did not end within {} s",
+                            SETTLING.as_secs()
+                        ),
+                    ));
+                }
+                std::thread::sleep(GLANCE);
+            });
+        }
+        Ok(windows)
+    }
+
+    fn spawn(&mut self, name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), Error> {
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(work);
+        let thread = thread.map_err(|error| {
+            let message = format!("the system gives no thread for the load: {error}");
+            Error::new(Kind::Measurement, message)
+        })?;
+        self.threads.push(thread);
+        Ok(())
+    }
+}
+
+/// Gives the lanes to a thread of their own, and has another one open lost connections where that was asked
+/// for.
+fn begin(
+    running: &mut Running,
+    mut lanes: Vec<Lane>,
+    dialer: &Arc<Dialer>,
+    meter: &Arc<Mutex<Meter>>,
+) -> Result<(), Error> {
+    let (queue, lost) = mpsc::channel();
+    let reopening = |queue| Reopening {
+        dialer: dialer.clone(),
+        shared: running.shared.clone(),
+        queue,
+    };
+    let reconnect = dialer.spec.reconnect;
+    let (driving, opening) = (reopening(reconnect.then_some(queue)), reopening(None));
+    let thread = Thread {
+        policy: dialer.spec.policy,
+        shared: running.shared.clone(),
+        meter: meter.clone(),
+        reopening: driving,
+    };
+    if lanes.len() == 1 {
+        let lane = lanes.remove(0);
+        return running.spawn("load", move || {
+            thread.run(|desk, reopening| blocking::run(lane, desk, reopening));
+        });
+    }
+    let mailbox = Arc::new(Mailbox::new()?);
+    running.mailboxes.push(mailbox.clone());
+    if reconnect {
+        running.spawn("load-reconnect", move || opening.run(&lost))?;
+    }
+    running.spawn("load", move || {
+        thread.run(|desk, reopening| Polling::new(lanes, desk, mailbox, reopening)?.run());
+    })
+}
+
+/// What a thread of the load has, whatever it drives.
+struct Thread {
+    policy: Policy,
+    shared: Arc<Shared>,
+    meter: Arc<Mutex<Meter>>,
+    reopening: Reopening,
+}
+
+impl Thread {
+    fn run(self, drive: impl FnOnce(Desk<'_>, &Reopening) -> Result<(), Error>) {
+        locked(&self.meter).thread_begins();
+        let desk = Desk {
+            shared: &self.shared,
+            meter: &self.meter,
+        };
+        let policy = self.policy.apply().map_err(|error| {
+            let message = format!("the system refuses SCHED_BATCH, client_sched batch: {error}");
+            Error::new(Kind::Measurement, message)
+        });
+        if let Err(error) = policy.and_then(|()| drive(desk, &self.reopening)) {
+            self.shared.fail(error);
+        }
+        locked(&self.meter).thread_ends();
+    }
+}
+
 fn not_started() -> Error {
     Error::usage("the load was not started")
 }
 
 /// The running load; what made it fail, if it has.
-fn running<'a>(running: &'a mut Option<Running>, shared: &Shared) -> Result<&'a mut Running, Error> {
+fn running(running: &mut Option<Running>) -> Result<&mut Running, Error> {
     let running = running.as_mut().ok_or_else(not_started)?;
-    if let Some(error) = shared.failed() {
+    if let Some(error) = running.shared.failed() {
         return Err(error);
     }
     if running.end.is_some() {
@@ -344,187 +503,7 @@ fn halt(meters: &[Arc<Mutex<Meter>>]) -> Vec<MutexGuard<'_, Meter>> {
     meters.iter().map(|meter| locked(meter)).collect()
 }
 
-/// CPU time of all threads so far.
-fn cpu(meters: &[MutexGuard<'_, Meter>]) -> Duration {
-    meters.iter().map(|meter| meter.cpu()).sum()
-}
-
-/// The closed windows of all meters, as soon as no transaction in them is open.
-fn settled(running: &Running, shared: &Shared) -> Result<Vec<Window>, Error> {
-    let deadline = Instant::now() + SETTLING;
-    let mut windows = Vec::with_capacity(running.meters.len());
-    for meter in &running.meters {
-        windows.push(loop {
-            if let Some(window) = locked(meter).take_settled() {
-                break window;
-            }
-            if let Some(error) = shared.failed() {
-                return Err(error);
-            }
-            if Instant::now() > deadline {
-                return Err(Error::new(
-                    Kind::Measurement,
-                    format!(
-                        "a transaction that was open at the window's end did not end within {} s",
-                        SETTLING.as_secs()
-                    ),
-                ));
-            }
-            std::thread::sleep(GLANCE);
-        });
-    }
-    Ok(windows)
-}
-
-/// One thread of the load.
-struct Worker<'a> {
-    lane: Lane,
-    transaction: Transaction,
-    shared: &'a Shared,
-    meter: &'a Mutex<Meter>,
-}
-
-impl Worker<'_> {
-    /// Events until it is told to stop or an error ends the load.
-    fn run(mut self, start: Instant) {
-        locked(self.meter).thread_begins();
-        while !self.shared.stop.load(Ordering::Relaxed) {
-            let begun = match &self.shared.schedule {
-                None => Some(Instant::now()),
-                Some(schedule) => {
-                    let due = schedule.next(start);
-                    self.wait_until(due).then_some(due)
-                }
-            };
-            let Some(begun) = begun else { break };
-            self.event(begun);
-        }
-        locked(self.meter).thread_ends();
-    }
-
-    /// Waits until an event is due and commits meanwhile what must be; whether the load goes on. An
-    /// event that is overdue begins at once, and its latency counts from when it was due: a slow server
-    /// cannot slow down the questions it is asked.
-    fn wait_until(&mut self, due: Instant) -> bool {
-        while !self.shared.stop.load(Ordering::Relaxed) {
-            let now = Instant::now();
-            self.commit_if_due(now);
-            let left = due.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return true;
-            }
-            let nap = self.transaction.due_in(now).unwrap_or(NAP).min(NAP);
-            std::thread::sleep(left.min(nap));
-        }
-        false
-    }
-
-    /// One event, retried after ignored errors until it completes.
-    fn event(&mut self, mut begun: Instant) {
-        loop {
-            let lane = &mut self.lane;
-            match lane.workload.event(&mut lane.connection, &mut lane.random) {
-                Ok(effect) => {
-                    self.transaction.add(effect.amount);
-                    let ended = locked(self.meter).completed(begun, effect, self.transaction.is_open());
-                    return self.commit_if_due(ended);
-                }
-                Err(error) if self.shared.is_ignored(&error) => {
-                    self.refused(&error);
-                    if self.shared.stop.load(Ordering::Relaxed) {
-                        return;
-                    }
-                    begun = Instant::now();
-                }
-                Err(error) => return self.shared.fail(error),
-            }
-        }
-    }
-
-    /// Commits an open transaction if its time has come, or a window waits for it.
-    #[inline]
-    fn commit_if_due(&mut self, now: Instant) {
-        let settle = || self.shared.settle.load(Ordering::Relaxed) && locked(self.meter).is_settling();
-        if !self.transaction.is_due(now) && !settle() {
-            return;
-        }
-        match self.lane.connection.query("COMMIT") {
-            Ok(_) => {
-                let ended = locked(self.meter).committed(now);
-                self.transaction.ended(ended);
-            }
-            Err(error) if self.shared.is_ignored(&error) => self.refused(&error),
-            Err(error) => self.shared.fail(error),
-        }
-    }
-
-    /// Counts an ignored error and rolls back what was open.
-    fn refused(&mut self, error: &Error) {
-        locked(self.meter).refused(error);
-        if self.shared.commit == Commit::Auto {
-            return;
-        }
-        if let Err(error) = self.lane.connection.query("ROLLBACK") {
-            return self.shared.fail(error);
-        }
-        locked(self.meter).rolled_back();
-        self.transaction.ended(Instant::now());
-    }
-}
-
-fn result(windows: Vec<Window>, length: Duration, cpu: Duration, counts_rows: bool) -> LoadResult {
-    let (mut all, mut all_commits) = (latencies(), latencies());
-    let mut errors = Vec::new();
-    let sum = |count: fn(&Window) -> u64| windows.iter().map(count).sum::<u64>();
-    let (events, acknowledged) = (sum(|window| window.events), sum(|window| window.acknowledged));
-    let (updated, rolled_back) = (sum(|window| window.updated), sum(|window| window.rolled_back));
-    let commits = sum(|window| window.commits);
-    let per_second = merge_seconds(windows.iter().map(|window| window.per_second.as_slice()), length);
-    for window in windows {
-        let both = [
-            (&mut all, Some(&window.latencies)),
-            (&mut all_commits, window.commit_latencies.as_ref()),
-        ];
-        for (sum, some) in both {
-            if let Some(some) = some {
-                sum.add(some).expect("the histogram grows by itself");
-            }
-        }
-        merge_errors(&mut errors, window.errors);
-    }
-    errors.sort_by_key(|error| error.errno);
-    LoadResult {
-        seconds: length.as_secs_f64(),
-        events,
-        throughput: acknowledged as f64 / length.as_secs_f64(),
-        per_second,
-        latency_us: latency(&all),
-        errors,
-        client_cpu_us_per_event: (events > 0).then(|| cpu.as_secs_f64() * 1e6 / events as f64),
-        rows: counts_rows.then(|| RowCounts {
-            committed: acknowledged,
-            updated,
-            rolled_back,
-            commits,
-            commit_latency_us: latency(&all_commits),
-        }),
-        kinds: Vec::new(),
-    }
-}
-
-/// What a histogram says; nothing if it is empty.
-fn latency(latencies: &Latencies) -> Option<Latency> {
-    if latencies.is_empty() {
-        return None;
-    }
-    let us = |ns: u64| (ns + 500) / 1000;
-    let at = |quantile| us(latencies.value_at_quantile(quantile));
-    Some(Latency {
-        mean: latencies.mean() / 1000.0,
-        p50: at(0.5),
-        p95: at(0.95),
-        p99: at(0.99),
-        p999: at(0.999),
-        max: us(latencies.max()),
-    })
+/// CPU time of each thread so far.
+fn cpu(meters: &[MutexGuard<'_, Meter>]) -> Vec<Duration> {
+    meters.iter().map(|meter| meter.cpu()).collect()
 }

@@ -4,10 +4,12 @@ use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
+use crate::address::{Address, Transport};
 use crate::connection::Connection;
 use crate::meter::ThreadCpu;
+use crate::result::{KindTime, LoadResult};
 use crate::script::{excerpt, kind, Statement};
-use crate::spec::{address, unreadable, Address, Endpoint, KindTime, LoadResult};
+use crate::spec::{disabled, unreadable, Endpoint};
 use crate::{Cutoff, Error, Kind};
 
 /// Longest time that a script may be given.
@@ -18,6 +20,10 @@ const MAX_LIMIT_SECONDS: f64 = 7.0 * 86_400.0;
 struct Json {
     endpoint: Endpoint,
     transport: String,
+    #[serde(default = "disabled")]
+    ssl_mode: String,
+    #[serde(default)]
+    ssl_ca: String,
     database: String,
     limit_s: f64,
 }
@@ -44,8 +50,13 @@ impl ScriptSpec {
                 json.limit_s
             )));
         }
+        let transport = Transport {
+            transport: &json.transport,
+            ssl_mode: &json.ssl_mode,
+            ssl_ca: &json.ssl_ca,
+        };
         Ok(Self {
-            address: address(&json.transport, &json.endpoint)?,
+            address: Address::of(&json.endpoint, transport)?,
             endpoint: json.endpoint,
             database: json.database,
             limit: Duration::from_secs_f64(json.limit_s),
@@ -103,9 +114,18 @@ pub fn run_script(
         per_second: Vec::new(),
         latency_us: None,
         errors: Vec::new(),
+        statements: Vec::new(),
+        commits: 0,
         client_cpu_us_per_event: (events > 0).then(|| cpu.as_secs_f64() * 1e6 / events as f64),
+        client_busy: None,
+        client_bound: false,
+        stalls: Vec::new(),
+        open_loop: None,
+        lost_connections: 0,
         rows: None,
         kinds,
+        intervals: Vec::new(),
+        hdr_log: None,
     })
 }
 

@@ -1,14 +1,17 @@
-//! What goes in and what comes out: the JSON of `flushlab.record.load`.
+//! What goes in: the JSON of `flushlab.record.load`.
 
 use std::fmt;
 use std::time::Duration;
 
 use flushlab_rows::distribution::Distribution;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
+use crate::address::{Address, Transport};
+use crate::policy::Policy;
+use crate::schedule::Plan;
 use crate::transaction::Commit;
-use crate::workload::{Key, Kind, Upsert};
-use crate::Error;
+use crate::workload::{kind, within, Asked, JsonOltp, JsonRand, JsonTxn, JsonUpsert, Kind};
+use crate::{Error, CONNECT_TIMEOUT};
 
 /// Most connections of one load.
 const MAX_THREADS: u32 = 10_000;
@@ -17,19 +20,8 @@ const MAX_TABLES: u32 = 100_000;
 /// Largest value of the column `id`, an INTEGER.
 const MAX_TABLE_SIZE: u32 = i32::MAX as u32;
 
-/// Most rows of an `upsert` statement: under 2 MiB, where a server takes 4 MiB or more by default.
-const MAX_ROWS: u32 = 10_000;
-/// Most rows between two commits; what is not committed stays in the undo log.
-const MAX_COMMIT_ROWS: u64 = 10_000_000;
-/// Longest time between two commits in seconds.
-const MAX_COMMIT_SECONDS: f64 = 3600.0;
-/// Shortest time between two commits in seconds.
-const MIN_COMMIT_SECONDS: f64 = 0.001;
-
-/// Lowest intended rate per second: one in a quarter of an hour.
-const MIN_RATE: f64 = 0.001;
-/// Highest intended rate per second, far above what any server reaches.
-const MAX_RATE: f64 = 10_000_000.0;
+/// Longest time that a server may be given to let us in.
+const MAX_CONNECT_SECONDS: f64 = 3600.0;
 
 /// How to reach a server (`flushlab.record.Endpoint`).
 #[derive(Clone, Deserialize)]
@@ -39,6 +31,26 @@ pub struct Endpoint {
     pub(crate) socket: Option<String>,
     pub(crate) host: Option<String>,
     pub(crate) port: Option<u16>,
+    /// How long connecting may take in all.
+    #[serde(
+        default = "connect_timeout",
+        rename = "connect_timeout_s",
+        deserialize_with = "timeout"
+    )]
+    pub(crate) connect_timeout: Duration,
+}
+
+fn connect_timeout() -> Duration {
+    CONNECT_TIMEOUT
+}
+
+/// Seconds, above 0 and at most `MAX_CONNECT_SECONDS`.
+fn timeout<'de, D: serde::Deserializer<'de>>(input: D) -> Result<Duration, D::Error> {
+    let seconds = f64::deserialize(input)?;
+    if seconds > 0.0 && seconds <= MAX_CONNECT_SECONDS {
+        return Ok(Duration::from_secs_f64(seconds));
+    }
+    Err(serde::de::Error::custom("connect_timeout_s is out of range"))
 }
 
 impl fmt::Debug for Endpoint {
@@ -53,28 +65,16 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-/// Where connections go.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Address {
-    Socket(String),
-    Tcp(String, u16),
-}
-
-impl fmt::Display for Address {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Socket(path) => f.write_str(path),
-            Self::Tcp(host, port) => write!(f, "{host}:{port}"),
-        }
-    }
-}
-
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Json {
     workload: String,
     endpoint: Endpoint,
     transport: String,
+    #[serde(default = "disabled")]
+    ssl_mode: String,
+    #[serde(default)]
+    ssl_ca: String,
     database: String,
     threads: u32,
     tables: u32,
@@ -82,20 +82,39 @@ struct Json {
     rand_type: String,
     #[serde(default)]
     rate: f64,
+    #[serde(default = "constant")]
+    rate_kind: String,
+    #[serde(default)]
+    profile: String,
+    #[serde(default = "batch")]
+    client_sched: String,
+    #[serde(default)]
+    reconnect: bool,
+    #[serde(default)]
+    intervals: bool,
     seed: i64,
     ignored_errors: Vec<u16>,
     #[serde(default)]
+    rand: JsonRand,
+    #[serde(default)]
     upsert: Option<JsonUpsert>,
+    #[serde(default)]
+    oltp: Option<JsonOltp>,
+    #[serde(default)]
+    txn: Option<JsonTxn>,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct JsonUpsert {
-    rows: u32,
-    key: String,
-    hit_ratio: f64,
-    commit_rows: Option<u64>,
-    commit_seconds: Option<f64>,
+fn constant() -> String {
+    "constant".into()
+}
+
+fn batch() -> String {
+    "batch".into()
+}
+
+/// The `ssl_mode` where none is asked for.
+pub(crate) fn disabled() -> String {
+    "disabled".to_owned()
 }
 
 /// One load, checked (`flushlab.record.LoadSpec`).
@@ -109,8 +128,13 @@ pub struct LoadSpec {
     pub(crate) tables: u32,
     pub(crate) table_size: u32,
     pub(crate) distribution: Distribution,
-    /// Time between the intended starts of two events; none in a closed loop.
-    pub(crate) interval: Option<Duration>,
+    /// When events are due; none in a closed loop.
+    pub(crate) plan: Option<Plan>,
+    pub(crate) policy: Policy,
+    /// A connection that is lost is counted and opened anew.
+    pub(crate) reconnect: bool,
+    /// The latencies of each second are kept.
+    pub(crate) intervals: bool,
     pub(crate) commit: Commit,
     pub(crate) seed: u64,
     pub(crate) ignored_errors: Vec<u16>,
@@ -123,32 +147,41 @@ impl LoadSpec {
     /// [`crate::Kind::Usage`]; its message quotes no value that could be the password.
     pub fn from_json(json: &[u8]) -> Result<Self, Error> {
         let json: Json = serde_json::from_slice(json).map_err(|error| Error::usage(unreadable(&error)))?;
-        let (workload, commit) = workload(&json.workload, json.upsert)?;
-        let distribution = json.rand_type.parse().map_err(|()| {
-            Error::usage(format!(
-                "rand_type {:?} is not known; there are special and uniform",
-                json.rand_type
-            ))
-        })?;
-        within("threads", json.threads, MAX_THREADS)?;
-        within("tables", json.tables, MAX_TABLES)?;
-        within("table_size", json.table_size, MAX_TABLE_SIZE)?;
+        let asked = Asked {
+            upsert: json.upsert,
+            oltp: json.oltp,
+            txn: json.txn,
+        };
+        let (workload, commit) = kind(&json.workload, asked)?;
+        let distribution = json.rand.distribution(&json.rand_type)?;
+        within("threads", json.threads, 1, MAX_THREADS)?;
+        within("tables", json.tables, 1, MAX_TABLES)?;
+        within("table_size", json.table_size, 1, MAX_TABLE_SIZE)?;
         if json.database.is_empty() || json.database.contains('\0') {
             return Err(Error::usage(format!(
                 "database {:?} is no name of a database",
                 json.database
             )));
         }
+        let amount = workload.amount();
+        let transport = Transport {
+            transport: &json.transport,
+            ssl_mode: &json.ssl_mode,
+            ssl_ca: &json.ssl_ca,
+        };
         Ok(Self {
             workload,
-            address: address(&json.transport, &json.endpoint)?,
+            address: Address::of(&json.endpoint, transport)?,
             endpoint: json.endpoint,
             database: json.database,
             threads: json.threads,
             tables: json.tables,
             table_size: json.table_size,
             distribution,
-            interval: interval(json.rate)?.map(|interval| interval * workload.amount()),
+            plan: Plan::parse(json.rate, &json.profile, &json.rate_kind, amount)?,
+            policy: policy(&json.client_sched)?,
+            reconnect: json.reconnect,
+            intervals: json.intervals,
             commit,
             seed: json.seed as u64,
             ignored_errors: json.ignored_errors,
@@ -175,200 +208,20 @@ pub(crate) fn unreadable(error: &serde_json::Error) -> String {
     )
 }
 
-fn workload(name: &str, upsert: Option<JsonUpsert>) -> Result<(Kind, Commit), Error> {
-    match (name, upsert) {
-        ("upsert", Some(options)) => {
-            let commit = commit(&options)?;
-            within("rows", options.rows, MAX_ROWS)?;
-            if !(0.0..=1.0).contains(&options.hit_ratio) {
-                return Err(Error::usage(format!(
-                    "hit_ratio is {}; it must be between 0 and 1",
-                    options.hit_ratio
-                )));
-            }
-            let key = match options.key.as_str() {
-                "unique" => Key::Unique,
-                "primary" => Key::Primary,
-                other => {
-                    return Err(Error::usage(format!(
-                        "key {other:?} is not known; there are unique and primary"
-                    )))
-                }
-            };
-            let upsert = Upsert {
-                rows: options.rows,
-                key,
-                hit_ratio: options.hit_ratio,
-            };
-            Ok((Kind::Upsert(upsert), commit))
-        }
-        ("upsert", None) => Err(Error::usage("workload upsert needs its options")),
-        ("oltp_update_non_index", None) => Ok((Kind::UpdateNonIndex, Commit::Auto)),
-        ("oltp_update_non_index", Some(_)) => Err(Error::usage(format!(
-            "workload {name} takes no options of upsert"
-        ))),
+fn policy(name: &str) -> Result<Policy, Error> {
+    match name {
+        "batch" => Ok(Policy::Batch),
+        "normal" => Ok(Policy::Normal),
         _ => Err(Error::usage(format!(
-            "workload {name:?} is not known; there are {}",
-            Kind::NAMES.join(", ")
+            "client_sched {name:?} is not known; there are batch and normal"
         ))),
     }
-}
-
-fn commit(options: &JsonUpsert) -> Result<Commit, Error> {
-    match (options.commit_rows, options.commit_seconds) {
-        (None, None) => Ok(Commit::Auto),
-        (Some(rows), None) if (1..=MAX_COMMIT_ROWS).contains(&rows) => Ok(Commit::Rows(rows)),
-        (None, Some(seconds)) if (MIN_COMMIT_SECONDS..=MAX_COMMIT_SECONDS).contains(&seconds) => {
-            Ok(Commit::Every(Duration::from_secs_f64(seconds)))
-        }
-        (Some(_), Some(_)) => Err(Error::usage("commit_rows and commit_seconds exclude each other")),
-        (Some(rows), None) => Err(Error::usage(format!(
-            "commit_rows is {rows}; it must be between 1 and {MAX_COMMIT_ROWS}"
-        ))),
-        (None, Some(seconds)) => Err(Error::usage(format!(
-            "commit_seconds is {seconds}; it must be between {MIN_COMMIT_SECONDS} and {MAX_COMMIT_SECONDS}"
-        ))),
-    }
-}
-
-fn interval(rate: f64) -> Result<Option<Duration>, Error> {
-    if rate == 0.0 {
-        return Ok(None);
-    }
-    if (MIN_RATE..=MAX_RATE).contains(&rate) {
-        return Ok(Some(Duration::from_secs_f64(1.0 / rate)));
-    }
-    Err(Error::usage(format!(
-        "rate is {rate}; it must be 0 (no rate) or between {MIN_RATE} and {MAX_RATE} per second"
-    )))
-}
-
-fn within(name: &str, value: u32, most: u32) -> Result<(), Error> {
-    if (1..=most).contains(&value) {
-        return Ok(());
-    }
-    Err(Error::usage(format!(
-        "{name} is {value}; it must be between 1 and {most}"
-    )))
-}
-
-pub(crate) fn address(transport: &str, endpoint: &Endpoint) -> Result<Address, Error> {
-    match (transport, &endpoint.socket, &endpoint.host, endpoint.port) {
-        ("socket", Some(path), _, _) => Ok(Address::Socket(path.clone())),
-        ("socket", None, _, _) => Err(Error::usage(
-            "transport is socket, but the endpoint has no socket",
-        )),
-        ("tcp", _, Some(host), Some(port)) => Ok(Address::Tcp(host.clone(), port)),
-        ("tcp", ..) => Err(Error::usage(
-            "transport is tcp, but the endpoint has no host and port",
-        )),
-        _ => Err(Error::usage(format!(
-            "transport {transport:?} is not known; there are socket and tcp"
-        ))),
-    }
-}
-
-/// Latency of events in microseconds (`flushlab.record.Latency`).
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Latency {
-    /// Arithmetic mean.
-    pub mean: f64,
-    /// Median.
-    pub p50: u64,
-    /// 95th percentile.
-    pub p95: u64,
-    /// 99th percentile.
-    pub p99: u64,
-    /// 99.9th percentile.
-    pub p999: u64,
-    /// Largest.
-    pub max: u64,
-}
-
-/// How often a server error came (`flushlab.record.ErrorCount`).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct ErrorCount {
-    /// The server's error number.
-    pub errno: u16,
-    /// Its SQLSTATE.
-    pub sqlstate: String,
-    /// The first message seen.
-    pub message: String,
-    /// How often it came.
-    pub count: u64,
-}
-
-/// A glance at a running load (`flushlab.record.LoadProgress`).
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct LoadProgress {
-    /// Seconds since start, up to the end if it has ended.
-    pub elapsed_s: f64,
-    /// Events completed since start.
-    pub events: u64,
-    /// What events of each whole second since start add to the figure, committed or not.
-    pub per_second: Vec<u64>,
-    /// Server errors since start.
-    pub errors: u64,
-    /// Why the load stopped by itself.
-    pub failed: Option<String>,
-}
-
-/// What became of rows (`flushlab.record.RowCounts`).
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct RowCounts {
-    /// Rows whose statement ended in the window and whose transaction was committed.
-    pub committed: u64,
-    /// Those among them that were there already.
-    pub updated: u64,
-    /// Rows whose statement ended in the window and whose transaction was rolled back.
-    pub rolled_back: u64,
-    /// Commits that ended in the window.
-    pub commits: u64,
-    /// Latency of these commits; none in autocommit, where it is part of the statement's.
-    pub commit_latency_us: Option<Latency>,
-}
-
-/// Time of the statements of one kind (`flushlab.record.KindTime`).
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct KindTime {
-    /// `CREATE TABLE`, `INSERT`, …
-    pub kind: String,
-    /// How many there were.
-    pub count: u64,
-    /// Time of all.
-    pub seconds: f64,
-    /// Time of the slowest.
-    pub slowest_s: f64,
-    /// Where the slowest begins in the script, from 1.
-    pub slowest_line: u32,
-}
-
-/// What one measured window gave (`flushlab.record.LoadResult`).
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct LoadResult {
-    /// Length of the window.
-    pub seconds: f64,
-    /// Events that ended inside it.
-    pub events: u64,
-    /// Transactions or committed rows per second.
-    pub throughput: f64,
-    /// Transactions or committed rows of each whole second.
-    pub per_second: Vec<u64>,
-    /// Latency of these events; none if there were none.
-    pub latency_us: Option<Latency>,
-    /// Server errors inside the window, by errno.
-    pub errors: Vec<ErrorCount>,
-    /// User and system time of the load's threads per event.
-    pub client_cpu_us_per_event: Option<f64>,
-    /// What became of the rows, where rows are counted.
-    pub rows: Option<RowCounts>,
-    /// Time per kind of statement of a script, the most time first.
-    pub kinds: Vec<KindTime>,
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workload::Key;
     use crate::Kind as ErrorKind;
 
     fn json(change: impl Fn(&mut serde_json::Value)) -> Vec<u8> {
@@ -392,7 +245,7 @@ mod tests {
     #[test]
     fn a_spec_as_msgspec_writes_it_is_read() {
         let spec = LoadSpec::from_json(&json(|_| ())).unwrap();
-        assert_eq!(spec.address, Address::Socket("/s".into()));
+        assert!(matches!(&spec.address, Address::Socket(path) if path == "/s"));
         assert_eq!(spec.ignored_errors, [1213, 1020, 1205]);
     }
 
@@ -410,21 +263,33 @@ mod tests {
 
     #[test]
     fn an_option_that_this_core_does_not_know_is_refused() {
-        assert!(refusal(|v| v["profile"] = 5.into()).contains("unknown field `profile`"));
+        assert!(refusal(|v| v["colour"] = 5.into()).contains("unknown field `colour`"));
     }
 
     #[test]
     fn a_rate_is_optional_and_bounded() {
-        let interval = |rate: f64| {
+        let plan = |rate: f64| {
             LoadSpec::from_json(&json(|v| v["rate"] = rate.into()))
                 .unwrap()
-                .interval
+                .plan
         };
-        assert_eq!(LoadSpec::from_json(&json(|_| ())).unwrap().interval, None);
-        assert_eq!(interval(0.0), None);
-        assert_eq!(interval(2000.0), Some(Duration::from_micros(500)));
+        assert_eq!(LoadSpec::from_json(&json(|_| ())).unwrap().plan, None);
+        assert_eq!(plan(0.0), None);
+        assert_eq!(plan(2000.0), Plan::parse(2000.0, "", "constant", 1).unwrap());
         assert!(refusal(|v| v["rate"] = (-1).into()).contains("rate is -1"));
         assert!(refusal(|v| v["rate"] = 1e300.into()).contains("10000000"));
+    }
+
+    #[test]
+    fn how_the_client_runs_is_asked_for() {
+        let spec = LoadSpec::from_json(&json(|_| ())).unwrap();
+        assert_eq!(
+            (spec.policy, spec.reconnect, spec.intervals),
+            (Policy::Batch, false, false)
+        );
+        let normal = LoadSpec::from_json(&json(|v| v["client_sched"] = "normal".into())).unwrap();
+        assert_eq!(normal.policy, Policy::Normal);
+        assert!(refusal(|v| v["client_sched"] = "idle".into()).contains("\"idle\" is not known"));
     }
 
     fn upsert(change: impl Fn(&mut serde_json::Value)) -> impl Fn(&mut serde_json::Value) {
@@ -452,7 +317,7 @@ mod tests {
             (10, Key::Unique, 0.5)
         );
         assert_eq!(spec.commit, Commit::Every(Duration::from_secs(1)));
-        assert_eq!(spec.interval, Some(Duration::from_millis(10)));
+        assert_eq!(spec.plan, Plan::parse(100.0, "", "constant", 1).unwrap());
     }
 
     #[test]

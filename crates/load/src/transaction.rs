@@ -54,11 +54,9 @@ impl Transaction {
             }
     }
 
-    /// Time until it must commit, if that is known and anything waits.
-    pub fn due_in(&self, now: Instant) -> Option<Duration> {
-        self.due
-            .filter(|_| self.is_open())
-            .map(|due| due.saturating_duration_since(now))
+    /// When it must commit, if that is known and anything waits.
+    pub fn due(&self) -> Option<Instant> {
+        self.due.filter(|_| self.is_open())
     }
 
     /// It has ended, by COMMIT or ROLLBACK.
@@ -102,7 +100,7 @@ mod tests {
         let mut transaction = Transaction::new(Commit::Every(SECOND), start, 0, 1);
         assert!(!transaction.is_due(start + 2 * SECOND));
         transaction.add(1);
-        assert_eq!(transaction.due_in(start), Some(SECOND));
+        assert_eq!(transaction.due(), Some(start + SECOND));
         assert!(!transaction.is_due(start + SECOND / 2));
         assert!(transaction.is_due(start + SECOND));
         transaction.ended(start + 3 * SECOND);
@@ -117,7 +115,7 @@ mod tests {
         let dues = [0, 1, 2, 3].map(|number| {
             let mut transaction = Transaction::new(Commit::Every(SECOND), start, number, 4);
             transaction.add(1);
-            transaction.due_in(start).unwrap().as_millis()
+            (transaction.due().unwrap() - start).as_millis()
         });
         assert_eq!(dues, [250, 500, 750, 1000]);
     }

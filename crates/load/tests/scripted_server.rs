@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use flushlab_load::spec::{LoadProgress, LoadResult, LoadSpec};
+use flushlab_load::result::{LoadProgress, LoadResult};
+use flushlab_load::spec::LoadSpec;
 use flushlab_load::{prepare_tables, run_script, script, Cutoff, Error, Kind, LoadRun, ScriptSpec};
 use flushlab_wire::field::put_lenenc_bytes;
 use flushlab_wire::packet::{frame, Inbox, MAX_PAYLOAD};
@@ -222,14 +223,16 @@ impl Conversation {
                     .push(String::from_utf8_lossy(sql).into_owned());
             }
             match command.split_first() {
-                Some((0x03, sql)) if sql.starts_with(b"SHOW COLUMNS FROM upsert") => {
-                    self.rows(&[&["k", "bigint"], &["c", script.c_type], &["pad", "char(60)"]])?
-                }
+                Some((0x03, sql)) if sql.starts_with(b"SHOW COLUMNS FROM upsert") => self.rows(&[
+                    &["k", "bigint", "NO", "PRI"],
+                    &["c", script.c_type, "NO", ""],
+                    &["pad", "char(60)", "NO", ""],
+                ])?,
                 Some((0x03, sql)) if sql.starts_with(b"SHOW COLUMNS") => self.rows(&[
-                    &["id", "int(11)"],
-                    &["k", "int(11)"],
-                    &["c", script.c_type],
-                    &["pad", "char(60)"],
+                    &["id", "int(11)", "NO", "PRI"],
+                    &["k", "int(11)", "NO", "MUL"],
+                    &["c", script.c_type, "NO", ""],
+                    &["pad", "char(60)", "NO", ""],
                 ])?,
                 Some((0x03, sql)) if sql.starts_with(b"SELECT MAX(") => self.rows(&[&[script.max_id]])?,
                 Some((0x03, sql)) if sql.starts_with(b"SELECT @@max") => self.rows(&[&["16777216"]])?,

@@ -35,7 +35,8 @@ fn core_error(py: Python<'_>, error: Error) -> PyErr {
         .setattr("kind", error.kind.slug())
         .and_then(|()| value.setattr("errno", error.errno))
         .and_then(|()| value.setattr("sqlstate", error.sqlstate))
-        .and_then(|()| value.setattr("message", error.message));
+        .and_then(|()| value.setattr("message", error.message))
+        .and_then(|()| value.setattr("hint", error.hint));
     set.err().unwrap_or(raised)
 }
 
@@ -143,6 +144,31 @@ impl LoadRun {
     }
 }
 
+#[pyclass(module = "flushlab._core", frozen)]
+struct Front(flushlab_front::Front);
+
+#[pymethods]
+impl Front {
+    #[new]
+    #[pyo3(signature = (target, port=0))]
+    fn new(target: u16, port: u16) -> PyResult<Self> {
+        Ok(Self(flushlab_front::Front::listen(port, target)?))
+    }
+
+    #[getter]
+    fn port(&self) -> u16 {
+        self.0.port()
+    }
+
+    fn switch(&self, py: Python<'_>, target: u16) {
+        py.detach(|| self.0.switch(target));
+    }
+
+    fn close(&self, py: Python<'_>) {
+        py.detach(|| self.0.close());
+    }
+}
+
 #[pyfunction]
 fn prepare_tables(py: Python<'_>, spec: &[u8]) -> PyResult<()> {
     let spec = LoadSpec::from_json(spec).map_err(|error| core_error(py, error))?;
@@ -176,6 +202,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("CoreError", module.py().get_type::<CoreError>())?;
     module.add("TomlError", module.py().get_type::<toml::TomlError>())?;
     module.add_class::<LoadRun>()?;
+    module.add_class::<Front>()?;
     module.add_function(wrap_pyfunction!(toml::parse_toml, module)?)?;
     module.add_function(wrap_pyfunction!(prepare_tables, module)?)?;
     module.add_function(wrap_pyfunction!(count_statements, module)?)?;

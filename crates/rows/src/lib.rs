@@ -1,7 +1,9 @@
-//! sysbench 1.0.20's rows and key distributions, without allocation.
+//! sysbench's rows and key distributions, without allocation.
 //!
 //! * [`shape`]: the texts of `c` and `pad`.
 //! * [`distribution`]: which id an event touches.
+//! * [`unique`]: ids that do not repeat.
+//! * [`value`]: values of the parameters of a user's own statements.
 //! * [`Random`]: one small fast generator per connection.
 //!
 //! Promises: the same seed gives the same rows; shapes and distributions are sysbench's, the
@@ -11,6 +13,8 @@
 
 pub mod distribution;
 pub mod shape;
+pub mod unique;
+pub mod value;
 
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;

@@ -37,8 +37,9 @@ pub fn write_pad(text: &mut [u8; PAD_LENGTH], random: &mut Random) {
     write_groups(text, random);
 }
 
+/// Fills a text of groups and the dashes between them.
 #[inline]
-fn write_groups(text: &mut [u8], random: &mut Random) {
+pub(crate) fn write_groups(text: &mut [u8], random: &mut Random) {
     for group in text.chunks_mut(DIGITS + 1) {
         let mut number = random.below(BOUND);
         for i in (0..DIGITS / 2).rev() {

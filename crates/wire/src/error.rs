@@ -48,6 +48,13 @@ impl ServerError {
 pub enum Error {
     /// The peer does not speak the protocol as it must.
     Protocol(Cow<'static, str>),
+    /// The server asks for something that it may ask for, but that is not spoken here.
+    Unspoken {
+        /// What it is.
+        what: String,
+        /// What helps.
+        hint: &'static str,
+    },
     /// The server answered with an error; the connection may still be usable.
     Server(ServerError),
 }
@@ -62,6 +69,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Protocol(message) => f.write_str(message),
+            Self::Unspoken { what, .. } => f.write_str(what),
             Self::Server(error) => write!(
                 f,
                 "{} (error {}, SQLSTATE {})",

@@ -14,6 +14,8 @@ pub mod capability {
     pub const CONNECT_WITH_DB: u32 = 1 << 3;
     /// The protocol since 4.1.
     pub const PROTOCOL_41: u32 = 1 << 9;
+    /// The connection goes on under TLS.
+    pub const SSL: u32 = 1 << 11;
     /// Status flags in OK and EOF.
     pub const TRANSACTIONS: u32 = 1 << 13;
     /// Nonces of 20 bytes.
@@ -45,6 +47,11 @@ pub struct Handshake {
 }
 
 impl Handshake {
+    /// Whether the server takes a request for TLS.
+    pub fn offers_tls(&self) -> bool {
+        self.capabilities & capability::SSL != 0
+    }
+
     /// Parses the first payload of a connection, which may be an error instead
     /// (too many connections, host blocked).
     pub fn parse(payload: &[u8]) -> Result<Self, Error> {
@@ -91,34 +98,65 @@ impl Handshake {
     }
 }
 
-/// Appends the payload of the client's answer to a greeting.
-pub fn put_response(
-    out: &mut Vec<u8>,
-    user: &str,
-    auth_response: &[u8],
-    database: Option<&str>,
-    plugin: &str,
-    max_packet: u32,
-) {
-    let mut capabilities = capability::REQUIRED
+/// Client's side of the capabilities.
+fn capabilities(with_database: bool, tls: bool) -> u32 {
+    capability::REQUIRED
         | capability::LONG_PASSWORD
         | capability::LONG_FLAG
         | capability::TRANSACTIONS
-        | capability::MULTI_RESULTS;
-    if database.is_some() {
-        capabilities |= capability::CONNECT_WITH_DB;
-    }
+        | capability::MULTI_RESULTS
+        | if with_database {
+            capability::CONNECT_WITH_DB
+        } else {
+            0
+        }
+        | if tls { capability::SSL } else { 0 }
+}
+
+/// What an answer and a request for TLS begin with.
+fn put_head(out: &mut Vec<u8>, capabilities: u32, max_packet: u32) {
     out.extend_from_slice(&capabilities.to_le_bytes());
     out.extend_from_slice(&max_packet.to_le_bytes());
     out.push(CHARSET_UTF8MB4);
     out.extend_from_slice(&[0; 23]);
-    put_null_terminated(out, user.as_bytes());
-    debug_assert!(auth_response.len() < 251, "one length byte (SECURE_CONNECTION)");
-    put_lenenc_bytes(out, auth_response);
-    if let Some(database) = database {
+}
+
+/// Appends the payload that asks for TLS; the handshake of TLS follows, then [`put_response`].
+pub fn put_ssl_request(out: &mut Vec<u8>, with_database: bool, max_packet: u32) {
+    put_head(out, capabilities(with_database, true), max_packet);
+}
+
+/// The client's answer to a greeting.
+#[derive(Clone, Copy)]
+pub struct Response<'a> {
+    /// Account name.
+    pub user: &'a str,
+    /// First answer to the nonce; at most 250 bytes.
+    pub auth: &'a [u8],
+    /// Default database.
+    pub database: Option<&'a str>,
+    /// Name of the plugin that made `auth`.
+    pub plugin: &'a str,
+    /// Longest packet that the client takes.
+    pub max_packet: u32,
+    /// It goes out under TLS.
+    pub tls: bool,
+}
+
+/// Appends the payload of the client's answer to a greeting.
+pub fn put_response(out: &mut Vec<u8>, response: Response<'_>) {
+    put_head(
+        out,
+        capabilities(response.database.is_some(), response.tls),
+        response.max_packet,
+    );
+    put_null_terminated(out, response.user.as_bytes());
+    debug_assert!(response.auth.len() < 251, "one length byte (SECURE_CONNECTION)");
+    put_lenenc_bytes(out, response.auth);
+    if let Some(database) = response.database {
         put_null_terminated(out, database.as_bytes());
     }
-    put_null_terminated(out, plugin.as_bytes());
+    put_null_terminated(out, response.plugin.as_bytes());
 }
 
 fn put_null_terminated(out: &mut Vec<u8>, bytes: &[u8]) {
@@ -194,17 +232,29 @@ pub(crate) mod tests {
         }
     }
 
+    const ANSWER: Response<'static> = Response {
+        user: "me",
+        auth: b"\x01\x02",
+        database: Some("db"),
+        plugin: "mysql_native_password",
+        max_packet: 0x0100_0000,
+        tls: false,
+    };
+
+    #[test]
+    fn a_request_for_tls_is_the_head_of_the_answer_that_follows() {
+        let (mut request, mut answer) = (Vec::new(), Vec::new());
+        put_ssl_request(&mut request, true, 0x0100_0000);
+        put_response(&mut answer, Response { tls: true, ..ANSWER });
+        assert_eq!(request.len(), 32);
+        assert_eq!(request[..5], *b"\x0d\xaa\x0a\x00\x00");
+        assert!(answer.starts_with(&request));
+    }
+
     #[test]
     fn the_answer_has_the_manuals_bytes() {
         let mut out = Vec::new();
-        put_response(
-            &mut out,
-            "me",
-            b"\x01\x02",
-            Some("db"),
-            "mysql_native_password",
-            0x0100_0000,
-        );
+        put_response(&mut out, ANSWER);
         let mut due = b"\x0d\xa2\x0a\x00\x00\x00\x00\x01\x2d".to_vec();
         due.extend_from_slice(&[0; 23]);
         due.extend_from_slice(b"me\0\x02\x01\x02db\0mysql_native_password\0");

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::auth::{encrypt_password, Plugin, NONCE};
 use crate::field::Reader;
-use crate::handshake::{put_response, Handshake};
+use crate::handshake::{put_response, Handshake, Response};
 use crate::packet::MAX_PAYLOAD;
 use crate::{Error, ServerError};
 
@@ -17,9 +17,12 @@ pub struct Credentials<'a> {
     pub password: &'a str,
     /// Default database, if there is to be one.
     pub database: Option<&'a str>,
-    /// Nobody can listen (a unix socket): the full `caching_sha2_password` exchange may then send
-    /// the password as it is. Otherwise it goes under the server's RSA key.
+    /// Nobody can listen (a unix socket, TLS): the password may then go as it is, which
+    /// `mysql_clear_password` and the full exchange of `caching_sha2_password` want. Otherwise the former is
+    /// refused, and the latter sends it under the server's RSA key.
     pub private_channel: bool,
+    /// The conversation goes on under TLS, which was asked for before.
+    pub tls: bool,
 }
 
 impl fmt::Debug for Credentials<'_> {
@@ -29,6 +32,7 @@ impl fmt::Debug for Credentials<'_> {
             .field("user", &self.user)
             .field("database", &self.database)
             .field("private_channel", &self.private_channel)
+            .field("tls", &self.tls)
             .finish_non_exhaustive()
     }
 }
@@ -59,10 +63,16 @@ pub struct Login<'a> {
 
 impl<'a> Login<'a> {
     /// Answers a greeting: the login and the payload to send.
-    pub fn begin(credentials: Credentials<'a>, handshake: &Handshake) -> (Self, Vec<u8>) {
-        // An unknown default plugin is no reason to give up: the account may have another one, to
-        // which the server then switches.
-        let plugin = Plugin::named(&handshake.plugin).unwrap_or(Plugin::Native);
+    ///
+    /// # Errors
+    /// None of what a server can do; they are those of [`Plugin::answer`].
+    pub fn begin(credentials: Credentials<'a>, handshake: &Handshake) -> Result<(Self, Vec<u8>), Error> {
+        // Any other default plugin is no reason to give up: the account may have another one, to which the
+        // server then switches, with a nonce that fits.
+        let plugin = match Plugin::named(&handshake.plugin) {
+            Some(plugin @ (Plugin::Native | Plugin::CachingSha2)) => plugin,
+            _ => Plugin::Native,
+        };
         let login = Self {
             credentials,
             plugin,
@@ -71,20 +81,20 @@ impl<'a> Login<'a> {
             steps: 0,
         };
         let mut payload = Vec::new();
-        put_response(
-            &mut payload,
-            credentials.user,
-            &login.scramble(),
-            credentials.database,
-            plugin.name(),
-            MAX_PAYLOAD as u32,
-        );
-        (login, payload)
+        let response = Response {
+            user: credentials.user,
+            auth: &login.answer(&handshake.nonce)?,
+            database: credentials.database,
+            plugin: plugin.name(),
+            max_packet: MAX_PAYLOAD as u32,
+            tls: credentials.tls,
+        };
+        put_response(&mut payload, response);
+        Ok((login, payload))
     }
 
-    fn scramble(&self) -> Vec<u8> {
-        self.plugin
-            .scramble(self.credentials.password.as_bytes(), &self.nonce)
+    fn answer(&self, nonce: &[u8]) -> Result<Vec<u8>, Error> {
+        self.plugin.answer(self.credentials.password.as_bytes(), nonce)
     }
 
     /// Takes the server's next payload.
@@ -98,9 +108,10 @@ impl<'a> Login<'a> {
         match payload {
             [0x00, ..] => Ok(Step::Done),
             [0xFF, ..] => Err(Error::Server(ServerError::parse(payload)?)),
-            [0xFE] => Err(Error::protocol(
-                "the server asks for the authentication of MySQL before 4.1, which flushlab does not speak",
-            )),
+            [0xFE] => Err(Error::Unspoken {
+                what: "the server asks for the authentication of MySQL before 4.1".to_owned(),
+                hint: "give the account a new password there",
+            }),
             [0xFE, request @ ..] => self.switch(request),
             [0x01, data @ ..] => self.more(data),
             _ => Err(Error::protocol(
@@ -112,18 +123,21 @@ impl<'a> Login<'a> {
     fn switch(&mut self, request: &[u8]) -> Result<Step, Error> {
         let mut reader = Reader::new(request);
         let name = reader.null_terminated()?;
-        self.plugin = Plugin::named(name).ok_or_else(|| {
-            Error::protocol(format!(
-                "the server asks for authentication by {:?}; flushlab speaks mysql_native_password and \
-                 caching_sha2_password",
-                String::from_utf8_lossy(&name[..name.len().min(64)])
-            ))
-        })?;
-        self.nonce = reader.rest().first_chunk::<NONCE>().copied().ok_or_else(|| {
-            Error::protocol("the server switches the authentication with a nonce under 20 bytes")
-        })?;
+        let nonce = reader.rest();
+        self.plugin = Plugin::named(name).ok_or_else(|| unspoken(name))?;
+        if self.plugin == Plugin::Clear && !self.credentials.private_channel {
+            return Err(Error::Unspoken {
+                what: "the server asks for the password in the clear (mysql_clear_password), where others \
+                       could read it"
+                    .to_owned(),
+                hint: "connect over TLS (--transport tcp --ssl-mode required) or the unix socket",
+            });
+        }
+        if let Some(nonce) = nonce.first_chunk() {
+            self.nonce = *nonce; // caching_sha2_password comes back to it
+        }
         self.awaits_key = false;
-        Ok(Step::Send(self.scramble()))
+        Ok(Step::Send(self.answer(nonce)?))
     }
 
     /// `caching_sha2_password` beyond the scramble (MySQL source, sql/auth/sha2_password.cc).
@@ -132,9 +146,10 @@ impl<'a> Login<'a> {
         const PERFORM_FULL_AUTH: u8 = 4;
         const REQUEST_PUBLIC_KEY: u8 = 2;
         if self.plugin != Plugin::CachingSha2 {
-            return Err(Error::protocol(
-                "the server asks for more than mysql_native_password has",
-            ));
+            return Err(Error::protocol(format!(
+                "the server asks for more than {} has",
+                self.plugin.name()
+            )));
         }
         let password = self.credentials.password.as_bytes();
         match data {
@@ -157,6 +172,26 @@ impl<'a> Login<'a> {
     }
 }
 
+fn unspoken(name: &[u8]) -> Error {
+    if name == b"sha256_password" {
+        return Error::Unspoken {
+            what: "the server asks for authentication by \"sha256_password\"".to_owned(),
+            // MySQL does not tell whether an account exists: for those that do not it draws a plugin
+            // (MySQL source, sql/auth/sql_authentication.cc, decoy_user).
+            hint:
+                "MySQL may ask for it where no such account exists: check user and host; if it does, give it \
+                   caching_sha2_password",
+        };
+    }
+    let name = String::from_utf8_lossy(&name[..name.len().min(64)]);
+    Error::Unspoken {
+        what: format!("the server asks for authentication by {name:?}"),
+        hint:
+            "give the account a plugin that flushlab speaks: mysql_native_password, caching_sha2_password, \
+               ed25519 (MariaDB) or, over TLS and unix sockets, mysql_clear_password",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -172,14 +207,15 @@ mod tests {
             password: "secret",
             database: None,
             private_channel,
+            tls: false,
         };
-        Login::begin(credentials, &handshake)
+        Login::begin(credentials, &handshake).unwrap()
     }
 
     #[test]
     fn native_password_is_done_after_one_answer() {
         let (mut login, sent) = begin(b"mysql_native_password", false);
-        let scramble = Plugin::Native.scramble(b"secret", SERVER_NONCE);
+        let scramble = Plugin::Native.answer(b"secret", SERVER_NONCE).unwrap();
         assert!(sent.windows(20).any(|window| window == scramble));
         assert_eq!(login.step(b"\x00\x00\x00\x02\x00\x00\x00"), Ok(Step::Done));
     }
@@ -208,18 +244,54 @@ mod tests {
     #[test]
     fn a_switch_answers_with_the_new_plugin_and_nonce() {
         let (mut login, _) = begin(b"caching_sha2_password", false);
-        let due = Plugin::Native.scramble(b"secret", b"01234567890123456789");
+        let due = Plugin::Native.answer(b"secret", b"01234567890123456789").unwrap();
         let step = login.step(b"\xfemysql_native_password\x0001234567890123456789\x00");
         assert_eq!(step, Ok(Step::Send(due)));
     }
 
     #[test]
-    fn an_unknown_plugin_is_named_in_the_error() {
+    fn a_switch_to_ed25519_signs_its_longer_nonce() {
         let (mut login, _) = begin(b"mysql_native_password", false);
-        let Err(Error::Protocol(message)) = login.step(b"\xfemysql_clear_password\0") else {
-            panic!("a protocol error was due");
+        let nonce = b"0123456789abcdef0123456789abcdef";
+        let due = Plugin::Ed25519.answer(b"secret", nonce).unwrap();
+        let step = login.step(&[&b"\xfeclient_ed25519\0"[..], nonce].concat());
+        assert_eq!(step, Ok(Step::Send(due)));
+        let (mut login, _) = begin(b"mysql_native_password", false);
+        let short = login.step(&[&b"\xfeclient_ed25519\0"[..], &nonce[1..]].concat());
+        assert!(matches!(short, Err(Error::Protocol(_))));
+    }
+
+    #[test]
+    fn a_clear_password_goes_over_private_channels_only() {
+        let (mut login, _) = begin(b"mysql_native_password", true);
+        assert_eq!(
+            login.step(b"\xfemysql_clear_password\0"),
+            Ok(Step::Send(b"secret\0".to_vec()))
+        );
+        let (mut login, _) = begin(b"mysql_clear_password", false);
+        let Err(Error::Unspoken { what, hint }) = login.step(b"\xfemysql_clear_password\0") else {
+            panic!("it had to be refused");
         };
-        assert!(message.contains("mysql_clear_password"), "{message}");
+        assert!(
+            what.contains("mysql_clear_password") && hint.contains("TLS"),
+            "{what}; {hint}"
+        );
+    }
+
+    #[test]
+    fn an_unknown_plugin_is_named_with_those_that_are_spoken() {
+        let (mut login, _) = begin(b"mysql_native_password", false);
+        let Err(Error::Unspoken { what, hint }) = login.step(b"\xfeauth_gssapi_client\0") else {
+            panic!("it had to be refused");
+        };
+        assert!(what.contains("auth_gssapi_client"), "{what}");
+        assert!(hint.contains("caching_sha2_password"), "{hint}");
+    }
+
+    #[test]
+    fn the_authentication_before_4_1_is_refused() {
+        let (mut login, _) = begin(b"mysql_native_password", false);
+        assert!(matches!(login.step(b"\xfe"), Err(Error::Unspoken { .. })));
     }
 
     #[test]

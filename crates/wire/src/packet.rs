@@ -75,6 +75,11 @@ impl Inbox {
         self.end += count;
     }
 
+    /// Whether everything that arrived was taken.
+    pub fn is_empty(&self) -> bool {
+        self.start == self.end
+    }
+
     /// Whether a whole packet is here.
     pub fn ready(&self) -> Result<bool, Error> {
         let held = &self.bytes[self.start..self.end];

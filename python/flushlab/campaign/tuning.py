@@ -27,6 +27,7 @@ from flushlab.settings.durability import Guarantees, describe, guarantees, keeps
 from flushlab.settings.floor import Floor
 from flushlab.settings.redo import redo_capacity_bytes
 from flushlab.trial import REDO_WRAPS, TrialRunner
+from flushlab.workload import workload_options
 
 RECOVERY_RATIO = 2.0
 RECOVERY_SLACK_S = 5.0
@@ -231,8 +232,10 @@ def _base_p99_us(trials: list[Trial]) -> float | None:
 
 
 def _workload_words(request: TuneRequest) -> str:
-    if request.workload.startswith("command:"):
-        return request.workload
-    threads = ", ".join(map(str, request.threads))
-    shape = request.shape
-    return f"{request.workload}, {threads} threads, {shape.tables} × {shape.table_size:,} rows"
+    known, shape = workload_options(request.workload), request.shape
+    words = [request.workload]
+    if "threads" in known:
+        words.append(f"{', '.join(map(str, request.threads))} threads")
+    if "tables" in known:
+        words.append(f"{shape.tables} × {shape.table_size:,} rows")
+    return ", ".join([*words, *(f"{name} = {value}" for name, value in shape.options.items())])

@@ -1,36 +1,50 @@
 """The command line: mounts the commands, turns errors into messages and exit codes.
 
-Heavy libraries load inside the commands that need them: `--help` and `server` stay quick.
+Only the command that is named is loaded and mounted, and heavy libraries load inside it: `test` and `server`
+are to start at once. Without a name that is known (`--help`, a typing mistake) all are.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import sys
-from typing import Annotated, NoReturn
+from collections.abc import Mapping
+from typing import Annotated, Any, NoReturn
 
 import typer
 
-from flushlab.cli import bench, report, series, server, settings, tune
 from flushlab.cli.output import print_error
 from flushlab.errors import FlushlabError
 from flushlab.version import __version__
 
-app = typer.Typer(
-    name="flushlab",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-    context_settings={"help_option_names": ["-h", "--help"]},
-    help="How fast a MySQL or MariaDB server can write for your workload, at the durability you need.",
-)
-app.command("tune")(tune.tune)
-app.command("series")(series.series)
-app.command("bench")(bench.bench)
-app.add_typer(server.app, name="server")
-app.command("settings")(settings.settings)
-app.command("report")(report.report)
+COMMANDS = ("tune", "series", "bench", "test", "server", "settings", "report")
+"""Each is a module here; its function of that name is the command, or its `app` the group of them."""
+
+CONTEXT = {"help_option_names": ["-h", "--help"]}
+
+
+def make_app(named: str | None = None) -> typer.Typer:
+    """The command line with one command, or with all if none is named that there is."""
+    app = typer.Typer(
+        name="flushlab",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode="rich",
+        context_settings=CONTEXT,
+        help="How fast a MySQL or MariaDB server can write for your workload, at the durability you need.",
+    )
+    app.callback()(_root)
+    for name in (named,) if named in COMMANDS else COMMANDS:
+        module: Any = importlib.import_module(f"flushlab.cli.{name}")
+        group = getattr(module, "app", None)
+        if group is not None:
+            app.add_typer(group, name=name)
+        else:
+            more: Mapping[str, Any] = getattr(module, "CONTEXT", {})
+            app.command(name, context_settings=dict(more))(getattr(module, name))
+    return app
 
 
 def _print_version(wanted: bool) -> None:
@@ -39,7 +53,6 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _root(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
@@ -56,7 +69,7 @@ def main() -> NoReturn:
     """Runs flushlab and exits: 0, an error's code, or 130 after Ctrl-C and SIGTERM."""
     signal.signal(signal.SIGTERM, _terminate)
     try:
-        app()
+        make_app(sys.argv[1] if len(sys.argv) > 1 else None)()
     except FlushlabError as error:
         print_error(error)
         sys.exit(error.exit_code)

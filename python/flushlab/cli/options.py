@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from flushlab.record import Value
+
 Server = Annotated[
     str,
     typer.Option(
@@ -22,17 +24,35 @@ Workload = Annotated[
     str,
     typer.Option(
         "--workload",
-        help="oltp_update_non_index, upsert, sql:FILE, or any program: 'command: ./load.sh'.",
+        help="One of sysbench's (oltp_update_non_index, oltp_read_write, …), upsert, txn:FILE, sql:FILE, or"
+        " any program: 'command: ./load.sh'.",
     ),
 ]
 Tables = Annotated[int, typer.Option("--tables", help="Tables of an OLTP workload or of upsert.")]
 TableSize = Annotated[int, typer.Option("--table-size", help="Rows per table.")]
 Transport = Annotated[str, typer.Option("--transport", help="How the load connects: socket or tcp.")]
+SslMode = Annotated[
+    str | None,
+    typer.Option(
+        "--ssl-mode",
+        help="TLS over --transport tcp: disabled (default), required, verify_ca or verify_identity.",
+        show_default=False,
+    ),
+]
+SslCa = Annotated[
+    Path | None,
+    typer.Option(
+        "--ssl-ca",
+        help="PEM file of the certificates that verify_ca and verify_identity trust.",
+        show_default=False,
+    ),
+]
 RandType = Annotated[
     str | None,
     typer.Option(
         "--rand-type",
-        help="Which rows are hit: special (sysbench 1.0; of OLTP the default) or uniform (of upsert).",
+        help="Which rows are hit: special (sysbench 1.0; of OLTP the default), uniform (of upsert), gaussian,"
+        " pareto or zipfian.",
         show_default=False,
     ),
 ]
@@ -69,9 +89,30 @@ Commit = Annotated[
         show_default=False,
     ),
 ]
+Dataset = Annotated[
+    Path | None,
+    typer.Option("--dataset", help="Your data: a dump (.sql) or a stopped server's data directory."),
+]
 DataRoot = Annotated[Path | None, typer.Option("--data-root", help="Where data directories lie.")]
 DiskIops = Annotated[
     int | None,
     typer.Option("--disk-iops", help="Make a slow disk: at most this many writes/s (root, cgroups)."),
 ]
+
+OWN = {"allow_extra_args": True, "ignore_unknown_options": True}
+"""Context settings of a command that reads them with `own`."""
+
+
+def own(context: typer.Context) -> dict[str, Value]:
+    """The options that only some workloads have, from what the command line has besides declared flags.
+
+    Raises:
+        UsageError: no workload has one of them, or it does not take its value.
+    """
+    from flushlab.cli import workload_flags
+
+    declared = [name for parameter in context.command.params for name in parameter.opts]
+    return workload_flags.read(context.args, declared)
+
+
 Json = Annotated[str | None, typer.Option("--json", help="Write the result as JSON to a file, - for stdout.")]

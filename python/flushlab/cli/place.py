@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 from flushlab.build import find_build
 from flushlab.build.build import Build
@@ -15,13 +15,16 @@ from flushlab.cli.output import console
 from flushlab.datadir import DataRoot, LimitedDisk, limit_disk
 from flushlab.errors import NoMemory, UnknownSetting, UsageError
 from flushlab.process import reap
-from flushlab.record import Value
+from flushlab.record import SslMode, Value
 from flushlab.server.log import MEMORY_HINT, no_memory
 from flushlab.settings.catalog import Catalog, load_catalog
 from flushlab.workload import Shape, Timing
-from flushlab.workload.options import RAND_TYPE, TRANSPORT
+from flushlab.workload.options import RAND_TYPE, SSL_MODE, TRANSPORT
 from flushlab.workload.parse import flag
 from flushlab.workload.upsert import KEY
+
+if TYPE_CHECKING:
+    from flushlab.suite.profile import Kind
 
 MIN_SECONDS, MAX_SECONDS = 0.5, 86_400.0
 _SPARE_CONNECTIONS = 50
@@ -65,7 +68,7 @@ def say(text: str) -> None:
     console.print(f"[dim]{text}[/]", markup=True)
 
 
-def parse_settings(assignments: Iterable[str], build: Build, catalog: Catalog) -> dict[str, Value]:
+def parse_settings(assignments: Iterable[str], build: Kind, catalog: Catalog) -> dict[str, Value]:
     """Settings of `--set NAME=VALUE`, typed by the catalog where it knows them.
 
     Raises:
@@ -87,7 +90,7 @@ def parse_settings(assignments: Iterable[str], build: Build, catalog: Catalog) -
     return settings
 
 
-def parse_value(name: str, text: str, build: Build, catalog: Catalog) -> Value:
+def parse_value(name: str, text: str, build: Kind, catalog: Catalog) -> Value:
     """A value as the catalog types it; as it stands for a setting that only the server knows.
 
     Raises:
@@ -125,27 +128,39 @@ def parse_shape(
     key: str | None = None,
     hit_ratio: float | None = None,
     commit: str | None = None,
+    ssl_mode: str | None = None,
+    ssl_ca: Path | None = None,
+    options: Mapping[str, Value] | None = None,
 ) -> Shape:
     """The options of a workload as flags give them; the workload judges them, but for their words.
 
     Raises:
         UsageError: a word that is none of the allowed ones.
     """
-    words = ((TRANSPORT, transport), (RAND_TYPE, rand_type), (KEY, key))
-    for option, word in words:
-        if word is not None:
-            option.check(word, flag)
+    words = {
+        option.name: option.check(word, flag)
+        for option, word in (
+            (TRANSPORT, transport),
+            (RAND_TYPE, rand_type),
+            (KEY, key),
+            (SSL_MODE, ssl_mode),
+        )
+        if word is not None
+    }
     return Shape(
         threads=threads,
         tables=tables,
         table_size=table_size,
-        transport=cast(Literal["socket", "tcp"], transport),
-        rand_type=cast(Literal["special", "uniform"] | None, rand_type),
+        transport=cast(Literal["socket", "tcp"], words["transport"]),
+        rand_type=rand_type,
         rate=rate,
         rows=rows,
-        key=cast(Literal["unique", "primary"] | None, key),
+        key=cast(Literal["unique", "primary"] | None, words.get("key")),
         hit_ratio=hit_ratio,
         commit=commit,
+        ssl_mode=cast(SslMode | None, words.get("ssl_mode")),
+        ssl_ca=str(ssl_ca.expanduser().absolute()) if ssl_ca else None,
+        options=options or {},
     )
 
 

@@ -150,6 +150,24 @@ def stop(
 
 
 @app.command()
+def reset(
+    name: Annotated[str, typer.Argument(help="A kept sandbox, or FLUSHLAB_NAME within `flushlab test`.")],
+    json: options.Json = None,
+) -> None:
+    """Make a server's database pristine again, on the same port and socket; its connections are cut.
+
+    A kept server gets the empty data directory that it was started with, one of `flushlab test` its template.
+
+    Example: flushlab server reset legacy
+    """
+    from flushlab.suite.reset import reset as reset_server
+
+    seconds = reset_server(name)
+    emit_json({"schema": "flushlab.server-reset/1", "name": name, "seconds": seconds}, json)
+    console.print(f"reset {name} in {seconds:.2f} s", markup=False)
+
+
+@app.command()
 def status(json: options.Json = None) -> None:
     """Kept sandboxes, and whether they run.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -11,11 +11,11 @@ from flushlab.cli import options
 from flushlab.cli.output import emit_json, require_writable, stdout
 from flushlab.settings.floor import Floor
 
-if TYPE_CHECKING:
-    pass
+CONTEXT = options.OWN
 
 
 def tune(
+    context: typer.Context,
     server: options.Server = "mariadb",
     workload: options.Workload = "oltp_update_non_index",
     floor: Annotated[
@@ -35,10 +35,7 @@ def tune(
         list[str] | None,
         typer.Option("--keep", help="A setting that must stay as it is; may be given again."),
     ] = None,
-    dataset: Annotated[
-        Path | None,
-        typer.Option("--dataset", help="Your data: a dump (.sql) or a stopped server's data directory."),
-    ] = None,
+    dataset: options.Dataset = None,
     threads: Annotated[str, typer.Option("--threads", help="Connections; several as 1,16,64.")] = "16",
     memory: Annotated[
         str | None, typer.Option("--memory", help="Memory that the server may use, like 2G.")
@@ -78,6 +75,8 @@ def tune(
     """Find the fastest settings at a durability floor, prove them, write them down.
 
     Example: flushlab tune --server mysql@5.7 --floor strict --minutes 30 --base my.cnf
+
+    OLTP workloads take sysbench's options under its names; docs/reference/workloads.md lists all options.
     """
     from flushlab.cli import campaigns, place, tuning
     from flushlab.machine import home
@@ -111,6 +110,7 @@ def tune(
         key=key,
         hit_ratio=hit_ratio,
         commit=commit,
+        options=options.own(context),
         basedir=basedir,
         data_root=data_root,
         disk_iops=disk_iops,

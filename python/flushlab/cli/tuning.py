@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -83,6 +84,7 @@ class Flags:
     key: str | None
     hit_ratio: float | None
     commit: str | None
+    options: Mapping[str, Value]
     basedir: Path | None
     data_root: Path | None
     disk_iops: int | None
@@ -112,6 +114,7 @@ def decide(flags: Flags, where: Place) -> TuneRequest:
         key=flags.key,
         hit_ratio=flags.hit_ratio,
         commit=flags.commit,
+        options=flags.options,
     )
     for count in threads:
         parse_workload(flags.workload, msgspec.structs.replace(shape, threads=count))

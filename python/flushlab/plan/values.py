@@ -57,12 +57,12 @@ def option_values(file: File, entries: Iterable[Entry]) -> dict[str, Value]:
     """The options of a workload; whether it takes them is not known here.
 
     Raises:
-        UsageError: one is neither a number nor a text.
+        UsageError: one is no number, text, true or false.
     """
     options: dict[str, Value] = {}
     for entry in entries:
-        if entry.node.kind not in ("string", "integer", "float") or not_finite(entry.node):
-            raise file.wrong_type(entry.node, entry.key, "a number or a text")
+        if entry.node.kind not in SCALARS or not_finite(entry.node):
+            raise file.wrong_type(entry.node, entry.key, "a number, a text, true or false")
         options[entry.key] = plain(entry.node)
     return options
 

@@ -242,6 +242,7 @@ def main() -> None:
     """Runs the guard."""
     os.setsid()
     os.chdir("/")
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])  # whatever the thread that started us had blocked
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
     _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)

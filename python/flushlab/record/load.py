@@ -15,6 +15,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     """How to reach a server. Either `socket`, or `host` and `port`.
 
     `option_file` is a mode-0600 file whose `[client]` section holds all of this for other programs.
+    `connect_timeout_s` bounds a connection of the load from the first attempt to the end of the login.
     """
 
     user: str
@@ -23,10 +24,16 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     host: str | None = None
     port: int | None = None
     option_file: str | None = None
+    connect_timeout_s: float = 10.0
 
     def __repr__(self) -> str:
         """Never shows the password."""
         return f"Endpoint(user={self.user!r}, socket={self.socket!r}, host={self.host!r}, port={self.port!r})"
+
+
+SslMode = Literal["disabled", "required", "verify_ca", "verify_identity"]
+"""As `--ssl-mode` of MySQL's clients: no TLS; TLS with anybody; with a server whose certificate is signed by
+one of `ssl_ca`; … that also bears the host's name. No `preferred`: a measurement knows what it measures."""
 
 
 class UpsertSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,52 +56,256 @@ class UpsertSpec(msgspec.Struct, frozen=True, kw_only=True):
     commit_seconds: float | None = None
 
 
+class RandSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """Parameters of the distributions, under sysbench's names without `rand_`."""
+
+    spec_iter: int = 12
+    spec_pct: int = 1
+    spec_res: int = 75
+    pareto_h: float = 0.2
+    zipfian_exp: float = 0.8
+
+
+class OltpSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """sysbench's options of its OLTP workloads, and its defaults (src/lua/oltp_common.lua)."""
+
+    point_selects: int = 10
+    simple_ranges: int = 1
+    sum_ranges: int = 1
+    order_ranges: int = 1
+    distinct_ranges: int = 1
+    index_updates: int = 1
+    non_index_updates: int = 1
+    delete_inserts: int = 1
+    range_size: int = 100
+    range_selects: bool = True
+    skip_trx: bool = False
+    auto_inc: bool = True
+    secondary: bool = False
+    create_secondary: bool = True
+
+
+class IntegerParameter(msgspec.Struct, frozen=True, kw_only=True, tag="integer", tag_field="kind"):
+    """A whole number of a range, drawn by a distribution of `LoadSpec.rand_type`."""
+
+    low: int
+    high: int
+    rand_type: str = "uniform"
+    rand: RandSpec = RandSpec()
+
+
+class DecimalParameter(msgspec.Struct, frozen=True, kw_only=True, tag="decimal", tag_field="kind"):
+    """A number of a range with digits behind the point; the bounds count the last of these digits."""
+
+    low: int
+    high: int
+    digits: int
+    rand_type: str = "uniform"
+    rand: RandSpec = RandSpec()
+
+
+class ChoiceParameter(msgspec.Struct, frozen=True, kw_only=True, tag="choice", tag_field="kind"):
+    """One of several values, by weight."""
+
+    values: tuple[int | str, ...]
+    weights: tuple[int, ...]
+
+
+class SequenceParameter(msgspec.Struct, frozen=True, kw_only=True, tag="sequence", tag_field="kind"):
+    """Ascending numbers, of each connection or of all together."""
+
+    start: int = 1
+    step: int = 1
+    shared: bool = True
+
+
+class ConnectionParameter(msgspec.Struct, frozen=True, kw_only=True, tag="connection", tag_field="kind"):
+    """The number of the connection, from 1."""
+
+
+class TextParameter(msgspec.Struct, frozen=True, kw_only=True, tag="text", tag_field="kind"):
+    """`low` to `high` characters of an alphabet."""
+
+    low: int
+    high: int
+    alphabet: str
+
+
+class PatternParameter(msgspec.Struct, frozen=True, kw_only=True, tag="pattern", tag_field="kind"):
+    """sysbench's template: `#` is a digit, `@` a small letter, all else is itself."""
+
+    pattern: str
+
+
+class RowTextParameter(msgspec.Struct, frozen=True, kw_only=True, tag="row_text", tag_field="kind"):
+    """Groups of eleven digits, joined by dashes: sysbench's c has ten, its pad five."""
+
+    groups: int = 10
+
+
+class UuidParameter(msgspec.Struct, frozen=True, kw_only=True, tag="uuid", tag_field="kind"):
+    """A UUID: random (version 4) or ascending with time (version 7); as text or as 16 bytes."""
+
+    ascending: bool = False
+    binary: bool = False
+
+
+class DatetimeParameter(msgspec.Struct, frozen=True, kw_only=True, tag="datetime", tag_field="kind"):
+    """A date and time of a range, in seconds since 1970."""
+
+    low: int
+    high: int
+
+
+class DateParameter(msgspec.Struct, frozen=True, kw_only=True, tag="date", tag_field="kind"):
+    """A date of a range, in days since 1970."""
+
+    low: int
+    high: int
+
+
+class NowParameter(msgspec.Struct, frozen=True, kw_only=True, tag="now", tag_field="kind"):
+    """The client's clock in UTC, to the microsecond."""
+
+
+Parameter = (
+    IntegerParameter
+    | DecimalParameter
+    | ChoiceParameter
+    | SequenceParameter
+    | ConnectionParameter
+    | TextParameter
+    | PatternParameter
+    | RowTextParameter
+    | UuidParameter
+    | DatetimeParameter
+    | DateParameter
+    | NowParameter
+)
+"""What draws the values of a parameter of `txn:`."""
+
+
+class TxnStatement(msgspec.Struct, frozen=True, kw_only=True):
+    """A statement of a transaction.
+
+    Attributes:
+        name: what percentiles call it.
+        sql: with a `?` per parameter.
+        place: where it stands in the user's file, for messages.
+        parameters: numbers of `TxnSpec.parameters`, in the order of the `?`.
+        fresh: those of them that are drawn anew each time it runs; others keep their value in an event.
+        repeat: how often it runs.
+        writes: whether it changes rows.
+        think_us, exponential: time before it, constant or the mean of an exponential distribution.
+    """
+
+    name: str
+    sql: str
+    place: str
+    parameters: tuple[int, ...] = ()
+    fresh: tuple[int, ...] = ()
+    repeat: int = 1
+    writes: bool = True
+    think_us: int = 0
+    exponential: bool = False
+
+
+class TxnTransaction(msgspec.Struct, frozen=True, kw_only=True):
+    """A kind of transaction.
+
+    Attributes:
+        name: of the kind.
+        weight: its share, in relation to those of the others.
+        explicit: between BEGIN and COMMIT; else every statement commits by itself.
+        think_us, exponential: as of a statement; this time is no part of the latency.
+        statements: in their order.
+    """
+
+    name: str
+    weight: int = 1
+    explicit: bool = True
+    think_us: int = 0
+    exponential: bool = False
+    statements: tuple[TxnStatement, ...]
+
+
+class TxnSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """The user's own transactions, ready for the engine."""
+
+    parameters: tuple[Parameter, ...]
+    transactions: tuple[TxnTransaction, ...]
+
+
 class LoadSpec(msgspec.Struct, frozen=True, kw_only=True):
     """One load, or the preparation of its tables.
 
     Attributes:
-        workload: `oltp_update_non_index`, as sysbench 1.0.20 defines it, or `upsert`.
+        workload: one of sysbench 1.0.20's OLTP workloads by its name, `upsert` or `txn`.
         endpoint: the server.
         transport: `socket` or `tcp`.
+        ssl_mode: TLS over `tcp`.
+        ssl_ca: file of the certificates that `verify_ca` and `verify_identity` trust.
         database: schema that holds the tables.
-        threads: connections, one thread each.
+        threads: connections; one thread drives them all.
         tables: number of tables.
         table_size: rows per table.
         rand_type: distribution of ids; sysbench 1.0.20's default is `special`.
-        rate: intended transactions or rows per second over all connections, at constant intervals (open
-            loop: latency counts from the intended start), or 0 for as fast as the server answers (closed
-            loop).
+        rand: its parameters.
+        rate: intended transactions or rows per second over all connections (open loop: latency counts from
+            the intended start), or 0 for as fast as the server answers (closed loop).
+        rate_kind: `constant` intervals or a `poisson` process.
+        profile: instead of a rate, one that changes: `ramp:FROM-TO/60s`, `step:R1,R2,…/10s` (each for so
+            long) or `burst:LOW-HIGH/1s/10s` (HIGH in the last second of every ten). It begins with the
+            window; before, its first rate above 0 holds; after it, its last, but bursts go on.
+        client_sched: `batch`: the load's thread runs under SCHED_BATCH; `normal`: as the process.
+        reconnect: a connection that is lost is counted under errno 2013 and opened anew, at once and then
+            after pauses of 50 ms to 1 s; else it ends the load.
+        intervals: the result holds the latencies of each second.
         seed: of the generators; connection i uses seed + i.
         ignored_errors: errnos after which the event is retried and counted, as sysbench does; a
             transaction of several statements is then rolled back whole.
         upsert: options of `upsert`, None for others.
+        oltp: options of an OLTP workload; None: sysbench's defaults.
+        txn: transactions of `txn`, None for others.
     """
 
     workload: str
     endpoint: Endpoint
     transport: Literal["socket", "tcp"] = "socket"
+    ssl_mode: SslMode = "disabled"
+    ssl_ca: str = ""
     database: str = "sbtest"
     threads: int = 1
     tables: int = 1
     table_size: int = 10_000
-    rand_type: Literal["special", "uniform"] = "special"
+    rand_type: str = "special"
+    rand: RandSpec = RandSpec()
     rate: float = 0.0
+    rate_kind: Literal["constant", "poisson"] = "constant"
+    profile: str = ""
+    client_sched: Literal["batch", "normal"] = "batch"
+    reconnect: bool = False
+    intervals: bool = False
     seed: int = 1
     ignored_errors: tuple[int, ...] = (1213, 1020, 1205)
     upsert: UpsertSpec | None = None
+    oltp: OltpSpec | None = None
+    txn: TxnSpec | None = None
 
 
 class ScriptSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Where an SQL script runs, and how long at most.
 
     Attributes:
-        endpoint, transport: as in `LoadSpec`.
+        endpoint, transport, ssl_mode, ssl_ca: as in `LoadSpec`.
         database: the default database; it must exist.
         limit_s: the script must end within it.
     """
 
     endpoint: Endpoint
     transport: Literal["socket", "tcp"] = "socket"
+    ssl_mode: SslMode = "disabled"
+    ssl_ca: str = ""
     database: str
     limit_s: float
 
@@ -108,6 +319,8 @@ class Latency(msgspec.Struct, frozen=True, kw_only=True):
     p99: int
     p999: int
     max: int
+    p90: int | None = None
+    """None in records of earlier versions."""
 
 
 class ErrorCount(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,6 +330,54 @@ class ErrorCount(msgspec.Struct, frozen=True, kw_only=True):
     sqlstate: str
     message: str
     count: int
+
+
+class StatementLatency(msgspec.Struct, frozen=True, kw_only=True):
+    """How fast the statements of one kind were answered.
+
+    Attributes:
+        statement: as the workload calls it: `UPDATE`, `COMMIT`, …
+        count: answers in the window.
+        latency_us: from sending it to the end of its answer.
+    """
+
+    statement: str
+    count: int
+    latency_us: Latency
+
+
+class OpenLoop(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a rate or a profile.
+
+    Attributes:
+        intended: what was due in the window, per second.
+        backlog_max: most events that were due and not begun.
+        backlog_end: those at the window's end.
+        lag_us: how late events were begun although a connection was free: the generator's own part.
+    """
+
+    intended: float
+    backlog_max: int
+    backlog_end: int
+    lag_us: Latency | None = None
+
+
+class Interval(msgspec.Struct, frozen=True, kw_only=True):
+    """One second of a window; the last may be shorter.
+
+    Attributes:
+        second: from 0.
+        figure: transactions or rows that its events added.
+        events: that ended in it.
+        errors: server errors in it.
+        latency_us: of its events; None if there were none.
+    """
+
+    second: int
+    figure: int
+    events: int
+    errors: int
+    latency_us: Latency | None = None
 
 
 class LoadProgress(msgspec.Struct, frozen=True, kw_only=True):
@@ -188,7 +449,17 @@ class LoadResult(msgspec.Struct, frozen=True, kw_only=True):
         throughput: transactions, committed rows (`upsert`) or statements (`sql:`) per second.
         per_second: the same of each whole second of the window; empty for scripts.
         latency_us: of the events that ended in the window; None if there were none, and for scripts.
-        errors: server errors in the window.
+        statements: latency per kind of statement, in the workload's order.
+        commits: acknowledged in the window; None in records of earlier versions.
+        errors: server errors in the window, by errno and SQLSTATE. Events that end in an ignored one begin
+            anew; neither these attempts nor their time are in any latency.
+        client_busy: share of the window that the load's busiest thread was on a CPU.
+        client_bound: it was there for 90 % or more: the figure is the client's, not the server's.
+        stalls: whole seconds of the window, from 0, under a tenth of the median second.
+        open_loop: what became of the rate; None in a closed loop.
+        lost_connections: in the window.
+        intervals: the window by seconds, where the spec asks for it.
+        hdr_log: the latencies of each second, in nanoseconds, as HdrHistogram's log; likewise.
         client_cpu_us_per_event: user + system time of the load's threads, per event.
         rows: what became of the rows, where rows are counted.
         kinds: time per kind of statement of a script, the most time first; empty for others.
@@ -203,3 +474,12 @@ class LoadResult(msgspec.Struct, frozen=True, kw_only=True):
     client_cpu_us_per_event: float | None = None
     rows: RowCounts | None = None
     kinds: tuple[KindTime, ...] = ()
+    statements: tuple[StatementLatency, ...] = ()
+    commits: int | None = None
+    client_busy: float | None = None
+    client_bound: bool = False
+    stalls: tuple[int, ...] = ()
+    open_loop: OpenLoop | None = None
+    lost_connections: int = 0
+    intervals: tuple[Interval, ...] = ()
+    hdr_log: str | None = None

@@ -9,6 +9,7 @@ import msgspec
 
 from flushlab.record.arm import Arm, Value
 from flushlab.record.load import LoadResult
+from flushlab.record.performance import Performance
 from flushlab.record.server import Launch, ServerIdentity, Storage
 from flushlab.record.warning import Warning
 
@@ -69,6 +70,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
         before, after: the server's state at both ends of the window.
         file_activity: per class of files (`FILE_CLASSES`) what was done to them; a class that this server
             does not have, or of which nothing is known, is left out.
+        performance: what the server's performance_schema told of the window, or None.
         deltas: differences of status counters over the window, under their server's names.
         steal_share: share of CPU time stolen by the hypervisor in the window.
         foreign_cpu_share: share of CPU time used by neither the server nor the client, or None.
@@ -96,6 +98,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     before: ServerSample | None = None
     after: ServerSample | None = None
     file_activity: Mapping[str, FileActivity] = {}
+    performance: Performance | None = None
     deltas: Mapping[str, int] = {}
     steal_share: float = 0.0
     foreign_cpu_share: float | None = None

@@ -26,6 +26,7 @@ def document(trial: Trial) -> dict[str, Any]:
         if latency is None
         else {
             "p50": latency.p50,
+            "p90": latency.p90,
             "p95": latency.p95,
             "p99": latency.p99,
             "p999": latency.p999,
@@ -33,6 +34,12 @@ def document(trial: Trial) -> dict[str, Any]:
         },
         "per_second": list(load.per_second) if load else [],
         "client_cpu_us_per_event": load.client_cpu_us_per_event if load else None,
+        "client_busy": load.client_busy if load else None,
+        "client_bound": load.client_bound if load else False,
+        "statements": list(load.statements) if load else [],
+        "open_loop": load.open_loop if load else None,
+        "stalls": list(load.stalls) if load else [],
+        "lost_connections": load.lost_connections if load else 0,
         "rows": load.rows if load else None,
         "kinds": list(load.kinds) if load else [],
         "errors": list(load.errors) if load else [],
@@ -70,6 +77,31 @@ def render(trial: Trial) -> RenderableType:
     return Group(table, *kinds, *doubts)
 
 
+def render_interrupted(load: LoadResult, unit: str) -> RenderableType:
+    """What was measured until Ctrl-C."""
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_column(style="dim")
+    table.add_column()
+    table.add_row("figure", Text(f"{load.throughput:,.0f} {unit}", style="bold"))
+    _add_load(table, load)
+    table.add_row("window", f"{load.seconds:.1f} s, then it was interrupted")
+    doubt = Text("warning: interrupted: the window is shorter than was asked for", style="yellow")
+    return Group(table, doubt)
+
+
+def per_second_csv(load: LoadResult) -> str:
+    """A line per second of the window; empty where a second had no event."""
+    lines = ["second,figure,events,errors,mean_us,p50_us,p90_us,p95_us,p99_us,p999_us,max_us"]
+    for one in load.intervals:
+        latency = one.latency_us
+        told = [""] * 7
+        if latency is not None:
+            at = (latency.p50, latency.p90, latency.p95, latency.p99, latency.p999, latency.max)
+            told = [f"{latency.mean:.1f}", *("" if us is None else str(us) for us in at)]
+        lines.append(",".join([*map(str, (one.second, one.figure, one.events, one.errors)), *told]))
+    return "\n".join(lines) + "\n"
+
+
 def _add_load(table: Table, load: LoadResult) -> None:
     event = "transaction" if load.rows is None and not load.kinds else "statement"
     if load.latency_us is not None:
@@ -81,8 +113,21 @@ def _add_load(table: Table, load: LoadResult) -> None:
         if rows.commit_latency_us is not None:
             table.add_row("commits", f"{rows.commits:,}")
             table.add_row("COMMIT", _latency(rows.commit_latency_us))
+    if len(load.statements) > 1:
+        for one in load.statements:
+            if one.statement != "COMMIT" or load.rows is None:
+                table.add_row(one.statement, f"{_latency(one.latency_us)} of {one.count:,}")
+    if load.open_loop is not None:
+        loop = load.open_loop
+        table.add_row("intended", f"{loop.intended:,.0f}/s; overdue at most {loop.backlog_max:,} events")
+        if loop.lag_us is not None:
+            lag = loop.lag_us
+            table.add_row("lag", f"p50 {lag.p50} · p99 {lag.p99} · p99.9 {lag.p999} · max {lag.max} µs")
     if load.client_cpu_us_per_event is not None:
-        table.add_row("client", f"{load.client_cpu_us_per_event:.1f} µs of CPU per {event}")
+        busy = "" if load.client_busy is None else f", busy {load.client_busy:.0%} of the time"
+        table.add_row("client", f"{load.client_cpu_us_per_event:.1f} µs of CPU per {event}{busy}")
+    for error in load.errors:
+        table.add_row("error", Text(f"{error.count:,} × {error.errno} ({error.sqlstate}): {error.message}"))
 
 
 def _add_syncs(table: Table, trial: Trial, load: LoadResult) -> None:

@@ -16,8 +16,14 @@ _SHAPE = (
     ("transport", "--transport", "socket"),
     ("rand_type", "--rand-type", "special"),
     ("rate", "--rate", 0),
+    ("rows", "--rows", None),
+    ("key", "--key", None),
+    ("hit_ratio", "--hit-ratio", None),
+    ("commit", "--commit", None),
+    ("ssl_mode", "--ssl-mode", None),
+    ("ssl_ca", "--ssl-ca", None),
 )
-"""Options of an OLTP workload, with the default that needs no mention."""
+"""Options of workloads, with the default that needs no mention; None is none that was asked for."""
 
 _WINDOW_S = {False: 4.0, True: 20.0}
 """Window that `tune` chooses by itself: first look, steady state."""
@@ -46,8 +52,10 @@ def _tune(plan: StoredPlan) -> Iterator[str]:
         yield _option("--threads", ",".join(map(str, plan.threads)))
     if not plan.workload.startswith("command:"):
         for name, option, default in _SHAPE:
-            if (value := plan.shape.get(name, default)) != default:
+            if (value := plan.shape.get(name)) not in (None, default):
                 yield _option(option, value)
+        for name, value in plan.shape.get("options", {}).items():
+            yield _option(f"--{name.replace('_', '-')}", value)
     if plan.dataset:
         yield _option("--dataset", plan.dataset)
     yield _option("--floor", plan.floor)

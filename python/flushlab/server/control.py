@@ -129,9 +129,9 @@ def connect(
         pymysql.MySQLError, OSError: it cannot be had.
     """
     where: dict[str, Any] = (
-        {"unix_socket": endpoint.socket}
+        {"unix_socket": endpoint.socket, **_encryption(tls=False)}  # PyMySQL would ask for TLS there too
         if transport == "socket"
-        else {"host": endpoint.host, "port": endpoint.port, **_encryption(tls)}
+        else {"host": endpoint.host, "port": endpoint.port, **_encryption(tls=tls)}
     )
     return pymysql.connect(
         user=endpoint.user,
@@ -145,7 +145,7 @@ def connect(
     )
 
 
-def _encryption(tls: bool) -> dict[str, Any]:
+def _encryption(*, tls: bool) -> dict[str, Any]:
     if not tls:
         return {"ssl_disabled": True}
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

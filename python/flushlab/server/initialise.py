@@ -59,7 +59,7 @@ def initialised(build: Build, settings: Mapping[str, Value], progress: Progress 
     if found is not None:
         return found
     progress(f"initialising a data directory of {build.name}")
-    return snapshots.make(key, lambda target: _initialise(build, layout, target))
+    return snapshots.make(key, lambda target: initialise(build, layout, target))
 
 
 def layout_of(build: Build, settings: Mapping[str, Value]) -> dict[str, Value]:
@@ -72,8 +72,12 @@ def layout_of(build: Build, settings: Mapping[str, Value]) -> dict[str, Value]:
     }
 
 
-def _initialise(build: Build, layout: Mapping[str, Value], target: Path) -> None:
-    """Fills `target`, under a guard: killing flushlab ends this too."""
+def initialise(build: Build, layout: Mapping[str, Value], target: Path) -> None:
+    """Fills `target` by the build's own program, under a guard: killing flushlab ends this too.
+
+    Raises:
+        StartFailed, NoSpace: as `initialised`.
+    """
     name = f"init-{secrets.token_hex(4)}"
     folder = run_folder() / name
     user = server_user()

@@ -7,6 +7,8 @@ until it is stopped. Ready means that a query succeeded over the socket and over
 
 from __future__ import annotations
 
+import secrets
+import shutil
 import signal
 import socket
 import time
@@ -16,10 +18,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
 
+import msgspec
 import pymysql
 
 from flushlab.build import Build, Progress, silent
-from flushlab.datadir import DataRoot, Restored, Snapshot, Snapshots
+from flushlab.datadir import DataRoot, Restored, Snapshot, Snapshots, storage_of
 from flushlab.datadir.copy import copy_tree
 from flushlab.errors import (
     FlushlabError,
@@ -99,6 +102,7 @@ class Sandbox:
         self._kept = kept
         self._guard = guard
         self._disk_limit = disk_limit
+        self._sql: tuple[str, ...] = ()
         self._process: ServerProcess | None = None
         self._control = Control(endpoint)
         self._identity: ServerIdentity | None = None
@@ -122,6 +126,10 @@ class Sandbox:
         disk_limit: AttachesProcess | None = None,
         port: int | None = None,
         progress: Progress = silent,
+        snapshots: Snapshots | None = None,
+        settle: bool = True,
+        sql: Sequence[str] = (),
+        password: str | None = None,
     ) -> Self:
         """Starts a server on a restored data directory and waits until it is ready.
 
@@ -137,6 +145,10 @@ class Sandbox:
             disk_limit: its process is attached before it executes the server.
             port: on loopback; a free one if None.
             progress: told what takes long.
+            snapshots: those that `snapshot` belongs to; the home's if None.
+            settle: settle a given snapshot's copy on its device; without it the start is faster and warm.
+            sql: statements that the server runs at every start before it lets anybody in.
+            password: of flushlab's account, without quotes; a random one if None.
 
         Raises:
             UsageError: the name is taken or not allowed, a setting is one that sandboxes set themselves, or
@@ -162,12 +174,13 @@ class Sandbox:
                 settings=checked,
                 arguments=arguments,
                 storage=root.storage,
-                endpoint=_endpoint(where, chosen),
+                endpoint=_endpoint(where, chosen, password),
                 kept=kept,
                 guard=guard,
                 disk_limit=disk_limit,
             )
-            sandbox._restore(snapshot, progress)
+            sandbox._sql = tuple(sql)
+            sandbox._restore(snapshot, progress, snapshots or Snapshots(), settle=settle)
             sandbox._start(guard, port_is_fixed=port is not None)
             if kept:
                 sandbox._write_kept()
@@ -389,6 +402,44 @@ class Sandbox:
         except OSError:  # another file system
             copy_tree(self.datadir, target)
 
+    def move_to_own_folder(self) -> None:
+        """Moves the data directory of a stopped server out of its data root, into the sandbox's own folder.
+
+        Raises:
+            StorageError: it does not fit there.
+        """
+        own = msgspec.structs.replace(self._where, data_folder=self._where.folder)
+        if own == self._where:
+            return
+        self.move_datadir(own.datadir)
+        own.temporary.mkdir(mode=0o755, exist_ok=True)
+        placement.give(own.temporary, server_user())
+        shutil.rmtree(self._where.data_folder, ignore_errors=True)
+        self._where = own
+        self._storage = storage_of(own.folder)
+
+    def set_before_start(self, settings: Mapping[str, Value], arguments: Sequence[str]) -> None:
+        """What a stopped server is started with the next time, instead of what it had.
+
+        Raises:
+            UsageError: a setting is one that sandboxes set themselves.
+        """
+        assert not self.alive(), "a running server takes settings by apply or restart"
+        self._settings = placement.check_names(settings)
+        self._arguments = tuple(arguments)
+
+    def replace_datadir(self, fresh: Path) -> Path:
+        """Puts `fresh`, on the same file system, in the place of a stopped server's data directory.
+
+        Returns:
+            Where the old one lies now; it is the caller's to delete.
+        """
+        assert not self.alive(), "a running server's data directory is not replaced"
+        old = self.datadir.with_name(f"old-{secrets.token_hex(4)}")
+        self.datadir.rename(old)
+        fresh.rename(self.datadir)
+        return old
+
     def close(self) -> None:
         """Ends an owned sandbox: kills the server and removes its folders. Lets go of a kept one."""
         self._control.close()
@@ -415,12 +466,15 @@ class Sandbox:
         assert self._process is not None
         return self._process
 
-    def _restore(self, snapshot: Snapshot | None, progress: Progress) -> None:
+    def _restore(
+        self, snapshot: Snapshot | None, progress: Progress, snapshots: Snapshots, *, settle: bool
+    ) -> None:
         user = server_user()
-        snapshots = Snapshots()
         began = time.monotonic()
         if snapshot is not None:
-            self.restored = snapshots.restore(snapshot, self.datadir, uid=user.uid, gid=user.gid)
+            self.restored = snapshots.restore(
+                snapshot, self.datadir, uid=user.uid, gid=user.gid, settle=settle
+            )
         else:
             own = initialised(self._build, self._settings, progress)
             began = time.monotonic()
@@ -442,7 +496,7 @@ class Sandbox:
             except PortTaken:
                 if port_is_fixed or attempt == _PORT_TRIES - 1:
                     raise
-                self._endpoint = _endpoint(self._where, free_port())
+                self._endpoint = _endpoint(self._where, free_port(), self._endpoint.password)
                 self._control = Control(self._endpoint)
         self.seconds["start"] = time.monotonic() - began
 
@@ -452,7 +506,7 @@ class Sandbox:
         self._write_options()
         placement.write_secret(where.client_options, placement.client_option_file(self._endpoint))
         accounts = placement.account_sql(self._build, self._endpoint.password)
-        placement.write_secret(where.init_file, accounts, user)
+        placement.write_secret(where.init_file, accounts + "".join(f"{one};\n" for one in self._sql), user)
         self._log_start = where.log.stat().st_size if where.log.exists() else 0
         self._process = guard.spawn(
             [*self._build.command, f"--defaults-file={where.server_options}", *self._arguments],
@@ -663,10 +717,10 @@ def _require_free_port(port: int) -> None:
             raise PortTaken(f"port {port} on {HOST} cannot be used: {error}", hint=_PORT_HINT) from None
 
 
-def _endpoint(where: Placement, port: int) -> Endpoint:
+def _endpoint(where: Placement, port: int, password: str | None = None) -> Endpoint:
     return Endpoint(
         user=placement.USER,
-        password=placement.new_password(),
+        password=password or placement.new_password(),
         socket=str(where.socket),
         host=HOST,
         port=port,

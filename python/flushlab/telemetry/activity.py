@@ -19,7 +19,7 @@ import msgspec
 from flushlab.errors import ServerError
 from flushlab.record import FILE_CLASSES, FileActivity
 from flushlab.server.protocol import Server
-from flushlab.telemetry.files import Names, OpenFile, classify, names, open_files
+from flushlab.telemetry.files import REMOVED, OpenFile, classify, inside, names, open_files
 from flushlab.telemetry.tracepoint import EVENTS, SyncCounter, SyncKey
 
 Inode = tuple[tuple[int, int], int]
@@ -33,6 +33,8 @@ class Watched(msgspec.Struct):
 
     Attributes:
         fsyncs: per class, as the kernel counted them; empty where it could not.
+        fsyncs_by_file: the same per file, named as `files.inside` does, and for those `REMOVED`; None
+            where the kernel could not count those of every class.
         flags: per class, those that any open file of it has.
         in_memory: classes whose open files all lie in memory.
         binlog_bytes: written to the binary log, or None.
@@ -41,6 +43,7 @@ class Watched(msgspec.Struct):
     """
 
     fsyncs: dict[str, int] = {}
+    fsyncs_by_file: dict[str, int] | None = None
     flags: dict[str, tuple[str, ...]] = {}
     in_memory: tuple[str, ...] = ()
     binlog_bytes: int | None = None
@@ -71,8 +74,12 @@ def watch(server: Server, into: Watched) -> Iterator[None]:
             into.flags, into.in_memory = _flags(files), _in_memory(files)
             if before is not None and after is not None:
                 delta = {key: count - before.get(key, 0) for key, count in after.items()}
-                counts = per_class(delta, pid, files, _on_disk(pid, server, delta, files, called))
+                datadir = str(server.query("SELECT @@datadir")[0][0])
+                on_disk = _on_disk(pid, datadir, delta, files)
+                counts = per_class(delta, pid, files, {at: classify(p, called) for at, p in on_disk.items()})
                 into.fsyncs = {kind: n for kind, n in counts.items() if not _escape(into.flags.get(kind, ()))}
+                if into.fsyncs.keys() == counts.keys():
+                    into.fsyncs_by_file = per_file(delta, pid, files, on_disk, datadir)
     into.binlog_bytes, into.binlog_rotations = _growth(binlogs, _binary_logs(server))
 
 
@@ -92,6 +99,25 @@ def per_class(
         elif key.pid == pid:
             counts["other"] += count
     return dict(counts)
+
+
+def per_file(
+    delta: Mapping[SyncKey, int],
+    pid: int,
+    files: Iterable[OpenFile],
+    on_disk: Mapping[Inode, str],
+    datadir: str,
+) -> dict[str, int]:
+    """Syncs per file, those that there were, and for all that are `REMOVED` together."""
+    paths = {**on_disk, **{(file.device, file.inode): file.path for file in files}}
+    counts: Counter[str] = Counter()
+    for key, count in delta.items():
+        path = paths.get((key.device, key.inode))
+        if path is not None:
+            counts[REMOVED if path.endswith(" (deleted)") else inside(datadir, path)] += count
+        elif key.pid == pid:
+            counts[REMOVED] += count
+    return {file: count for file, count in counts.items() if count}
 
 
 def file_activity(
@@ -156,23 +182,22 @@ def _seen_from_here(pid: int, path: str) -> Path:
     return Path(f"/proc/{pid}/root{path}")
 
 
-def _on_disk(
-    pid: int, server: Server, delta: Mapping[SyncKey, int], files: list[OpenFile], called: Names
-) -> dict[Inode, str]:
-    """Classes of the files in the data directory; looked up only if some synced file is not open any more."""
+def _on_disk(pid: int, datadir: str, delta: Mapping[SyncKey, int], files: list[OpenFile]) -> dict[Inode, str]:
+    """The files in the data directory; looked up only if some synced file is not open any more."""
     known = {(file.device, file.inode) for file in files}
     if not any(
         key.pid == pid and count and (key.device, key.inode) not in known for key, count in delta.items()
     ):
         return {}
     found: dict[Inode, str] = {}
-    datadir = str(server.query("SELECT @@datadir")[0][0])
-    for folder, _folders, entries in os.walk(_seen_from_here(pid, datadir)):
+    root = _seen_from_here(pid, datadir)
+    for folder, _folders, entries in os.walk(root):
         for name in entries:
             with suppress(OSError):
-                facts = (Path(folder) / name).lstat()
+                path = Path(folder) / name
+                facts = path.lstat()
                 device = (os.major(facts.st_dev), os.minor(facts.st_dev))
-                found[device, facts.st_ino] = classify(name, called)
+                found[device, facts.st_ino] = str(PurePath(datadir) / path.relative_to(root))
     return found
 
 

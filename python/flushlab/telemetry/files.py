@@ -30,6 +30,10 @@ _NAMES = (
 `#ib_16384_0.dblwr` (before, and on MariaDB, in ibdata1), undo as undo001, undo_001 or *.ibu."""
 
 
+REMOVED = ""
+"""In place of the name of files that are gone."""
+
+
 class Names(msgspec.Struct, frozen=True, kw_only=True):
     """What a server calls the files whose names are the user's choice.
 
@@ -125,6 +129,12 @@ def classify(path: str, called: Names) -> str:
     if name in called.system:
         return "data"
     return next((kind for kind, pattern in _NAMES if pattern.fullmatch(name)), "other")
+
+
+def inside(datadir: str, path: str) -> str:
+    """A file's name as users know it: relative to the data directory, if it lies there."""
+    name = PurePath(path)
+    return str(name.relative_to(datadir) if name.is_relative_to(datadir) else name)
 
 
 def parse_flags(fdinfo: str) -> tuple[str, ...]:

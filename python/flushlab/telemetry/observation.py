@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from flushlab import machine
-from flushlab.record import FileActivity, ServerSample
+from flushlab.record import FileActivity, Performance, ServerSample
 from flushlab.server.protocol import Server
-from flushlab.telemetry import activity, cpu, innodb, status
+from flushlab.telemetry import activity, cpu, innodb, performance, status
 
 
 @dataclass
@@ -30,11 +30,17 @@ class Observation:
     cpu_pressure_share: float | None = None
     io_pressure_share: float | None = None
     watched: activity.Watched = field(default_factory=activity.Watched)
+    told: tuple[performance.Snapshot, performance.Snapshot] | None = None
 
     @property
     def file_activity(self) -> dict[str, FileActivity]:
         """Syncs, bytes and open flags per class of files; see `record.FileActivity`."""
         return activity.file_activity(self.watched, self.deltas, self.redo_bytes)
+
+    @property
+    def performance(self) -> Performance | None:
+        """What the server told of its own work; None until the window has closed."""
+        return performance.between(*self.told, self.watched.fsyncs_by_file) if self.told else None
 
     @property
     def checkpointed(self) -> bool:
@@ -68,6 +74,7 @@ def observe(server: Server, into: Observation) -> Iterator[None]:
 
 
 def _window(server: Server, into: Observation) -> Iterator[None]:
+    told = performance.snapshot(server)
     counters = status.counters(server)
     into.before = innodb.sample(server)
     machine_before, cpu_before, started = machine.sample(), cpu.cpu_times(server.pid), time.monotonic()
@@ -76,6 +83,7 @@ def _window(server: Server, into: Observation) -> Iterator[None]:
     machine_after, cpu_after = machine.sample(), cpu.cpu_times(server.pid)
     into.after = innodb.sample(server)
     into.deltas = status.deltas(counters, status.counters(server))
+    into.told = (told, performance.snapshot(server))
     shares = machine.between(machine_before, machine_after)
     into.steal_share = shares.steal_share
     into.cpu_pressure_share, into.io_pressure_share = shares.cpu_pressure_share, shares.io_pressure_share

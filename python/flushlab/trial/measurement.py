@@ -117,6 +117,7 @@ class Draft:
             before=seen.before,
             after=seen.after,
             file_activity=seen.file_activity,
+            performance=seen.performance,
             deltas=seen.deltas,
             steal_share=seen.steal_share,
             foreign_cpu_share=seen.foreign_cpu_share,

@@ -1,7 +1,7 @@
 """Workload: anything that makes the server write and yields one figure.
 
-One workload, one file: `oltp` and `upsert` (loads of the native engine), `sql` (a script, run by it too)
-and `command` (any program). `parse` turns a name and options into one of them; `options` declares what
+One workload, one file: `oltp`, `upsert` and `txn` (loads of the native engine), `sql` (a script, run by it
+too) and `command` (any program). `parse` turns a name and options into one of them; `options` declares what
 shapes them.
 """
 
@@ -10,6 +10,7 @@ from flushlab.workload.oltp import OltpWorkload
 from flushlab.workload.options import OptionInfo
 from flushlab.workload.parse import (
     Shape,
+    all_options,
     build_workload,
     fingerprint,
     parse_workload,
@@ -18,6 +19,7 @@ from flushlab.workload.parse import (
 )
 from flushlab.workload.protocol import Measured, Timing, Window, Workload
 from flushlab.workload.sql import SqlWorkload
+from flushlab.workload.txn import TxnWorkload
 from flushlab.workload.upsert import UpsertWorkload
 
 __all__ = [
@@ -28,9 +30,11 @@ __all__ = [
     "Shape",
     "SqlWorkload",
     "Timing",
+    "TxnWorkload",
     "UpsertWorkload",
     "Window",
     "Workload",
+    "all_options",
     "build_workload",
     "fingerprint",
     "parse_workload",

@@ -17,6 +17,7 @@ from flushlab.workload.protocol import Measured, Timing, Window
 _POLL_S = 0.05
 _LEVEL_SPREAD = 0.15  # the last seconds of a warm-up may differ by this share of their mean
 _LEVEL_SECONDS = 2
+_RATE_MISSED = 0.01  # share of an intended rate that may be missing without a word
 _PAGE_READS_PER_EVENT = 0.01  # "page reads are near zero"
 _ERRORS: Mapping[str, type[FlushlabError]] = {
     "server": ServerError,
@@ -34,7 +35,7 @@ def native(call: Callable[[], T], server: Server) -> T:
     except _core.CoreError as error:
         if error.kind == "server" and not server.alive():
             server.query("SELECT 1")  # raises ServerDied with the log's tail
-        raise _ERRORS[error.kind](error.message) from error
+        raise _ERRORS[error.kind](error.message, hint=error.hint) from error
 
 
 def prepare(spec: LoadSpec, server: Server, prefix: str) -> None:
@@ -75,8 +76,11 @@ def drive(
         warm_up_s = time.monotonic() - started
         with window:
             native(load.open_window, server)
-            _wait(load, server, timing)
-            result = msgspec.json.decode(native(load.close_window, server), type=LoadResult)
+            try:
+                _wait(load, server, timing)
+            except KeyboardInterrupt as interrupt:
+                raise _interrupted(load, unit) from interrupt
+            result = _closed(load, server)
     finally:
         load.stop()
     if result.throughput == 0:
@@ -94,9 +98,35 @@ def drive(
         window_s=result.seconds,
         load=result,
         warnings=(*warnings, *_doubts(result)),
-        commits=result.rows.commits if result.rows else result.events,
+        commits=result.commits,
         connections=spec.threads,
     )
+
+
+class LoadInterrupted(KeyboardInterrupt):
+    """Ctrl-C in a measured window.
+
+    Attributes:
+        result: what was measured up to then.
+        unit: of its throughput.
+    """
+
+    def __init__(self, result: LoadResult, unit: str) -> None:
+        super().__init__("interrupted in the measured window")
+        self.result = result
+        self.unit = unit
+
+
+def _interrupted(load: _core.LoadRun, unit: str) -> KeyboardInterrupt:
+    """What is raised for a Ctrl-C: with what was measured, if there is something."""
+    try:
+        return LoadInterrupted(msgspec.json.decode(load.close_window(), type=LoadResult), unit)
+    except _core.CoreError:
+        return KeyboardInterrupt()
+
+
+def _closed(load: _core.LoadRun, server: Server) -> LoadResult:
+    return msgspec.json.decode(native(load.close_window, server), type=LoadResult)
 
 
 def fits_pool(server: Server, database: str) -> bool:
@@ -186,6 +216,28 @@ def _doubts(result: LoadResult) -> list[Warning]:
         worst = max(result.errors, key=lambda error: error.count)
         doubts.append(
             Warning("errors", f"{failed} statements failed; most with {worst.errno}: {worst.message}")
+        )
+    if result.client_bound:
+        doubts.append(
+            Warning(
+                "client-bound",
+                f"the client's thread was on a CPU for {result.client_busy or 0:.0%} of the window: "
+                "the figure is the client's limit, not the server's",
+            )
+        )
+    if result.stalls:
+        doubts.append(
+            Warning("stalls", f"{len(result.stalls)} seconds were under a tenth of the median second")
+        )
+    if result.lost_connections:
+        doubts.append(Warning("lost-connections", f"{result.lost_connections} connections were lost"))
+    if result.open_loop and result.throughput < (1 - _RATE_MISSED) * result.open_loop.intended:
+        doubts.append(
+            Warning(
+                "rate-missed",
+                f"{result.throughput:,.0f}/s were reached of {result.open_loop.intended:,.0f}/s intended; "
+                f"{result.open_loop.backlog_end:,} events were overdue at the end",
+            )
         )
     if result.rows and result.rows.rolled_back:
         doubts.append(

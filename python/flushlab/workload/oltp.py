@@ -5,20 +5,70 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-import msgspec
-
-from flushlab.record import Endpoint, LoadSpec
+from flushlab.record import Endpoint, LoadSpec, OltpSpec, RandSpec, SslMode
 from flushlab.server.protocol import Server
 from flushlab.workload import engine
-from flushlab.workload.options import RAND_TYPE, RATE, TABLE_SIZE, TABLES, THREADS, TRANSPORT
+from flushlab.workload.draws import Draws
+from flushlab.workload.driven import OPTIONS as DRIVING
+from flushlab.workload.options import (
+    RAND,
+    RAND_TYPE,
+    SSL_CA,
+    SSL_MODE,
+    TABLE_SIZE,
+    TABLES,
+    THREADS,
+    TRANSPORT,
+    OptionInfo,
+)
 from flushlab.workload.protocol import Measured, Timing, Window
 
-NAMES = ("oltp_update_non_index",)
-OPTIONS = (THREADS, TABLES, TABLE_SIZE, TRANSPORT, RAND_TYPE, RATE)
+NAMES = (
+    "oltp_update_non_index",
+    "oltp_update_index",
+    "oltp_insert",
+    "oltp_delete",
+    "oltp_write_only",
+    "oltp_read_write",
+    "oltp_read_only",
+    "oltp_point_select",
+)
 DATABASE = "sbtest"
 
 
-class OltpWorkload(msgspec.Struct, frozen=True, kw_only=True):
+def _count(name: str, default: int, what: str) -> OptionInfo:
+    help = f"{what} of an event."
+    return OptionInfo(name=name, kind="integer", default=default, low=0, high=10_000, help=help)
+
+
+def _switch(name: str, default: str, help: str) -> OptionInfo:
+    return OptionInfo(name=name, kind="switch", default=default, help=help)
+
+
+STATEMENTS = (
+    _count("point_selects", 10, "SELECTs by id"),
+    _count("simple_ranges", 1, "SELECTs of a range"),
+    _count("sum_ranges", 1, "SELECT SUM()s"),
+    _count("order_ranges", 1, "SELECTs with ORDER BY"),
+    _count("distinct_ranges", 1, "SELECT DISTINCTs"),
+    _count("index_updates", 1, "UPDATEs of the indexed k"),
+    _count("non_index_updates", 1, "UPDATEs of c"),
+    _count("delete_inserts", 1, "DELETEs with an INSERT of the same id"),
+    OptionInfo(
+        name="range_size", kind="integer", default=100, low=1, high=1_000_000, help="Rows of a range."
+    ),
+    _switch("range_selects", "on", "Off: an event has no SELECT of a range at all."),
+    _switch("skip_trx", "off", "On: no BEGIN and COMMIT, every statement commits by itself."),
+    _switch("auto_inc", "on", "Off: the client makes the ids, and id has no AUTO_INCREMENT."),
+    _switch("secondary", "off", "On: id has a secondary index, and nothing is the primary key."),
+    _switch("create_secondary", "on", "Off: k has no index."),
+)
+"""sysbench's options of its OLTP scripts, under its names; see `flushlab.record.OltpSpec`."""
+
+OPTIONS = (THREADS, TABLES, TABLE_SIZE, TRANSPORT, SSL_MODE, SSL_CA, RAND_TYPE, *RAND, *DRIVING, *STATEMENTS)
+
+
+class OltpWorkload(Draws, frozen=True, kw_only=True):
     """A sysbench OLTP workload.
 
     Attributes:
@@ -26,8 +76,10 @@ class OltpWorkload(msgspec.Struct, frozen=True, kw_only=True):
         threads: connections.
         tables, table_size: sbtest1..N and their rows.
         transport: `socket` or `tcp`.
-        rand_type: distribution of ids.
-        rate: intended transactions/s over all connections (open loop), or 0 for as fast as possible.
+        ssl_mode, ssl_ca: TLS over `tcp`, see `flushlab.record.LoadSpec`.
+        rand_type, rand_…: distribution of ids, see `Draws`.
+        rate, …: how it is driven, see `Driven`; the rate in transactions/s over all connections.
+        statements: what an event consists of.
         seed: of the row generators.
     """
 
@@ -36,20 +88,36 @@ class OltpWorkload(msgspec.Struct, frozen=True, kw_only=True):
     tables: int = 8
     table_size: int = 10_000
     transport: Literal["socket", "tcp"] = "socket"
-    rand_type: Literal["special", "uniform"] = "special"
-    rate: float = 0.0
+    ssl_mode: SslMode = "disabled"
+    ssl_ca: str = ""
+    statements: OltpSpec = OltpSpec()
     seed: int = 1
 
     @property
     def data_key(self) -> Mapping[str, str]:
-        """Tables and their size; the rows depend on the seed, k on the distribution."""
-        return {
+        """Tables, their size and their shape; the rows depend on the seed, k on the distribution."""
+        plain, statements = OltpSpec(), self.statements
+        key = {
             "workload": "sbtest",
             "tables": str(self.tables),
             "table_size": str(self.table_size),
             "rand_type": self.rand_type,
             "seed": str(self.seed),
         }
+        if self.rand != RandSpec():
+            key["rand"] = repr(self.rand)
+        for name in ("auto_inc", "secondary", "create_secondary"):
+            if (value := getattr(statements, name)) != getattr(plain, name):
+                key[name] = str(value)
+        if not self._filled:
+            key["filled"] = "False"
+        return key
+
+    @property
+    def _filled(self) -> bool:
+        """Whether tables have rows before the load: sysbench leaves them out where ids that the client makes
+        could meet them."""
+        return self.name != "oltp_insert" or self.statements.auto_inc
 
     def prepare(self, server: Server) -> None:
         """Creates the database and fills sbtest1..N, unless a data set brought them."""
@@ -59,9 +127,7 @@ class OltpWorkload(msgspec.Struct, frozen=True, kw_only=True):
         """Preloads the tables, warms up until throughput is level, measures one window."""
         if engine.fits_pool(server, DATABASE):  # else the load reads them at random
             for table in range(1, self.tables + 1):
-                server.query(
-                    f"SELECT COUNT(c), COUNT(pad) FROM {DATABASE}.sbtest{table} FORCE INDEX (PRIMARY)"
-                )
+                server.query(f"SELECT SUM(LENGTH(c)), SUM(LENGTH(pad)) FROM {DATABASE}.sbtest{table}")
         return engine.drive(self._spec(server.endpoint), server, timing, window, unit="transactions/s")
 
     def _spec(self, endpoint: Endpoint) -> LoadSpec:
@@ -69,11 +135,15 @@ class OltpWorkload(msgspec.Struct, frozen=True, kw_only=True):
             workload=self.name,
             endpoint=endpoint,
             transport=self.transport,
+            ssl_mode=self.ssl_mode,
+            ssl_ca=self.ssl_ca,
             database=DATABASE,
             threads=self.threads,
             tables=self.tables,
             table_size=self.table_size,
             rand_type=self.rand_type,
-            rate=self.rate,
+            rand=self.rand,
+            **self.driving,
             seed=self.seed,
+            oltp=self.statements,
         )

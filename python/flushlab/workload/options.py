@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
 from typing import Literal
 
 import msgspec
 
 from flushlab.errors import UsageError
 from flushlab.record import Value
+
+SWITCH = ("on", "off")
 
 Spelling = Callable[[str], str]
 """How the place that was asked spells an option: `table_size` in a plan, `--table-size` as a flag."""
@@ -24,7 +28,7 @@ class OptionInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         name: as a plan spells it.
-        kind: what its value is.
+        kind: what its value is; a switch is `on` or `off`, in a plan also true or false.
         default: where nobody says otherwise.
         help: one sentence.
         low, high: bounds of a number, inclusive.
@@ -32,7 +36,7 @@ class OptionInfo(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     name: str
-    kind: Literal["integer", "number", "word", "text"]
+    kind: Literal["integer", "number", "word", "text", "switch"]
     default: Value
     help: str
     low: float = 0
@@ -46,9 +50,16 @@ class OptionInfo(msgspec.Struct, frozen=True, kw_only=True):
             UsageError: wrong type, out of range, or none of the words.
         """
         name = spelling(self.name)
+        if self.kind == "switch":
+            word = ("off", "on")[value] if isinstance(value, bool) else value
+            if not isinstance(word, str) or word.lower() not in SWITCH:
+                raise UsageError(f"{name} is {value!r}; it takes on or off", hint=self.help)
+            return word.lower()
         if self.kind in ("word", "text"):
             if not isinstance(value, str):
                 raise UsageError(f"{name} is {value!r}; it takes a text", hint=self.help)
+            if self.kind == "word":
+                value = value.lower()  # REQUIRED, as MySQL's manual writes it
             if self.kind == "word" and value not in self.words:
                 raise UsageError(f"{name} {value!r} is not known", hint=f"it takes {' or '.join(self.words)}")
             return value
@@ -62,10 +73,21 @@ class OptionInfo(msgspec.Struct, frozen=True, kw_only=True):
             )
         return value
 
+    def read(self, text: str, spelling: Spelling = str) -> Value:
+        """The value that a flag's text stands for.
 
-THREADS = OptionInfo(
-    name="threads", kind="integer", default=16, low=1, high=4096, help="Connections, one thread each."
-)
+        Raises:
+            UsageError: see `check`.
+        """
+        value: Value = text
+        if self.kind in ("integer", "number"):
+            with suppress(ValueError):
+                value = float(text)
+                value = int(text)
+        return self.check(value, spelling)
+
+
+THREADS = OptionInfo(name="threads", kind="integer", default=16, low=1, high=4096, help="Connections.")
 TABLES = OptionInfo(name="tables", kind="integer", default=8, low=1, high=10_000, help="Number of tables.")
 TABLE_SIZE = OptionInfo(
     name="table_size", kind="integer", default=10_000, low=1, high=1_000_000_000, help="Rows per table."
@@ -73,13 +95,69 @@ TABLE_SIZE = OptionInfo(
 TRANSPORT = OptionInfo(
     name="transport", kind="word", default="socket", words=("socket", "tcp"), help="How the load connects."
 )
+SSL_MODE = OptionInfo(
+    name="ssl_mode",
+    kind="word",
+    default="disabled",
+    words=("disabled", "required", "verify_ca", "verify_identity"),
+    help="TLS over tcp, in the words of MySQL's clients.",
+)
+SSL_CA = OptionInfo(
+    name="ssl_ca",
+    kind="text",
+    default="",
+    help="PEM file of the certificates that verify_ca and verify_identity trust.",
+)
 RAND_TYPE = OptionInfo(
     name="rand_type",
     kind="word",
     default="special",
-    words=("special", "uniform"),
-    help="Which rows are hit: special (sysbench 1.0's default) or uniform.",
+    words=("special", "uniform", "gaussian", "pareto", "zipfian"),
+    help="Which rows are hit: special (sysbench 1.0's default), uniform (1.1's), gaussian, pareto, zipfian.",
 )
+RAND = (
+    OptionInfo(
+        name="rand_spec_iter",
+        kind="integer",
+        default=12,
+        low=1,
+        high=1000,
+        help="Uniform draws behind each number of special's bell and of gaussian.",
+    ),
+    OptionInfo(
+        name="rand_spec_pct",
+        kind="integer",
+        default=1,
+        low=0,
+        high=100,
+        help="Percentage of the rows that special hits most.",
+    ),
+    OptionInfo(
+        name="rand_spec_res",
+        kind="integer",
+        default=75,
+        low=0,
+        high=100,
+        help="Percentage of special's draws that hit them.",
+    ),
+    OptionInfo(
+        name="rand_pareto_h",
+        kind="number",
+        default=0.2,
+        low=0.001,
+        high=0.999,
+        help="Of pareto: the first h of the rows get 1 - h of the draws.",
+    ),
+    OptionInfo(
+        name="rand_zipfian_exp",
+        kind="number",
+        default=0.8,
+        low=0,
+        high=30,
+        help="Of zipfian: the n-th row gets a share in proportion to 1/n^exponent.",
+    ),
+)
+"""Parameters of the distributions, under sysbench's names."""
 RATE = OptionInfo(
     name="rate",
     kind="number",
@@ -117,6 +195,38 @@ def settle(
         name: option.check(asked[name], spelling) if name in asked else option.default
         for name, option in known.items()
     }
+
+
+def check_tls(options: Mapping[str, Value], spelling: Spelling = str) -> None:
+    """Refuses options of TLS that contradict each other or the transport.
+
+    Args:
+        options: settled ones, of a workload that takes TRANSPORT, SSL_MODE and SSL_CA.
+        spelling: of the place that was asked.
+
+    Raises:
+        UsageError: they do.
+    """
+    mode, file = str(options["ssl_mode"]), options["ssl_ca"]
+    verifies = mode.startswith("verify")
+    mode_name, file_name = spelling("ssl_mode"), spelling("ssl_ca")
+    if mode != "disabled" and options["transport"] != "tcp":
+        raise UsageError(
+            f"{mode_name} {mode} goes over TCP, but {spelling('transport')} is {options['transport']}",
+            hint=f"choose {spelling('transport')} tcp; nobody can listen on a unix socket",
+        )
+    if verifies and not file:
+        raise UsageError(
+            f"{mode_name} {mode} needs {file_name}, a file of certificates to trust",
+            hint="name the server's ca.pem, or /etc/ssl/certs/ca-certificates.crt for public authorities",
+        )
+    if file and not verifies:
+        raise UsageError(
+            f"{file_name} is given, but {mode_name} {mode} verifies no certificate",
+            hint=f"choose {mode_name} verify_ca or verify_identity",
+        )
+    if file and not Path(str(file)).is_file():
+        raise UsageError(f"{file_name} {file} is no file", hint=SSL_CA.help)
 
 
 def _nearest(name: str, known: Mapping[str, OptionInfo], spelling: Spelling) -> str:

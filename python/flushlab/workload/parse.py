@@ -11,19 +11,21 @@ from typing import Literal
 import msgspec
 
 from flushlab.errors import UsageError
-from flushlab.record import Value
-from flushlab.workload import oltp, sql, upsert
+from flushlab.record import SslMode, Value
+from flushlab.workload import oltp, sql, sysbench, txn, upsert
 from flushlab.workload.command import CommandWorkload
 from flushlab.workload.oltp import OltpWorkload
-from flushlab.workload.options import OptionInfo, Spelling, settle
+from flushlab.workload.options import OptionInfo, Spelling, check_tls, settle
 from flushlab.workload.protocol import Workload
 from flushlab.workload.sql import SqlWorkload
+from flushlab.workload.txn import TxnWorkload
 from flushlab.workload.upsert import UpsertWorkload
 
 _COMMAND = "command:"
 _OPTIONS: Mapping[str, tuple[OptionInfo, ...]] = {
     **dict.fromkeys(oltp.NAMES, oltp.OPTIONS),
     upsert.NAME: upsert.OPTIONS,
+    txn.PREFIX: txn.OPTIONS,
     sql.PREFIX: sql.OPTIONS,
     _COMMAND: (),
 }
@@ -37,12 +39,16 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     tables: int = 8
     table_size: int = 10_000
     transport: Literal["socket", "tcp"] = "socket"
-    rand_type: Literal["special", "uniform"] | None = None
+    rand_type: str | None = None
     rate: float = 0.0
     rows: int | None = None
     key: Literal["unique", "primary"] | None = None
     hit_ratio: float | None = None
     commit: str | None = None
+    ssl_mode: SslMode | None = None
+    ssl_ca: str | None = None
+    options: Mapping[str, Value] = {}
+    """Those that only some workloads take."""
 
 
 _SHARED = ("threads", "tables", "table_size", "transport", "rand_type", "rate")
@@ -56,6 +62,11 @@ def workload_options(name: str) -> Mapping[str, OptionInfo]:
         UsageError: there is no such workload.
     """
     return {option.name: option for option in _OPTIONS[_kind(name)]}
+
+
+def all_options() -> Mapping[str, OptionInfo]:
+    """The options of all workloads, by their names."""
+    return {option.name: option for options in _OPTIONS.values() for option in options}
 
 
 def build_workload(
@@ -78,16 +89,26 @@ def build_workload(
             a script that cannot be read.
     """
     kind = _kind(name)
+    for option in options:
+        if option in sysbench.NOT_TAKEN:
+            raise UsageError(
+                f"{spelling(option)} is an option of sysbench that is not taken here",
+                hint=sysbench.NOT_TAKEN[option],
+            )
     settled = settle(kind.removesuffix(":"), _OPTIONS[kind], options, spelling)
     if kind == _COMMAND:
         return _command(name)
+    if settled["ssl_ca"]:
+        settled["ssl_ca"] = str((folder or Path()) / Path(str(settled["ssl_ca"])).expanduser())
+    check_tls(settled, spelling)
     if kind == sql.PREFIX:
-        transport: Literal["socket", "tcp"] = "tcp" if settled["transport"] == "tcp" else "socket"
-        return SqlWorkload.read(name, folder or Path(), transport)
+        return SqlWorkload.read(name, folder or Path(), settled)
+    if kind == txn.PREFIX:
+        return TxnWorkload.read(name, folder or Path(), settled)
     if kind == upsert.NAME:
         upsert.parse_commit(str(settled["commit"]), spelling)
         return msgspec.convert(settled, UpsertWorkload)
-    return msgspec.convert({"name": name, **settled}, OltpWorkload)
+    return _oltp(name, settled)
 
 
 def parse_workload(text: str, shape: Shape) -> Workload:
@@ -99,21 +120,25 @@ def parse_workload(text: str, shape: Shape) -> Workload:
         UsageError: no such workload, or a shape that makes no sense.
     """
     known = workload_options(text)
+    flags = msgspec.structs.asdict(shape)
+    own = flags.pop("options")
     given = {
         name: value
-        for name, value in msgspec.structs.asdict(shape).items()
+        for name, value in flags.items()
         if value is not None and (name in known or name not in _SHARED)
     }
+    given.update(own)
     return build_workload(text, given, spelling=flag)
 
 
 def settled_name(name: str) -> str:
-    """The workload's name as a stored request keeps it: a script by its absolute path, since a campaign may
+    """The workload's name as a stored request keeps it: a file by its absolute path, since a campaign may
     be resumed from another directory."""
-    if _kind(name) != sql.PREFIX:
+    kind = _kind(name)
+    if kind not in (sql.PREFIX, txn.PREFIX):
         return name
-    file = Path(name.removeprefix(sql.PREFIX).strip()).expanduser()
-    return f"{sql.PREFIX}{file.absolute()}"
+    file = Path(name.removeprefix(kind).strip()).expanduser()
+    return f"{kind}{file.absolute()}"
 
 
 def flag(name: str) -> str:
@@ -130,8 +155,18 @@ def _kind(name: str) -> str:
     raise UsageError(
         f"there is no workload {name!r}",
         hint=(f"did you mean {near[0]}? " if near else "")
-        + f"there are {', '.join(oltp.NAMES)}, {upsert.NAME}, sql:FILE and 'command: …'",
+        + f"there are {', '.join(oltp.NAMES)}, {upsert.NAME}, txn:FILE, sql:FILE and 'command: …'",
     )
+
+
+def _oltp(name: str, settled: Mapping[str, Value]) -> OltpWorkload:
+    options = {option.name for option in oltp.STATEMENTS}
+    plain = {option: value for option, value in settled.items() if option not in options}
+    statements = {
+        option.name: settled[option.name] == "on" if option.kind == "switch" else settled[option.name]
+        for option in oltp.STATEMENTS
+    }
+    return msgspec.convert({"name": name, "statements": statements, **plain}, OltpWorkload)
 
 
 def _command(name: str) -> CommandWorkload:

@@ -10,14 +10,14 @@ import msgspec
 
 from flushlab import _core
 from flushlab.errors import MeasurementError, UsageError
-from flushlab.record import LoadResult, ScriptSpec
+from flushlab.record import LoadResult, ScriptSpec, SslMode, Value
 from flushlab.server.protocol import Server
 from flushlab.workload.engine import native
-from flushlab.workload.options import TRANSPORT
+from flushlab.workload.options import SSL_CA, SSL_MODE, TRANSPORT
 from flushlab.workload.protocol import Measured, Timing, Window
 
 PREFIX = "sql:"
-OPTIONS = (TRANSPORT,)
+OPTIONS = (TRANSPORT, SSL_MODE, SSL_CA)
 DATABASE = "flushlab_script"
 
 _MAX_BYTES = 256 << 20
@@ -30,15 +30,23 @@ class SqlWorkload(msgspec.Struct, frozen=True, kw_only=True):
         name: `sql:FILE`, as the user wrote it.
         script: what the file held when it was read.
         transport: `socket` or `tcp`.
+        ssl_mode, ssl_ca: TLS over `tcp`, see `flushlab.record.LoadSpec`.
     """
 
     name: str
     script: bytes
     transport: Literal["socket", "tcp"] = "socket"
+    ssl_mode: SslMode = "disabled"
+    ssl_ca: str = ""
 
     @classmethod
-    def read(cls, name: str, folder: Path, transport: Literal["socket", "tcp"]) -> SqlWorkload:
+    def read(cls, name: str, folder: Path, options: Mapping[str, Value]) -> SqlWorkload:
         """Reads the script and looks through it.
+
+        Args:
+            name: as above.
+            folder: what FILE is relative to.
+            options: all of `OPTIONS`.
 
         Raises:
             UsageError: no file, none that can be read, or no script: something in it does not end, or it
@@ -66,7 +74,7 @@ class SqlWorkload(msgspec.Struct, frozen=True, kw_only=True):
             raise UsageError(f"{file}, {error.message}") from error
         if not statements:
             raise UsageError(f"{file} holds no statement", hint="sql: takes a file of SQL statements")
-        return cls(name=name, script=script, transport=transport)
+        return msgspec.convert({"name": name, "script": script, **options}, cls)
 
     @property
     def data_key(self) -> Mapping[str, str]:
@@ -88,6 +96,8 @@ class SqlWorkload(msgspec.Struct, frozen=True, kw_only=True):
         spec = ScriptSpec(
             endpoint=server.endpoint,
             transport=self.transport,
+            ssl_mode=self.ssl_mode,
+            ssl_ca=self.ssl_ca,
             database=DATABASE,
             limit_s=timing.max_seconds,
         )

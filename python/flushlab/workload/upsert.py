@@ -15,12 +15,16 @@ from typing import Literal
 import msgspec
 
 from flushlab.errors import UsageError
-from flushlab.record import Endpoint, LoadSpec, UpsertSpec, Warning
+from flushlab.record import Endpoint, LoadSpec, SslMode, UpsertSpec, Warning
 from flushlab.server.protocol import Server
 from flushlab.workload import engine
+from flushlab.workload.draws import Draws
+from flushlab.workload.driven import OPTIONS as DRIVING
 from flushlab.workload.options import (
+    RAND,
     RAND_TYPE,
-    RATE,
+    SSL_CA,
+    SSL_MODE,
     TABLE_SIZE,
     TABLES,
     THREADS,
@@ -63,8 +67,11 @@ OPTIONS = (
     TABLES,
     TABLE_SIZE,
     TRANSPORT,
+    SSL_MODE,
+    SSL_CA,
     msgspec.structs.replace(RAND_TYPE, default="uniform"),
-    RATE,
+    *RAND,
+    *DRIVING,
     ROWS,
     KEY,
     HIT_RATIO,
@@ -77,7 +84,7 @@ _MIN_COMMIT_S, _MAX_COMMIT_S = 0.001, 3600.0
 _FEW_COMMITS = 3
 
 
-class UpsertWorkload(msgspec.Struct, frozen=True, kw_only=True):
+class UpsertWorkload(Draws, frozen=True, kw_only=True):
     """INSERT … ON DUPLICATE KEY UPDATE.
 
     Its figure is in rows/s: rows acknowledged by a commit, see `flushlab.record.RowCounts`.
@@ -86,8 +93,9 @@ class UpsertWorkload(msgspec.Struct, frozen=True, kw_only=True):
         threads: connections.
         tables, table_size: their number, and the rows that each has before the first statement.
         transport: `socket` or `tcp`.
-        rand_type: distribution of the keys that exist already.
-        rate: intended rows/s over all connections (open loop), or 0 for as fast as possible.
+        ssl_mode, ssl_ca: TLS over `tcp`, see `flushlab.record.LoadSpec`.
+        rand_type, rand_…: distribution of the keys that exist already, see `Draws`.
+        rate, …: how it is driven, see `Driven`; the rate in rows/s over all connections.
         rows, key, hit_ratio: see `flushlab.record.UpsertSpec`.
         commit: `autocommit`, `N rows` or `T s`: when each connection commits.
         seed: of the row generators.
@@ -97,8 +105,9 @@ class UpsertWorkload(msgspec.Struct, frozen=True, kw_only=True):
     tables: int = 8
     table_size: int = 10_000
     transport: Literal["socket", "tcp"] = "socket"
-    rand_type: Literal["special", "uniform"] = "uniform"
-    rate: float = 0.0
+    ssl_mode: SslMode = "disabled"
+    ssl_ca: str = ""
+    rand_type: str = "uniform"
     rows: int = 1
     key: Literal["unique", "primary"] = "primary"
     hit_ratio: float = 0.5
@@ -160,12 +169,15 @@ class UpsertWorkload(msgspec.Struct, frozen=True, kw_only=True):
             workload=NAME,
             endpoint=endpoint,
             transport=self.transport,
+            ssl_mode=self.ssl_mode,
+            ssl_ca=self.ssl_ca,
             database=DATABASE,
             threads=self.threads,
             tables=self.tables,
             table_size=self.table_size,
             rand_type=self.rand_type,
-            rate=self.rate,
+            rand=self.rand,
+            **self.driving,
             seed=self.seed,
             upsert=UpsertSpec(
                 rows=self.rows,

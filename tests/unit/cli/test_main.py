@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from flushlab import __version__
+from flushlab.cli.main import COMMANDS
 
 HEAVY = ("scipy", "numpy", "matplotlib")
 
@@ -23,7 +24,14 @@ def flushlab(*words: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize(
     "words",
-    [["--help"], ["server", "list"], ["settings", "sync_binlog"], ["tune", "--help"], ["series", "--help"]],
+    [
+        ["--help"],
+        ["server", "list"],
+        ["settings", "sync_binlog"],
+        ["tune", "--help"],
+        ["series", "--help"],
+        ["test", "--help"],
+    ],
     ids=" ".join,
 )
 def test_quick_commands_load_no_heavy_library(words: list[str]) -> None:
@@ -37,11 +45,27 @@ def test_quick_commands_load_no_heavy_library(words: list[str]) -> None:
     assert done.stderr.splitlines()[-1] == "[]"
 
 
+def test_a_named_command_loads_no_other() -> None:
+    program = (
+        "import sys\nfrom flushlab.cli.main import main\nsys.argv = ['flushlab', 'test', '--help']\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "print([m for m in sys.modules if m.startswith('flushlab.cli.')], file=sys.stderr)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    loaded = eval(done.stderr.splitlines()[-1])
+    assert set(loaded) == {f"flushlab.cli.{name}" for name in ("main", "output", "options", "test")}
+
+
+def test_help_lists_every_command() -> None:
+    said = flushlab("--help").stdout
+    assert all(f" {name} " in said for name in COMMANDS)
+
+
 def test_version_is_printed_alone() -> None:
     assert flushlab("--version").stdout == f"flushlab {__version__}\n"
 
 
-@pytest.mark.parametrize("command", ["tune", "series", "bench", "server start", "settings"])
+@pytest.mark.parametrize("command", ["tune", "series", "bench", "test", "server start", "settings"])
 def test_help_has_an_example_and_fits_80_columns(command: str) -> None:
     done = flushlab(*command.split(), "--help")
     assert done.returncode == 0

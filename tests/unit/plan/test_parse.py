@@ -227,7 +227,7 @@ def test_a_claim_may_be_about_best() -> None:
         ('title = "T"\n[workload]\nthreads = 1\n' + ARM, "2:1", "the workload needs name", "name"),
         ('title = "T"\n[workload]\nname = ""\n' + ARM, "3:8", "name is empty", "upsert"),
         (HEAD + "threads = [1]\n" + ARM, "4:11", "threads is an array; it takes a number", "text"),
-        (HEAD + "threads = true\n" + ARM, "4:11", "threads is a boolean", "a number or a text"),
+        (HEAD + "threads = 1999-12-31\n" + ARM, "4:11", "threads is a datetime", "a number, a text, true or"),
         ("arm = 5\n" + HEAD, "1:7", "arm is an integer; it takes a list of tables", "[[arm]]"),
         ("arm = []\n" + HEAD, "1:7", "the plan has no arm", "[[arm]]"),
         (BASE + "nmae = 'x'\n" + ARM, "6:1", "nmae is not a key of the base", "did you mean name?"),

@@ -37,6 +37,11 @@ def test_words_that_a_shell_would_split_are_quoted() -> None:
     [
         ({"timing": {"seconds": 9.0}}, ["--seconds", "9"]),
         ({"objective": "p99", "shape": {"rate": 2000.0}}, ["--rate", "2000"]),
+        ({"shape": {"rand_type": None, "rows": 10, "commit": "1 s"}}, ["--rows", "10", "--commit", "1 s"]),
+        (
+            {"shape": {"options": {"skip_trx": "on", "point_selects": 3}}},
+            ["--skip-trx", "on", "--point-selects", "3"],
+        ),
         ({"p99_limit": 3.0}, ["--p99-limit", "3"]),
         ({"standalone": True}, ["--standalone"]),
         ({"data_root": "/data", "disk_iops": 120}, ["--data-root", "/data", "--disk-iops", "120"]),

@@ -3,13 +3,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import pytest
 
 from flushlab.errors import ServerDied
 from flushlab.record import FileActivity
 from flushlab.server import FakeServer
-from flushlab.telemetry.activity import Watched, counted_by, file_activity, per_class, watch
-from flushlab.telemetry.files import OpenFile
+from flushlab.telemetry.activity import Watched, counted_by, file_activity, per_class, per_file, watch
+from flushlab.telemetry.files import REMOVED, OpenFile
 from flushlab.telemetry.tracepoint import SyncKey
 
 DEVICE = (254, 0)
@@ -57,6 +58,25 @@ def test_closed_files_are_found_on_the_disk_and_removed_ones_are_other() -> None
     delta = {SyncKey(DEVICE, SERVER, 40): 3, SyncKey(DEVICE, SERVER, 41): 2}
     counts = per_class(delta, SERVER, [file("redo", 10)], {(DEVICE, 40): "data", (DEVICE, 42): "undo"})
     assert counts == {"redo": 0, "data": 3, "undo": 0, "other": 2}
+
+
+def test_syncs_go_to_files_by_name_and_to_all_removed_ones_together() -> None:
+    delta = {
+        SyncKey(DEVICE, SERVER, 10): 100,
+        SyncKey(DEVICE, KERNEL, 10): 5,
+        SyncKey(DEVICE, SERVER, 20): 7,
+        SyncKey(DEVICE, SERVER, 30): 0,
+        SyncKey(DEVICE, SERVER, 41): 2,
+        SyncKey(DEVICE, STRANGER, 99): 1000,
+    }
+    redo = msgspec.structs.replace(file("redo", 10), path="/d/ib_logfile0")
+    gone = msgspec.structs.replace(file("other", 30), path="/d/#sql-1.ibd (deleted)")
+    on_disk = {(DEVICE, 20): "/d/app/t.ibd"}
+    assert per_file(delta, SERVER, [redo, gone], on_disk, "/d/") == {
+        "ib_logfile0": 105,
+        "app/t.ibd": 7,
+        REMOVED: 2,
+    }
 
 
 def test_the_kernels_count_goes_before_the_servers() -> None:

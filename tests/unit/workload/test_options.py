@@ -4,11 +4,12 @@ import pytest
 
 from flushlab.errors import UsageError
 from flushlab.record import Value
-from flushlab.workload import build_workload, workload_options
+from flushlab.workload import OltpWorkload, all_options, build_workload, workload_options
 from flushlab.workload.options import settle
 from flushlab.workload.parse import flag
+from flushlab.workload.sysbench import NOT_TAKEN
 
-NAMES = ("oltp_update_non_index", "upsert", "sql:x.sql", "command: true")
+NAMES = ("oltp_update_non_index", "upsert", "txn:x.toml", "sql:x.sql", "command: true")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -28,7 +29,7 @@ def test_what_is_not_asked_for_has_its_default() -> None:
     ("name", "options", "message", "hint"),
     [
         ("upsert", {"hit_rate": 1}, "the workload upsert takes no hit_rate", "did you mean hit_ratio?"),
-        ("upsert", {"profile": 1}, "takes no profile", "it takes threads, tables"),
+        ("upsert", {"zzz": 1}, "takes no zzz", "it takes threads, tables"),
         ("sql:x.sql", {"threads": 4}, "the workload sql takes no threads", "it takes transport"),
         ("command: true", {"threads": 4}, "the workload command takes no threads", "it takes no options"),
         ("oltp_update_non_index", {"rows": 4}, "takes no rows", "it takes threads"),
@@ -40,6 +41,23 @@ def test_what_is_not_asked_for_has_its_default() -> None:
         ("upsert", {"threads": "4"}, "threads is '4'; it takes a whole number", ""),
         ("upsert", {"rate": "fast"}, "rate is 'fast'; it takes a number", ""),
         ("upsert", {"key": "foreign"}, "key 'foreign' is not known", "unique or primary"),
+        ("upsert", {"ssl_mode": "preferred"}, "ssl_mode 'preferred' is not known", "verify_identity"),
+        ("sql:x.sql", {"ssl_mode": "required"}, "ssl_mode required goes over TCP", "choose transport tcp"),
+        ("upsert", {"transport": "tcp", "ssl_mode": "verify_ca"}, "verify_ca needs ssl_ca", "ca.pem"),
+        ("upsert", {"transport": "tcp", "ssl_ca": "/x"}, "disabled verifies no certificate", "verify_ca"),
+        (
+            "upsert",
+            {"transport": "tcp", "ssl_mode": "VERIFY_CA", "ssl_ca": "/no/ca.pem"},
+            "ssl_ca /no/ca.pem is no file",
+            "PEM file",
+        ),
+        ("oltp_insert", {"skip_trx": "maybe"}, "skip_trx is 'maybe'; it takes on or off", "On: no BEGIN"),
+        ("oltp_insert", {"skip_trx": 2}, "skip_trx is 2; it takes on or off", ""),
+        ("oltp_insert", {"rand_type": "zipf"}, "rand_type 'zipf' is not known", "gaussian or pareto"),
+        ("oltp_insert", {"rand_pareto_h": 1}, "rand_pareto_h 1 is out of range", "it takes 0.001 to 0.999"),
+        ("oltp_insert", {"percentile": 99}, "percentile is an option of sysbench", "p99.9"),
+        ("oltp_insert", {"time": 60}, "time is an option of sysbench", "--seconds"),
+        ("upsert", {"point_selects": 1}, "takes no point_selects", ""),
         ("upsert", {"commit": 5}, "commit is 5; it takes a text", "autocommit"),
     ],
 )
@@ -55,3 +73,15 @@ def test_an_option_that_makes_no_sense_is_refused_with_the_way_out(
 def test_a_flag_is_spelled_as_a_flag() -> None:
     with pytest.raises(UsageError, match="--hit-ratio 2 is out of range"):
         build_workload("upsert", {"hit_ratio": 2}, spelling=flag)
+
+
+@pytest.mark.parametrize("value", ["on", "ON", True])
+def test_a_switch_is_on_in_any_spelling(value: str | bool) -> None:
+    workload = build_workload("oltp_read_write", {"skip_trx": value, "point_selects": 3})
+    assert isinstance(workload, OltpWorkload)
+    assert (workload.statements.skip_trx, workload.statements.point_selects) == (True, 3)
+    assert workload.statements.range_selects
+
+
+def test_no_option_of_a_workload_is_refused_as_sysbenchs() -> None:
+    assert not all_options().keys() & NOT_TAKEN.keys()

@@ -31,7 +31,7 @@ def test_anything_after_command_is_a_program() -> None:
     ("text", "hint"),
     [
         ("oltp_update_nonindex", "did you mean oltp_update_non_index?"),
-        ("tpcc", "there are oltp_update_non_index, upsert, sql:FILE and 'command: …'"),
+        ("tpcc", "oltp_point_select, upsert, txn:FILE, sql:FILE and 'command: …'"),
         ("upserts", "did you mean upsert?"),
         ("command:  ", "write --workload"),
     ],
@@ -53,3 +53,29 @@ def test_data_of_the_same_tables_are_shared_whatever_the_threads() -> None:
     many = parse_workload("oltp_update_non_index", Shape(threads=64))
     assert one.data_key == many.data_key
     assert one.data_key != parse_workload("oltp_update_non_index", Shape(tables=2)).data_key
+
+
+def test_the_options_of_flags_and_the_own_ones_make_one_workload() -> None:
+    workload = parse_workload(
+        "oltp_write_only", Shape(threads=2, options={"delete_inserts": 0, "skip_trx": "on"})
+    )
+    assert isinstance(workload, OltpWorkload)
+    assert (workload.threads, workload.statements.delete_inserts, workload.statements.skip_trx) == (
+        2,
+        0,
+        True,
+    )
+    with pytest.raises(UsageError, match="the workload upsert takes no --skip-trx"):
+        parse_workload("upsert", Shape(options={"skip_trx": "on"}))
+
+
+def test_what_shapes_tables_or_their_rows_makes_other_data() -> None:
+    def key(name: str = "oltp_read_write", **options: int | float | str) -> str:
+        return str(parse_workload(name, Shape(options=options)).data_key)
+
+    assert key() == key("oltp_insert") == key(point_selects=3, skip_trx="on", range_size=5)
+    others = [
+        *(key(auto_inc="off"), key(secondary="on"), key(create_secondary="off")),
+        *(key(rand_spec_pct=5), key("oltp_insert", auto_inc="off")),
+    ]
+    assert len({key(), *others}) == 6

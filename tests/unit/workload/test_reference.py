@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from flushlab.workload import OptionInfo, workload_options
+from flushlab.workload.oltp import NAMES
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "workloads.md"
-WORKLOADS = {"oltp_update_non_index": "oltp_update_non_index", "upsert": "upsert", "sql": "sql:x.sql"}
+WORKLOADS = {"oltp": "oltp_read_write", "upsert": "upsert", "txn": "txn:x.toml", "sql": "sql:x.sql"}
 
 
 def rows() -> list[list[str]]:
@@ -28,14 +29,24 @@ def test_every_option_is_described_with_its_default_and_limits(name: str) -> Non
     assert described.keys() == options.keys()
     for option in options.values():
         _, _, default, values = described[option.name]
-        assert default == f"{option.default:g}" if isinstance(option.default, float | int) else option.default
+        due = f"{option.default:g}" if isinstance(option.default, float | int) else option.default
+        assert default == due
         for limit in limits(option):
             assert limit in values
+
+
+def test_every_workload_of_sysbench_takes_the_same_options() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    for name in NAMES:
+        assert workload_options(name) == workload_options("oltp_read_write")
+        assert f"`{name}`" in page
 
 
 def limits(option: OptionInfo) -> tuple[str, ...]:
     if option.kind == "word":
         return option.words
+    if option.kind == "switch":
+        return ("off" if option.default == "on" else "on",)
     if option.name == "rate":
         return (f"{option.high:.12g}",)
     return (f"{option.low:.12g} to {option.high:.12g}",) if option.kind in ("integer", "number") else ()

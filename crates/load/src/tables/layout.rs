@@ -8,30 +8,59 @@ use flushlab_rows::Random;
 use crate::spec::LoadSpec;
 use crate::workload::{Key, Kind};
 
-/// Longest row of an INSERT: `(2147483647, 'c', 'pad'),`.
-pub(super) const ROW_BYTES: usize = 10 + C_LENGTH + PAD_LENGTH + 12;
+/// Longest row of an INSERT: `(2147483647, 2147483647, 'c', 'pad'),`.
+pub(super) const ROW_BYTES: usize = 22 + C_LENGTH + PAD_LENGTH + 12;
 
 /// The tables of a workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Layout {
     /// sysbench 1.0.20's (src/lua/oltp_common.lua, `create_table`).
-    Sbtest,
+    Sbtest(Sbtest),
     /// Rows under a key of the user's, `k`, which is the primary key or a unique index besides one.
     Upsert(Key),
 }
 
+/// sysbench's options that shape its tables, and what its workload does with them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Sbtest {
+    /// The server makes the ids.
+    pub auto_inc: bool,
+    /// `id` has a secondary index, and nothing is the primary key.
+    pub secondary: bool,
+    /// `k` has an index.
+    pub create_secondary: bool,
+    /// There are rows before the load.
+    pub filled: bool,
+    /// The load inserts rows under new ids and touches no other.
+    pub inserts: bool,
+}
+
+impl Default for Sbtest {
+    fn default() -> Self {
+        Self {
+            auto_inc: true,
+            secondary: false,
+            create_secondary: true,
+            filled: true,
+            inserts: false,
+        }
+    }
+}
+
 impl Layout {
-    pub fn of(workload: Kind) -> Self {
+    /// None: its tables are the user's own.
+    pub fn of(workload: &Kind) -> Option<Self> {
         match workload {
-            Kind::UpdateNonIndex => Self::Sbtest,
-            Kind::Upsert(upsert) => Self::Upsert(upsert.key),
+            Kind::Oltp(oltp) => Some(Self::Sbtest(oltp.table)),
+            Kind::Upsert(upsert) => Some(Self::Upsert(upsert.key)),
+            Kind::Txn(_) => None,
         }
     }
 
     /// Name of a table, from 1.
     pub fn name(self, table: u32) -> String {
         match self {
-            Self::Sbtest => format!("sbtest{table}"),
+            Self::Sbtest(_) => format!("sbtest{table}"),
             Self::Upsert(Key::Unique) => format!("upsert_unique{table}"),
             Self::Upsert(Key::Primary) => format!("upsert_primary{table}"),
         }
@@ -41,11 +70,19 @@ impl Layout {
     pub fn create(self, table: u32) -> String {
         let name = self.name(table);
         match self {
-            Self::Sbtest => format!(
-                "CREATE TABLE {name}(\n  id INTEGER NOT NULL AUTO_INCREMENT,\n  \
-                 k INTEGER DEFAULT '0' NOT NULL,\n  c CHAR(120) DEFAULT '' NOT NULL,\n  \
-                 pad CHAR(60) DEFAULT '' NOT NULL,\n  PRIMARY KEY (id)\n) /*! ENGINE = innodb */ "
-            ),
+            Self::Sbtest(sbtest) => {
+                let number = if sbtest.auto_inc { " AUTO_INCREMENT" } else { "" };
+                let key = if sbtest.secondary {
+                    "KEY xid"
+                } else {
+                    "PRIMARY KEY"
+                };
+                format!(
+                    "CREATE TABLE {name}(\n  id INTEGER NOT NULL{number},\n  \
+                     k INTEGER DEFAULT '0' NOT NULL,\n  c CHAR(120) DEFAULT '' NOT NULL,\n  \
+                     pad CHAR(60) DEFAULT '' NOT NULL,\n  {key} (id)\n) /*! ENGINE = innodb */ "
+                )
+            }
             // BIGINT: every row, also one that is only updated, takes a number of AUTO_INCREMENT.
             Self::Upsert(Key::Unique) => format!(
                 "CREATE TABLE {name} (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, k BIGINT NOT NULL, \
@@ -58,16 +95,39 @@ impl Layout {
         }
     }
 
-    /// Appends row `number`, from 1, as a group of VALUES (k, c, pad).
+    /// Rows of a table before the load.
+    pub fn rows(self, table_size: u32) -> u32 {
+        match self {
+            Self::Sbtest(sbtest) if !sbtest.filled => 0,
+            _ => table_size,
+        }
+    }
+
+    /// The columns that a row of an INSERT names.
+    pub fn inserted(self) -> &'static str {
+        match self {
+            Self::Sbtest(sbtest) if !sbtest.auto_inc => "id, k, c, pad",
+            _ => "k, c, pad",
+        }
+    }
+
+    /// Appends row `number`, from 1, as a group of VALUES.
     pub fn put_row(self, sql: &mut Vec<u8>, number: u32, spec: &LoadSpec, random: &mut Random) {
         let (mut c, mut pad) = ([0; C_LENGTH], [0; PAD_LENGTH]);
         write_c(&mut c, random);
         write_pad(&mut pad, random);
-        let k = match self {
-            Self::Sbtest => spec.distribution.draw(random, 1, spec.table_size),
-            Self::Upsert(_) => number,
-        };
-        write!(sql, "({k}, '").expect("a Vec takes everything");
+        match self {
+            Self::Sbtest(sbtest) => {
+                let k = spec.distribution.draw(random, 1, spec.table_size);
+                if sbtest.auto_inc {
+                    write!(sql, "({k}, '")
+                } else {
+                    write!(sql, "({number}, {k}, '")
+                }
+            }
+            Self::Upsert(_) => write!(sql, "({number}, '"),
+        }
+        .expect("a Vec takes everything");
         sql.extend_from_slice(&c);
         sql.extend_from_slice(b"', '");
         sql.extend_from_slice(&pad);
@@ -77,15 +137,34 @@ impl Layout {
     /// What is made once the rows are there.
     pub fn index(self, table: u32) -> Option<String> {
         match self {
-            Self::Sbtest => Some(format!("CREATE INDEX k_{table} ON sbtest{table}(k)")),
-            Self::Upsert(_) => None,
+            Self::Sbtest(sbtest) if sbtest.create_secondary => {
+                Some(format!("CREATE INDEX k_{table} ON sbtest{table}(k)"))
+            }
+            _ => None,
         }
     }
 
-    /// The column whose values the load draws.
+    /// Whether the load draws keys of rows that are there.
+    pub fn draws_keys(self) -> bool {
+        !matches!(self, Self::Sbtest(Sbtest { inserts: true, .. }))
+    }
+
+    /// Whether the load leaves new keys to the server.
+    pub fn numbers_rows(self) -> bool {
+        matches!(
+            self,
+            Self::Sbtest(Sbtest {
+                inserts: true,
+                auto_inc: true,
+                ..
+            })
+        )
+    }
+
+    /// The column that identifies a row.
     pub fn key(self) -> &'static str {
         match self {
-            Self::Sbtest => "id",
+            Self::Sbtest(_) => "id",
             Self::Upsert(_) => "k",
         }
     }
@@ -93,7 +172,7 @@ impl Layout {
     /// Its columns and their types, without display widths.
     pub fn columns(self) -> &'static [(&'static str, &'static str)] {
         match self {
-            Self::Sbtest => &[
+            Self::Sbtest(_) => &[
                 ("id", "int"),
                 ("k", "int"),
                 ("c", "char(120)"),
@@ -110,9 +189,18 @@ mod tests {
 
     #[test]
     fn the_table_is_created_as_sysbench_words_it() {
-        let created = Layout::Sbtest.create(3);
+        let created = Layout::Sbtest(Sbtest::default()).create(3);
         assert!(created.starts_with("CREATE TABLE sbtest3(\n  id INTEGER NOT NULL AUTO_INCREMENT,\n"));
-        assert!(created.contains("/*! ENGINE = innodb */"));
+        assert!(created.contains("  PRIMARY KEY (id)\n) /*! ENGINE = innodb */"));
+        let bare = Sbtest {
+            auto_inc: false,
+            secondary: true,
+            create_secondary: false,
+            ..Sbtest::default()
+        };
+        let created = Layout::Sbtest(bare).create(3);
+        assert!(created.contains("  id INTEGER NOT NULL,\n") && created.contains("  KEY xid (id)\n"));
+        assert_eq!(Layout::Sbtest(bare).index(3), None);
     }
 
     #[test]

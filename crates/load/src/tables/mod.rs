@@ -7,8 +7,8 @@ use std::sync::{Mutex, PoisonError};
 
 use flushlab_rows::Random;
 
-pub(crate) use layout::Layout;
 use layout::ROW_BYTES;
+pub(crate) use layout::{Layout, Sbtest};
 
 use crate::connection::Connection;
 use crate::spec::LoadSpec;
@@ -77,7 +77,9 @@ fn fill_tables(spec: &LoadSpec, next: &AtomicU32, cutoff: &Cutoff) -> Result<(),
         if table > spec.tables || cutoff.fired() {
             return Ok(());
         }
-        let layout = Layout::of(spec.workload);
+        let Some(layout) = Layout::of(&spec.workload) else {
+            return Ok(());
+        };
         fill_table(&mut connection, spec, layout, table, batch_bytes).map_err(|error| {
             error.during(format_args!("preparing {}.{}", spec.database, layout.name(table)))
         })?;
@@ -93,16 +95,17 @@ fn fill_table(
 ) -> Result<(), Error> {
     connection.query(&layout.create(table))?;
     let mut random = Random::new(spec.seed.wrapping_add(u64::from(table)));
-    let head = format!("INSERT INTO {}(k, c, pad) VALUES", layout.name(table));
+    let head = format!("INSERT INTO {}({}) VALUES", layout.name(table), layout.inserted());
+    let rows = layout.rows(spec.table_size);
     let mut sql = Vec::with_capacity(batch_bytes);
     let mut number = 0;
-    while number < spec.table_size {
+    while number < rows {
         sql.clear();
         sql.extend_from_slice(head.as_bytes());
         loop {
             number += 1;
             layout.put_row(&mut sql, number, spec, &mut random);
-            if number == spec.table_size || sql.len() + ROW_BYTES >= batch_bytes {
+            if number == rows || sql.len() + ROW_BYTES >= batch_bytes {
                 break;
             }
             sql.push(b',');
@@ -123,11 +126,13 @@ fn number(rows: &[Vec<Option<String>>]) -> Option<u64> {
 /// keys than it draws (updates that match no row cost nothing and mean nothing). The largest key of
 /// each.
 pub(crate) fn check_tables(connection: &mut Connection, spec: &LoadSpec) -> Result<Vec<u64>, Error> {
-    let layout = Layout::of(spec.workload);
+    let Some(layout) = Layout::of(&spec.workload) else {
+        return Ok(Vec::new());
+    };
     let key = layout.key();
     let mut largest_keys = Vec::with_capacity(spec.tables as usize);
-    for table in 1..=spec.tables {
-        let table = layout.name(table);
+    for number_of_table in 1..=spec.tables {
+        let table = layout.name(number_of_table);
         let name = format!("{}.{table}", spec.database);
         let columns = match connection.rows(&format!("SHOW COLUMNS FROM {table}")) {
             Err(error) if error.errno == Some(ER_NO_SUCH_TABLE) => {
@@ -145,11 +150,12 @@ pub(crate) fn check_tables(connection: &mut Connection, spec: &LoadSpec) -> Resu
         };
         check_shape(&name, &columns, layout)?;
         let largest = number(&connection.rows(&format!("SELECT MAX({key}) FROM {table}"))?).unwrap_or(0);
-        if largest < u64::from(spec.table_size) {
+        if layout.draws_keys() && largest < u64::from(spec.table_size) {
             return Err(Error::new(
                 Kind::Measurement,
                 format!(
-                    "table {name} has {key}s up to {largest}; a table_size of {} draws {key}s that it does not have",
+                    "table {name} has {key}s up to {largest}; a table_size of {} draws {key}s that it does not \
+                     have: make table_size smaller, or prepare the tables anew",
                     spec.table_size
                 ),
             ));
@@ -159,29 +165,60 @@ pub(crate) fn check_tables(connection: &mut Connection, spec: &LoadSpec) -> Resu
     Ok(largest_keys)
 }
 
-fn check_shape(name: &str, columns: &[Vec<Option<String>>], layout: Layout) -> Result<(), Error> {
-    for &(column, due) in layout.columns() {
-        let found = columns
+/// What `SHOW COLUMNS` says of one column.
+struct Column<'a> {
+    kind: &'a str,
+    key: &'a str,
+    extra: &'a str,
+}
+
+impl<'a> Column<'a> {
+    fn find(columns: &'a [Vec<Option<String>>], name: &str) -> Option<Self> {
+        let row = columns
             .iter()
-            .find(|row| matches!(row.first(), Some(Some(field)) if field == column))
-            .and_then(|row| row.get(1)?.as_deref());
-        // MySQL 5.7 and MariaDB print a display width that MySQL 8.0.19 dropped: int(11), int.
-        let fits = found.is_some_and(|found| {
-            found == due
-                || (due.ends_with("int") && found.starts_with(due) && found[due.len()..].starts_with('('))
-        });
-        if !fits {
-            let found = found.unwrap_or("absent");
-            let whose = if layout == Layout::Sbtest {
-                "sysbench"
-            } else {
-                "upsert"
-            };
-            return Err(Error::new(
-                Kind::Measurement,
-                format!("table {name} is not {whose}'s: column {column} is {found}, {due} was due"),
+            .find(|row| row.first().and_then(Option::as_deref) == Some(name))?;
+        let text = |place: usize| row.get(place).and_then(Option::as_deref).unwrap_or_default();
+        Some(Self {
+            kind: text(1),
+            key: text(3),
+            extra: text(5),
+        })
+    }
+
+    /// MySQL 5.7 and MariaDB print a display width that MySQL 8.0.19 dropped: int(11), int.
+    fn is(&self, due: &str) -> bool {
+        self.kind == due
+            || (due.ends_with("int") && self.kind.starts_with(due) && self.kind[due.len()..].starts_with('('))
+    }
+}
+
+fn check_shape(name: &str, columns: &[Vec<Option<String>>], layout: Layout) -> Result<(), Error> {
+    let whose = match layout {
+        Layout::Sbtest(_) => "sysbench",
+        Layout::Upsert(_) => "upsert",
+    };
+    let refused = |what: String| Err(Error::new(Kind::Measurement, what));
+    for &(column, due) in layout.columns() {
+        let found = Column::find(columns, column);
+        if !found.as_ref().is_some_and(|found| found.is(due)) {
+            let found = found.map_or("absent", |found| found.kind);
+            return refused(format!(
+                "table {name} is not {whose}'s: column {column} is {found}, {due} was due"
             ));
         }
+    }
+    let key = layout.key();
+    let found = Column::find(columns, key).expect("it was found above");
+    if layout.draws_keys() && found.key.is_empty() {
+        return refused(format!(
+            "table {name} has no index on {key}: every statement would read the whole table"
+        ));
+    }
+    if layout.numbers_rows() && !found.extra.contains("auto_increment") {
+        return refused(format!(
+            "table {name} does not number its rows: column {key} has no AUTO_INCREMENT, which auto_inc = on \
+             needs; ask for auto_inc = off, or prepare the tables anew"
+        ));
     }
     Ok(())
 }
@@ -195,11 +232,9 @@ mod tests {
             .iter()
             .zip(types)
             .map(|(name, kind)| {
-                vec![
-                    Some((*name).to_owned()),
-                    Some(kind.to_owned()),
-                    Some("NO".to_owned()),
-                ]
+                let key = if *name == "id" { "PRI" } else { "" };
+                let texts = [*name, kind, "NO", key, "", "auto_increment"];
+                texts.map(|text| Some(text.to_owned())).to_vec()
             })
             .collect()
     }
@@ -208,7 +243,11 @@ mod tests {
     fn the_shapes_that_servers_print_for_sysbenchs_table_are_accepted() {
         for int in ["int(11)", "int"] {
             assert_eq!(
-                check_shape("t", &columns([int, int, "char(120)", "char(60)"]), Layout::Sbtest),
+                check_shape(
+                    "t",
+                    &columns([int, int, "char(120)", "char(60)"]),
+                    Layout::Sbtest(Sbtest::default())
+                ),
                 Ok(())
             );
         }
@@ -219,7 +258,7 @@ mod tests {
         let error = check_shape(
             "a.sbtest1",
             &columns(["int", "int", "varchar(120)", "char(60)"]),
-            Layout::Sbtest,
+            Layout::Sbtest(Sbtest::default()),
         )
         .unwrap_err();
         assert_eq!(
@@ -229,15 +268,48 @@ mod tests {
         let error = check_shape(
             "a.sbtest1",
             &columns(["int", "int", "char(120)", "char(60)"])[..3],
-            Layout::Sbtest,
+            Layout::Sbtest(Sbtest::default()),
         )
         .unwrap_err();
         assert!(error.message.ends_with("column pad is absent, char(60) was due"));
         assert!(check_shape(
             "t",
             &columns(["integer", "int", "char(120)", "char(60)"]),
-            Layout::Sbtest
+            Layout::Sbtest(Sbtest::default())
         )
         .is_err());
+    }
+
+    #[test]
+    fn a_table_without_an_index_on_its_ids_is_refused() {
+        let mut columns = columns(["int", "int", "char(120)", "char(60)"]);
+        columns[0][3] = Some(String::new());
+        let error = check_shape("t", &columns, Layout::Sbtest(Sbtest::default())).unwrap_err();
+        assert!(error.message.contains("no index on id"), "{}", error.message);
+        let inserts = Sbtest {
+            inserts: true,
+            ..Sbtest::default()
+        };
+        assert_eq!(check_shape("t", &columns, Layout::Sbtest(inserts)), Ok(()));
+    }
+
+    #[test]
+    fn a_load_that_leaves_ids_to_the_server_needs_a_table_that_makes_them() {
+        let mut columns = columns(["int", "int", "char(120)", "char(60)"]);
+        columns[0][5] = Some(String::new());
+        let of = |auto_inc| {
+            Layout::Sbtest(Sbtest {
+                inserts: true,
+                auto_inc,
+                ..Sbtest::default()
+            })
+        };
+        let error = check_shape("t", &columns, of(true)).unwrap_err();
+        assert!(error.message.contains("no AUTO_INCREMENT"), "{}", error.message);
+        assert_eq!(check_shape("t", &columns, of(false)), Ok(()));
+        assert_eq!(
+            check_shape("t", &columns, Layout::Sbtest(Sbtest::default())),
+            Ok(())
+        );
     }
 }

@@ -1,10 +1,24 @@
-//! What one event does. One workload, one file, one arm in each `match` of [`Kind`].
+//! What one event says. One workload, one file, one arm in each `match` of [`Kind`].
+//!
+//! An event is one statement or several. A workload is a state machine that is asked for the next statement
+//! and told its answer; who sends, waits and counts is the driver, so that one thread can drive many
+//! connections.
 
-mod update_non_index;
+mod json;
+mod oltp;
+mod txn;
+mod txn_json;
 mod upsert;
 
-use flushlab_rows::Random;
+use std::sync::Arc;
+use std::time::Duration;
 
+use flushlab_rows::Random;
+use flushlab_wire::response::Completed;
+
+pub(crate) use json::{kind, within, Asked, JsonOltp, JsonRand, JsonUpsert};
+pub(crate) use oltp::Oltp;
+pub(crate) use txn_json::JsonTxn;
 pub(crate) use upsert::{Key, NewKeys, Upsert};
 
 use crate::connection::Connection;
@@ -27,10 +41,53 @@ impl Effect {
     };
 }
 
+/// How the driver treats a statement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Next {
+    /// Which of [`Workload::statements`] it is.
+    pub statement: usize,
+    /// Time to wait before it is sent. In front of an event's first statement it is no part of the event's
+    /// latency, between statements it is.
+    pub think: Duration,
+    /// Whether its answer ends the event.
+    pub last: bool,
+    /// Whether its answer acknowledges a commit: a write in autocommit, or COMMIT after writes.
+    pub commits: bool,
+}
+
+impl Next {
+    /// A statement that is an event and a transaction by itself.
+    pub const SINGLE: Self = Self {
+        statement: 0,
+        think: Duration::ZERO,
+        last: true,
+        commits: true,
+    };
+}
+
 /// A workload on one connection.
+///
+/// The driver calls [`Workload::prepare`], then for every statement [`Workload::next`] and, if the server
+/// answered without an error, [`Workload::answered`]. Neither may allocate once it has run a few times.
 pub(crate) trait Workload: Send {
-    /// Runs one event.
-    fn event(&mut self, connection: &mut Connection, random: &mut Random) -> Result<Effect, Error>;
+    /// The names of its statements, for percentiles per statement: `UPDATE`, `COMMIT`, … The same on every
+    /// connection of a load.
+    fn statements(&self) -> Vec<String>;
+
+    /// Prepares its statements on a new connection: once in the beginning, and again after a connection was
+    /// lost and another opened. No event runs then.
+    fn prepare(&mut self, connection: &mut Connection) -> Result<(), Error>;
+
+    /// Appends the running event's next statement to `out` as one whole command packet; the first of a new
+    /// event, if none runs.
+    fn next(&mut self, random: &mut Random, out: &mut Vec<u8>) -> Result<Next, Error>;
+
+    /// The server's answer to that statement. What is returned counts only after an event's last one.
+    fn answered(&mut self, completed: &Completed) -> Effect;
+
+    /// The running event ends here, for an ignored error or a lost connection; the driver rolls back what
+    /// is open. The next statement is the first of a new event.
+    fn abandon(&mut self);
 }
 
 /// Where a connection stands among all of a load's.
@@ -43,42 +100,33 @@ pub(crate) struct Place {
 }
 
 /// A workload's name, with the options that are its own.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone)]
 pub(crate) enum Kind {
-    UpdateNonIndex,
+    Oltp(Oltp),
+    Txn(Arc<txn::Txn>),
     Upsert(Upsert),
 }
 
 impl Kind {
-    /// All names, for messages.
-    pub const NAMES: [&str; 2] = ["oltp_update_non_index", "upsert"];
-
     /// What an event adds to the figure.
-    pub fn amount(self) -> u32 {
+    pub fn amount(&self) -> u32 {
         match self {
-            Self::UpdateNonIndex => 1,
+            Self::Oltp(_) | Self::Txn(_) => 1,
             Self::Upsert(upsert) => upsert.rows,
         }
     }
 
     /// Whether the figure counts rows instead of transactions.
-    pub fn counts_rows(self) -> bool {
+    pub fn counts_rows(&self) -> bool {
         matches!(self, Self::Upsert(_))
     }
 
-    /// Prepares the workload's statements on a connection.
-    pub fn open(
-        self,
-        connection: &mut Connection,
-        spec: &LoadSpec,
-        place: Place,
-        new_keys: &NewKeys,
-    ) -> Result<Box<dyn Workload>, Error> {
-        Ok(match self {
-            Self::UpdateNonIndex => Box::new(update_non_index::UpdateNonIndex::open(connection, spec)?),
-            Self::Upsert(upsert) => {
-                Box::new(upsert::Upserts::open(connection, spec, upsert, place, new_keys)?)
-            }
-        })
+    /// The workload of the connection at `place`; not prepared yet.
+    pub fn open(&self, spec: &LoadSpec, place: Place, new_keys: &NewKeys) -> Box<dyn Workload> {
+        match self {
+            Self::Oltp(oltp) => Box::new(oltp::OltpEvents::new(spec, oltp)),
+            Self::Txn(txn) => Box::new(txn::TxnEvents::new(txn, place)),
+            Self::Upsert(upsert) => Box::new(upsert::Upserts::new(spec, *upsert, place, new_keys)),
+        }
     }
 }

@@ -5,11 +5,13 @@ use flushlab_rows::distribution::Distribution;
 use flushlab_rows::shape::{write_c, write_pad, C_LENGTH, PAD_LENGTH};
 use flushlab_rows::Random;
 use flushlab_wire::command::Param;
+use flushlab_wire::response::Completed;
 
-use super::{Effect, Place, Workload};
+use super::{Effect, Next, Place, Workload};
 use crate::connection::{Connection, Statement};
 use crate::spec::LoadSpec;
 use crate::tables::Layout;
+use crate::transaction::Commit;
 use crate::Error;
 
 const ER_PARSE: u16 = 1064;
@@ -42,13 +44,18 @@ pub(crate) type NewKeys = Arc<[AtomicU64]>;
 /// ones, 1 to `table_size`. Other keys are new and ascend over all connections. The tables are dealt
 /// out: connections share one only where there are more connections than tables.
 pub(super) struct Upserts {
-    tables: Vec<(usize, Statement)>,
+    layout: Layout,
+    /// From 0.
+    tables: Vec<u32>,
+    statements: Vec<Statement>,
     turn: usize,
     rows: Vec<Row>,
     hit_ratio: f64,
     table_size: u32,
     distribution: Distribution,
     new_keys: NewKeys,
+    /// In autocommit.
+    commits: bool,
 }
 
 #[derive(Clone)]
@@ -69,62 +76,73 @@ impl Row {
 }
 
 impl Upserts {
-    pub fn open(
-        connection: &mut Connection,
-        spec: &LoadSpec,
-        upsert: Upsert,
-        place: Place,
-        new_keys: &NewKeys,
-    ) -> Result<Self, Error> {
-        let layout = Layout::of(spec.workload);
-        let tables = dealt(spec.tables, place)
-            .map(|table| {
-                let name = layout.name(table + 1);
-                Ok((table as usize, prepare(connection, &name, upsert.rows)?))
-            })
-            .collect::<Result<_, Error>>()?;
+    pub fn new(spec: &LoadSpec, upsert: Upsert, place: Place, new_keys: &NewKeys) -> Self {
         let row = Row {
             k: 0,
             c: [0; C_LENGTH],
             pad: [0; PAD_LENGTH],
         };
-        Ok(Self {
-            tables,
+        Self {
+            layout: Layout::Upsert(upsert.key),
+            tables: dealt(spec.tables, place).collect(),
+            statements: Vec::new(),
             turn: 0,
             rows: vec![row; upsert.rows as usize],
             hit_ratio: upsert.hit_ratio,
             table_size: spec.table_size,
             distribution: spec.distribution,
             new_keys: new_keys.clone(),
-        })
+            commits: spec.commit == Commit::Auto,
+        }
     }
 }
 
 impl Workload for Upserts {
-    #[inline]
-    fn event(&mut self, connection: &mut Connection, random: &mut Random) -> Result<Effect, Error> {
+    fn statements(&self) -> Vec<String> {
+        vec!["INSERT".into()]
+    }
+
+    fn prepare(&mut self, connection: &mut Connection) -> Result<(), Error> {
+        let name = |table: &u32| self.layout.name(table + 1);
+        self.statements = self
+            .tables
+            .iter()
+            .map(|table| prepare(connection, &name(table), self.rows.len()))
+            .collect::<Result<_, _>>()?;
+        Ok(())
+    }
+
+    fn next(&mut self, random: &mut Random, out: &mut Vec<u8>) -> Result<Next, Error> {
         let turn = self.turn;
         self.turn = (turn + 1) % self.tables.len();
-        let (table, statement) = &mut self.tables[turn];
+        let new_key = &self.new_keys[self.tables[turn] as usize];
         for row in &mut self.rows {
             row.k = if random.unit() < self.hit_ratio {
                 i64::from(self.distribution.draw(random, 1, self.table_size))
             } else {
-                self.new_keys[*table].fetch_add(1, Ordering::Relaxed) as i64
+                new_key.fetch_add(1, Ordering::Relaxed) as i64
             };
             write_c(&mut row.c, random);
             write_pad(&mut row.pad, random);
         }
-        let params = self.rows.iter().flat_map(Row::params);
-        let affected = connection.execute(statement, params)?.affected_rows;
+        self.statements[turn].execute(out, self.rows.iter().flat_map(Row::params))?;
+        Ok(Next {
+            commits: self.commits,
+            ..Next::SINGLE
+        })
+    }
+
+    fn answered(&mut self, completed: &Completed) -> Effect {
         let rows = self.rows.len() as u64;
-        Ok(Effect {
+        Effect {
             amount: rows,
             // An inserted row counts once, an updated one twice (MySQL manual, "INSERT ... ON DUPLICATE
             // KEY UPDATE Statement").
-            updated: affected.saturating_sub(rows),
-        })
+            updated: completed.affected_rows.saturating_sub(rows),
+        }
     }
+
+    fn abandon(&mut self) {}
 }
 
 /// The tables, from 0, of the connection at `place`.
@@ -135,7 +153,7 @@ fn dealt(tables: u32, place: Place) -> impl Iterator<Item = u32> {
 
 /// Prepares the statement in the wording that this server does not call deprecated: MySQL has a row
 /// alias since 8.0.19, MariaDB and MySQL before have VALUES().
-fn prepare(connection: &mut Connection, table: &str, rows: u32) -> Result<Statement, Error> {
+fn prepare(connection: &mut Connection, table: &str, rows: usize) -> Result<Statement, Error> {
     let with_alias = statement(table, rows, " AS fresh", "c=fresh.c, pad=fresh.pad");
     match connection.prepare(&with_alias) {
         Err(Error {
@@ -146,8 +164,8 @@ fn prepare(connection: &mut Connection, table: &str, rows: u32) -> Result<Statem
     }
 }
 
-fn statement(table: &str, rows: u32, alias: &str, assignments: &str) -> String {
-    let values = vec!["(?,?,?)"; rows as usize].join(",");
+fn statement(table: &str, rows: usize, alias: &str, assignments: &str) -> String {
+    let values = vec!["(?,?,?)"; rows].join(",");
     format!("INSERT INTO {table} (k,c,pad) VALUES {values}{alias} ON DUPLICATE KEY UPDATE {assignments}")
 }
 

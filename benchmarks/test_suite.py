@@ -1,0 +1,269 @@
+"""What `flushlab test` costs and saves, on real servers.
+
+Run by `make bench`, in parts:
+
+    .venv/bin/python benchmarks/test_suite.py [--part overhead|reset|setup] [--server mysql@5.7] [--rounds 5]
+    .venv/bin/python benchmarks/test_suite.py --part setup --disk-iops 120       (root)
+
+`overhead`: from the start of the command to the start of the suite's, template hit, interpreter included;
+and the teardown. `reset`: a database of 40 tables made pristine again with two clones, as the caller sees
+it: the request, and the first query on a new connection. `setup`: what stands before the first test: stock
+(a data directory is initialised on the disk, a server with the build's defaults started on it, 400
+migrations run) against a template hit, flushlab's own start included, and against what a good DBA does by
+hand (the same in memory with durability off), in one session, in turns. Exits with 1 if a bar is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from flushlab.build import Build, find_build
+from flushlab.datadir import DataRoot, limit_disk
+from flushlab.machine import server_user
+from flushlab.server import Sandbox
+from flushlab.server.control import connect
+from flushlab.server.initialise import initialise
+from flushlab.server.placement import give
+
+SERVERS = ("mariadb", "mysql@5.7", "mysql@8.0", "mysql@9.7")
+OVERHEAD_S = {"mariadb": 1.0, "mysql@5.7": 1.0, "mysql@8.0": 1.5, "mysql@9.7": 1.5}
+TEARDOWN_S = 0.3
+RESET_S = {"mariadb": 0.150, "mysql@5.7": 0.150, "mysql@8.0": 0.300, "mysql@9.7": 0.300}
+STOCK_RATIO = 10.0
+BY_HAND_RATIO = {"mariadb": 2.0, "mysql@5.7": 2.0, "mysql@8.0": 10.0}
+TABLES = 40
+MIGRATIONS = 400
+
+FLUSHLAB = [sys.executable, "-m", "flushlab.cli.main", "test"]
+
+
+def _tell(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def migrations(count: int = MIGRATIONS) -> list[str]:
+    """Migrations of the small kind: tables, columns that come and go, indexes, seed rows."""
+    statements = []
+    for n in range(count):
+        table = n // 10
+        match n % 10:
+            case 0:
+                statements.append(
+                    f"CREATE TABLE t{table} (id INT AUTO_INCREMENT PRIMARY KEY, name VARCHAR(80) NOT NULL,"
+                    " made DATETIME NOT NULL, KEY (made))"
+                )
+            case 1 | 3 | 5:
+                statements.append(
+                    f"ALTER TABLE t{table} ADD COLUMN c{n % 10} VARCHAR(40) NOT NULL DEFAULT ''"
+                )
+            case 2 | 4:
+                statements.append(f"CREATE INDEX i{n % 10} ON t{table} (c{n % 10 - 1})")
+            case 6:
+                statements.append(f"ALTER TABLE t{table} DROP COLUMN c1")
+            case 7:
+                statements.append(f"ALTER TABLE t{table} MODIFY name VARCHAR(120) NOT NULL")
+            case _:
+                statements.append(f"INSERT INTO t{table} (name, made) VALUES ('a', NOW()), ('b', NOW())")
+    return statements
+
+
+MIGRATE = """
+import os, pathlib, pymysql
+own = lambda name: os.environ["FLUSHLAB_" + name]
+c = pymysql.connect(unix_socket=own("SOCKET"), user=own("USER"), password=own("PASSWORD"),
+                    database=own("DATABASE"), autocommit=True).cursor()
+c.execute("CREATE TABLE IF NOT EXISTS schema_migrations (version VARCHAR(40) PRIMARY KEY)")
+c.execute("SELECT COUNT(*) FROM schema_migrations")
+((done,),) = c.fetchall()
+for number, line in enumerate(pathlib.Path("migrations.sql").read_text().splitlines()):
+    if number >= done:
+        c.execute("SELECT COUNT(*) FROM schema_migrations")
+        c.execute(line)
+        c.execute(f"INSERT INTO schema_migrations VALUES ('{number}')")
+"""
+HISTORY = "CREATE TABLE IF NOT EXISTS schema_migrations (version VARCHAR(40) PRIMARY KEY)"
+
+
+class Project:
+    """A folder with migrations that `flushlab test` prepares a template from."""
+
+    def __init__(self, folder: Path, server: str) -> None:
+        self.folder = folder
+        self.server = server
+        (folder / "migrations.sql").write_text("\n".join(migrations()))
+        (folder / "migrate.py").write_text(MIGRATE)
+
+    def run(self, *words: str, options: Sequence[str] = ()) -> dict[str, Any]:
+        """The document of one run."""
+        out = self.folder / "out.json"
+        prepared = ["--prepare", f"{sys.executable} migrate.py", "--inputs", "migrations.sql"]
+        command = [*FLUSHLAB, "--server", self.server, "--json", str(out), *prepared, *options]
+        subprocess.run([*command, "--", *words], cwd=self.folder, check=True, stderr=subprocess.PIPE)
+        return dict(json.loads(out.read_text()))
+
+
+def overhead(project: Project, rounds: int) -> bool:
+    """From `exec` of flushlab to the first moment of the suite's command, by the system's clock."""
+    project.run("true")
+    befores, teardowns = [], []
+    for _ in range(rounds):
+        began = time.time()
+        result = project.run(
+            sys.executable, "-S", "-c", "import time; open('began', 'w').write(str(time.time()))"
+        )
+        assert result["template"] == "hit"
+        befores.append(float((project.folder / "began").read_text()) - began)
+        teardowns.append(result["seconds"]["teardown"])
+    before, teardown = statistics.median(befores), statistics.median(teardowns)
+    bar = OVERHEAD_S[project.server]
+    _tell(
+        f"overhead  {project.server:10} {before:6.2f} s (bar {bar};"
+        f" {min(befores):.2f} to {max(befores):.2f}), teardown {teardown:.2f} s (bar {TEARDOWN_S})"
+    )
+    return before <= bar and teardown <= TEARDOWN_S
+
+
+RESETS = """
+import os, pymysql, statistics, time, urllib.request
+def first():
+    own = lambda name: os.environ["FLUSHLAB_" + name]
+    c = pymysql.connect(host=own("HOST"), port=int(own("PORT")), user=own("USER"), password=own("PASSWORD"),
+                        database=own("DATABASE"), autocommit=True, ssl_disabled=True)
+    c.cursor().execute("SELECT COUNT(*) FROM t1")
+    return c
+c, took = first(), []
+for n in range(ROUNDS):
+    cursor = c.cursor()
+    for table in range(10):
+        cursor.execute(f"INSERT INTO t{table} (name, made) VALUES ('x', NOW())")
+    cursor.execute("SELECT SLEEP(0.5)")  # a test takes its time
+    c.close()
+    began = time.monotonic()
+    urllib.request.urlopen(os.environ["FLUSHLAB_RESET_URL"], b"").read()
+    c = first()
+    took.append(time.monotonic() - began)
+    cursor = c.cursor()
+    cursor.execute("SELECT MAX(id) FROM t1")
+    assert cursor.fetchall() == ((LAST,),), "not pristine"
+print(statistics.median(took), min(took), max(took))
+"""
+
+
+def reset(project: Project, rounds: int) -> bool:
+    """Median of resets between tests."""
+    code = RESETS.replace("ROUNDS", str(max(rounds, 5) * 2)).replace("LAST", "4")
+    out = project.folder / "resets"
+    project.run("sh", "-c", f'{sys.executable} -c "$0" > {out}', code, options=["--clones", "2"])
+    median, least, most = map(float, out.read_text().split())
+    bar = RESET_S[project.server]
+    _tell(
+        f"reset     {project.server:10} {median * 1000:6.0f} ms (bar {bar * 1000:.0f};"
+        f" {least * 1000:.0f} to {most * 1000:.0f})"
+    )
+    return median <= bar
+
+
+def by_hand(build: Build, settings: dict[str, Any], root: DataRoot, limit: Any) -> float:
+    """Seconds of initialising, starting and all migrations, as every run without a template takes them.
+
+    The initialising is timed into a folder of its own; flushlab's other work is not counted.
+    """
+    scratch = root.path / f"bench-{os.getpid()}"
+    scratch.mkdir(mode=0o700)
+    give(scratch, server_user())
+    began = time.monotonic()
+    try:
+        initialise(build, {}, scratch)
+        ready = time.monotonic() - began
+    finally:
+        shutil.rmtree(scratch)
+    with Sandbox.start(build, settings=settings, data_root=root, disk_limit=limit) as server:
+        ready += server.seconds["start"]
+        connection = connect(server.endpoint, "socket")
+        with contextlib.closing(connection), connection.cursor() as cursor:
+            cursor.execute("CREATE DATABASE app")
+            cursor.execute("USE app")
+            began = time.monotonic()
+            migrate(cursor)
+        return ready + time.monotonic() - began
+
+
+def migrate(cursor: Any) -> None:
+    """As migration tools do: look what was applied, apply, write down."""
+    cursor.execute(HISTORY)
+    for number, statement in enumerate(migrations()):
+        cursor.execute("SELECT COUNT(*) FROM schema_migrations")
+        cursor.execute(statement)
+        cursor.execute(f"INSERT INTO schema_migrations VALUES ('{number}')")
+
+
+DBA = {
+    "innodb_flush_log_at_trx_commit": 0,
+    "innodb_doublewrite": "OFF",
+    "sync_binlog": 0,
+}
+
+
+def setup(project: Project, rounds: int, disk_iops: int | None) -> bool:
+    """Ratios of set-up in turns."""
+    build, disk = find_build(project.server), DataRoot.open()
+    memory = DataRoot.open(Path("/dev/shm"))
+    dba = dict(DBA)
+    if build.flavor == "mysql" and build.version >= (8, 0):
+        dba["log_bin"] = "OFF"
+    with limit_disk(disk, disk_iops) if disk_iops else contextlib.nullcontext() as limit:
+        project.run("true")
+        stock, hand, hit = [], [], []
+        for _ in range(rounds):
+            stock.append(by_hand(build, {}, disk, limit))
+            hand.append(by_hand(build, dba, memory, None))
+            seconds = project.run("true")["seconds"]
+            hit.append(seconds["ready"] + seconds["prepare"])
+    slow, middle, fast = map(statistics.median, (stock, hand, hit))
+    bar, other = STOCK_RATIO, BY_HAND_RATIO.get(project.server, 2.0)
+    _tell(
+        f"setup     {project.server:10} stock {slow:.1f} s, by hand in memory {middle:.1f} s,"
+        f" template {fast:.2f} s: {slow / fast:.1f}× stock (bar {bar}),"
+        f" {middle / fast:.1f}× by hand (bar {other})" + (f" at {disk_iops} writes/s" if disk_iops else "")
+    )
+    return slow / fast >= bar and middle / fast >= other
+
+
+def main() -> int:
+    """Runs what was asked for."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--part", choices=["overhead", "reset", "setup"])
+    parser.add_argument("--server", choices=SERVERS)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--disk-iops", type=int)
+    chosen = parser.parse_args()
+    good = True
+    for server in [chosen.server] if chosen.server else SERVERS:
+        with tempfile.TemporaryDirectory() as folder:
+            project = Project(Path(folder), server)
+            if chosen.part in (None, "overhead"):
+                good &= overhead(project, chosen.rounds)
+            if chosen.part in (None, "reset"):
+                good &= reset(project, chosen.rounds)
+            if chosen.part in (None, "setup") and server != "mysql@9.7":
+                good &= setup(project, min(chosen.rounds, 3), chosen.disk_iops)
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,218 @@
+//! Opens a connection: the transport, TLS over it, the login.
+
+use std::io::{self, Read, Write};
+use std::net::ToSocketAddrs;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use flushlab_wire::handshake::{put_ssl_request, Handshake};
+use flushlab_wire::login::{Credentials, Login, Step};
+use flushlab_wire::packet::{frame, Inbox, MAX_PAYLOAD};
+use socket2::{Domain, SockAddr, Socket, TcpKeepalive, Type};
+
+use crate::address::Address;
+use crate::connection::READ_TIMEOUT;
+use crate::spec::Endpoint;
+use crate::stream::{Stream, Tls};
+use crate::tls::{self, Trust};
+use crate::{Cutoff, Error, Kind};
+
+/// How long it may take from the first attempt to reach a server to the end of the login.
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A connection that is logged in: its bytes, and what came of them already.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub stream: Stream,
+    pub inbox: Inbox,
+}
+
+/// Connects and logs in, within `endpoint.connect_timeout` in all. The socket blocks; its timeouts are the
+/// caller's to set.
+///
+/// # Errors
+/// [`Kind::Server`] if the server cannot be reached, refuses, does not answer in time or asks for what is not
+/// spoken here; [`Kind::Protocol`] if it does not speak the protocol.
+pub(crate) fn open(
+    endpoint: &Endpoint,
+    address: &Address,
+    database: Option<&str>,
+    cutoff: &Cutoff,
+) -> Result<Opened, Error> {
+    let deadline = Deadline(Instant::now() + endpoint.connect_timeout);
+    let socket = connect(address, deadline).map_err(|error| {
+        Error::new(
+            Kind::Server,
+            format!("cannot connect to the server at {address}: {error}"),
+        )
+    })?;
+    let socket = Arc::new(socket);
+    cutoff.watch(&socket);
+    let stream = match address {
+        Address::Socket(_) => Stream::Unix(socket),
+        Address::Tcp(..) | Address::Tls(..) => Stream::Tcp(socket),
+    };
+    let dialogue = Dialogue {
+        stream,
+        inbox: Inbox::new(MAX_PAYLOAD),
+        deadline,
+        peer: address.to_string(),
+    };
+    dialogue
+        .log_in(endpoint, address, database)
+        .map_err(|error| error.during(format_args!("connecting to {address}")))
+}
+
+/// The packets before a connection can be used; every wait ends at the deadline.
+struct Dialogue {
+    stream: Stream,
+    inbox: Inbox,
+    deadline: Deadline,
+    peer: String,
+}
+
+impl Dialogue {
+    fn log_in(
+        mut self,
+        endpoint: &Endpoint,
+        address: &Address,
+        database: Option<&str>,
+    ) -> Result<Opened, Error> {
+        let handshake = Handshake::parse(self.receive()?)?;
+        let credentials = Credentials {
+            user: &endpoint.user,
+            password: &endpoint.password,
+            database,
+            private_channel: !matches!(address, Address::Tcp(..)),
+            tls: matches!(address, Address::Tls(..)),
+        };
+        if let Address::Tls(host, _, trust) = address {
+            self = self.secured(host, trust, &handshake, credentials)?;
+        }
+        let (mut login, answer) = Login::begin(credentials, &handshake)?;
+        self.send(&answer)?;
+        loop {
+            match login.step(self.receive()?)? {
+                Step::Send(payload) => self.send(&payload)?,
+                Step::Wait => {}
+                Step::Done => break,
+            }
+        }
+        Ok(Opened {
+            stream: self.stream,
+            inbox: self.inbox,
+        })
+    }
+
+    /// Asks for TLS and shakes hands.
+    fn secured(
+        mut self,
+        host: &str,
+        trust: &Trust,
+        handshake: &Handshake,
+        credentials: Credentials<'_>,
+    ) -> Result<Self, Error> {
+        if !handshake.offers_tls() {
+            return Err(tls::not_offered(&handshake.version));
+        }
+        let session = trust.session(host)?;
+        let mut request = Vec::new();
+        put_ssl_request(&mut request, credentials.database.is_some(), MAX_PAYLOAD as u32);
+        self.send(&request)?;
+        if !self.inbox.is_empty() {
+            // Bytes in the clear that would be taken for the server's, as if they had come under TLS.
+            return Err(Error::new(
+                Kind::Protocol,
+                "the server goes on in the clear after it was asked for TLS",
+            ));
+        }
+        let deadline = self.deadline;
+        let secured = Tls::shake_hands(self.stream.socket().clone(), session, |socket| {
+            deadline.bound(socket)
+        });
+        self.stream = Stream::Tls(Box::new(secured.map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Error::lost(&self.peer, &error),
+            _ => tls::failed(&handshake.version, &error),
+        })?));
+        Ok(self)
+    }
+
+    fn send(&mut self, payload: &[u8]) -> Result<(), Error> {
+        let sequence = self.inbox.sequence();
+        let mut out = Vec::new();
+        frame(&mut out, sequence, |out| out.extend_from_slice(payload))?;
+        self.inbox.sent(sequence);
+        self.deadline
+            .bound(self.stream.socket())
+            .and_then(|()| self.stream.write_all(&out))
+            .and_then(|()| self.stream.flush())
+            .map_err(|error| Error::lost(&self.peer, &error))
+    }
+
+    fn receive(&mut self) -> Result<&[u8], Error> {
+        while !self.inbox.ready()? {
+            let read = self
+                .deadline
+                .bound(self.stream.socket())
+                .and_then(|()| self.stream.read(self.inbox.spare()));
+            match read {
+                Ok(0) => return Err(Error::lost(&self.peer, &io::ErrorKind::UnexpectedEof.into())),
+                Ok(count) => self.inbox.filled(count),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(Error::lost(&self.peer, &error)),
+            }
+        }
+        Ok(self.inbox.take()?)
+    }
+}
+
+/// When waiting ends.
+#[derive(Debug, Clone, Copy)]
+struct Deadline(Instant);
+
+impl Deadline {
+    fn left(self) -> io::Result<Duration> {
+        let left = self.0.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        Ok(left)
+    }
+
+    /// Lets the socket's next read or write wait for the rest of the time. A unix socket's connect() keeps
+    /// to the write timeout.
+    fn bound(self, socket: &Socket) -> io::Result<()> {
+        let left = Some(self.left()?);
+        socket.set_read_timeout(left)?;
+        socket.set_write_timeout(left)
+    }
+}
+
+fn connect(address: &Address, deadline: Deadline) -> io::Result<Socket> {
+    let (host, port) = match address {
+        Address::Socket(path) => {
+            let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+            deadline.bound(&socket)?;
+            socket.connect(&SockAddr::unix(path)?)?;
+            return Ok(socket);
+        }
+        Address::Tcp(host, port) | Address::Tls(host, port, _) => (host.as_str(), *port),
+    };
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for resolved in (host, port).to_socket_addrs()? {
+        let socket = Socket::new(Domain::for_address(resolved), Type::STREAM, None)?;
+        match socket.connect_timeout(&resolved.into(), deadline.left()?) {
+            Ok(()) => {
+                socket.set_tcp_nodelay(true)?;
+                // A peer that vanished without a word: unacknowledged bytes and unanswered probes end the
+                // connection about when a missing answer would.
+                socket.set_tcp_user_timeout(Some(READ_TIMEOUT))?;
+                let probes = TcpKeepalive::new().with_time(READ_TIMEOUT / 2);
+                socket.set_tcp_keepalive(&probes.with_interval(READ_TIMEOUT / 6))?;
+                return Ok(socket);
+            }
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}

@@ -1,0 +1,292 @@
+//! One connection of a load: which statement is under way, what its answer means, what comes next.
+//!
+//! A lane never waits by itself. Who drives it tells it when bytes have come, when a time is over and when to
+//! begin an event, and is told what it now waits for.
+
+use std::sync::Mutex;
+use std::time::Instant;
+
+use flushlab_rows::Random;
+use flushlab_wire::command;
+use flushlab_wire::response::Completed;
+
+use crate::connection::Connection;
+use crate::meter::{Answered, Ended, Meter};
+use crate::run::Shared;
+use crate::sync::locked;
+use crate::transaction::{Commit, Transaction};
+use crate::workload::{Next, Workload};
+use crate::{Error, Kind};
+
+/// What a lane waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// For the server.
+    Busy,
+    /// For a time, in the middle of its event or before it.
+    Thinking(Instant),
+    /// For its next event.
+    Free,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Doing {
+    Nothing,
+    /// The next statement is encoded and waits for its time.
+    Thinking,
+    Statement,
+    Commit,
+    Rollback,
+}
+
+/// What all lanes of a thread share.
+#[derive(Clone, Copy)]
+pub(crate) struct Desk<'a> {
+    pub shared: &'a Shared,
+    pub meter: &'a Mutex<Meter>,
+}
+
+/// A connection with its workload.
+pub(crate) struct Lane {
+    pub connection: Connection,
+    workload: Box<dyn Workload>,
+    random: Random,
+    transaction: Transaction,
+    /// Which it is among those of its thread.
+    index: usize,
+    doing: Doing,
+    statement: Next,
+    /// When the command under way was sent.
+    sent: Instant,
+    /// When the running event began; in an open loop, when it was due.
+    begun: Instant,
+    /// Statements of the running event that were answered.
+    answers: u64,
+    /// The event ended in an ignored error and is begun anew.
+    again: bool,
+    free_since: Instant,
+    thinks_until: Instant,
+}
+
+impl Lane {
+    pub fn new(
+        connection: Connection,
+        workload: Box<dyn Workload>,
+        random: Random,
+        transaction: Transaction,
+        index: usize,
+        now: Instant,
+    ) -> Self {
+        Self {
+            connection,
+            workload,
+            random,
+            transaction,
+            index,
+            doing: Doing::Nothing,
+            statement: Next::SINGLE,
+            sent: now,
+            begun: now,
+            answers: 0,
+            again: false,
+            free_since: now,
+            thinks_until: now,
+        }
+    }
+
+    /// Since when the server owes an answer.
+    pub fn waits_since(&self) -> Option<Instant> {
+        matches!(self.doing, Doing::Statement | Doing::Commit | Doing::Rollback).then_some(self.sent)
+    }
+
+    /// When a free lane must commit though no event of its own comes.
+    pub fn commit_due(&self) -> Option<Instant> {
+        self.transaction.due()
+    }
+
+    /// Begins an event that was due at `due`.
+    #[inline]
+    pub fn begin_due(&mut self, due: Instant, now: Instant, desk: Desk<'_>) -> Result<Turn, Error> {
+        let could = due.max(self.free_since);
+        locked(desk.meter).began(now.saturating_duration_since(could));
+        self.begin(due, now)
+    }
+
+    /// Begins an event; its latency counts from `begun`.
+    #[inline]
+    pub fn begin(&mut self, begun: Instant, now: Instant) -> Result<Turn, Error> {
+        self.begun = begun;
+        self.answers = 0;
+        self.next_statement(now)
+    }
+
+    #[inline]
+    fn next_statement(&mut self, now: Instant) -> Result<Turn, Error> {
+        let (workload, random) = (&mut self.workload, &mut self.random);
+        self.statement = self.connection.encode(|out| workload.next(random, out))?;
+        let think = self.statement.think;
+        if think.is_zero() {
+            return self.send(Doing::Statement, now);
+        }
+        if self.answers == 0 {
+            self.begun += think;
+        }
+        self.doing = Doing::Thinking;
+        self.thinks_until = now + think;
+        Ok(Turn::Thinking(self.thinks_until))
+    }
+
+    #[inline]
+    fn send(&mut self, doing: Doing, now: Instant) -> Result<Turn, Error> {
+        self.doing = doing;
+        self.sent = now;
+        self.connection.push()?;
+        Ok(Turn::Busy)
+    }
+
+    fn send_query(&mut self, doing: Doing, sql: &str, now: Instant) -> Result<Turn, Error> {
+        self.connection
+            .encode(|out| Ok(command::query(out, sql.as_bytes())?))?;
+        self.send(doing, now)
+    }
+
+    /// There is room for more of the command.
+    pub fn writable(&mut self) -> Result<Turn, Error> {
+        if self.doing != Doing::Thinking {
+            self.connection.push()?;
+        }
+        Ok(self.waits_for())
+    }
+
+    fn waits_for(&self) -> Turn {
+        match self.doing {
+            Doing::Nothing => Turn::Free,
+            Doing::Thinking => Turn::Thinking(self.thinks_until),
+            Doing::Statement | Doing::Commit | Doing::Rollback => Turn::Busy,
+        }
+    }
+
+    /// A time is over, or a window has ended: goes on, or commits if it must.
+    pub fn wake(&mut self, desk: Desk<'_>) -> Result<Turn, Error> {
+        let now = Instant::now();
+        match self.doing {
+            Doing::Thinking if now >= self.thinks_until => self.send(Doing::Statement, now),
+            Doing::Nothing => self.commit_or_rest(now, desk),
+            _ => Ok(self.waits_for()),
+        }
+    }
+
+    /// Bytes have come, or the end of them.
+    #[inline]
+    pub fn readable(&mut self, desk: Desk<'_>) -> Result<Turn, Error> {
+        match self.connection.pull() {
+            Ok(None) => Ok(self.waits_for()),
+            Ok(Some(completed)) => self.answered(&completed, desk),
+            Err(error) if self.may_ignore(&error, desk) => self.refused(&error, desk),
+            Err(error) => Err(error),
+        }
+    }
+
+    #[inline]
+    fn answered(&mut self, completed: &Completed, desk: Desk<'_>) -> Result<Turn, Error> {
+        match self.doing {
+            Doing::Statement => {
+                let effect = self.workload.answered(completed);
+                self.answers += 1;
+                let last = self.statement.last;
+                if last {
+                    self.transaction.add(effect.amount);
+                }
+                let now = locked(desk.meter).answered(Answered {
+                    lane: self.index,
+                    statement: self.statement.statement,
+                    sent: self.sent,
+                    commits: self.statement.commits,
+                    event: last.then_some(Ended {
+                        begun: self.begun,
+                        effect,
+                        waits: self.transaction.is_open(),
+                    }),
+                });
+                if last {
+                    return self.commit_or_rest(now, desk);
+                }
+                self.next_statement(now)
+            }
+            Doing::Commit => {
+                let now = locked(desk.meter).committed(self.index, self.sent);
+                self.transaction.ended(now);
+                self.rest(now, desk)
+            }
+            Doing::Rollback => {
+                locked(desk.meter).rolled_back(self.index);
+                let now = Instant::now();
+                self.transaction.ended(now);
+                self.rest(now, desk)
+            }
+            Doing::Nothing | Doing::Thinking => Err(Error::new(
+                Kind::Protocol,
+                "the server answers though nothing was asked",
+            )),
+        }
+    }
+
+    #[inline]
+    fn commit_or_rest(&mut self, now: Instant, desk: Desk<'_>) -> Result<Turn, Error> {
+        let settle = || desk.shared.settles() && locked(desk.meter).is_settling(self.index);
+        if self.transaction.is_due(now) || settle() {
+            return self.send_query(Doing::Commit, "COMMIT", now);
+        }
+        self.rest(now, desk)
+    }
+
+    #[inline]
+    fn rest(&mut self, now: Instant, desk: Desk<'_>) -> Result<Turn, Error> {
+        if self.doing != Doing::Nothing {
+            self.doing = Doing::Nothing;
+            self.free_since = now;
+        }
+        if std::mem::take(&mut self.again) && !desk.shared.stops() {
+            return self.begin(now, now);
+        }
+        Ok(Turn::Free)
+    }
+
+    fn may_ignore(&self, error: &Error, desk: Desk<'_>) -> bool {
+        matches!(self.doing, Doing::Statement | Doing::Commit) && desk.shared.is_ignored(error)
+    }
+
+    /// An ignored error: it is counted, what was open is rolled back, and an event that it ended begins anew
+    /// with fresh values. Its time is no part of the new one's.
+    fn refused(&mut self, error: &Error, desk: Desk<'_>) -> Result<Turn, Error> {
+        locked(desk.meter).refused(error);
+        let now = Instant::now();
+        if self.doing == Doing::Statement {
+            self.workload.abandon();
+            self.again = true;
+        }
+        if desk.shared.commit != Commit::Auto || self.answers > 0 {
+            return self.send_query(Doing::Rollback, "ROLLBACK", now);
+        }
+        self.rest(now, desk)
+    }
+
+    /// The connection is gone: so is the running event and what was open.
+    pub fn lost(&mut self, error: &Error, desk: Desk<'_>) {
+        locked(desk.meter).lost(self.index, error);
+        if self.doing != Doing::Nothing {
+            self.workload.abandon();
+        }
+        self.transaction.ended(Instant::now());
+        self.doing = Doing::Nothing;
+        self.again = false;
+    }
+
+    /// Goes on with another connection.
+    pub fn renew(&mut self, mut connection: Connection) -> Result<(), Error> {
+        self.workload.prepare(&mut connection)?;
+        self.connection = connection;
+        self.free_since = Instant::now();
+        Ok(())
+    }
+}

@@ -1,0 +1,101 @@
+//! Opens lost connections anew, where that was asked for.
+
+use std::sync::mpsc::{Receiver, Sender};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::drive::polling::Mailbox;
+use crate::lane::Lane;
+use crate::run::{Dialer, Shared};
+use crate::{Error, Kind};
+
+/// Pauses between attempts: each twice as long as the last, up to the longest; the first attempt is made at
+/// once, and one that succeeds begins anew.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// How often the stop is looked for in a pause.
+const GLANCE: Duration = Duration::from_millis(10);
+
+/// Errors with which a server ends connections or does not take new ones for now: shutdown (1053, 1079),
+/// too many connections (1040, 1203), killed (1927 MariaDB, 3169 MySQL), not ready (3168), idle too long (4031),
+/// and those of its side of the network (1152-1161).
+fn is_passing(errno: u16) -> bool {
+    matches!(
+        errno,
+        1040 | 1053 | 1079 | 1152..=1161 | 1203 | 1927 | 3168 | 3169 | 4031
+    )
+}
+
+/// A lane that lost its connection, and where it belongs.
+pub(crate) struct Lost {
+    pub index: usize,
+    pub lane: Lane,
+    pub mailbox: Arc<Mailbox>,
+}
+
+/// What to do about lost connections.
+pub(crate) struct Reopening {
+    pub dialer: Arc<Dialer>,
+    pub shared: Arc<Shared>,
+    /// To the thread that opens them; none if they end the load.
+    pub queue: Option<Sender<Lost>>,
+}
+
+impl Reopening {
+    /// Whether the load goes on after this error with another connection.
+    pub fn may_reopen(&self, error: &Error) -> bool {
+        self.queue.is_some() && !self.shared.stops() && is_loss(error)
+    }
+
+    /// Has a lane's connection opened by the thread that does so.
+    pub fn send(&self, lost: Lost) {
+        if let Some(queue) = &self.queue {
+            // Its other end is gone only when the load stops.
+            let _ = queue.send(lost);
+        }
+    }
+
+    /// Opens a lane's connection anew, however long it takes; not, if the load stops.
+    ///
+    /// # Errors
+    /// Why no attempt will succeed.
+    pub fn reopen(&self, lane: &mut Lane) -> Result<bool, Error> {
+        let mut pause = FIRST_PAUSE;
+        while !self.shared.stops() {
+            let opened = self.dialer.open().and_then(|connection| lane.renew(connection));
+            match opened {
+                Ok(()) => return Ok(true),
+                Err(error) if is_loss(&error) => {}
+                Err(error) => return Err(error.during("opening a lost connection anew")),
+            }
+            let mut left = pause;
+            while !left.is_zero() && !self.shared.stops() {
+                std::thread::sleep(left.min(GLANCE));
+                left = left.saturating_sub(GLANCE);
+            }
+            pause = (2 * pause).min(LONGEST_PAUSE);
+        }
+        Ok(false)
+    }
+
+    /// Opens connections for polling threads, until none of them is left.
+    pub fn run(&self, lost: &Receiver<Lost>) {
+        for Lost {
+            index,
+            mut lane,
+            mailbox,
+        } in lost
+        {
+            match self.reopen(&mut lane) {
+                Ok(true) => mailbox.give_back(index, lane),
+                Ok(false) => return,
+                Err(error) => return self.shared.fail(error),
+            }
+        }
+    }
+}
+
+/// Whether only the connection is gone.
+fn is_loss(error: &Error) -> bool {
+    error.kind == Kind::Server && error.errno.is_none_or(is_passing)
+}

@@ -1,0 +1,484 @@
+//! Values of the parameters of a user's own statements.
+
+mod calendar;
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use crate::distribution::Distribution;
+use crate::shape::write_groups;
+use crate::Random;
+
+/// A drawn value; its text's memory is used again.
+#[derive(Debug, Default, Clone)]
+pub struct Value {
+    integer: i64,
+    text: Vec<u8>,
+    is_text: bool,
+}
+
+/// What a value is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Content<'a> {
+    /// A whole number.
+    Integer(i64),
+    /// A text, or bytes.
+    Text(&'a [u8]),
+}
+
+/// Longest of the texts whose length no option decides: a date with microseconds, a UUID, a number.
+const SHORT: usize = 40;
+
+impl Value {
+    /// One that takes whatever `generator` draws without allocating.
+    pub fn with_room_for(generator: &Generator) -> Self {
+        let longest = match generator {
+            Generator::Text { high, .. } => *high as usize,
+            Generator::Pattern { pattern } => pattern.len(),
+            Generator::RowText { groups } => *groups as usize * 12,
+            Generator::Choice { values } => {
+                let lengths = values.iter().map(|(_, choice)| match choice {
+                    Choice::Text(text) => text.len(),
+                    Choice::Integer(_) => 0,
+                });
+                lengths.max().unwrap_or(0)
+            }
+            _ => SHORT,
+        };
+        Self {
+            text: Vec::with_capacity(longest),
+            ..Self::default()
+        }
+    }
+
+    /// What it is.
+    pub fn content(&self) -> Content<'_> {
+        if self.is_text {
+            Content::Text(&self.text)
+        } else {
+            Content::Integer(self.integer)
+        }
+    }
+
+    fn set(&mut self, integer: i64) {
+        self.is_text = false;
+        self.integer = integer;
+    }
+
+    /// Its text, emptied.
+    fn begin(&mut self) -> &mut Vec<u8> {
+        self.is_text = true;
+        self.text.clear();
+        &mut self.text
+    }
+}
+
+/// One of the values that a choice has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Choice {
+    /// A whole number.
+    Integer(i64),
+    /// A text.
+    Text(String),
+}
+
+/// Makes the values of one parameter on one connection.
+#[derive(Debug, Clone)]
+pub enum Generator {
+    /// A whole number of a range.
+    Integer {
+        /// Smallest.
+        low: i64,
+        /// Largest.
+        high: i64,
+        /// How they are drawn.
+        distribution: Distribution,
+    },
+    /// A number of a range with that many digits behind the point; the bounds are whole multiples of the
+    /// last of these digits.
+    Decimal {
+        /// Smallest.
+        low: i64,
+        /// Largest.
+        high: i64,
+        /// Digits behind the point.
+        digits: u32,
+        /// How they are drawn.
+        distribution: Distribution,
+    },
+    /// One of several, by weight.
+    Choice {
+        /// Each with the sum of all weights up to its own.
+        values: Arc<[(u64, Choice)]>,
+    },
+    /// 1, 2, 3, … for one connection.
+    Sequence {
+        /// The next.
+        next: i64,
+        /// From one to the next.
+        step: i64,
+    },
+    /// The same for all connections together.
+    SharedSequence {
+        /// The next.
+        next: Arc<AtomicI64>,
+        /// From one to the next.
+        step: i64,
+    },
+    /// The number of the connection, from 1.
+    Connection {
+        /// It.
+        number: i64,
+    },
+    /// Characters of an alphabet.
+    Text {
+        /// Fewest.
+        low: u32,
+        /// Most.
+        high: u32,
+        /// One byte each.
+        alphabet: Arc<[u8]>,
+    },
+    /// sysbench's template: `#` is a digit, `@` a small letter, all else is itself.
+    Pattern {
+        /// It.
+        pattern: Arc<[u8]>,
+    },
+    /// Groups of eleven digits, joined by dashes: sysbench's `c` has ten, its `pad` five.
+    RowText {
+        /// How many.
+        groups: u32,
+    },
+    /// A UUID of version 4 (random) or 7 (ascending with time), RFC 9562.
+    Uuid {
+        /// Of version 7.
+        ascending: bool,
+        /// 16 bytes instead of 36 characters.
+        binary: bool,
+    },
+    /// A date and time of a range, in seconds since 1970.
+    DateTime {
+        /// Earliest.
+        low: i64,
+        /// Latest.
+        high: i64,
+    },
+    /// A date of a range, in days since 1970.
+    Date {
+        /// Earliest.
+        low: i64,
+        /// Latest.
+        high: i64,
+    },
+    /// The client's clock in UTC, to the microsecond.
+    Now,
+}
+
+impl Generator {
+    /// Draws the next value. Allocates nothing if `value` has room for it.
+    pub fn draw(&mut self, random: &mut Random, value: &mut Value) {
+        match self {
+            Self::Integer {
+                low,
+                high,
+                distribution,
+            } => value.set(between(random, distribution, *low, *high)),
+            Self::Decimal {
+                low,
+                high,
+                digits,
+                distribution,
+            } => put_decimal(value.begin(), between(random, distribution, *low, *high), *digits),
+            Self::Choice { values } => {
+                let total = values.last().map_or(0, |(sum, _)| *sum);
+                let drawn = random.below(total);
+                let chosen = values.iter().find(|(sum, _)| drawn < *sum);
+                match chosen.map(|(_, choice)| choice) {
+                    Some(Choice::Text(text)) => value.begin().extend_from_slice(text.as_bytes()),
+                    Some(Choice::Integer(integer)) => value.set(*integer),
+                    None => value.set(0),
+                }
+            }
+            Self::Sequence { next, step } => {
+                value.set(*next);
+                *next = next.wrapping_add(*step);
+            }
+            Self::SharedSequence { next, step } => value.set(next.fetch_add(*step, Ordering::Relaxed)),
+            Self::Connection { number } => value.set(*number),
+            Self::Text { low, high, alphabet } => {
+                let length = u64::from(*low) + random.below(u64::from(*high - *low) + 1);
+                let text = value.begin();
+                for _ in 0..length {
+                    text.push(alphabet[random.below(alphabet.len() as u64) as usize]);
+                }
+            }
+            Self::Pattern { pattern } => put_pattern(value.begin(), pattern, random),
+            Self::RowText { groups } => {
+                let text = value.begin();
+                text.resize(*groups as usize * 12 - 1, 0);
+                write_groups(text, random);
+            }
+            Self::Uuid { ascending, binary } => {
+                let uuid = uuid(*ascending, random);
+                let text = value.begin();
+                if *binary {
+                    text.extend_from_slice(&uuid);
+                } else {
+                    put_hex(text, &uuid);
+                }
+            }
+            Self::DateTime { low, high } => {
+                let seconds = between(random, &Distribution::Uniform, *low, *high);
+                calendar::put_datetime(value.begin(), seconds);
+            }
+            Self::Date { low, high } => {
+                let days = between(random, &Distribution::Uniform, *low, *high);
+                calendar::put_date(value.begin(), days);
+            }
+            Self::Now => {
+                let now = since_epoch();
+                let text = value.begin();
+                calendar::put_datetime(text, now.as_secs() as i64);
+                text.push(b'.');
+                put_digits(text, u64::from(now.subsec_micros()), 6);
+            }
+        }
+    }
+}
+
+fn since_epoch() -> Duration {
+    SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default()
+}
+
+#[inline]
+fn between(random: &mut Random, distribution: &Distribution, low: i64, high: i64) -> i64 {
+    low.wrapping_add(distribution.offset(random, high.wrapping_sub(low) as u64) as i64)
+}
+
+fn put_decimal(text: &mut Vec<u8>, number: i64, digits: u32) {
+    if number < 0 {
+        text.push(b'-');
+    }
+    let unit = 10u64.pow(digits);
+    let size = number.unsigned_abs();
+    let whole = size / unit;
+    put_digits(text, whole, whole.checked_ilog10().unwrap_or(0) + 1);
+    if digits > 0 {
+        text.push(b'.');
+        put_digits(text, size % unit, digits);
+    }
+}
+
+/// Appends the last `count` digits of a number.
+fn put_digits(text: &mut Vec<u8>, mut number: u64, count: u32) {
+    let from = text.len();
+    text.resize(from + count as usize, b'0');
+    for digit in text[from..].iter_mut().rev() {
+        *digit = b'0' + (number % 10) as u8;
+        number /= 10;
+    }
+}
+
+fn put_pattern(text: &mut Vec<u8>, pattern: &[u8], random: &mut Random) {
+    text.extend(pattern.iter().map(|&byte| match byte {
+        b'#' => b'0' + random.below(10) as u8,
+        b'@' => b'a' + random.below(26) as u8,
+        other => other,
+    }));
+}
+
+fn uuid(ascending: bool, random: &mut Random) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&random.bits().to_be_bytes());
+    bytes[8..].copy_from_slice(&random.bits().to_be_bytes());
+    if ascending {
+        let millis = since_epoch().as_millis() as u64;
+        bytes[..6].copy_from_slice(&millis.to_be_bytes()[2..]);
+    }
+    let version = if ascending { 0x70 } else { 0x40 };
+    bytes[6] = (bytes[6] & 0x0f) | version;
+    bytes[8] = (bytes[8] & 0x3f) | 0x80;
+    bytes
+}
+
+fn put_hex(text: &mut Vec<u8>, uuid: &[u8; 16]) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    for (place, byte) in uuid.iter().enumerate() {
+        if matches!(place, 4 | 6 | 8 | 10) {
+            text.push(b'-');
+        }
+        text.push(DIGITS[usize::from(byte >> 4)]);
+        text.push(DIGITS[usize::from(byte & 15)]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(mut generator: Generator, count: usize) -> Vec<String> {
+        let (mut random, mut value) = (Random::new(1), Value::default());
+        let mut draw = || {
+            generator.draw(&mut random, &mut value);
+            match value.content() {
+                Content::Integer(integer) => integer.to_string(),
+                Content::Text(text) => String::from_utf8(text.to_vec()).unwrap(),
+            }
+        };
+        (0..count).map(|_| draw()).collect()
+    }
+
+    fn decimal(low: i64, high: i64, digits: u32) -> Generator {
+        Generator::Decimal {
+            low,
+            high,
+            digits,
+            distribution: Distribution::Uniform,
+        }
+    }
+
+    #[test]
+    fn integers_reach_both_ends_of_their_range() {
+        for (low, high) in [(-2, 2), (i64::MIN, i64::MIN + 4), (i64::MAX - 4, i64::MAX)] {
+            let generator = Generator::Integer {
+                low,
+                high,
+                distribution: Distribution::Uniform,
+            };
+            let mut seen: Vec<i64> = texts(generator, 500)
+                .iter()
+                .map(|text| text.parse().unwrap())
+                .collect();
+            seen.sort_unstable();
+            seen.dedup();
+            assert_eq!(seen, (low..=high).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn decimals_keep_their_digits() {
+        assert_eq!(texts(decimal(-5, -5, 2), 1), ["-0.05"]);
+        assert_eq!(texts(decimal(1250, 1250, 2), 1), ["12.50"]);
+        assert_eq!(texts(decimal(7, 7, 0), 1), ["7"]);
+        assert!(texts(decimal(0, 999, 2), 100).iter().all(|text| text.len() == 4));
+    }
+
+    #[test]
+    fn choices_come_by_weight() {
+        let values = [
+            (1, Choice::Text("rare".into())),
+            (10, Choice::Text("usual".into())),
+        ];
+        let texts = texts(
+            Generator::Choice {
+                values: values.into(),
+            },
+            10_000,
+        );
+        let rare = texts.iter().filter(|text| *text == "rare").count();
+        assert!(
+            rare.abs_diff(1000) < 180,
+            "{rare}: six sigma of n = 10,000, p = 0.1"
+        );
+        let one = Generator::Choice {
+            values: [(3, Choice::Integer(-7))].into(),
+        };
+        assert_eq!(self::texts(one, 2), ["-7", "-7"]);
+    }
+
+    #[test]
+    fn sequences_count_alone_or_together() {
+        let alone = Generator::Sequence { next: 5, step: 2 };
+        assert_eq!(texts(alone.clone(), 3), ["5", "7", "9"]);
+        assert_eq!(texts(alone, 1), ["5"]);
+        let together = Generator::SharedSequence {
+            next: Arc::new(AtomicI64::new(1)),
+            step: 1,
+        };
+        assert_eq!(texts(together.clone(), 2), ["1", "2"]);
+        assert_eq!(texts(together, 2), ["3", "4"]);
+    }
+
+    #[test]
+    fn texts_have_their_length_and_their_alphabet() {
+        let generator = Generator::Text {
+            low: 2,
+            high: 4,
+            alphabet: (*b"xyz").into(),
+        };
+        let texts = texts(generator, 1000);
+        assert!(texts
+            .iter()
+            .flat_map(|text| text.chars())
+            .all(|c| "xyz".contains(c)));
+        let mut lengths: Vec<usize> = texts.iter().map(String::len).collect();
+        lengths.sort_unstable();
+        lengths.dedup();
+        assert_eq!(lengths, [2, 3, 4]);
+    }
+
+    #[test]
+    fn a_pattern_is_sysbenchs_template() {
+        let generator = Generator::Pattern {
+            pattern: (*b"A-##@@#").into(),
+        };
+        for text in texts(generator, 100) {
+            let bytes = text.as_bytes();
+            assert!(text.starts_with("A-") && bytes.len() == 7, "{text}");
+            assert!(
+                bytes[2..4].iter().chain(&bytes[6..]).all(u8::is_ascii_digit),
+                "{text}"
+            );
+            assert!(bytes[4..6].iter().all(u8::is_ascii_lowercase), "{text}");
+        }
+    }
+
+    #[test]
+    fn row_texts_are_groups_of_eleven_digits() {
+        let text = &texts(Generator::RowText { groups: 3 }, 1)[0];
+        assert_eq!(text.split('-').map(str::len).collect::<Vec<_>>(), [11, 11, 11]);
+    }
+
+    #[test]
+    fn uuids_say_their_version_and_those_of_time_ascend() {
+        let uuids = |ascending| {
+            let binary = false;
+            texts(Generator::Uuid { ascending, binary }, 50)
+        };
+        for (version, uuids) in [("4", uuids(false)), ("7", uuids(true))] {
+            for uuid in uuids {
+                let parts: Vec<&str> = uuid.split('-').collect();
+                assert_eq!(
+                    parts.iter().map(|part| part.len()).collect::<Vec<_>>(),
+                    [8, 4, 4, 4, 12]
+                );
+                assert!(parts[2].starts_with(version), "{uuid}");
+                assert!(parts[3].starts_with(['8', '9', 'a', 'b']), "{uuid}");
+            }
+        }
+        let ascending = uuids(true);
+        assert!(ascending.windows(2).all(|pair| pair[0][..13] <= pair[1][..13]));
+        let mut value = Value::default();
+        let mut binary = Generator::Uuid {
+            ascending: false,
+            binary: true,
+        };
+        binary.draw(&mut Random::new(1), &mut value);
+        assert!(matches!(value.content(), Content::Text(bytes) if bytes.len() == 16));
+    }
+
+    #[test]
+    fn dates_are_of_their_range() {
+        let dates = texts(Generator::Date { low: 0, high: 1 }, 200);
+        assert!(dates
+            .iter()
+            .all(|date| date == "1970-01-01" || date == "1970-01-02"));
+        let times = texts(Generator::DateTime { low: 59, high: 60 }, 200);
+        assert!(times.contains(&"1970-01-01 00:01:00".to_owned()));
+        let now = &texts(Generator::Now, 1)[0];
+        assert!(now.len() == 26 && now.as_str() > "2025", "{now}");
+    }
+}

@@ -1,0 +1,1 @@
+"""A lending library: books, members, loans."""

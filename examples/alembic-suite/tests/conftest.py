@@ -1,0 +1,35 @@
+"""Fixtures: the throwaway database, a connection that is rolled back, and one for tests that commit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from sqlalchemy import Connection, Engine
+
+from flushlab.pytest_plugin import Database
+from library.database import engine
+
+
+@pytest.fixture(scope="session")
+def connections(flushlab_database: Database) -> Iterator[Engine]:
+    """A pool of connections."""
+    pool = engine(flushlab_database.url)
+    yield pool
+    pool.dispose()
+
+
+@pytest.fixture
+def db(connections: Engine) -> Iterator[Connection]:
+    """A connection whose work is rolled back after the test."""
+    with connections.connect() as connection:
+        yield connection
+        connection.rollback()
+
+
+@pytest.fixture
+def committing(flushlab_database: Database, connections: Engine) -> Iterator[Engine]:
+    """For a test that commits: afterwards the database is as the migrations left it."""
+    yield connections
+    flushlab_database.reset()
+    connections.dispose()  # its connections led to the server that was

@@ -1,0 +1,1 @@
+ALTER TABLE customer ADD COLUMN status VARCHAR(20) NOT NULL DEFAULT 'active';

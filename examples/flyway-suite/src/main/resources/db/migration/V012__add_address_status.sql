@@ -1,0 +1,1 @@
+ALTER TABLE address ADD COLUMN status VARCHAR(20) NOT NULL DEFAULT 'active';

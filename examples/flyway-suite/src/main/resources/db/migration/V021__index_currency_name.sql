@@ -1,0 +1,1 @@
+CREATE INDEX ix_currency_name ON currency (name, status);

@@ -1,0 +1,1 @@
+CREATE INDEX ix_country_name ON country (name, status);

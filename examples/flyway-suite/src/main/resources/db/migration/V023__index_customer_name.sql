@@ -1,0 +1,1 @@
+CREATE INDEX ix_customer_name ON customer (name, status);

@@ -1,0 +1,1 @@
+CREATE INDEX ix_address_name ON address (name, status);

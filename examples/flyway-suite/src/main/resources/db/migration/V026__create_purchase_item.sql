@@ -1,0 +1,8 @@
+CREATE TABLE purchase_item (
+  id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
+  purchase_id BIGINT NULL,
+  name VARCHAR(100) NOT NULL,
+  legacy_code VARCHAR(20) NULL,
+  created_at TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP,
+  CONSTRAINT fk_purchase_item_purchase FOREIGN KEY (purchase_id) REFERENCES purchase (id)
+) DEFAULT CHARACTER SET utf8mb4;

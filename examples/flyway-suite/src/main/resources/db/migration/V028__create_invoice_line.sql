@@ -1,0 +1,8 @@
+CREATE TABLE invoice_line (
+  id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
+  invoice_id BIGINT NULL,
+  name VARCHAR(100) NOT NULL,
+  legacy_code VARCHAR(20) NULL,
+  created_at TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP,
+  CONSTRAINT fk_invoice_line_invoice FOREIGN KEY (invoice_id) REFERENCES invoice (id)
+) DEFAULT CHARACTER SET utf8mb4;

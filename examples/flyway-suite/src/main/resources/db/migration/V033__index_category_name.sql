@@ -1,0 +1,1 @@
+CREATE INDEX ix_category_name ON category (name, status);

@@ -1,0 +1,1 @@
+CREATE INDEX ix_supplier_name ON supplier (name, status);

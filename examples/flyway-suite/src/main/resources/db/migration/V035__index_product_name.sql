@@ -1,0 +1,1 @@
+CREATE INDEX ix_product_name ON product (name, status);

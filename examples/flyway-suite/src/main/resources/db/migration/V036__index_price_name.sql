@@ -1,0 +1,1 @@
+CREATE INDEX ix_price_name ON price (name, status);

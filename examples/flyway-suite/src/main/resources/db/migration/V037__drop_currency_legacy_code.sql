@@ -1,0 +1,1 @@
+ALTER TABLE currency DROP COLUMN legacy_code;

@@ -1,0 +1,8 @@
+CREATE TABLE shipment (
+  id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
+  purchase_id BIGINT NULL,
+  name VARCHAR(100) NOT NULL,
+  legacy_code VARCHAR(20) NULL,
+  created_at TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP,
+  CONSTRAINT fk_shipment_purchase FOREIGN KEY (purchase_id) REFERENCES purchase (id)
+) DEFAULT CHARACTER SET utf8mb4;

@@ -1,0 +1,1 @@
+CREATE INDEX ix_warehouse_name ON warehouse (name, status);

@@ -1,0 +1,1 @@
+CREATE INDEX ix_stock_name ON stock (name, status);

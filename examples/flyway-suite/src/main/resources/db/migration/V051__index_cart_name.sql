@@ -1,0 +1,1 @@
+CREATE INDEX ix_cart_name ON cart (name, status);

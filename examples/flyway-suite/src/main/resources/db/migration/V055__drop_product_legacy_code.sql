@@ -1,0 +1,1 @@
+ALTER TABLE product DROP COLUMN legacy_code;

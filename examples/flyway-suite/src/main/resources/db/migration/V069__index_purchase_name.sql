@@ -1,0 +1,1 @@
+CREATE INDEX ix_purchase_name ON purchase (name, status);

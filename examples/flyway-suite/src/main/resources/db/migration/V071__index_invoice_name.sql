@@ -1,0 +1,1 @@
+CREATE INDEX ix_invoice_name ON invoice (name, status);

@@ -1,0 +1,1 @@
+ALTER TABLE stock DROP COLUMN legacy_code;

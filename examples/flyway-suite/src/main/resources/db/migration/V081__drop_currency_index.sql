@@ -1,0 +1,1 @@
+DROP INDEX ix_currency_name ON currency;

@@ -1,0 +1,1 @@
+DROP INDEX ix_customer_name ON customer;

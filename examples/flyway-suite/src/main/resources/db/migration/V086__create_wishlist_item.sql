@@ -1,0 +1,8 @@
+CREATE TABLE wishlist_item (
+  id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
+  wishlist_id BIGINT NULL,
+  name VARCHAR(100) NOT NULL,
+  legacy_code VARCHAR(20) NULL,
+  created_at TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP,
+  CONSTRAINT fk_wishlist_item_wishlist FOREIGN KEY (wishlist_id) REFERENCES wishlist (id)
+) DEFAULT CHARACTER SET utf8mb4;

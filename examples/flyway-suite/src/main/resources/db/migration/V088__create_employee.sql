@@ -1,0 +1,8 @@
+CREATE TABLE employee (
+  id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
+  department_id BIGINT NULL,
+  name VARCHAR(100) NOT NULL,
+  legacy_code VARCHAR(20) NULL,
+  created_at TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP,
+  CONSTRAINT fk_employee_department FOREIGN KEY (department_id) REFERENCES department (id)
+) DEFAULT CHARACTER SET utf8mb4;

@@ -1,0 +1,1 @@
+CREATE INDEX ix_payment_name ON payment (name, status);

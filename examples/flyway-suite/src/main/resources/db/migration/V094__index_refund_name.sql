@@ -1,0 +1,1 @@
+CREATE INDEX ix_refund_name ON refund (name, status);

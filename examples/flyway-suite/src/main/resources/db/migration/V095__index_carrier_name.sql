@@ -1,0 +1,1 @@
+CREATE INDEX ix_carrier_name ON carrier (name, status);

@@ -1,0 +1,1 @@
+CREATE INDEX ix_shipment_name ON shipment (name, status);

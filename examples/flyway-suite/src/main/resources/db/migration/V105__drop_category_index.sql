@@ -1,0 +1,1 @@
+DROP INDEX ix_category_name ON category;

@@ -1,0 +1,1 @@
+DROP INDEX ix_supplier_name ON supplier;

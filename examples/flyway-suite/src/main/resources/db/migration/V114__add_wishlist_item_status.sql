@@ -1,0 +1,1 @@
+ALTER TABLE wishlist_item ADD COLUMN status VARCHAR(20) NOT NULL DEFAULT 'active';

@@ -1,0 +1,1 @@
+CREATE INDEX ix_parcel_name ON parcel (name, status);

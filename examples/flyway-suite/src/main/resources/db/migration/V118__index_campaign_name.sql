@@ -1,0 +1,1 @@
+CREATE INDEX ix_campaign_name ON campaign (name, status);

@@ -1,0 +1,1 @@
+CREATE INDEX ix_coupon_name ON coupon (name, status);

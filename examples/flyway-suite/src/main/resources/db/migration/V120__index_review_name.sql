@@ -1,0 +1,1 @@
+CREATE INDEX ix_review_name ON review (name, status);

@@ -1,0 +1,1 @@
+DROP INDEX ix_cart_name ON cart;

@@ -1,0 +1,8 @@
+CREATE TABLE product_tag (
+  id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
+  product_id BIGINT NULL,
+  name VARCHAR(100) NOT NULL,
+  legacy_code VARCHAR(20) NULL,
+  created_at TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP,
+  CONSTRAINT fk_product_tag_product FOREIGN KEY (product_id) REFERENCES product (id)
+) DEFAULT CHARACTER SET utf8mb4;

@@ -1,0 +1,1 @@
+ALTER TABLE role_grant ADD COLUMN status VARCHAR(20) NOT NULL DEFAULT 'active';

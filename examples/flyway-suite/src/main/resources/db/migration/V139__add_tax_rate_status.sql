@@ -1,0 +1,1 @@
+ALTER TABLE tax_rate ADD COLUMN status VARCHAR(20) NOT NULL DEFAULT 'active';

@@ -1,0 +1,1 @@
+CREATE INDEX ix_wishlist_name ON wishlist (name, status);

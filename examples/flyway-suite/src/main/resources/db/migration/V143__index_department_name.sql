@@ -1,0 +1,1 @@
+CREATE INDEX ix_department_name ON department (name, status);

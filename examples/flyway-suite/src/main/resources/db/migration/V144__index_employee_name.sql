@@ -1,0 +1,1 @@
+CREATE INDEX ix_employee_name ON employee (name, status);

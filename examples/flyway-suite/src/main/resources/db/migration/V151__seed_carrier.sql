@@ -1,0 +1,3 @@
+INSERT INTO carrier (name) VALUES ('Falcon');
+INSERT INTO carrier (name) VALUES ('Heron');
+INSERT INTO carrier (name) VALUES ('Swift');

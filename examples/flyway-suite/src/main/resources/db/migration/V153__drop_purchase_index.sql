@@ -1,0 +1,1 @@
+DROP INDEX ix_purchase_name ON purchase;

@@ -1,0 +1,1 @@
+DROP INDEX ix_invoice_line_name ON invoice_line;

@@ -1,0 +1,8 @@
+CREATE TABLE supplier_order (
+  id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
+  supplier_id BIGINT NULL,
+  name VARCHAR(100) NOT NULL,
+  legacy_code VARCHAR(20) NULL,
+  created_at TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP,
+  CONSTRAINT fk_supplier_order_supplier FOREIGN KEY (supplier_id) REFERENCES supplier (id)
+) DEFAULT CHARACTER SET utf8mb4;

@@ -1,0 +1,8 @@
+CREATE TABLE loyalty_account (
+  id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
+  customer_id BIGINT NULL,
+  name VARCHAR(100) NOT NULL,
+  legacy_code VARCHAR(20) NULL,
+  created_at TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP,
+  CONSTRAINT fk_loyalty_account_customer FOREIGN KEY (customer_id) REFERENCES customer (id)
+) DEFAULT CHARACTER SET utf8mb4;

@@ -1,0 +1,1 @@
+ALTER TABLE message ADD COLUMN status VARCHAR(20) NOT NULL DEFAULT 'active';

@@ -1,0 +1,1 @@
+CREATE INDEX ix_role_name ON role (name, status);

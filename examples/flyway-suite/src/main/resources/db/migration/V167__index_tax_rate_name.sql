@@ -1,0 +1,1 @@
+CREATE INDEX ix_tax_rate_name ON tax_rate (name, status);

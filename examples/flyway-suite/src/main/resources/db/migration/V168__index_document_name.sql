@@ -1,0 +1,1 @@
+CREATE INDEX ix_document_name ON document (name, status);

@@ -1,0 +1,2 @@
+INSERT INTO campaign (name) VALUES ('spring');
+INSERT INTO campaign (name) VALUES ('summer');

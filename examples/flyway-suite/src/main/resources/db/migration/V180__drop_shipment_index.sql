@@ -1,0 +1,1 @@
+DROP INDEX ix_shipment_name ON shipment;

@@ -1,0 +1,1 @@
+CREATE INDEX ix_message_name ON message (name, status);

@@ -1,0 +1,1 @@
+CREATE INDEX ix_tag_name ON tag (name, status);

@@ -1,0 +1,1 @@
+ALTER TABLE role DROP COLUMN legacy_code;

@@ -1,0 +1,1 @@
+ALTER TABLE wishlist_item ADD COLUMN amount DECIMAL(12, 2) NOT NULL DEFAULT 0;

@@ -1,0 +1,1 @@
+DROP INDEX ix_campaign_name ON campaign;

@@ -1,0 +1,1 @@
+DROP INDEX ix_coupon_name ON coupon;

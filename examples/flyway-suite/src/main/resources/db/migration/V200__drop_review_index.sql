@@ -1,0 +1,1 @@
+DROP INDEX ix_review_name ON review;

@@ -1,0 +1,1 @@
+CREATE INDEX ix_supplier_order_name ON supplier_order (name, status);

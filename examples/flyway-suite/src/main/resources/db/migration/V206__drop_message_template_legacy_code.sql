@@ -1,0 +1,1 @@
+ALTER TABLE message_template DROP COLUMN legacy_code;

@@ -1,0 +1,1 @@
+DROP INDEX ix_wishlist_name ON wishlist;

@@ -1,0 +1,1 @@
+DROP INDEX ix_department_name ON department;

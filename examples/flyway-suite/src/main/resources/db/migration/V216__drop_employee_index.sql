@@ -1,0 +1,1 @@
+DROP INDEX ix_employee_name ON employee;

@@ -1,0 +1,1 @@
+DROP INDEX ix_role_name ON role;

@@ -1,0 +1,1 @@
+DROP INDEX ix_role_grant_name ON role_grant;

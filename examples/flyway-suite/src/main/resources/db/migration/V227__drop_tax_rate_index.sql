@@ -1,0 +1,1 @@
+DROP INDEX ix_tax_rate_name ON tax_rate;

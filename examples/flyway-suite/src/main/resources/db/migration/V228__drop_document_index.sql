@@ -1,0 +1,1 @@
+DROP INDEX ix_document_name ON document;

@@ -1,0 +1,1 @@
+ALTER TABLE supplier_order ADD COLUMN amount DECIMAL(12, 2) NOT NULL DEFAULT 0;

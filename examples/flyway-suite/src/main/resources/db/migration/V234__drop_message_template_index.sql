@@ -1,0 +1,1 @@
+DROP INDEX ix_message_template_name ON message_template;

@@ -1,0 +1,169 @@
+"""Containers: the throwaway profile for those who must stay on containers.
+
+Advice layer, pure: the same settings as text for Docker Compose, Testcontainers and GitHub Actions, with the
+data directory on a tmpfs. A container restores no template: every start initialises and migrates.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import jinja2
+import msgspec
+
+from flushlab.build.find import parse_name
+from flushlab.errors import UsageError
+from flushlab.record import Value
+from flushlab.record.server import Flavor
+from flushlab.settings.catalog import load_catalog
+from flushlab.suite.profile import CHOICES, throwaway
+
+Form = Literal["compose", "testcontainers", "github-action"]
+
+TEMPLATES: Mapping[Form, str] = {
+    "compose": "compose.yaml.j2",
+    "testcontainers": "testcontainers.java.j2",
+    "github-action": "github-action.yaml.j2",
+}
+OLDEST: Mapping[Flavor, tuple[int, ...]] = {"mysql": (5, 7), "mariadb": (10, 4)}
+"""The profile is not known to work below."""
+
+_NEWEST = 999
+"""`mysql:8.0` is the newest image of its series."""
+
+_HINT = "name flavor and version of the image: --server mysql@8.0 or --server mariadb@10.11"
+
+
+class Image(msgspec.Struct, frozen=True, kw_only=True):
+    """An official image.
+
+    Attributes:
+        flavor: `mysql` or `mariadb`; the image's name as well.
+        version: of its server; what the tag leaves open is taken as the newest.
+        tag: `8.0`.
+    """
+
+    flavor: Flavor
+    version: tuple[int, ...]
+    tag: str
+
+    @property
+    def name(self) -> str:
+        """`mysql:8.0`."""
+        return f"{self.flavor}:{self.tag}"
+
+
+class Argument(msgspec.Struct, frozen=True, kw_only=True):
+    """One word of the server's command line.
+
+    Attributes:
+        word: `--innodb-doublewrite=OFF`.
+        why: what it is for.
+    """
+
+    word: str
+    why: str
+
+
+def parse_image(server: str) -> Image:
+    """The image of a server's name.
+
+    Raises:
+        UsageError: it says no version, or one that the profile does not know.
+    """
+    wanted = parse_name(server)
+    if wanted.flavor not in ("mysql", "mariadb") or not wanted.version:
+        raise UsageError(f"--server {server}: which image that is cannot be told", hint=_HINT)
+    flavor: Flavor = "mysql" if wanted.flavor == "mysql" else "mariadb"
+    version = (*wanted.version, *(_NEWEST,) * (3 - len(wanted.version)))
+    if version < OLDEST[flavor]:
+        oldest = ".".join(map(str, OLDEST[flavor]))
+        raise UsageError(
+            f"--server {server}: the profile is for {flavor} {oldest} and newer",
+            hint=f"--server {flavor}@{oldest}",
+        )
+    return Image(flavor=flavor, version=version, tag=".".join(map(str, wanted.version)))
+
+
+def arguments(image: Image, chosen: Mapping[str, Value] | None = None) -> tuple[Argument, ...]:
+    """The profile as words behind the image's name.
+
+    Args:
+        image: whose server takes them.
+        chosen: the user's own settings, which win.
+
+    Raises:
+        UnknownSetting, ValueOutOfRange: one of them is not this server's.
+    """
+    catalog = load_catalog()
+    reasons = {
+        one.name: one.why.partition(";")[0] for one in CHOICES if one.holds(image, "memory")
+    } | dict.fromkeys(chosen or {}, "asked for")
+    words = []
+    for name, value in throwaway(image, "memory", chosen).settings.items():
+        here = catalog.require(name, image.flavor, image.version) if name in catalog else None
+        spelled = name.replace("_", "-")
+        if here is None or not here.entry.switch:
+            word = f"--{spelled}={value if here is None else here.render(value)}"
+        else:  # `--log-bin=OFF` would write a log called OFF
+            word = f"--{spelled}" if here.parse(value) == "ON" else f"--skip-{spelled}"
+        words.append(Argument(word=word, why=reasons[name]))
+    return tuple(words)
+
+
+def render(
+    form: Form,
+    image: Image,
+    *,
+    database: str,
+    command: Sequence[str] = (),
+    chosen: Mapping[str, Value] | None = None,
+) -> str:
+    """The text.
+
+    Args:
+        form: for whom.
+        image: the server.
+        database: made at the start.
+        command: runs the suite; a placeholder if empty.
+        chosen: settings of the user's own.
+
+    Raises:
+        UnknownSetting, ValueOutOfRange: one of them is not this server's.
+    """
+    return (
+        _environment()
+        .get_template(TEMPLATES[form])
+        .render(
+            image=image.name,
+            flavor=image.flavor,
+            prefix="MYSQL" if image.flavor == "mysql" else "MARIADB",
+            arguments=arguments(image, chosen),
+            database=database,
+            class_name="MySQLContainer" if image.flavor == "mysql" else "MariaDBContainer",
+            password="throwaway",
+            command=shlex.join(command) or "./run-the-tests",
+        )
+    )
+
+
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("flushlab.advice"),
+        autoescape=False,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters["quoted"] = _quoted
+    environment.filters["shell"] = shlex.quote
+    return environment
+
+
+def _quoted(text: str) -> str:
+    """In double quotes, as YAML and Java read them alike."""
+    return '"' + re.sub(r'(["\\])', r"\\\1", text) + '"'

@@ -1,0 +1,255 @@
+"""`flushlab test`: a test suite on a fast throwaway server.
+
+Loads only what it needs, when it needs it: the command is to start within a second.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flushlab.cli import options
+from flushlab.cli.output import console, emit_json, print_warning, require_writable
+from flushlab.errors import UsageError
+
+if TYPE_CHECKING:
+    from flushlab.advice.containers import Form
+    from flushlab.build import Build
+    from flushlab.record import Value
+    from flushlab.suite.session import Request
+
+CONTEXT = {"allow_interspersed_args": False, "help_option_names": ["-h", "--help"]}
+"""Options behind the command are the command's."""
+
+PASSWORD = "FLUSHLAB_PASSWORD"
+
+
+def test(
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="-- COMMAND", help="The suite, as a shell would start it."),
+    ] = None,
+    server: Annotated[
+        str, typer.Option(help="A build (mariadb, mysql@5.7), or a tarball (path or URL, perhaps #sha256=…).")
+    ] = "mariadb",
+    prepare: Annotated[
+        str | None,
+        typer.Option(help="A shell command that fills the database; what it leaves is kept as a template."),
+    ] = None,
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option(help="A pattern of files that --prepare reads, quoted; may be repeated."),
+    ] = None,
+    database: Annotated[str, typer.Option(help="Made before anything else.")] = "app",
+    env: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A variable for the command, NAME=TEMPLATE with {host} {port} {socket} {user} {password}"
+            " {database} {url} {jdbc_url}; may be repeated."
+        ),
+    ] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="A setting, NAME=VALUE; may be repeated.")
+    ] = None,
+    workers: Annotated[int, typer.Option(min=1, max=64, help="Isolated servers, one per worker.")] = 1,
+    clones: Annotated[
+        int,
+        typer.Option(
+            min=0, max=8, help="Servers that wait per worker, so that a reset does not wait for a start."
+        ),
+    ] = 0,
+    port: Annotated[
+        int | None, typer.Option(min=1, max=65535, help="On 127.0.0.1; a free one if left out.")
+    ] = None,
+    memory: Annotated[bool, typer.Option(help="Data in memory where they fit.")] = True,
+    cache: Annotated[
+        Path | None, typer.Option(help="Folder for compressed templates, as a CI service keeps it.")
+    ] = None,
+    cache_size: Annotated[
+        str, typer.Option(help="Limit of the templates here and in --cache; the least recently used go.")
+    ] = "8G",
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Run the suite stock too, on --data-root's disk, and compare.")
+    ] = False,
+    blocks: Annotated[int, typer.Option(min=1, max=20, help="How often --compare runs both.")] = 1,
+    disk_iops: options.DiskIops = None,
+    basedir: options.BaseDir = None,
+    data_root: options.DataRoot = None,
+    json: Annotated[str | None, typer.Option(help="Write what happened as JSON to a file.")] = None,
+    print_compose: Annotated[
+        bool, typer.Option("--print-compose", help="Print the same server for Docker Compose, and end.")
+    ] = False,
+    print_testcontainers: Annotated[
+        bool, typer.Option("--print-testcontainers", help="Print it for Testcontainers in Java, and end.")
+    ] = False,
+    print_github_action: Annotated[
+        bool, typer.Option("--print-github-action", help="Print it for GitHub Actions, and end.")
+    ] = False,
+) -> None:
+    """Run a test suite on a fast throwaway server and exit with its exit code.
+
+    The command finds its server in FLUSHLAB_HOST, FLUSHLAB_PORT, DATABASE_URL and more; whatever is in it
+    is gone with the command. A password in FLUSHLAB_PASSWORD becomes the account's.
+
+    Example: flushlab test --server mysql@5.7 --prepare ./migrate.sh --inputs 'db/migration/**' -- mvn test
+    """
+    forms = _asked(compose=print_compose, testcontainers=print_testcontainers, action=print_github_action)
+    if forms:
+        _print_container(forms, server, database, command or [], set_ or [])
+        return
+    if not command:
+        raise UsageError("there is no command", hint="flushlab test [OPTIONS] -- COMMAND ARGS…")
+    from flushlab.suite.session import PrepareFailed, Session
+
+    if json == "-":
+        raise UsageError("--json - would mix with the suite's output", hint="name a file")
+    if not compare and (disk_iops or blocks > 1):
+        raise UsageError("--disk-iops and --blocks are for the stock server", hint="add --compare")
+    if compare and workers > 1:
+        raise UsageError("--compare runs one worker", hint="leave out --workers")
+    require_writable(json)
+    request = _request(
+        command, server, prepare, inputs or [], database, env or [], set_ or [], workers, clones, port,
+        memory, cache, cache_size, basedir, data_root,
+    )  # fmt: skip
+    try:
+        if compare:
+            raise typer.Exit(_compare(request, blocks, disk_iops, json))
+        result = Session(request, _say).run()
+    except PrepareFailed as failed:
+        print_warning(f"{failed}; nothing was kept, and the suite did not run")
+        raise typer.Exit(failed.ended.exit_code) from None
+    from flushlab.report import suite as report
+
+    emit_json(report.document(result), json)
+    for line in report.summary(result, request):
+        console.print(line, markup=False)
+    sys.stderr.flush()
+    raise typer.Exit(result.exit_code)
+
+
+def _asked(*, compose: bool, testcontainers: bool, action: bool) -> list[Form]:
+    asked: dict[Form, bool] = {
+        "compose": compose,
+        "testcontainers": testcontainers,
+        "github-action": action,
+    }
+    return [form for form, wanted in asked.items() if wanted]
+
+
+def _print_container(
+    forms: list[Form], server: str, database: str, command: list[str], assignments: list[str]
+) -> None:
+    """The profile as text, on stdout.
+
+    Raises:
+        UsageError: more than one form, an image that cannot be told, or a setting that it does not have.
+    """
+    from flushlab.advice import containers
+    from flushlab.cli.place import parse_settings
+    from flushlab.settings.catalog import load_catalog
+    from flushlab.suite.environment import check_database
+
+    if len(forms) > 1:
+        names = " and ".join(f"--print-{form}" for form in forms)
+        raise UsageError(f"{names} print one text each", hint="run the command once for each")
+    image = containers.parse_image(server)
+    check_database(database)
+    chosen = parse_settings(assignments, image, load_catalog())
+    sys.stdout.write(containers.render(forms[0], image, database=database, command=command, chosen=chosen))
+
+
+def _compare(request: Request, blocks: int, disk_iops: int | None, json: str | None) -> int:
+    """The exit code of the last fast run."""
+    import contextlib
+
+    from flushlab.datadir import DataRoot, limit_disk
+    from flushlab.report import suite as report
+    from flushlab.suite.comparison import compare
+
+    limited = contextlib.nullcontext()
+    with limit_disk(DataRoot.open(request.data_root), disk_iops) if disk_iops else limited as limit:
+        compared = compare(request, blocks, limit, _say)
+    emit_json(report.compared_document(compared), json)
+    for line in [*report.comparison(compared), *report.summary(compared.result, request)]:
+        console.print(line, markup=False)
+    return compared.result.exit_code
+
+
+def _request(
+    command: list[str],
+    server: str,
+    prepare: str | None,
+    inputs: list[str],
+    database: str,
+    env: list[str],
+    assignments: list[str],
+    workers: int,
+    clones: int,
+    port: int | None,
+    memory: bool,
+    cache: Path | None,
+    cache_size: str,
+    basedir: Path | None,
+    data_root: Path | None,
+) -> Request:
+    """Everything checked before anything is started.
+
+    Raises:
+        UsageError, StorageError: what cannot be, with the way out.
+    """
+    from flushlab.build import find_build
+    from flushlab.process import reap
+    from flushlab.suite.environment import check_database, check_password, parse_templates
+    from flushlab.suite.inputs import read_inputs
+    from flushlab.suite.session import Request
+    from flushlab.suite.templates import check_cache
+    from flushlab.units import parse_size
+
+    if prepare is None and inputs:
+        raise UsageError("--inputs are the files of a prepare command", hint="add --prepare 'COMMAND'")
+    if prepare is not None and not inputs:
+        raise UsageError(
+            "--prepare needs --inputs: without them nobody could tell when its result is out of date",
+            hint="for example --inputs 'db/migration/**'",
+        )
+    templates = parse_templates(env)
+    files = read_inputs(inputs, Path.cwd())
+    check_database(database)
+    for name in reap():
+        _say(f"removed what an earlier run left behind: {name}")
+    build = find_build(server, basedir=basedir, progress=_say)
+    return Request(
+        build=build,
+        words=tuple(command),
+        database=database,
+        settings=_settings(assignments, build),
+        prepare=prepare or "",
+        inputs=files,
+        templates=templates,
+        workers=workers,
+        clones=clones,
+        port=port,
+        password=check_password(os.environ.get(PASSWORD)),
+        data_root=data_root,
+        memory=memory,
+        cache=check_cache(cache),
+        limit_bytes=parse_size(cache_size),
+    )
+
+
+def _settings(assignments: list[str], build: Build) -> dict[str, Value]:
+    if not assignments:
+        return {}
+    from flushlab.cli.place import parse_settings  # imports much
+    from flushlab.settings.catalog import load_catalog
+
+    return parse_settings(assignments, build, load_catalog())
+
+
+def _say(text: str) -> None:
+    console.print(text, markup=False, style="dim")

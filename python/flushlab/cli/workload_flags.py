@@ -1,0 +1,63 @@
+"""Flags of workloads that a command does not declare: whatever option some workload has is one.
+
+sysbench's options alone are two dozen; each is declared once, in `flushlab.workload`, and read from here.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+from flushlab.errors import UsageError
+from flushlab.record import Value
+from flushlab.workload import all_options
+from flushlab.workload.options import SWITCH
+from flushlab.workload.parse import flag
+from flushlab.workload.sysbench import NOT_TAKEN
+
+
+def read(arguments: Iterable[str], declared: Iterable[str]) -> dict[str, Value]:
+    """The options that stand among a command's arguments, by their names.
+
+    Args:
+        arguments: what the command line has and the command does not declare.
+        declared: flags of the command itself, for hints.
+
+    Raises:
+        UsageError: no option of any workload, or a value that it does not take.
+    """
+    known = {flag(name): option for name, option in all_options().items()}
+    refused = {flag(name): hint for name, hint in NOT_TAKEN.items()}
+    given: dict[str, Value] = {}
+    rest = list(arguments)
+    while rest:
+        spelled, equals, text = rest.pop(0).partition("=")
+        spelled = spelled.replace("_", "-")
+        if spelled in refused:
+            raise UsageError(
+                f"{spelled} is an option of sysbench that is not taken here", hint=refused[spelled]
+            )
+        if spelled not in known:
+            raise UsageError(
+                f"there is no option {spelled}"
+                if spelled.startswith("-")
+                else f"{spelled!r} stands alone on the command line",
+                hint=_nearest(spelled, [*declared, *known]),
+            )
+        option = known[spelled]
+        if not equals:
+            if option.kind == "switch" and (not rest or rest[0].lower() not in SWITCH):
+                text = "on"
+            elif rest:
+                text = rest.pop(0)
+            else:
+                raise UsageError(f"{spelled} has no value", hint=option.help)
+        given[option.name] = option.read(text, flag)
+    return given
+
+
+def _nearest(spelled: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(spelled, known, n=1)
+    return (
+        f"did you mean {near[0]}?" if near else "--help lists the options; workloads have more of their own"
+    )

@@ -1,0 +1,284 @@
+"""pytest plugin: `pytest --flushlab` gives tests a fast throwaway server.
+
+Beside the layers: every pytest run loads it, so it imports nothing of flushlab and starts `flushlab test` as
+anybody would, around a command that waits for pytest's end. Inside `flushlab test` it takes the server that
+is there. With pytest-xdist, worker i has its own server.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import IO
+
+import pytest
+
+HOST = "FLUSHLAB_HOST"
+FLUSHLAB = (sys.executable, "-m", "flushlab.cli.main")
+RESET_LIMIT_S = 120.0
+_END_LIMIT_S = 60.0
+
+_HOLD = """
+import json, os, sys
+print(json.dumps(dict(os.environ)), flush=True)
+sys.stdin.read()
+"""
+"""What `flushlab test` runs: tells its environment and waits until pytest closes the pipe, or is gone."""
+
+_hold = pytest.StashKey["Held"]()
+_said = pytest.StashKey[str]()
+_before = pytest.StashKey[Mapping[str, str]]()
+
+
+class ResetFailed(Exception):
+    """The database is not as the template has it."""
+
+
+@dataclass(frozen=True)
+class Database:
+    """A throwaway database, of one pytest worker.
+
+    Attributes:
+        host, port, socket: its server, by TCP and by unix socket.
+        user, password: an account with all rights.
+        name: of the database.
+        url: `mysql://user:password@host:port/database`.
+        jdbc_url: the same for the driver of this server.
+        reset_url: where `reset` posts.
+    """
+
+    host: str
+    port: int
+    socket: str
+    user: str
+    password: str
+    name: str
+    url: str
+    jdbc_url: str
+    reset_url: str
+
+    @classmethod
+    def of(cls, environment: Mapping[str, str], worker: int | None = None) -> Database:
+        """The database that `flushlab test` put into an environment.
+
+        Args:
+            environment: with FLUSHLAB_HOST and the others.
+            worker: whose, from 1; None for the only one.
+
+        Raises:
+            KeyError: it has none for that worker.
+        """
+        suffix = "" if worker is None else f"_{worker}"
+        found = {
+            name: environment[f"FLUSHLAB_{name}{suffix}"]
+            for name in (
+                "HOST",
+                "PORT",
+                "SOCKET",
+                "USER",
+                "PASSWORD",
+                "DATABASE",
+                "URL",
+                "JDBC_URL",
+                "RESET_URL",
+            )
+        }
+        return cls(
+            host=found["HOST"],
+            port=int(found["PORT"]),
+            socket=found["SOCKET"],
+            user=found["USER"],
+            password=found["PASSWORD"],
+            name=found["DATABASE"],
+            url=found["URL"],
+            jdbc_url=found["JDBC_URL"],
+            reset_url=found["RESET_URL"],
+        )
+
+    def __repr__(self) -> str:
+        """Never shows the password."""
+        return f"Database({self.name!r} at {self.host}:{self.port})"
+
+    def reset(self) -> float:
+        """Makes the database as the template has it; connections to it are lost.
+
+        Returns:
+            The seconds that it took.
+
+        Raises:
+            ResetFailed: it could not be done.
+        """
+        import urllib.error  # they load much, and few sessions reset
+        import urllib.request
+
+        request = urllib.request.Request(self.reset_url, method="POST")
+        try:
+            with urllib.request.urlopen(request, timeout=RESET_LIMIT_S) as answer:
+                return float(json.load(answer)["seconds"])
+        except urllib.error.HTTPError as error:
+            with error:
+                text = error.read().decode(errors="replace")
+            with suppress(ValueError, KeyError, TypeError):
+                text = json.loads(text)["error"]
+            raise ResetFailed(text) from error
+        except OSError as error:
+            raise ResetFailed(f"flushlab does not answer: {error}") from error
+
+
+class Held:
+    """A `flushlab test` that lasts until `end`."""
+
+    def __init__(self, options: Sequence[str]) -> None:
+        self._said = ""
+        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
+        self._process = subprocess.Popen(
+            [*FLUSHLAB, "test", *options, "--", sys.executable, "-I", "-S", "-c", _HOLD],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            start_new_session=True,  # Ctrl-C is pytest's: fixtures still need the server
+        )
+
+    def environment(self) -> dict[str, str]:
+        """What `flushlab test` gives its command, as soon as its servers are ready.
+
+        Raises:
+            pytest.UsageError: there will be none; with flushlab's own words.
+        """
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            code = self._process.wait()
+            raise pytest.UsageError(f"--flushlab: flushlab test ended with {code}:\n{self.end()}")
+        found: dict[str, str] = json.loads(line)
+        return found
+
+    def end(self, *, now: bool = False) -> str:
+        """Lets it end, and returns what it said.
+
+        Args:
+            now: do not let it prepare its servers first.
+        """
+        assert self._process.stdin is not None and self._process.stdout is not None
+        with suppress(BrokenPipeError):
+            self._process.stdin.close()
+        if now:
+            self._process.terminate()
+        try:
+            self._process.wait(_END_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()  # its guard ends the servers
+            self._process.wait()
+        self._process.stdout.close()
+        if not self._errors.closed:
+            self._errors.seek(0)
+            self._said = self._errors.read().decode(errors="replace").strip()
+            self._errors.close()
+        return self._said
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The plugin's options: those of `flushlab test`."""
+    group = parser.getgroup("flushlab", "throwaway MySQL and MariaDB servers")
+    group.addoption("--flushlab", action="store_true", help="run the tests on a throwaway server")
+    group.addoption(
+        "--flushlab-server", metavar="NAME", default="mariadb", help="mysql@5.7, mariadb@10.11, …"
+    )
+    group.addoption("--flushlab-database", metavar="NAME", default="app", help="made before anything else")
+    group.addoption(
+        "--flushlab-prepare",
+        metavar="COMMAND",
+        help="a shell command that fills the database; what it leaves is kept as a template",
+    )
+    group.addoption(
+        "--flushlab-inputs",
+        metavar="PATTERN",
+        action="append",
+        default=[],
+        help="files that --flushlab-prepare reads; may be repeated",
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Starts the servers, one per worker of pytest-xdist, before the workers."""
+    config = session.config
+    if not config.getoption("flushlab") or HOST in os.environ or config.getoption("collectonly"):
+        return
+    config.get_terminal_writer().line(f"flushlab: starting {config.getoption('flushlab_server')}")
+    held = Held(_options(config))
+    try:
+        environment = held.environment()
+    except BaseException:
+        held.end(now=True)
+        raise
+    config.stash[_hold] = held
+    config.stash[_before] = dict(os.environ)
+    os.environ.update(environment)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Ends the servers after the last fixture."""
+    held = session.config.stash.get(_hold, None)
+    if held is not None:
+        session.config.stash[_said] = held.end()
+        before = session.config.stash[_before]
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """What flushlab said."""
+    for line in config.stash.get(_said, "").splitlines():
+        terminalreporter.write_line(line)
+
+
+@pytest.fixture(scope="session")
+def flushlab_database(pytestconfig: pytest.Config) -> Database:
+    """The throwaway database of `pytest --flushlab` or of the `flushlab test` around pytest."""
+    if HOST not in os.environ:
+        pytest.fail(
+            "flushlab_database needs a server\nhint: pytest --flushlab, or flushlab test -- pytest",
+            pytrace=False,
+        )
+    worker = os.environ.get("PYTEST_XDIST_WORKER")
+    if worker is None:
+        return Database.of(os.environ)
+    number = int(worker.removeprefix("gw")) + 1
+    try:
+        return Database.of(os.environ, number)
+    except KeyError:
+        servers = os.environ.get("FLUSHLAB_WORKERS", "1")
+        pytest.fail(
+            f"worker {number} of pytest-xdist has no server of its own: there are {servers}\n"
+            "hint: flushlab test --workers N, with N as in pytest -n N",
+            pytrace=False,
+        )
+
+
+def _options(config: pytest.Config) -> list[str]:
+    """The command line of `flushlab test`."""
+    words = [
+        "--server",
+        config.getoption("flushlab_server"),
+        "--database",
+        config.getoption("flushlab_database"),
+    ]
+    prepare: str | None = config.getoption("flushlab_prepare")
+    if prepare:
+        words += ["--prepare", prepare]
+    for pattern in config.getoption("flushlab_inputs"):
+        words += ["--inputs", pattern]
+    return [*words, "--workers", str(_workers(config))]
+
+
+def _workers(config: pytest.Config) -> int:
+    """How many processes run tests: pytest-xdist's, or this one."""
+    return int(getattr(config.option, "numprocesses", None) or 1)

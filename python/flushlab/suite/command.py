@@ -1,0 +1,132 @@
+"""Command: runs the suite's command as a shell would, with its input and output untouched.
+
+Suite layer. The command stays in flushlab's process group, so that the terminal's Ctrl-C reaches it; flushlab
+itself only notes the signal and waits for the command to act on it. Signals that were sent to flushlab alone
+are passed on. Exit codes are a shell's: 127 not found, 126 not executable, 128+n ended by signal n.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+
+import msgspec
+
+NOT_FOUND = 127
+NOT_EXECUTABLE = 126
+
+_PASSED_ON = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT}
+_WATCHED = {*_PASSED_ON, signal.SIGCHLD}
+_SI_KERNEL = 0x80
+"""sigaction(2): the kernel sent it; a terminal's Ctrl-C reaches the whole process group."""
+
+_PATIENCE = 3
+"""So many interrupts or terminations, and a command that ignores them is killed."""
+
+
+class Ended(msgspec.Struct, frozen=True, kw_only=True):
+    """How a command ended.
+
+    Attributes:
+        exit_code: as a shell gives it.
+        interrupted: by a signal that flushlab got.
+        problem: why it was never executed; empty if it was.
+    """
+
+    exit_code: int
+    interrupted: bool = False
+    problem: str = ""
+
+
+def find_problem(words: Sequence[str], environment: Mapping[str, str]) -> Ended | None:
+    """Why a command cannot be executed, known before anything is started for it; None if it may be."""
+    if shutil.which(words[0], path=environment.get("PATH", os.defpath)) is not None:
+        return None
+    path = words[0] if os.sep in words[0] else shutil.which(words[0], os.F_OK, environment.get("PATH"))
+    if path is not None and os.path.exists(path):  # noqa: PTH110
+        return Ended(exit_code=NOT_EXECUTABLE, problem=f"{words[0]}: cannot be executed")
+    return Ended(exit_code=NOT_FOUND, problem=f"{words[0]}: command not found")
+
+
+def run(words: Sequence[str], environment: Mapping[str, str], *, stdout: int | None = None) -> Ended:
+    """Runs a command to its end.
+
+    Args:
+        words: program and arguments.
+        environment: all of it.
+        stdout: a descriptor in the place of flushlab's own.
+    """
+    seen: list[int] = []
+    with _noting(seen):
+        try:
+            child = subprocess.Popen(words, env=environment, stdout=stdout)
+        except FileNotFoundError:
+            return Ended(exit_code=NOT_FOUND, problem=f"{words[0]}: command not found")
+        except OSError as error:
+            return Ended(exit_code=NOT_EXECUTABLE, problem=f"{words[0]}: {error.strerror}")
+        code = _wait(child, seen)
+    return Ended(exit_code=code if code >= 0 else 128 - code, interrupted=bool(seen))
+
+
+def shield_thread() -> None:
+    """For a thread that runs beside a command: signals are the main thread's, which waits for them."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
+
+
+def _wait(child: subprocess.Popen[bytes], seen: list[int]) -> int:
+    """Waits for the child; takes signals one by one, with what the kernel tells of their senders."""
+    with _blocked():
+        for number in seen:  # before they were blocked, so that nobody told who sent them
+            if number != signal.SIGINT or not _in_foreground():
+                child.send_signal(number)
+        while (code := child.poll()) is None:
+            got = signal.sigtimedwait(_WATCHED, 0.2)  # in case a thread without a shield took the SIGCHLD
+            if got is None or got.si_signo == signal.SIGCHLD:
+                continue
+            seen.append(got.si_signo)
+            if len(seen) >= _PATIENCE:
+                child.kill()
+            elif got.si_code != _SI_KERNEL:
+                child.send_signal(got.si_signo)
+        return code
+
+
+def _in_foreground() -> bool:
+    """Whether a terminal's Ctrl-C would reach this process group, and so the command too."""
+    try:
+        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return False
+    finally:
+        os.close(terminal)
+
+
+@contextmanager
+def _blocked() -> Iterator[None]:
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
+    try:
+        yield
+    finally:
+        while signal.sigtimedwait(_WATCHED, 0) is not None:
+            pass  # a signal that came with the command's end has had its effect
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def _noting(seen: list[int]) -> Iterator[None]:
+    """From here on signals do not end flushlab: it has to wait for its command."""
+    before = {number: signal.signal(number, lambda got, _: seen.append(got)) for number in _PASSED_ON}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            with suppress(TypeError):  # a handler that was not set from Python
+                signal.signal(number, handler)

@@ -1,0 +1,188 @@
+"""Comparison: the suite on a stock server and on the fast one, in turns, with what the servers tell of it.
+
+Suite layer, on `telemetry` and `statistics`. Stock is the build's defaults on the data root's disk, from an
+initialised data directory, stopped in an orderly way; fast is `flushlab test` with its template. Both run
+with performance_schema on, so that both can tell; the template is made beforehand.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from flushlab.datadir import DataRoot, LimitedDisk
+from flushlab.record import Performance, Ratio
+from flushlab.server import Sandbox
+from flushlab.suite import command
+from flushlab.suite.command import Ended
+from flushlab.suite.environment import fields_of, variables
+from flushlab.suite.session import PrepareFailed, Request, Result, Say, Session
+from flushlab.telemetry import Observation, observe, performance
+
+PARTS = ("ready", "prepare", "command", "teardown")
+
+
+class Side(msgspec.Struct, frozen=True, kw_only=True):
+    """One run of the suite on one of the two servers.
+
+    Attributes:
+        seconds: by part, as in `Result`.
+        exit_code: the suite's.
+        told: what the server told, by part (`prepare`, `command`).
+        fsyncs: counted in the kernel over both parts; None where it could not.
+        settings: that it ran with.
+    """
+
+    seconds: Mapping[str, float]
+    exit_code: int
+    told: Mapping[str, Performance] = {}
+    fsyncs: int | None = None
+    settings: Mapping[str, object] = {}
+
+    @property
+    def total_s(self) -> float:
+        """All parts."""
+        return sum(self.seconds.values())
+
+    @property
+    def statements_s(self) -> float:
+        """Time in the server's statements."""
+        kinds = (kind for one in self.told.values() for kind in one.statements_by_kind)
+        return sum(kind.seconds or 0.0 for kind in kinds)
+
+    @property
+    def database_s(self) -> float:
+        """What the server takes: to be ready and to be gone, and in statements between."""
+        return self.seconds["ready"] + self.seconds["teardown"] + self.statements_s
+
+    @property
+    def application_s(self) -> float:
+        """The rest: the suite's and the prepare command's own work."""
+        return max(0.0, self.total_s - self.database_s)
+
+
+class Compared(msgspec.Struct, frozen=True, kw_only=True):
+    """Blocks of both.
+
+    Attributes:
+        stock, fast: a run of each per block.
+        prepared_s: what the prepare command took on the fast server; 0 if its template was there already.
+        ratio: of the totals, stock over fast; no interval (low and high are the estimate) with one block.
+        database_ratio: the same of the database's part alone.
+        result: of the last fast run.
+    """
+
+    stock: tuple[Side, ...]
+    fast: tuple[Side, ...]
+    prepared_s: float
+    ratio: Ratio
+    database_ratio: Ratio
+    result: Result
+
+
+def compare(request: Request, blocks: int, limit: LimitedDisk | None, say: Say) -> Compared:
+    """Runs both, block by block.
+
+    Raises:
+        PrepareFailed: the prepare command did.
+        FlushlabError: a server could not be had.
+    """
+    telling = msgspec.structs.replace(request, settings={**request.settings, **performance.SETTINGS})
+    say("making the template first")
+    prepared_s = Session(telling, say).prepare()
+    stock, fast = [], []
+    result: Result | None = None
+    for block in range(1, blocks + 1):
+        say(f"block {block} of {blocks}: stock")
+        stock.append(_run_stock(telling, limit))
+        say(f"block {block} of {blocks}: fast")
+        result = Session(telling, say).run(observe=True)
+        fast.append(_side(result))
+    assert result is not None, "there is at least one block"
+    return Compared(
+        stock=tuple(stock),
+        fast=tuple(fast),
+        prepared_s=prepared_s,
+        ratio=ratio([one.total_s for one in stock], [one.total_s for one in fast]),
+        database_ratio=ratio([one.database_s for one in stock], [one.database_s for one in fast]),
+        result=result,
+    )
+
+
+def ratio(slow: Sequence[float], fast: Sequence[float]) -> Ratio:
+    """How many times faster, from pairs of seconds; with an interval from two pairs on."""
+    if len(slow) > 1:
+        from flushlab.statistics import compare as contrast  # imports scipy
+
+        scores = {
+            "stock": {block: -math.log(seconds) for block, seconds in enumerate(slow)},
+            "fast": {block: -math.log(seconds) for block, seconds in enumerate(fast)},
+        }
+        (found,) = contrast(scores, base="stock")
+        return found.ratio
+    estimate = slow[0] / fast[0]
+    return Ratio(estimate=estimate, low=estimate, high=estimate)
+
+
+def _run_stock(request: Request, limit: LimitedDisk | None) -> Side:
+    began = time.monotonic()
+    with Sandbox.start(
+        request.build,
+        settings=request.settings,
+        data_root=DataRoot.open(request.data_root),
+        disk_limit=limit,
+        password=request.password,
+        sql=[f"CREATE DATABASE IF NOT EXISTS `{request.database}`"],
+    ) as sandbox:
+        seconds = {"ready": time.monotonic() - began, "prepare": 0.0}
+        fields = fields_of(request.build, sandbox.endpoint, request.database)
+        environment = {**os.environ, **variables([fields], request.templates)}
+        performance.switch_on(sandbox)
+        seen: dict[str, Observation] = {}
+        if request.prepare:
+            shell = ["/bin/sh", "-c", request.prepare]
+            ended, seconds["prepare"], seen["prepare"] = _observed(sandbox, shell, environment, stdout=2)
+            if ended.exit_code != 0:
+                raise PrepareFailed(ended)
+        ended, seconds["command"], seen["command"] = _observed(sandbox, request.words, environment)
+        closing = time.monotonic()
+        sandbox.stop()
+        seconds["teardown"] = time.monotonic() - closing
+    return Side(
+        seconds=seconds,
+        exit_code=ended.exit_code,
+        told={part: one.performance for part, one in seen.items() if one.performance is not None},
+        fsyncs=_fsyncs(list(seen.values())),
+        settings=sandbox.settings,
+    )
+
+
+def _observed(
+    sandbox: Sandbox, words: Sequence[str], environment: Mapping[str, str], stdout: int | None = None
+) -> tuple[Ended, float, Observation]:
+    seen = Observation()
+    with observe(sandbox, seen):
+        began = time.monotonic()
+        ended = command.run(words, environment, stdout=stdout)
+        took = time.monotonic() - began
+    return ended, took, seen
+
+
+def _side(result: Result) -> Side:
+    seen = result.observation
+    return Side(
+        seconds=result.seconds,
+        exit_code=result.exit_code,
+        told={"command": seen.performance} if seen is not None and seen.performance is not None else {},
+        fsyncs=_fsyncs([seen]) if seen is not None else None,
+        settings=result.settings,
+    )
+
+
+def _fsyncs(seen: Sequence[Observation]) -> int | None:
+    counted = [one.watched.fsyncs_by_file for one in seen]
+    return None if None in counted else sum(sum(one.values()) for one in counted if one is not None)

@@ -1,0 +1,159 @@
+"""Environment: how a command finds its server: variables of its environment, and templates for others.
+
+Suite layer, pure. `FLUSHLAB_…` is flushlab's own; `MYSQL_…` is what MySQL's and MariaDB's clients and many
+frameworks read; `DATABASE_URL` likewise. With several workers, worker i has its own in `FLUSHLAB_…_i`, and
+the plain names mean worker 1.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from flushlab.build import Build
+from flushlab.errors import UsageError
+from flushlab.record import Endpoint
+
+FIELDS = ("host", "port", "socket", "user", "password", "database", "url", "jdbc_url")
+
+_DATABASE = re.compile(r"[A-Za-z0-9_$-]{1,64}")
+_PASSWORD = re.compile(r"[A-Za-z0-9._~-]{1,64}")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+class Template(msgspec.Struct, frozen=True):
+    """A variable that the user asked for: `SPRING_DATASOURCE_URL=jdbc:mysql://{host}:{port}/{database}`."""
+
+    name: str
+    text: str
+
+
+def parse_templates(assignments: Sequence[str]) -> tuple[Template, ...]:
+    """The templates of `--env NAME=TEMPLATE`.
+
+    Raises:
+        UsageError: not of that form, or a field that there is not.
+    """
+    templates = []
+    for assignment in assignments:
+        name, separator, text = assignment.partition("=")
+        if not separator or not _VARIABLE.fullmatch(name):
+            raise UsageError(f"--env {assignment!r} is not NAME=TEMPLATE")
+        template = Template(name, text)
+        render(template, dict.fromkeys(FIELDS, ""))
+        templates.append(template)
+    return tuple(templates)
+
+
+def render(template: Template, fields: Mapping[str, str]) -> str:
+    """A template with its fields filled in.
+
+    Raises:
+        UsageError: it has a field that there is not.
+    """
+    try:
+        names = [name for _, name, _, _ in string.Formatter().parse(template.text) if name is not None]
+        unknown = [name for name in names if name not in FIELDS]
+        if not unknown:
+            return template.text.format_map(fields)
+        reason = f"there is no {{{unknown[0]}}}"
+    except (ValueError, KeyError, IndexError) as error:
+        reason = str(error)
+    raise UsageError(
+        f"--env {template.name}={template.text}: {reason}",
+        hint=f"fields: {' '.join(f'{{{name}}}' for name in FIELDS)}; a brace itself is written twice",
+    )
+
+
+def check_database(name: str) -> str:
+    """The name, if a database can have it.
+
+    Raises:
+        UsageError: it cannot.
+    """
+    if not _DATABASE.fullmatch(name):
+        raise UsageError(
+            f"{name!r} is not a database's name here", hint="use letters, digits, _, - and $, at most 64"
+        )
+    return name
+
+
+def check_password(text: str | None) -> str | None:
+    """The password that the user chose; None if there is none.
+
+    Raises:
+        UsageError: it would need quoting somewhere on its way through SQL, option files and URLs.
+    """
+    if text and not _PASSWORD.fullmatch(text):
+        raise UsageError(
+            "the password in FLUSHLAB_PASSWORD cannot be used here",
+            hint="use letters, digits and . _ ~ - only: it also stands in URLs",
+        )
+    return text or None
+
+
+def fields_of(build: Build, endpoint: Endpoint, database: str) -> dict[str, str]:
+    """What templates may name."""
+    host, port = endpoint.host or "", str(endpoint.port)
+    return {
+        "host": host,
+        "port": port,
+        "socket": endpoint.socket or "",
+        "user": endpoint.user,
+        "password": endpoint.password,
+        "database": database,
+        "url": f"mysql://{endpoint.user}:{endpoint.password}@{host}:{port}/{database}",
+        "jdbc_url": _jdbc_url(build, endpoint, database),
+    }
+
+
+def variables(
+    servers: Sequence[Mapping[str, str]], templates: Sequence[Template], reset_urls: Sequence[str] = ()
+) -> dict[str, str]:
+    """Variables for a command.
+
+    Args:
+        servers: each worker's fields.
+        templates: the user's, filled in with worker 1's fields.
+        reset_urls: each worker's address of a reset; none if there is none.
+    """
+    first = servers[0]
+    named = {
+        "MYSQL_HOST": first["host"],
+        "MYSQL_PORT": first["port"],
+        "MYSQL_TCP_PORT": first["port"],
+        "MYSQL_UNIX_PORT": first["socket"],
+        "MYSQL_USER": first["user"],
+        "MYSQL_PASSWORD": first["password"],
+        "MYSQL_PWD": first["password"],
+        "MYSQL_DATABASE": first["database"],
+        "DATABASE_URL": first["url"],
+    }
+    for suffix, fields in (("", first), *((f"_{i}", one) for i, one in enumerate(servers, 1))):
+        named |= {f"FLUSHLAB_{name.upper()}{suffix}": value for name, value in fields.items()}
+    for suffix, url in (("", reset_urls[0] if reset_urls else ""), *_numbered(reset_urls)):
+        if url:
+            named[f"FLUSHLAB_RESET_URL{suffix}"] = url
+    named["FLUSHLAB_WORKERS"] = str(len(servers))
+    return named | {template.name: render(template, first) for template in templates}
+
+
+def _numbered(urls: Sequence[str]) -> list[tuple[str, str]]:
+    return [(f"_{i}", url) for i, url in enumerate(urls, 1)]
+
+
+def _jdbc_url(build: Build, endpoint: Endpoint, database: str) -> str:
+    """With the account, and what each driver needs.
+
+    MySQL Connector/J: without TLS it asks for the server's RSA key, which it fetches only if
+    `allowPublicKeyRetrieval` says so ("Public Key Retrieval is not allowed"), and MySQL 5.7's own TLS is too
+    old for today's Java. MariaDB Connector/J needs neither.
+    """
+    account = f"user={endpoint.user}&password={endpoint.password}"
+    address = f"{endpoint.host}:{endpoint.port}/{database}"
+    if build.flavor == "mariadb":
+        return f"jdbc:mariadb://{address}?{account}"
+    return f"jdbc:mysql://{address}?{account}&useSSL=false&allowPublicKeyRetrieval=true"

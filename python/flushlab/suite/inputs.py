@@ -1,0 +1,96 @@
+"""Inputs: the files that a prepare command reads, in the order in which migration tools apply them.
+
+Suite layer; reads the files, computes nothing else. Numbers in names count as numbers, so that `V10__x.sql`
+comes behind `V9__y.sql` and adding it appends. Where a tool orders otherwise, an added file merely looks
+inserted, and the prepare command runs in full.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from flushlab.errors import StorageError, UsageError
+
+_NUMBER = re.compile(r"(\d+)")
+_CHUNK_BYTES = 1 << 20
+
+
+class Input(msgspec.Struct, frozen=True, kw_only=True):
+    """One file.
+
+    Attributes:
+        path: as it was found, relative to the working directory unless the pattern was absolute.
+        sha256: of its content.
+    """
+
+    path: str
+    sha256: str
+
+
+def read_inputs(patterns: Sequence[str], folder: Path) -> tuple[Input, ...]:
+    """The files that patterns match, in natural order, each once.
+
+    Args:
+        patterns: with `*`, `?`, `[…]` and `**`; a folder means every file below it.
+        folder: what relative patterns start from.
+
+    Raises:
+        UsageError: a pattern matches no file.
+        StorageError: a file cannot be read.
+    """
+    found: dict[str, Path] = {}
+    for pattern in patterns:
+        files = _files(pattern, folder)
+        if not files:
+            raise UsageError(
+                f"--inputs {pattern!r} matches no file in {folder}",
+                hint="quote the pattern, and name the files that the prepare command reads",
+            )
+        found.update(files)
+    return tuple(Input(path=name, sha256=_digest(found[name])) for name in sorted(found, key=natural_order))
+
+
+def natural_order(name: str) -> tuple[tuple[int, int | str], ...]:
+    """A sorting key in which numbers count as numbers."""
+    parts = _NUMBER.split(name)
+    return tuple((0, int(part)) if part.isdigit() else (1, part) for part in parts if part)
+
+
+def chain(inputs: Sequence[Input]) -> tuple[str, ...]:
+    """A digest per number of leading inputs, from none to all: equal ones mean equal beginnings."""
+    digests = [hashlib.sha256(b"no inputs").hexdigest()]
+    for one in inputs:
+        line = f"{digests[-1]} {one.sha256} {one.path}"
+        digests.append(hashlib.sha256(line.encode(errors="surrogateescape")).hexdigest())
+    return tuple(digests)
+
+
+def _files(pattern: str, folder: Path) -> dict[str, Path]:
+    path = Path(pattern).expanduser()
+    if path.is_absolute():
+        base, relative = Path(path.anchor), str(path.relative_to(path.anchor))
+    else:
+        base, relative = folder, str(path)
+    matches = [base / relative] if (base / relative).exists() else sorted(base.glob(relative))
+    files = [file for match in matches for file in ([match] if match.is_file() else match.rglob("*"))]
+    return {
+        str(file if path.is_absolute() else file.relative_to(folder)): file
+        for file in files
+        if file.is_file()
+    }
+
+
+def _digest(file: Path) -> str:
+    digest = hashlib.sha256()
+    try:
+        with file.open("rb") as stream:
+            while chunk := stream.read(_CHUNK_BYTES):
+                digest.update(chunk)
+    except OSError as error:
+        raise StorageError(f"the input {file} cannot be read: {error.strerror}") from error
+    return digest.hexdigest()

@@ -1,0 +1,89 @@
+"""Place: whether a suite's data directory lies in memory, and with what room to spare.
+
+Suite layer. Memory that a tmpfs holds is nobody's to reclaim: when it runs out, the kernel kills processes
+and gets nothing back. So a data directory goes there only if it leaves a reserve of free memory (of the
+cgroup's too), and `watch` looks on.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from flushlab.datadir import DataRoot
+from flushlab.datadir.data_root import storage_of
+from flushlab.errors import NotWritable
+from flushlab.machine import available_memory_bytes, memory_bytes
+from flushlab.units import format_size
+
+FOLDERS = ("/dev/shm", "/run/shm")
+
+GROWTH_BYTES = 256 << 20
+"""Room for what a suite writes on top of its template."""
+
+SERVER_BYTES = 384 << 20
+"""Memory of one server's process with the throwaway profile; largest seen: MySQL 9.7."""
+
+_RESERVE_SHARE = 0.1
+_LEAST_RESERVE_BYTES = 512 << 20
+
+
+class Chosen(msgspec.Struct, frozen=True, kw_only=True):
+    """Where data directories are made.
+
+    Attributes:
+        root: the data root.
+        in_memory: it lies in memory.
+        reason: why not in memory; empty if it does.
+    """
+
+    root: DataRoot
+    in_memory: bool
+    reason: str = ""
+
+
+def reserve_bytes() -> int:
+    """Memory that must stay free for the suite itself."""
+    return max(_LEAST_RESERVE_BYTES, int(memory_bytes() * _RESERVE_SHARE))
+
+
+def choose(template_bytes: int, servers: int, data_root: Path | None, *, memory: bool = True) -> Chosen:
+    """Memory if it fits there, else the data root on disk.
+
+    Args:
+        template_bytes: size of a data directory at the start.
+        servers: how many are made.
+        data_root: the disk's; `run` in flushlab's home if None.
+        memory: False: never in memory.
+
+    Raises:
+        NotWritable, NoSpace: the disk's folder cannot be used.
+    """
+    if not memory:
+        return Chosen(root=DataRoot.open(data_root), in_memory=False, reason="--no-memory")
+    needed = servers * (template_bytes + GROWTH_BYTES)
+    available, reserve = available_memory_bytes(), reserve_bytes()
+    reason = "there is no tmpfs to write to"
+    if needed + servers * SERVER_BYTES + reserve > available:
+        reason = (
+            f"{format_size(available)} of memory are free; {servers} data director"
+            f"{'y' if servers == 1 else 'ies'} with a reserve would take"
+            f" {format_size(needed + servers * SERVER_BYTES + reserve)}"
+        )
+        return Chosen(root=DataRoot.open(data_root), in_memory=False, reason=reason)
+    for folder in FOLDERS:
+        path = Path(folder)
+        if not path.is_dir() or not storage_of(path).in_memory:
+            continue
+        facts = os.statvfs(path)
+        free = facts.f_bavail * facts.f_frsize
+        if free < needed:
+            reason = f"{folder} has {format_size(free)} free of the {format_size(needed)} that may be needed"
+            continue
+        try:
+            return Chosen(root=DataRoot.open(path), in_memory=True)
+        except NotWritable as error:
+            reason = error.message
+    return Chosen(root=DataRoot.open(data_root), in_memory=False, reason=reason)

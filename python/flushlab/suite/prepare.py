@@ -1,0 +1,105 @@
+"""Prepare: what tells whether a prepare command may build upon a template of fewer inputs.
+
+Suite layer. Three things must hold, else it runs in full: a migration tool has written down what it applied;
+a second run of the command on its own result changed nothing (it is no script that loads seed rows each
+time); and on the restored prefix that record grew, by as many rows as there are new inputs where the tool
+writes one row per file.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from flushlab.suite.templates import History
+
+Query = Callable[..., list[tuple[Any, ...]]]
+
+ROW_PER_FILE = frozenset(
+    {
+        *("flyway_schema_history", "schema_version"),  # Flyway 5 and later, before
+        *("schema_migrations", "gorp_migrations", "_sqlx_migrations"),  # Rails, dbmate; sql-migrate; sqlx
+        *("knex_migrations", "sequelizemeta", "phinxlog", "doctrine_migration_versions"),
+    }
+)
+ONE_STATE = frozenset(
+    {
+        *("alembic_version", "databasechangelog", "django_migrations", "goose_db_version", "migrations"),
+        *("_prisma_migrations", "__efmigrationshistory", "schema_history"),
+    }
+)
+"""Tables in which migration tools write down what they applied; lower case."""
+
+_SYSTEM = ("mysql", "sys", "performance_schema", "information_schema")
+_ROUTINES = (
+    "SELECT routine_schema, routine_name, routine_type, routine_definition FROM information_schema.routines",
+    "SELECT trigger_schema, trigger_name, action_statement FROM information_schema.triggers",
+    "SELECT event_schema, event_name, event_definition FROM information_schema.events",
+    "SELECT table_schema, table_name, view_definition FROM information_schema.views",
+    "SELECT schema_name, default_character_set_name, default_collation_name FROM information_schema.schemata",
+)
+_PRIVILEGES = "SELECT grantee, privilege_type, is_grantable FROM information_schema.user_privileges"
+
+
+def histories(query: Query) -> tuple[History, ...]:
+    """The records of migration tools in this server."""
+    known = ROW_PER_FILE | ONE_STATE
+    return tuple(
+        History(
+            schema=schema,
+            table=table,
+            rows=_rows(query, schema, table),
+            checksum=_checksum(query, schema, table),
+        )
+        for schema, table in _tables(query)
+        if table.lower() in known
+    )
+
+
+def grew(before: Sequence[History], after: Sequence[History], added: int) -> bool:
+    """Whether the tools' records tell that exactly the added inputs were applied."""
+    then = {(one.schema, one.table): one for one in before}
+    now = {(one.schema, one.table): one for one in after}
+    if not then or then.keys() != now.keys():
+        return False
+    changed = [place for place in then if then[place] != now[place]]
+    by_file = [place for place in changed if place[1].lower() in ROW_PER_FILE]
+    return bool(changed) and all(now[place].rows == then[place].rows + added for place in by_file)
+
+
+def fingerprint(query: Query) -> int:
+    """A number that changes if a table, row, routine, privilege or next automatic number does."""
+    value = 0
+    for text in _state(query):
+        value = zlib.crc32(text.encode(errors="surrogateescape"), value)
+    return value
+
+
+def _state(query: Query) -> Iterable[str]:
+    for schema, table in _tables(query):
+        ((_, *definition),) = query(f"SHOW CREATE TABLE {_quoted(schema)}.{_quoted(table)}")
+        yield f"{schema}.{table} {definition} {_checksum(query, schema, table)}"
+    for sql in (*_ROUTINES, _PRIVILEGES):
+        yield from sorted(repr(row) for row in query(sql))
+
+
+def _tables(query: Query) -> list[tuple[str, str]]:
+    rows = query(
+        "SELECT table_schema, table_name FROM information_schema.tables WHERE table_type = 'BASE TABLE'"
+    )
+    return sorted((str(schema), str(table)) for schema, table in rows if str(schema).lower() not in _SYSTEM)
+
+
+def _rows(query: Query, schema: str, table: str) -> int:
+    ((count,),) = query(f"SELECT COUNT(*) FROM {_quoted(schema)}.{_quoted(table)}")
+    return int(count)
+
+
+def _checksum(query: Query, schema: str, table: str) -> int:
+    ((_, value),) = query(f"CHECKSUM TABLE {_quoted(schema)}.{_quoted(table)}")
+    return int(value or 0)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

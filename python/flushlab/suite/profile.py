@@ -1,0 +1,151 @@
+"""Profile: the settings of a throwaway server, each with its reason and what it bought.
+
+Suite layer, pure. Everything that costs time and guards data is off; nothing that changes what SQL means is
+touched (sql_mode, isolation, character sets, checks), apart from the binary log. Figures are of the shipped
+plan `throwaway` (`flushlab series throwaway --data-root /dev/shm/…`) and of `benchmarks/test_suite.py`.
+
+Two places: `memory`, where syncs cost nothing, and `disk`, where they are left out as far as the server can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, Protocol
+
+import msgspec
+
+from flushlab.record import Value
+from flushlab.record.server import Flavor
+
+Where = Literal["memory", "disk"]
+
+
+class Kind(Protocol):
+    """A server as far as the profile goes: a build, or the image of a container."""
+
+    @property
+    def flavor(self) -> Flavor:
+        """`mysql` or `mariadb`."""
+        ...
+
+    @property
+    def version(self) -> tuple[int, ...]:
+        """As numbers."""
+        ...
+
+
+class Choice(msgspec.Struct, frozen=True, kw_only=True):
+    """One setting of the profile.
+
+    Attributes:
+        name, value: the setting.
+        why: what it saves, with its figure.
+        flavor: None for both.
+        since, until: versions that it is for; `until` excluded.
+        where: None for both places.
+    """
+
+    name: str
+    value: Value
+    why: str
+    flavor: Flavor | None = None
+    since: tuple[int, ...] = ()
+    until: tuple[int, ...] = (999,)
+    where: Where | None = None
+
+    def holds(self, build: Kind, where: Where) -> bool:
+        """Whether it is for that server in that place."""
+        return (
+            self.flavor in (None, build.flavor)
+            and self.since <= build.version < self.until
+            and self.where in (None, where)
+        )
+
+
+CHOICES = (
+    Choice(
+        name="log_bin",
+        value="OFF",
+        why="nobody replicates a test server; on by default since 8.0",
+        flavor="mysql",
+        since=(8, 0),
+    ),
+    Choice(
+        name="innodb_flush_log_at_trx_commit",
+        value=0,
+        why="commits do not write the redo log; in memory no difference found, on disk it counts",
+    ),
+    Choice(
+        name="innodb_doublewrite",
+        value="OFF",
+        why="pages are written once; with the one before 1.05 to 1.15 times as fast in memory",
+    ),
+    Choice(
+        name="performance_schema",
+        value="OFF",
+        why="its memory is allocated at every start; migrations 0.99 to 1.10, no difference found;"
+        " `--compare` switches it on",
+    ),
+    Choice(
+        name="innodb_file_per_table",
+        value="OFF",
+        why="migrations 2.74 times as fast in memory [2.29, 3.28]: a table is no file. A suite with"
+        " ROW_FORMAT=COMPRESSED needs --set innodb_file_per_table=ON",
+        flavor="mysql",
+        until=(8, 0),
+    ),
+    Choice(name="innodb_buffer_pool_load_at_startup", value="OFF", why="nothing to load"),
+    Choice(name="innodb_buffer_pool_dump_at_shutdown", value="OFF", why="nothing to keep"),
+    Choice(
+        name="innodb_log_file_size",
+        value="16M",
+        why="less to copy: a data directory of MariaDB takes 45 instead of 125 MiB; migrations 0.97 to 1.21,"
+        " no difference found",
+        flavor="mariadb",
+    ),
+    Choice(
+        name="innodb_log_file_size",
+        value="16M",
+        why="less to copy: a data directory of MariaDB takes 45 instead of 125 MiB; migrations 0.97 to 1.21,"
+        " no difference found",
+        flavor="mysql",
+        until=(8, 0, 30),
+    ),
+    Choice(
+        name="innodb_redo_log_capacity", value="32M", why="less to copy", flavor="mysql", since=(8, 0, 30)
+    ),
+    Choice(name="innodb_flush_method", value="nosync", why="data files are never synced", where="disk"),
+)
+
+_ARGUMENTS: Mapping[Flavor, tuple[str, ...]] = {"mariadb": ("--debug-no-sync",), "mysql": ()}
+"""On disk: MariaDB's own switch also leaves out the syncs of DDL logs and of Aria."""
+
+
+class Profile(msgspec.Struct, frozen=True, kw_only=True):
+    """What a throwaway server runs with.
+
+    Attributes:
+        settings: of its option file.
+        arguments: of its command line.
+    """
+
+    settings: Mapping[str, Value]
+    arguments: tuple[str, ...] = ()
+
+
+def throwaway(build: Kind, where: Where, chosen: Mapping[str, Value] | None = None) -> Profile:
+    """The profile of a build in a place.
+
+    Args:
+        build: the server.
+        where: its data directory lies.
+        chosen: the user's own settings, which win.
+    """
+    settings = {one.name: one.value for one in CHOICES if one.holds(build, where)} | dict(chosen or {})
+    return Profile(settings=settings, arguments=_ARGUMENTS[build.flavor] if where == "disk" else ())
+
+
+def content_settings(settings: Mapping[str, Value]) -> dict[str, Value]:
+    """Those that may shape what a data directory holds: all but those of the place and of the looking on."""
+    others = {"performance_schema", *(one.name for one in CHOICES if one.where is not None)}
+    return {name: value for name, value in settings.items() if name not in others}

@@ -1,0 +1,63 @@
+"""Reset: a pristine database again, by a server's name: of a running `flushlab test`, or a kept one.
+
+Suite layer. The first is asked over its endpoint, whose address lies in the sandbox's folder; a kept one is
+killed, gets its build's initialised data directory, and starts again on its port and socket.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shutil
+import time
+import urllib.error
+import urllib.request
+
+from flushlab.datadir import Snapshots
+from flushlab.errors import ServerError
+from flushlab.machine import server_user
+from flushlab.process import run_folder
+from flushlab.server import Sandbox
+from flushlab.server.initialise import initialised
+from flushlab.suite.session import RESET_FILE
+
+_ANSWER_S = 900.0
+
+
+def reset(name: str) -> float:
+    """Resets a server; the seconds that it took.
+
+    Raises:
+        UsageError: there is none of that name.
+        ServerError, StorageError: it could not be reset.
+    """
+    file = run_folder() / name / RESET_FILE
+    try:
+        address = file.read_text()
+    except (FileNotFoundError, NotADirectoryError):
+        return _reset_kept(name)
+    try:
+        with urllib.request.urlopen(
+            urllib.request.Request(address, method="POST"), timeout=_ANSWER_S
+        ) as answer:
+            return float(json.load(answer)["seconds"])
+    except urllib.error.HTTPError as error:
+        reason = json.load(error).get("error", error.reason)
+        raise ServerError(f"the server {name} could not be reset: {reason}") from error
+    except OSError as error:
+        raise ServerError(f"the flushlab test that owns {name} does not answer: {error}") from error
+
+
+def _reset_kept(name: str) -> float:
+    with Sandbox.attach(name) as sandbox:
+        began = time.monotonic()
+        snapshots, user = Snapshots(), server_user()
+        pristine = initialised(sandbox.build, sandbox.settings)
+        fresh = sandbox.datadir.with_name(f"next-{secrets.token_hex(4)}")
+        snapshots.restore(pristine, fresh, uid=user.uid, gid=user.gid, settle=False)
+        sandbox.kill()
+        old = sandbox.replace_datadir(fresh)
+        sandbox.start_again()
+        took = time.monotonic() - began
+        shutil.rmtree(old, ignore_errors=True)
+    return took

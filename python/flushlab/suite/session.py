@@ -1,0 +1,409 @@
+"""Session: one `flushlab test`, from the request to the result.
+
+Suite layer; the story of the command, without a word on the terminal but through `say`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from flushlab.build import Build
+from flushlab.datadir import DataRoot, Snapshot
+from flushlab.errors import FlushlabError, SnapshotDamaged
+from flushlab.record import ServerIdentity, Value
+from flushlab.server import Sandbox
+from flushlab.server.initialise import initialised
+from flushlab.server.placement import new_password
+from flushlab.suite import command, prepare
+from flushlab.suite.command import Ended
+from flushlab.suite.endpoint import ResetEndpoint
+from flushlab.suite.environment import Template, fields_of, variables
+from flushlab.suite.habits import Objects
+from flushlab.suite.inputs import Input
+from flushlab.suite.place import Chosen, choose
+from flushlab.suite.profile import content_settings, throwaway
+from flushlab.suite.servers import Servers, SuiteServer, start_servers
+from flushlab.suite.templates import Facts, Recipe, Templates, read_facts
+from flushlab.suite.watch import Watch
+
+Say = Callable[[str], None]
+
+_SHELL = "/bin/sh"
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """What the user asked for.
+
+    Attributes:
+        build: the server.
+        words: the suite's command.
+        database: made before anything else.
+        settings: the user's own, on top of the profile.
+        prepare: a command for the shell that fills the database; empty for none.
+        inputs: the files that it reads.
+        templates: variables that the user asked for.
+        workers: servers.
+        clones: that wait per worker to take its place at a reset; 0: a reset restarts the server.
+        port: of worker 1, the others' behind it; free ones if None.
+        password: of flushlab's account; random if None.
+        data_root: on disk, where memory does not do.
+        memory: False: on disk in any case.
+        cache: folder of compressed templates, or None.
+        limit_bytes: of templates, here and in the cache.
+    """
+
+    build: Build
+    words: tuple[str, ...]
+    database: str
+    settings: Mapping[str, Value] = {}
+    prepare: str = ""
+    inputs: tuple[Input, ...] = ()
+    templates: tuple[Template, ...] = ()
+    workers: int = 1
+    clones: int = 0
+    port: int | None = None
+    password: str | None = None
+    data_root: Path | None = None
+    memory: bool = True
+    cache: Path | None = None
+    limit_bytes: int
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """What happened.
+
+    Attributes:
+        exit_code: the command's, as a shell gives it.
+        template: hit, prefix, miss, or none without a prepare command.
+        seconds: `ready` (flushlab's own, from its process's start to the command's, without `prepare`),
+            `prepare`, `command`, `teardown`.
+        server: which answered; None if none was started.
+        settings: of the profile and the user's.
+        in_memory: the data directory lay in memory until the end.
+        workers: how many servers.
+        resets: how often they were reset.
+        recreated: what the suite dropped and created again; None if it did not.
+        created: tables and views that it made, and the seconds in which it did; None if it made few.
+        saved_seconds: what preparing took when the template was made; 0 if unknown.
+        notes: what the user should know, in order.
+        death: why a server was gone before the command's end, with its log's tail; empty if none was.
+    """
+
+    exit_code: int
+    template: str = "none"
+    seconds: Mapping[str, float] = {}
+    server: ServerIdentity | None = None
+    settings: Mapping[str, Value] = {}
+    in_memory: bool = False
+    workers: int = 1
+    resets: int = 0
+    recreated: Objects | None = None
+    created: Objects | None = None
+    saved_seconds: float = 0.0
+    notes: tuple[str, ...] = ()
+    death: str = ""
+    observation: Any = None
+    """`telemetry.Observation` of the command on worker 1's server, where it was asked for."""
+
+
+class PrepareFailed(Exception):
+    """The prepare command failed; nothing was kept."""
+
+    def __init__(self, ended: Ended) -> None:
+        super().__init__(f"the prepare command ended with {ended.exit_code}")
+        self.ended = ended
+
+
+class Session:
+    """One run."""
+
+    def __init__(self, request: Request, say: Say) -> None:
+        self._request = request
+        self._say = say
+        self._notes: list[str] = []
+        self._prepare_s = 0.0
+        self._observe = False
+        self._began_s = 0.0
+        self._password = (
+            request.password or new_password()
+        )  # one for all workers: one thing less to tell them
+        self._templates = Templates(request.cache, request.limit_bytes)
+        profile = throwaway(request.build, "memory", request.settings)
+        self._recipe = Recipe(
+            build=request.build,
+            settings=content_settings(profile.settings),
+            database=request.database,
+            prepare=request.prepare,
+            environment=tuple(f"{one.name}={one.text}" for one in request.templates),
+            inputs=request.inputs,
+        )
+
+    def prepare(self) -> float:
+        """Makes the template, if it is not there; the seconds of the prepare command.
+
+        Raises:
+            PrepareFailed, FlushlabError: as `run`.
+        """
+        self._obtain()
+        return self._prepare_s
+
+    def run(self, *, observe: bool = False) -> Result:
+        """Runs the suite.
+
+        Args:
+            observe: watch worker 1's server while the command runs, and count from here, not from the
+                process's start: for a comparison.
+
+        Raises:
+            PrepareFailed: the prepare command did.
+            FlushlabError: the server could not be had, or its place not be used.
+        """
+        self._observe = observe
+        self._began_s = since_process_start() if observe else 0.0
+        problem = command.find_problem(self._request.words, os.environ)
+        if problem is not None:
+            return Result(exit_code=problem.exit_code, notes=(problem.problem,))
+        try:
+            snapshot, template, servers = self._ready()
+        except SnapshotDamaged:  # it is dropped and noted; now it is made anew
+            snapshot, template, servers = self._ready()
+        return self._run_on(servers, snapshot, template)
+
+    def _ready(self) -> tuple[Snapshot, str, Servers]:
+        snapshot, template = self._obtain()
+        return snapshot, template, self._start(snapshot, self._request.workers, self._request.clones)
+
+    def _run_on(self, servers: Servers, snapshot: Snapshot, template: str) -> Result:
+        try:
+            with ResetEndpoint(servers.all) as endpoint, Watch(servers.all, self._request.settings) as watch:
+                environment = self._environment(servers, endpoint.urls)
+                _announce(servers, endpoint.urls)
+                for server in servers.all:
+                    server.expect_resets()
+                ready = since_process_start() - self._began_s
+                ended, command_s, seen = self._run_command(servers, environment)
+            closing = time.monotonic()
+            self._notes += watch.notes
+            first = servers.all[0].sandbox
+            death = "\n".join(filter(None, (_death(server) for server in servers.all)))
+            in_memory = all(server.sandbox.storage.in_memory for server in servers.all)
+            recreated = next((one.recreated for one in watch.habits if one.recreated), None)
+            created = next((one.created for one in watch.habits if one.created), None)
+            resets = sum(server.resets for server in servers.all)
+        finally:
+            servers.end()
+        if ended.problem:
+            self._note(ended.problem)
+        return Result(
+            exit_code=ended.exit_code,
+            template=template,
+            seconds={
+                "ready": ready - self._prepare_s,
+                "prepare": self._prepare_s,
+                "command": command_s,
+                "teardown": time.monotonic() - closing,
+            },
+            server=first.identity,
+            settings=first.settings,
+            in_memory=in_memory,
+            workers=len(servers.all),
+            resets=resets,
+            recreated=recreated,
+            created=created,
+            saved_seconds=read_facts(snapshot).prepare_seconds if template != "none" else 0.0,
+            notes=tuple(self._notes),
+            death=death,
+            observation=seen,
+        )
+
+    def _run_command(self, servers: Servers, environment: Mapping[str, str]) -> tuple[Ended, float, Any]:
+        began = time.monotonic()
+        if not self._observe:
+            ended = command.run(self._request.words, environment)
+            return ended, time.monotonic() - began, None
+        from flushlab.telemetry import Observation, observe, performance
+
+        sandbox, seen = servers.all[0].sandbox, Observation()
+        performance.switch_on(sandbox)
+        with observe(sandbox, seen):
+            began = time.monotonic()
+            ended = command.run(self._request.words, environment)
+            took = time.monotonic() - began
+        return ended, took, seen
+
+    def _obtain(self) -> tuple[Snapshot, str]:
+        """The template to start from, and how it was come by."""
+        if not self._recipe.prepare:
+            return self._unprepared(), "none"
+        found = self._templates.find(self._recipe)
+        if found is not None:
+            return found, "hit"
+        known = self._templates.find_prefix(self._recipe)
+        if known is not None:
+            snapshot = self._prepare_on(known[0], known[1])
+            if snapshot is not None:
+                return snapshot, "prefix"
+        snapshot = self._prepare_on(self._unprepared(), None)
+        assert snapshot is not None, "only a prefix can turn out to be unusable"
+        return snapshot, "miss"
+
+    def _unprepared(self) -> Snapshot:
+        """The template of the initialised server alone, started once with its settings."""
+        recipe = self._recipe.unprepared
+        found = self._templates.find(recipe)
+        if found is not None:
+            return found
+        self._say(f"making a template of {recipe.build.name}, once")
+        bare = initialised(recipe.build, recipe.settings, self._say)
+        place = self._place(bare.allocated_bytes, 1)
+        profile = throwaway(recipe.build, "memory" if place.in_memory else "disk", self._request.settings)
+        with Sandbox.start(
+            recipe.build,
+            settings=profile.settings,
+            arguments=profile.arguments,
+            data_root=place.root,
+            snapshot=bare,
+            settle=False,
+            sql=[f"CREATE DATABASE IF NOT EXISTS `{recipe.database}`"],
+        ) as sandbox:
+            sandbox.stop()
+            return self._templates.capture(recipe, sandbox.datadir, Facts())
+
+    def _prepare_on(self, base: Snapshot, known: Facts | None) -> Snapshot | None:
+        """Runs the prepare command on a template and captures what comes out.
+
+        Args:
+            base: the template.
+            known: what is known of it if it is one of fewer inputs; None for the full run.
+
+        Returns:
+            The new template; None if it cannot be built upon `base` without doubt.
+
+        Raises:
+            PrepareFailed: it failed on the full run.
+        """
+        servers = self._start(base, 1)
+        with servers:
+            sandbox = servers.all[0].sandbox
+            environment = self._environment(servers, ())
+            ended = self._prepare_once(environment)
+            seconds = self._prepare_s
+            if ended.exit_code != 0 and (known is None or ended.interrupted):
+                raise PrepareFailed(ended)
+            after = prepare.histories(sandbox.query)
+            if known is not None:
+                added = len(self._recipe.inputs) - len(known.inputs)
+                if ended.exit_code != 0 or not prepare.grew(known.histories, after, added):
+                    self._note(
+                        f"the template of the first {len(known.inputs)} inputs could not be built upon;"
+                        " the prepare command runs in full"
+                    )
+                    return None
+                rerunnable, seconds = True, known.prepare_seconds + seconds
+            else:
+                rerunnable = bool(after and self._recipe.inputs) and self._changes_nothing(
+                    sandbox, environment
+                )
+            facts = Facts(
+                inputs=self._recipe.inputs, histories=after, rerunnable=rerunnable, prepare_seconds=seconds
+            )
+            sandbox.stop()
+            return self._templates.capture(self._recipe, sandbox.datadir, facts)
+
+    def _prepare_once(self, environment: Mapping[str, str]) -> Ended:
+        """Its stdout goes to stderr: stdout is the suite's."""
+        began = time.monotonic()
+        sys.stderr.flush()
+        try:
+            return command.run([_SHELL, "-c", self._recipe.prepare], environment, stdout=2)
+        finally:
+            self._prepare_s += time.monotonic() - began
+
+    def _changes_nothing(self, sandbox: Sandbox, environment: Mapping[str, str]) -> bool:
+        """Whether the command, run again on its own result, leaves it as it is."""
+        before = prepare.fingerprint(sandbox.query)
+        ended = self._prepare_once(environment)
+        return ended.exit_code == 0 and prepare.fingerprint(sandbox.query) == before
+
+    def _start(self, snapshot: Snapshot, count: int, clones: int = 0) -> Servers:
+        """Starts servers on a template.
+
+        Raises:
+            SnapshotDamaged: it is no good; it has been dropped, so that it is made anew.
+        """
+        try:
+            return start_servers(
+                self._request.build,
+                snapshot,
+                self._templates.snapshots,
+                count=count,
+                clones=clones,
+                place=self._place(snapshot.allocated_bytes, count * (1 + clones)),
+                disk=lambda: DataRoot.open(self._request.data_root),
+                settings=self._request.settings,
+                port=self._request.port,
+                password=self._password,
+                say=self._note,
+            )
+        except SnapshotDamaged as error:
+            self._note(f"{error.message}; it is made anew")
+            self._templates.drop(snapshot)
+            raise
+
+    def _place(self, template_bytes: int, count: int) -> Chosen:
+        chosen = choose(template_bytes, count, self._request.data_root, memory=self._request.memory)
+        if not chosen.in_memory and self._request.memory:
+            self._note(f"the data directory lies on disk: {chosen.reason}")
+        return chosen
+
+    def _environment(self, servers: Servers, urls: Sequence[str]) -> dict[str, str]:
+        fields = [
+            fields_of(self._request.build, server.endpoint, self._request.database) for server in servers.all
+        ]
+        own = variables(fields, self._request.templates, urls)
+        names = {"FLUSHLAB_NAME": servers.all[0].name}
+        names |= {f"FLUSHLAB_NAME_{i}": one.name for i, one in enumerate(servers.all, 1)}
+        return {**os.environ, **own, **names}
+
+    def _note(self, text: str) -> None:
+        if text not in self._notes:
+            self._notes.append(text)
+
+
+def since_process_start() -> float:
+    """Seconds since this process was started, the interpreter's own start included: proc(5)."""
+    stat = Path("/proc/self/stat").read_text()
+    ticks = int(stat[stat.rindex(")") + 2 :].split()[19])
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
+
+
+RESET_FILE = "reset.url"
+
+
+def _announce(servers: Servers, urls: Sequence[str]) -> None:
+    """Leaves each server's address of resets in its folder, for `flushlab server reset NAME`."""
+    for server, url in zip(servers.all, urls, strict=True):
+        handle = os.open(server.folder / RESET_FILE, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "w") as stream:
+            stream.write(url)
+
+
+def _death(server: SuiteServer) -> str:
+    """Why a server is gone; empty if it is not."""
+    sandbox = server.sandbox
+    if server.stopped_for:
+        return f"the server {sandbox.name} was stopped while the suite ran: {server.stopped_for}"
+    if sandbox.alive():
+        return ""
+    try:
+        sandbox.query("SELECT 1")
+    except FlushlabError as error:
+        return f"the server {sandbox.name} died while the suite ran: {error.message}\n{sandbox.log_tail(10)}"
+    return ""

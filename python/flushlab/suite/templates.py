@@ -1,0 +1,269 @@
+"""Templates: prepared data directories, kept as snapshots under a key of all that shaped them.
+
+Suite layer, on `datadir`. The key holds the build, every setting, the database and, with a prepare command,
+that command and the content of its inputs in order. Inputs that were only appended leave a template of the
+first of them usable: the longest such prefix is found by the digests' chain. Whether it may be used is for
+`prepare` to judge, by the facts that lie in the data directory itself (`flushlab-template.json`).
+
+A template is captured from a server that was shut down in an orderly way; `auto.cnf` goes (two servers of one
+UUID), the RSA keys stay (drivers remember them).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from flushlab.build import Build
+from flushlab.datadir import Snapshot, SnapshotKey, Snapshots
+from flushlab.errors import FlushlabError, NoSpace, SnapshotDamaged, StorageError
+from flushlab.machine import home
+from flushlab.record import Value
+from flushlab.suite.archive import export_archive, import_archive
+from flushlab.suite.inputs import Input, chain
+
+FORMAT = "1"
+"""Raise this when the way templates are made changes."""
+
+FACTS = "flushlab-template.json"
+DEFAULT_LIMIT_BYTES = 8 << 30
+
+_LEFT_OUT = ("auto.cnf", "ib_buffer_pool", "ibtmp1", "mysqld.pid")
+
+
+class History(msgspec.Struct, frozen=True, kw_only=True):
+    """A migration tool's own record of what it has applied.
+
+    Attributes:
+        schema, table: where.
+        rows: how many, when the template was captured.
+        checksum: of its content then.
+    """
+
+    schema: str
+    table: str
+    rows: int
+    checksum: int
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a template beyond its key.
+
+    Attributes:
+        inputs: that it was prepared from.
+        histories: of migration tools.
+        rerunnable: a second run of the prepare command changed nothing.
+        prepare_seconds: of the first run, with the throwaway settings.
+    """
+
+    inputs: tuple[Input, ...] = ()
+    histories: tuple[History, ...] = ()
+    rerunnable: bool = False
+    prepare_seconds: float = 0.0
+
+
+class Recipe(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that a template's content depends on.
+
+    Attributes:
+        build: the server.
+        settings: all that it runs with, but for those that only say where it runs.
+        database: made before anything else.
+        prepare: the command; empty for a template of the initialised server alone.
+        environment: the user's templates of variables, unfilled, which the prepare command sees.
+        inputs: files that the command reads.
+    """
+
+    build: Build
+    settings: Mapping[str, Value]
+    database: str
+    prepare: str = ""
+    environment: Sequence[str] = ()
+    inputs: tuple[Input, ...] = ()
+
+    def keys(self) -> tuple[SnapshotKey, ...]:
+        """A key per number of leading inputs; the last one is the recipe's own."""
+        parts = {
+            "what": "test template",
+            "format": FORMAT,
+            "build": self.build.id,
+            "database": self.database,
+            **{f"set:{name}": str(value) for name, value in sorted(self.settings.items())},
+        }
+        if not self.prepare:
+            return (SnapshotKey(parts),)
+        parts |= {"prepare": self.prepare, "environment": "\n".join(self.environment)}
+        return tuple(
+            SnapshotKey({**parts, "inputs": digest, "count": str(count)})
+            for count, digest in enumerate(chain(self.inputs))
+        )
+
+    @property
+    def key(self) -> SnapshotKey:
+        """Of exactly these inputs."""
+        return self.keys()[-1]
+
+    @property
+    def unprepared(self) -> Recipe:
+        """The initialised server alone."""
+        return msgspec.structs.replace(self, prepare="", environment=(), inputs=())
+
+
+class Templates:
+    """The templates of this machine, and their compressed copies in a cache folder if there is one.
+
+    Args:
+        cache: the folder; None for none.
+        limit_bytes: of either; the least recently used go first.
+    """
+
+    def __init__(self, cache: Path | None = None, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
+        self.snapshots = Snapshots(home() / "templates")
+        self._cache = cache
+        self._limit_bytes = limit_bytes
+
+    def find(self, recipe: Recipe) -> Snapshot | None:
+        """The template of a recipe, from this machine or the cache; damaged ones are dropped."""
+        return self._find(recipe.key)
+
+    def find_prefix(self, recipe: Recipe) -> tuple[Snapshot, Facts] | None:
+        """The template of most of the leading inputs, at least one and not all, that may be built upon."""
+        for key in reversed(recipe.keys()[1:-1]):
+            found = self._find(key)
+            if found is not None:
+                facts = read_facts(found)
+                return (found, facts) if facts.rerunnable and facts.histories else None
+        return None
+
+    def capture(self, recipe: Recipe, datadir: Path, facts: Facts) -> Snapshot:
+        """Saves the data directory of a server that was shut down in an orderly way.
+
+        Raises:
+            NoSpace: it does not fit, not even with older templates gone.
+            StorageError: it cannot be saved.
+        """
+        key = recipe.key
+        snapshot = self.snapshots.make(key, lambda target: _copy(datadir, target, facts))
+        self._use(snapshot)
+        self._evict(keep=key.digest)
+        if self._cache is not None:
+            export_archive(snapshot, self._archive(key))
+            self._evict_archives(keep=key.digest)
+        return snapshot
+
+    def drop(self, snapshot: Snapshot) -> None:
+        """Forgets a template that turned out to be damaged or unusable."""
+        self.snapshots.remove(snapshot.key)
+        if self._cache is not None:
+            self._archive(snapshot.key).unlink(missing_ok=True)
+
+    def _find(self, key: SnapshotKey) -> Snapshot | None:
+        try:
+            found = self.snapshots.find(key)
+        except SnapshotDamaged:
+            self.snapshots.remove(key)
+            found = None
+        if self._cache is not None:
+            archive = self._archive(key)
+            if found is None and archive.is_file():
+                found = self._import(key, archive)
+            elif found is not None and not archive.is_file() and key == found.key:
+                export_archive(found, archive)
+                self._evict_archives(keep=key.digest)
+            if archive.is_file():
+                os.utime(archive)
+        if found is not None:
+            self._use(found)
+        return found
+
+    def _import(self, key: SnapshotKey, archive: Path) -> Snapshot | None:
+        try:
+            snapshot = self.snapshots.make(key, lambda target: import_archive(archive, key, target))
+        except NoSpace:
+            raise
+        except (SnapshotDamaged, StorageError):
+            archive.unlink(missing_ok=True)  # it is made anew
+            return None
+        self._use(snapshot)
+        self._evict(keep=key.digest)
+        return snapshot
+
+    def _archive(self, key: SnapshotKey) -> Path:
+        assert self._cache is not None
+        return self._cache / f"flushlab-{key.digest}.zip"
+
+    def _use(self, snapshot: Snapshot) -> None:
+        used = self.snapshots.directory / "used"
+        used.mkdir(exist_ok=True)
+        (used / snapshot.key.digest).touch()
+
+    def _used_at(self, digest: str) -> float:
+        try:
+            return (self.snapshots.directory / "used" / digest).stat().st_mtime
+        except FileNotFoundError:
+            return 0.0
+
+    def _evict(self, keep: str) -> None:
+        there = sorted(self.snapshots.list(), key=lambda one: self._used_at(one.key.digest), reverse=True)
+        total = 0
+        for one in sorted(there, key=lambda one: one.key.digest != keep):  # stable: the newest come first
+            total += one.allocated_bytes
+            if total > self._limit_bytes and one.key.digest != keep:
+                self.snapshots.remove(one.key)
+                (self.snapshots.directory / "used" / one.key.digest).unlink(missing_ok=True)
+
+    def _evict_archives(self, keep: str) -> None:
+        assert self._cache is not None
+        sizes = [(file.stat(), file) for file in self._cache.glob("flushlab-*.zip")]
+        sizes.sort(key=lambda pair: (keep not in pair[1].name, -pair[0].st_mtime))
+        total = 0
+        for facts, file in sizes:
+            total += facts.st_size
+            if total > self._limit_bytes and keep not in file.name:
+                file.unlink(missing_ok=True)
+
+
+def read_facts(snapshot: Snapshot) -> Facts:
+    """What is known of a template; nothing, if its facts cannot be read."""
+    try:
+        return msgspec.json.decode((snapshot.path / FACTS).read_bytes(), type=Facts)
+    except (OSError, msgspec.DecodeError):
+        return Facts()
+
+
+def check_cache(folder: Path | None) -> Path | None:
+    """The cache folder, made if it is missing.
+
+    Raises:
+        StorageError: it cannot be made or written to.
+    """
+    if folder is None:
+        return None
+    folder = folder.expanduser().absolute()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"the cache {folder} cannot be made: {error.strerror}") from error
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise StorageError(f"the cache {folder} cannot be written to", hint="choose another with --cache")
+    return folder
+
+
+def _copy(datadir: Path, target: Path, facts: Facts) -> None:
+    """Copies a stopped server's data directory, zeros as holes, without what is one server's own."""
+    command = ["cp", "--archive", "--reflink=auto", "--sparse=always", f"{datadir}/.", str(target)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        reason = "".join(done.stderr.strip().splitlines()[-1:])
+        kind: type[FlushlabError] = NoSpace if "No space" in done.stderr else StorageError
+        raise kind(f"{datadir} cannot be saved as a template: {reason}")
+    for name in _LEFT_OUT:
+        (target / name).unlink(missing_ok=True)
+    for folder in (target / "#innodb_temp",):
+        shutil.rmtree(folder, ignore_errors=True)
+    (target / FACTS).write_bytes(msgspec.json.encode(facts))

@@ -1,0 +1,69 @@
+"""How the load engine drives a workload: what all its workloads take besides their own options. Pure."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from flushlab.workload.options import RATE, OptionInfo
+
+OPTIONS = (
+    RATE,
+    OptionInfo(
+        name="rate_kind",
+        kind="word",
+        default="constant",
+        words=("constant", "poisson"),
+        help="How a rate's events are spaced: evenly, or at random as from many independent users.",
+    ),
+    OptionInfo(
+        name="profile",
+        kind="text",
+        default="",
+        help="A rate that changes: ramp:100-5000/60s, step:1000,2000,4000/10s or burst:1000-5000/1s/10s.",
+    ),
+    OptionInfo(
+        name="client_sched",
+        kind="word",
+        default="batch",
+        words=("batch", "normal"),
+        help="How the kernel schedules the client's thread: SCHED_BATCH, or as every process.",
+    ),
+    OptionInfo(
+        name="reconnect",
+        kind="switch",
+        default="off",
+        help="On: a lost connection is counted and opened anew; off: it ends the load.",
+    ),
+)
+
+
+class Driven(msgspec.Struct, frozen=True, kw_only=True):
+    """The options of workloads that the engine drives; see `flushlab.record.LoadSpec`.
+
+    Attributes:
+        rate, rate_kind, profile: when events are due; none of them: a closed loop.
+        client_sched: `batch` or `normal`.
+        reconnect: `on` or `off`.
+        intervals: the latencies of each second are kept.
+    """
+
+    rate: float = 0.0
+    rate_kind: Literal["constant", "poisson"] = "constant"
+    profile: str = ""
+    client_sched: Literal["batch", "normal"] = "batch"
+    reconnect: str = "off"
+    intervals: bool = False
+
+    @property
+    def driving(self) -> dict[str, Any]:
+        """The same as fields of a LoadSpec."""
+        return {
+            "rate": self.rate,
+            "rate_kind": self.rate_kind,
+            "profile": self.profile,
+            "client_sched": self.client_sched,
+            "reconnect": self.reconnect == "on",
+            "intervals": self.intervals,
+        }

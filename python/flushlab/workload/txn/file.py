@@ -1,0 +1,338 @@
+"""From the text of `txn:FILE` to transactions for the engine. Pure: the text is given, nothing is opened.
+
+A file is TOML, or SQL whose lines beginning with `--:` hold the TOML: what stands before the first
+transaction is then the setup, and each transaction is headed by its table. Either way a mistake is a
+UsageError that names path, line, column and a way out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from itertools import pairwise
+
+import msgspec
+
+from flushlab.plan.table import File, Table, nearest
+from flushlab.plan.toml import Entry, Node, read_toml
+from flushlab.record import Parameter, TxnSpec, TxnStatement, TxnTransaction
+from flushlab.workload.txn.parameters import read_parameter, wrong
+from flushlab.workload.txn.statements import Mistake, Sentence, read_statements
+
+DATABASE = "flushlab_txn"
+
+_KEYS = ("title", "database", "setup", "setup_file", "parameter", "transaction")
+_SQL_KEYS = ("title", "database", "parameter", "transaction")
+_KIND_KEYS = ("weight", "autocommit", "think_ms", "think", "statements")
+_SQL_KIND_KEYS = ("weight", "think_ms", "think")
+_STATEMENT_KEYS = ("sql", "name", "repeat", "fresh", "think_ms", "think")
+_DIRECTIVE = re.compile(r"^[ \t]*--:", re.MULTILINE)
+_NAME = re.compile(r"[A-Za-z_]\w{0,63}")
+_SCHEMA = re.compile(r"[^/\\.\0]{1,64}")
+_MOST_WEIGHT = 1_000_000
+_MOST_REPEAT = 10_000
+_LONGEST_THINK_MS = 3_600_000.0
+_BEGIN = re.compile(r"BEGIN(\s+WORK)?|START\s+TRANSACTION\b.*", re.IGNORECASE | re.DOTALL)
+_COMMIT = re.compile(r"COMMIT(\s+WORK)?", re.IGNORECASE)
+_NOT_IN_A_TRANSACTION = {
+    "BEGIN": "flushlab begins and commits itself; autocommit = true leaves it out",
+    "START": "flushlab begins and commits itself; autocommit = true leaves it out",
+    "COMMIT": "flushlab commits at the transaction's end; autocommit = true leaves it out",
+    "ROLLBACK": "a transaction always commits; one that fails is rolled back",
+    "CALL": "a procedure may answer with several results; write its statements",
+    "LOAD": "bulk data come with --dataset or the setup",
+    "USE": "database = … names the database",
+    "DELIMITER": "procedures are made in the setup",
+}
+
+
+class TxnFile(msgspec.Struct, frozen=True, kw_only=True):
+    """What a file says.
+
+    Attributes:
+        title: one line.
+        database: where the statements run.
+        setup: an SQL script that makes the tables, or empty.
+        setup_file: a file that holds it, relative to this one, or None.
+        spec: parameters and transactions.
+    """
+
+    title: str = ""
+    database: str = DATABASE
+    setup: str = ""
+    setup_file: str | None = None
+    spec: TxnSpec
+
+
+def parse_txn(text: str, *, path: str) -> TxnFile:
+    """The transactions that a file holds: SQL if its name ends in `.sql`, else TOML.
+
+    Args:
+        text: content of the file.
+        path: for messages.
+
+    Raises:
+        UsageError: `PATH:LINE:COL: …`, with the nearest key or name in the hint.
+    """
+    reader = _SqlReader if path.lower().endswith(".sql") else _TomlReader
+    return reader(text, path).read()
+
+
+class _Place(msgspec.Struct, frozen=True):
+    """A statement where it was found; `node` is it, or the table that holds it."""
+
+    node: Node
+    text: str
+    offset: Callable[[int], int]
+    table: Table | None = None
+
+
+class _Reader:
+    """What both forms share."""
+
+    keys: tuple[str, ...]
+    kind_keys: tuple[str, ...]
+
+    def __init__(self, source: str, path: str, document: str) -> None:
+        self.source, self.path = source, path
+        self.file = File(path)
+        self.root = Table(self.file, read_toml(document, path=path), "", "the file", self.keys)
+        self.names: list[str] = []
+        self.used: set[str] = set()
+
+    def setup(self) -> tuple[str, str | None]:
+        """The setup, or the file that holds it."""
+        raise NotImplementedError
+
+    def transaction(self, entry: Entry, table: Table) -> TxnTransaction:
+        """A kind of transaction."""
+        raise NotImplementedError
+
+    def read(self) -> TxnFile:
+        database = self.root.text("database", DATABASE)
+        if not _SCHEMA.fullmatch(database):
+            raise wrong(self.root, "database", f"{database!r} is no name of a database", "shop is one")
+        parameters = self.parameters()
+        self.names = list(parameters)
+        transactions = self.transactions()
+        for entry in self._entries("parameter"):
+            if entry.key not in self.used:
+                what = f"no statement has the parameter :{entry.key}"
+                raise self.file.error(entry, what, "use it, or leave it out")
+        setup, setup_file = self.setup()
+        return TxnFile(
+            title=self.root.text("title"),
+            database=database,
+            setup=setup,
+            setup_file=setup_file,
+            spec=TxnSpec(parameters=tuple(parameters.values()), transactions=transactions),
+        )
+
+    def _entries(self, key: str) -> tuple[Entry, ...]:
+        node = self.root.get(key)
+        if node is None:
+            return ()
+        if node.kind != "table":
+            raise self.file.wrong_type(node, key, f"tables: [{key}.NAME]", f"head them [{key}.NAME]")
+        return node.entries
+
+    def parameters(self) -> dict[str, Parameter]:
+        parameters = {}
+        for entry in self._entries("parameter"):
+            if not _NAME.fullmatch(entry.key):
+                what = f"{entry.key!r} is no name of a parameter"
+                raise self.file.error(entry, what, "it has letters, digits and _, like :customer_id")
+            parameters[entry.key] = read_parameter(self.file, entry.key, entry.node)
+        return parameters
+
+    def transactions(self) -> tuple[TxnTransaction, ...]:
+        entries = self._entries("transaction")
+        if not entries:
+            raise self.file.error(
+                self.root.node, "the file has no transaction", "head one [transaction.NAME]"
+            )
+        transactions = []
+        for entry in entries:
+            what = f"transaction {entry.key}"
+            if entry.node.kind != "table":
+                raise self.file.wrong_type(entry.node, what, "a table", f"head it [{what.replace(' ', '.')}]")
+            table = Table(self.file, entry.node, f"transaction.{entry.key}.", what, self.kind_keys)
+            transactions.append(self.transaction(entry, table))
+        if not any(one.weight for one in transactions):
+            raise self.file.error(entries[0], "no transaction has a weight above 0", "give one a weight")
+        return tuple(transactions)
+
+    def kind(
+        self, entry: Entry, table: Table, explicit: bool, statements: Iterable[TxnStatement]
+    ) -> TxnTransaction:
+        """A kind of transaction with its statements, whose names are made different."""
+        named: list[TxnStatement] = []
+        for statement in statements:
+            same = sum(one.name.partition(" (")[0] == statement.name for one in named)
+            name = f"{statement.name} ({same + 1})" if same else statement.name
+            named.append(msgspec.structs.replace(statement, name=name))
+        if not named:
+            hint = (
+                'write statements = ["UPDATE …"]' if "statements" in self.kind_keys else "write SQL below it"
+            )
+            raise self.file.error(entry, f"transaction {entry.key} has no statement", hint)
+        think_us, exponential = self.think(table)
+        return TxnTransaction(
+            name=entry.key,
+            weight=table.whole("weight", 1, 0, _MOST_WEIGHT),
+            explicit=explicit,
+            think_us=think_us,
+            exponential=exponential,
+            statements=tuple(named),
+        )
+
+    def think(self, table: Table) -> tuple[int, bool]:
+        milliseconds = table.number("think_ms", 0.0)
+        if not 0 <= milliseconds <= _LONGEST_THINK_MS:
+            what = f"think_ms is {milliseconds:g}, which is out of range"
+            raise wrong(table, "think_ms", what, f"it takes 0 to {_LONGEST_THINK_MS:.0f}")
+        word = table.text("think", "constant")
+        if word not in ("constant", "exponential"):
+            hint = nearest(word, ("constant", "exponential")) or "it takes constant or exponential"
+            raise wrong(table, "think", f"think {word!r} is not known", hint)
+        return round(milliseconds * 1000), word == "exponential"
+
+    def statement(self, sentence: Sentence, place: _Place) -> TxnStatement:
+        """A statement ready for the engine, with the options of its table."""
+        where = self.at(place.offset(sentence.offset))
+        if sentence.verb in _NOT_IN_A_TRANSACTION:
+            what = f"{sentence.verb} is no statement of a transaction here"
+            raise self.file.error(where, what, _NOT_IN_A_TRANSACTION[sentence.verb])
+        for name, offset in sentence.parameters:
+            if name not in self.names:
+                near = nearest(f":{name}", [f":{known}" for known in self.names])
+                hint = near or f"describe it: [parameter.{name}]"
+                raise self.file.error(self.at(place.offset(offset)), f"there is no parameter :{name}", hint)
+            self.used.add(name)
+        table = place.table
+        think_us, exponential = self.think(table) if table is not None else (0, False)
+        return TxnStatement(
+            name=(table.text("name") if table is not None else "") or sentence.name,
+            sql=sentence.sql,
+            place=f"{self.path}:{where.line}:{where.column}",
+            parameters=tuple(self.names.index(name) for name, _ in sentence.parameters),
+            fresh=self.fresh(table, sentence) if table is not None else (),
+            repeat=table.whole("repeat", 1, 1, _MOST_REPEAT) if table is not None else 1,
+            writes=sentence.writes,
+            think_us=think_us,
+            exponential=exponential,
+        )
+
+    def fresh(self, table: Table, sentence: Sentence) -> tuple[int, ...]:
+        names = [name for name, _ in sentence.parameters]
+        numbers = []
+        for item in table.items("fresh", ("string",), "a list of names", 'write fresh = ["item"]'):
+            name = str(item.value).removeprefix(":")
+            if name not in names:
+                hint = nearest(name, names) or f"it has {', '.join(names) or 'no parameters'}"
+                raise self.file.error(item, f"the statement has no parameter :{name}", hint)
+            numbers.append(self.names.index(name))
+        return tuple(numbers)
+
+    def sentences(self, place: _Place) -> list[Sentence]:
+        try:
+            return list(read_statements(place.text))
+        except Mistake as mistake:
+            where = self.at(place.offset(mistake.offset))
+            raise self.file.error(where, mistake.message, mistake.hint) from None
+
+    def at(self, offset: int) -> Node:
+        """The place of a character of the source."""
+        before = self.source[:offset]
+        return Node(kind="string", line=before.count("\n") + 1, column=offset - (before.rfind("\n") + 1) + 1)
+
+
+class _TomlReader(_Reader):
+    """The TOML form."""
+
+    keys = _KEYS
+    kind_keys = _KIND_KEYS
+
+    def __init__(self, source: str, path: str) -> None:
+        super().__init__(source, path, source)
+        self.lines = source.splitlines(keepends=True)
+
+    def setup(self) -> tuple[str, str | None]:
+        if "setup" in self.root and "setup_file" in self.root:
+            what = "setup and setup_file exclude each other"
+            raise self.file.error(self.root.entries["setup_file"], what, "leave one out")
+        return self.root.text("setup"), self.root.text("setup_file") or None
+
+    def transaction(self, entry: Entry, table: Table) -> TxnTransaction:
+        hint = 'write statements = ["UPDATE …"]'
+        items = table.items("statements", ("string", "table"), "a list of statements", hint)
+        statements = [self._statement(item, table, index) for index, item in enumerate(items)]
+        return self.kind(entry, table, not table.truth("autocommit", False), statements)
+
+    def _statement(self, item: Node, owner: Table, index: int) -> TxnStatement:
+        table, node = None, item
+        if item.kind == "table":
+            what = f"statement {index + 1} of {owner.what}"
+            table = Table(self.file, item, f"{owner.path}statements.{index}.", what, _STATEMENT_KEYS)
+            table.need("sql")
+            table.text("sql")
+            node = table.entries["sql"].node
+        text = str(node.value)
+        place = _Place(node=node, text=text, offset=self._offsets(node, text), table=table)
+        found = self.sentences(place)
+        if len(found) != 1:
+            where = node if not found else self.at(place.offset(found[1].offset))
+            what = "several statements in one text" if found else "the statement is empty"
+            raise self.file.error(where, what, "write each as an item of statements")
+        return self.statement(found[0], place)
+
+    def _offsets(self, node: Node, text: str) -> Callable[[int], int]:
+        """From places in a text's value to places in the source, where its characters stand as they are."""
+        begin = sum(map(len, self.lines[: node.line - 1])) + node.column - 1
+        found = self.source.find(text, begin)
+        if found < 0 or self.source[begin:found].strip("\"'\r\n"):
+            return lambda _: begin  # it has escapes: its beginning will do
+        return lambda offset: found + offset
+
+
+class _SqlReader(_Reader):
+    """The SQL form."""
+
+    keys = _SQL_KEYS
+    kind_keys = _SQL_KIND_KEYS
+
+    def __init__(self, source: str, path: str) -> None:
+        is_directive = [bool(_DIRECTIVE.match(line)) for line in source.split("\n")]
+        lines = source.split("\n")
+        toml = (
+            line.replace("--:", "   ", 1) if told else ""
+            for line, told in zip(lines, is_directive, strict=True)
+        )
+        blank = (" " * len(line) if told else line for line, told in zip(lines, is_directive, strict=True))
+        self.sql = "\n".join(blank)
+        super().__init__(source, path, "\n".join(toml))
+        starts = sorted(entry.line for entry in self._entries("transaction"))
+        starts.append(len(lines) + 1)
+        self._ends = dict(pairwise(starts))
+        self._first = starts[0]
+
+    def setup(self) -> tuple[str, str | None]:
+        text = self.sql[: self._offset(self._first)]
+        return ("" if not text.strip() else text), None
+
+    def transaction(self, entry: Entry, table: Table) -> TxnTransaction:
+        begin, end = self._offset(entry.line), self._offset(self._ends[entry.line])
+        place = _Place(node=entry.node, text=self.sql[begin:end], offset=lambda offset: begin + offset)
+        found = self.sentences(place)
+        explicit = bool(found) and _BEGIN.fullmatch(found[0].code) is not None
+        if explicit:
+            if not _COMMIT.fullmatch(found[-1].code):
+                where = self.at(begin + found[0].offset)
+                what = f"transaction {entry.key} begins and does not end with COMMIT"
+                raise self.file.error(where, what, "write COMMIT; at its end, or leave BEGIN out")
+            found = found[1:-1]
+        return self.kind(entry, table, explicit, [self.statement(one, place) for one in found])
+
+    def _offset(self, line: int) -> int:
+        """Of the first character of a line."""
+        return sum(len(one) + 1 for one in self.source.split("\n")[: line - 1])

@@ -1,0 +1,166 @@
+"""`txn:FILE` as a workload: its setup once, its transactions through the engine."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from flushlab import _core
+from flushlab.errors import MeasurementError, UsageError
+from flushlab.record import Endpoint, LoadSpec, ScriptSpec, SslMode, TxnSpec
+from flushlab.server.protocol import Server
+from flushlab.workload import engine
+from flushlab.workload.driven import OPTIONS as DRIVING
+from flushlab.workload.driven import Driven
+from flushlab.workload.options import SSL_CA, SSL_MODE, THREADS, TRANSPORT
+from flushlab.workload.protocol import Measured, Timing, Window
+from flushlab.workload.txn.file import parse_txn
+
+PREFIX = "txn:"
+OPTIONS = (THREADS, TRANSPORT, SSL_MODE, SSL_CA, *DRIVING)
+
+_MAX_BYTES = 64 << 20
+_SETUP_LIMIT_S = 3600.0
+_MARK = "flushlab_txn_setup"
+"""A table that says which setup has been run in a database, so that it is not run twice."""
+
+
+class TxnWorkload(Driven, frozen=True, kw_only=True):
+    """The user's own transactions; the figure is transactions/s over all their kinds.
+
+    Attributes:
+        name: `txn:FILE`, as the user wrote it.
+        database: where they run.
+        setup: an SQL script that makes the tables, or empty: a data set brings them.
+        spec: parameters and transactions.
+        threads: connections.
+        transport: `socket` or `tcp`.
+        ssl_mode, ssl_ca: TLS over `tcp`, see `flushlab.record.LoadSpec`.
+        rate, …: how it is driven, see `Driven`; the rate in transactions/s over all connections.
+        seed: of the draws.
+    """
+
+    name: str
+    database: str
+    setup: str
+    spec: TxnSpec
+    threads: int = 16
+    transport: Literal["socket", "tcp"] = "socket"
+    ssl_mode: SslMode = "disabled"
+    ssl_ca: str = ""
+    seed: int = 1
+
+    @classmethod
+    def read(cls, name: str, folder: Path, options: Mapping[str, object]) -> TxnWorkload:
+        """Reads and checks the file, and the setup that it names.
+
+        Raises:
+            UsageError: no file, none that can be read, or a mistake in it.
+        """
+        spelled = name.removeprefix(PREFIX).strip()
+        if not spelled:
+            raise UsageError("the workload 'txn:' names no file", hint="write txn:orders.toml")
+        path = folder / Path(spelled).expanduser()
+        file = parse_txn(_text(path, "txn: takes a file of transactions"), path=spelled)
+        setup, where = file.setup, spelled
+        if file.setup_file is not None:
+            there = path.parent / Path(file.setup_file).expanduser()
+            setup, where = _text(there, "setup_file names a file of SQL statements"), file.setup_file
+        try:
+            _core.count_statements(setup.encode())
+        except _core.CoreError as error:
+            raise UsageError(f"{where}: setup, {error.message}") from error
+        return msgspec.convert(
+            {"name": name, "database": file.database, "setup": setup, "spec": file.spec, **options}, cls
+        )
+
+    @property
+    def data_key(self) -> Mapping[str, str]:
+        """What the setup makes."""
+        return {"workload": "txn", "database": self.database, "setup": self._digest}
+
+    @property
+    def _digest(self) -> str:
+        return hashlib.sha256(self.setup.encode()).hexdigest()
+
+    def prepare(self, server: Server) -> None:
+        """Runs the setup in its database, once.
+
+        Raises:
+            MeasurementError: the server refuses a statement of it, or another setup has been run before.
+        """
+        quoted = f"`{self.database.replace('`', '``')}`"
+        server.query(f"CREATE DATABASE IF NOT EXISTS {quoted}")
+        if not self.setup.strip():
+            return
+        there = server.query(
+            "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = %s AND table_name = %s",
+            (self.database, _MARK),
+        )
+        if there[0][0]:
+            if server.query(f"SELECT digest FROM {quoted}.{_MARK}") == [(self._digest,)]:
+                return
+            raise MeasurementError(
+                f"another setup has been run in the database {self.database}",
+                hint="begin with an empty server (flushlab server reset), or name another database",
+            )
+        self._set_up(server)
+        server.query(f"CREATE TABLE {quoted}.{_MARK} (digest CHAR(64) NOT NULL PRIMARY KEY)")
+        server.query(f"INSERT INTO {quoted}.{_MARK} VALUES (%s)", (self._digest,))
+
+    def _set_up(self, server: Server) -> None:
+        spec = ScriptSpec(
+            endpoint=server.endpoint,
+            transport=self.transport,
+            ssl_mode=self.ssl_mode,
+            ssl_ca=self.ssl_ca,
+            database=self.database,
+            limit_s=_SETUP_LIMIT_S,
+        )
+
+        def run() -> None:
+            try:
+                _core.run_script(msgspec.json.encode(spec), self.setup.encode())
+            except _core.CoreError as error:
+                if error.errno is None and error.kind == "server":
+                    raise  # gone, or never reached
+                file = self.name.removeprefix(PREFIX)
+                raise MeasurementError(f"{file}: setup, {error}", hint="see the server's reason") from error
+
+        engine.native(run, server)
+
+    def run(self, server: Server, timing: Timing, window: Window) -> Measured:
+        """Warms up until throughput is level, measures one window."""
+        return engine.drive(self._spec(server.endpoint), server, timing, window, unit="transactions/s")
+
+    def _spec(self, endpoint: Endpoint) -> LoadSpec:
+        return LoadSpec(
+            workload="txn",
+            endpoint=endpoint,
+            transport=self.transport,
+            ssl_mode=self.ssl_mode,
+            ssl_ca=self.ssl_ca,
+            database=self.database,
+            threads=self.threads,
+            **self.driving,
+            seed=self.seed,
+            txn=self.spec,
+        )
+
+
+def _text(path: Path, hint: str) -> str:
+    try:
+        size = path.stat().st_size
+        if size > _MAX_BYTES:
+            raise UsageError(
+                f"{path} has {size} bytes; it may have {_MAX_BYTES}", hint="load bulk data with --dataset"
+            )
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}", hint=hint) from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path} is no text in UTF-8 (byte {error.start})", hint=hint) from error

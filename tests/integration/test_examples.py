@@ -1,0 +1,114 @@
+"""The examples with real servers: the Alembic suite under pytest's plugin, the Flyway suite under flushlab
+test; and the printed containers' arguments, which the servers must take."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from flushlab.advice import containers
+from flushlab.build import Build
+from flushlab.server import Sandbox
+from flushlab.settings.catalog import load_catalog
+from flushlab.suite.profile import throwaway
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+FLYWAY = EXAMPLES / "flyway-suite"
+LIBRARIES = "target/classes:target/lib/*"
+MIGRATE = f"java -cp '{LIBRARIES}' example.Migrate"
+JUNIT = ("org.junit.platform.console.ConsoleLauncher", "execute", "--disable-banner", "--details=summary")
+
+FLUSHLAB = (sys.executable, "-m", "flushlab.cli.main")
+
+StartSandbox = Callable[..., Sandbox]
+
+
+def run(words: Sequence[str], folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        words,
+        cwd=folder,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=280,
+    )
+
+
+@pytest.mark.server("mariadb@10.11")
+def test_alembic_suite_under_pytests_plugin_with_a_server_per_worker() -> None:
+    pytest.importorskip("alembic", reason="Alembic is not installed")
+    asked = ("--flushlab", "--flushlab-server=mariadb@10.11", "--flushlab-inputs=migrations/**/*.py")
+    prepare = f"--flushlab-prepare={sys.executable} -m alembic upgrade head"
+    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n2", *asked, prepare]
+    done = run(words, EXAMPLES / "alembic-suite")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "23 passed" in done.stdout
+    assert "template miss" in done.stdout or "template hit" in done.stdout
+
+
+@pytest.fixture(scope="module")
+def built() -> None:
+    """The Flyway suite's classes and libraries, by Maven."""
+    for program in ("mvn", "java"):
+        if shutil.which(program) is None:
+            pytest.skip(f"there is no {program}")
+    if is_built():
+        return
+    words = ["mvn", "-B", "-q", "-DskipTests", "process-test-classes"]
+    if run([*words, "-o"], FLYWAY).returncode and (done := run(words, FLYWAY)).returncode:
+        pytest.skip(f"Maven cannot get the suite's libraries: {done.stdout[-300:]}")
+
+
+def is_built() -> bool:
+    """Nothing has changed since the libraries were copied, which comes last."""
+    libraries = FLYWAY / "target" / "lib"
+    sources = (FLYWAY / "pom.xml", *(FLYWAY / "src").rglob("*"))
+    return libraries.is_dir() and libraries.stat().st_mtime > max(one.stat().st_mtime for one in sources)
+
+
+@pytest.mark.server("mysql@5.7")
+def test_flyway_suite_on_a_template(built: None, tmp_path: Path) -> None:
+    template = ("--prepare", MIGRATE, "--inputs=src/main/resources/db/migration/**")
+    command = (
+        "java",
+        "-cp",
+        f"target/test-classes:{LIBRARIES}",
+        *JUNIT,
+        "--scan-classpath=target/test-classes",
+    )
+    told = tmp_path / "test.json"
+    done = run([*FLUSHLAB, "test", "--server=mysql@5.7", *template, f"--json={told}", "--", *command], FLYWAY)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "87 tests successful" in done.stdout and "0 tests skipped" in done.stdout
+    document = json.loads(told.read_text())
+    assert document["template"] in ("miss", "hit")
+    assert (document["resets"], document["recreated"]) == (1, None)
+
+
+def test_flyway_migrations_are_what_their_script_writes() -> None:
+    done = run([sys.executable, "generate.py", "--check"], FLYWAY)
+    assert (done.returncode, done.stdout) == (0, "240 migrations, all as generated\n")
+
+
+@pytest.mark.parametrize("name", ["mysql@5.7", "mysql@8.0", "mysql@9.7", "mariadb@10.11"])
+def test_servers_take_the_printed_containers_arguments(
+    name: str, build: Callable[[str], Build], sandbox: StartSandbox
+) -> None:
+    image = containers.parse_image(build(name).name)
+    words = [one.word for one in containers.arguments(image)]
+    wanted: Mapping[str, object] = throwaway(image, "memory").settings
+    got = sandbox(name, arguments=words).read_back(wanted)
+    assert got.keys() == wanted.keys()
+    catalog = load_catalog()
+    for setting, value in got.items():
+        known = setting in catalog
+        here = catalog.here(setting, image.flavor, image.version) if known else None
+        assert here.same(wanted[setting], value) if here else str(value) == str(wanted[setting])

@@ -1,0 +1,444 @@
+"""`flushlab test` with real servers: what a suite finds, what it leaves, what goes wrong."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flushlab.datadir import DataRoot, Snapshots
+from flushlab.machine import home
+from flushlab.process import all_records
+from flushlab.suite.profile import throwaway
+from flushlab.suite.servers import SuiteServer
+from tests.conftest import StartSandbox, require_build
+from tests.waiting import wait_until
+
+ALL = ["mariadb@10.11", "mysql@5.7", "mysql@8.0", "mysql@9.7"]
+SHM = Path("/dev/shm")
+
+MIGRATE = """
+import os, pathlib, pymysql, ssl, sys
+c = pymysql.connect(host=os.environ["FLUSHLAB_HOST"], port=int(os.environ["FLUSHLAB_PORT"]), autocommit=True,
+                    user=os.environ["FLUSHLAB_USER"], password=os.environ["FLUSHLAB_PASSWORD"],
+                    database=os.environ["FLUSHLAB_DATABASE"], ssl_disabled=True)
+c = c.cursor()
+c.execute("CREATE TABLE IF NOT EXISTS schema_migrations (version VARCHAR(200) PRIMARY KEY)")
+c.execute("SELECT version FROM schema_migrations")
+done = {row[0] for row in c.fetchall()}
+for file in sorted(pathlib.Path("db").glob("*.sql")):
+    if file.name not in done:
+        print("applying", file.name, flush=True)
+        for statement in file.read_text().split(";"):
+            if statement.strip():
+                c.execute(statement)
+        c.execute("INSERT INTO schema_migrations VALUES (%s)", [file.name])
+"""
+
+
+class Project:
+    """A folder with migrations, and `flushlab test` in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "db").mkdir()
+        (folder / "migrate.py").write_text(MIGRATE)
+        self.mark = secrets.token_hex(4)
+        for number in (1, 2):
+            self.migration(number, f"CREATE TABLE t{number} (id INT AUTO_INCREMENT PRIMARY KEY, v INT)")
+
+    def migration(self, number: int, sql: str) -> None:
+        (self.folder / f"db/V{number}.sql").write_text(
+            f"-- {self.mark}\n{sql};\nINSERT INTO t1 (v) VALUES (7)"
+        )
+
+    def words(self, *more: str, prepare: bool = True) -> list[str]:
+        prepared = ["--prepare", f"{sys.executable} migrate.py", "--inputs", "db/*.sql"] if prepare else []
+        return [sys.executable, "-m", "flushlab.cli.main", "test", *prepared, *more]
+
+    def test(self, *more: str, code: int = 0, prepare: bool = True) -> tuple[dict[str, Any], str, str]:
+        """The JSON document, stdout and stderr."""
+        file = self.folder / "out.json"
+        file.unlink(missing_ok=True)
+        done = subprocess.run(
+            self.words("--json", str(file), *more, prepare=prepare),
+            cwd=self.folder, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == code, done.stderr
+        assert "Traceback" not in done.stderr, done.stderr
+        return json.loads(file.read_text()) if file.exists() else {}, done.stdout, done.stderr
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project(tmp_path)
+
+
+def python(code: str) -> list[str]:
+    """A command that has a cursor `c` and runs `code`."""
+    connect = """
+        import os, pymysql
+        own = lambda name: os.environ["FLUSHLAB_" + name]
+        at = lambda **more: pymysql.connect(user=own("USER"), password=own("PASSWORD"), autocommit=True,
+                                            database=own("DATABASE"), ssl_disabled=True, **more)
+        tcp = lambda n="": at(host=own("HOST" + n), port=int(own("PORT" + n))).cursor()
+        def ask(c, sql):
+            c.execute(sql)
+            return c.fetchall()
+        c = tcp()
+    """
+    return ["--", sys.executable, "-c", textwrap.dedent(connect) + textwrap.dedent(code)]
+
+
+@pytest.mark.parametrize("server", ALL)
+def test_a_suite_finds_its_server_by_socket_and_tcp_in_memory_and_nothing_stays(
+    project: Project, server: str
+) -> None:
+    require_build(server)
+    code = """
+        local = at(unix_socket=own("SOCKET")).cursor()
+        print(ask(local, "SELECT database(), @@datadir, @@log_bin"))
+        c.execute("CREATE TABLE x (id INT PRIMARY KEY)")
+        print(os.environ["SPRING"]); raise SystemExit(9)
+    """
+    result, out, err = project.test(
+        "--server",
+        server,
+        "--env",
+        "SPRING=jdbc:{host}:{port}/{database}",
+        *python(code),
+        code=9,
+        prepare=False,
+    )
+    first, second = out.splitlines()
+    database, datadir, log_bin = eval(first)[0]
+    assert (database, log_bin) == ("app", 0)
+    assert second == f"jdbc:127.0.0.1:{second.split(':')[2]}"
+    assert result["in_memory"] and datadir.startswith("/dev/shm/")
+    assert not Path(datadir).exists()
+    assert (result["exit_code"], result["template"]) == (9, "none")
+    assert result["server"]["name"].startswith(server)
+    assert "template none" in err
+    assert not [
+        record for record in all_records() if str(SHM) in str(record.folders) and not record.owner.alive()
+    ]
+
+
+def test_miss_hit_prefix_and_full_run_when_a_file_changed(project: Project) -> None:
+    require_build("mariadb@10.11")
+    show = python(
+        """print([ask(c, f"SELECT COUNT(*) FROM {t}")[0][0] for t in ("t1", "schema_migrations")])"""
+    )
+    result, out, err = project.test(*show)
+    assert (result["template"], out) == ("miss", "[2, 2]\n")
+    assert err.count("applying") == 2
+    result, out, err = project.test(*show)
+    assert (result["template"], out, result["seconds"]["prepare"]) == ("hit", "[2, 2]\n", 0)
+    assert "applying" not in err
+    project.migration(3, "ALTER TABLE t2 ADD COLUMN more INT")
+    result, out, err = project.test(*show)
+    assert (result["template"], out) == ("prefix", "[3, 3]\n")
+    assert [line for line in err.splitlines() if "applying" in line] == ["applying V3.sql"]
+    project.migration(1, "CREATE TABLE t1 (id INT AUTO_INCREMENT PRIMARY KEY, v INT, w INT)")
+    result, out, err = project.test(*show)
+    assert (result["template"], out) == ("miss", "[3, 3]\n")
+    assert err.count("applying") == 3
+
+
+def test_a_script_without_a_history_is_never_built_upon(project: Project) -> None:
+    require_build("mariadb@10.11")
+    script = project.folder / "all.sh"
+    script.write_text('for f in db/*.sql; do cat $f; done | "$CLIENT" -u $FLUSHLAB_USER app\n')
+    for number in (1, 2):
+        (project.folder / f"db/V{number}.sql").write_text(
+            f"-- {project.mark}\nCREATE TABLE IF NOT EXISTS s (v INT); INSERT INTO s VALUES ({number});"
+        )
+    client = require_build("mariadb@10.11").client
+    assert client is not None
+    words = [
+        "--prepare",
+        f"CLIENT={client} sh all.sh",
+        "--inputs",
+        "db/*.sql",
+        *python("print(ask(c, 'SELECT COUNT(*) FROM s'))"),
+    ]
+    assert project.test(*words, prepare=False)[1] == "((2,),)\n"
+    (project.folder / "db/V3.sql").write_text("INSERT INTO s VALUES (3);")
+    result, out, _ = project.test(*words, prepare=False)
+    assert (result["template"], out) == ("miss", "((3,),)\n"), (
+        "a prefix would have loaded the first two again"
+    )
+
+
+def test_a_failing_prepare_shows_its_output_and_keeps_nothing(project: Project) -> None:
+    require_build("mariadb@10.11")
+    words = ["--prepare", f"echo said-{project.mark}; exit 23", "--inputs", "db/*.sql", "--", "true"]
+    for _ in range(2):
+        _, out, err = project.test(*words, code=23, prepare=False)
+        assert out == ""
+        assert f"said-{project.mark}" in err
+        assert "nothing was kept" in err
+
+
+def test_a_damaged_template_is_made_anew(project: Project) -> None:
+    require_build("mariadb@10.11")
+    before = set((home() / "templates").glob("[0-9a-f]*"))
+    show = python("print(ask(c, 'SELECT COUNT(*) FROM t1'))")
+    project.test(*show)
+    (made,) = set((home() / "templates").glob("[0-9a-f]*")) - before
+    file = made / "data/app/t1.ibd"
+    content = bytearray(file.read_bytes())
+    content[50_000] ^= 0xFF
+    file.chmod(0o600)
+    times = file.stat().st_mtime_ns
+    file.write_bytes(content)
+    os.utime(file, ns=(times, times))
+    result, out, err = project.test(*show)
+    assert (result["template"], out) == ("miss", "((2,),)\n")
+    assert "damaged" in err
+    assert project.test(*show)[0]["template"] == "hit"
+
+
+def test_cache_of_a_ci_service(project: Project) -> None:
+    require_build("mariadb@10.11")
+    cache = project.folder / "cache"
+    before = set((home() / "templates").glob("[0-9a-f]*"))
+    project.test("--cache", str(cache), "--", "true")
+    assert sum(file.stat().st_size for file in cache.iterdir()) < 20 << 20
+    for made in set((home() / "templates").glob("[0-9a-f]*")) - before:
+        subprocess.run(["/bin/chmod", "-R", "u+w", str(made)], check=True)
+        subprocess.run(["/bin/rm", "-r", str(made)], check=True)
+    result, out, _ = project.test("--cache", str(cache), *python("print(ask(c, 'SELECT COUNT(*) FROM t1'))"))
+    assert (result["template"], out) == ("hit", "((2,),)\n")
+
+
+def test_workers_are_isolated_and_each_can_be_reset(project: Project) -> None:
+    require_build("mariadb@10.11")
+    code = """
+        import json, subprocess, sys, urllib.request
+        one, two = tcp("_1"), tcp("_2")
+        one.execute("INSERT INTO t1 (v) VALUES (1), (2)"); one.execute("DROP TABLE t2")
+        one.execute("CREATE USER other@localhost"); one.execute("SET GLOBAL max_connections = 17")
+        two.execute("INSERT INTO t1 (v) VALUES (1)")
+        with urllib.request.urlopen(os.environ["FLUSHLAB_RESET_URL_1"], b"") as answer:
+            assert json.load(answer)["resets"] == 1
+        one = tcp("_1")
+        print(ask(one, "SELECT COUNT(*) FROM t1"), ask(one, "SELECT COUNT(*) FROM t2"))
+        one.execute("INSERT INTO t1 (v) VALUES (1)")
+        print(ask(one, "SELECT MAX(id) FROM t1"), ask(one, "SELECT @@max_connections"),
+              ask(one, "SELECT COUNT(*) FROM mysql.user WHERE user = 'other'"),
+              ask(two, "SELECT COUNT(*) FROM t1"))
+        words = ["-m", "flushlab.cli.main", "server", "reset", own("NAME_2")]
+        subprocess.run([sys.executable, *words], check=True)
+        print(ask(tcp("_2"), "SELECT COUNT(*) FROM t1"))
+    """
+    result, out, _ = project.test("--workers", "2", *python(code))
+    assert out.splitlines() == ["((2,),) ((0,),)", "((3,),) ((151,),) ((0,),) ((3,),)", "((2,),)"]
+    assert (result["workers"], result["resets"]) == (2, 2)
+
+
+def test_a_suite_that_cleans_and_migrates_again_is_told_so(project: Project) -> None:
+    require_build("mariadb@10.11")
+    for number in range(3, 10):
+        project.migration(number, f"CREATE TABLE t{number} (id INT)")
+    code = """
+        for n in range(1, 10):
+            c.execute(f"DROP TABLE t{n}"); c.execute(f"CREATE TABLE t{n} (id INT)")
+    """
+    result, _, err = project.test(*python(code))
+    assert result["recreated"]["objects"] == 9
+    assert "the suite dropped and recreated 9 objects" in err
+    assert "keep the template by skipping clean" in err
+
+
+def test_death_of_the_server_is_told_behind_the_suites_own_output(project: Project) -> None:
+    require_build("mariadb@10.11")
+    code = """
+        import signal, time
+        pid = int(open(ask(c, "SELECT @@pid_file")[0][0]).read()); os.kill(pid, signal.SIGKILL)
+        print("suite", flush=True); raise SystemExit(4)
+    """
+    result, out, err = project.test(*python(code), code=4, prepare=False)
+    assert out == "suite\n"
+    assert "died while the suite ran" in err
+    assert "died while the suite ran" in result["died"]
+
+
+def test_two_runs_at_once_share_one_template(project: Project) -> None:
+    require_build("mariadb@10.11")
+    words = project.words(*python("print(ask(c, 'SELECT COUNT(*) FROM t1'))"))
+    runs = [
+        subprocess.Popen(words, cwd=project.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    assert [(run.communicate(timeout=60)[0], run.returncode) for run in runs] == [("((2,),)\n", 0)] * 2
+
+
+def test_on_disk_when_asked_or_when_memory_is_short(project: Project) -> None:
+    require_build("mariadb@10.11")
+    result, out, _ = project.test("--no-memory", *python("print(ask(c, 'SELECT @@datadir'))"), prepare=False)
+    assert not result["in_memory"]
+    assert "/dev/shm" not in out
+
+
+@pytest.fixture
+def sleeping(project: Project) -> Iterator[subprocess.Popen[str]]:
+    """`flushlab test` in the middle of its command."""
+    require_build("mariadb@10.11")
+    code = """
+        import time
+        print(ask(c, "SELECT @@datadir")[0][0], ask(c, "SELECT @@pid_file")[0][0], flush=True)
+        time.sleep(60)
+    """
+    run = subprocess.Popen(
+        project.words(*python(code), prepare=False),
+        cwd=project.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    yield run
+    with contextlib.suppress(ProcessLookupError):  # its command outlives it if it was killed
+        os.killpg(run.pid, signal.SIGKILL)
+    run.communicate()
+
+
+def test_killed_flushlab_leaves_no_server_and_no_memory_in_use(sleeping: subprocess.Popen[str]) -> None:
+    assert sleeping.stdout is not None
+    datadir, pid_file = sleeping.stdout.readline().split()
+    pid = Path(pid_file).read_text().strip()
+    sleeping.kill()
+    wait_until(lambda: not Path(f"/proc/{pid}").exists(), "the server is gone")
+    wait_until(lambda: not Path(datadir).parent.exists(), "its data directory is gone")
+
+
+def test_interrupt_ends_the_command_and_then_everything(sleeping: subprocess.Popen[str]) -> None:
+    assert sleeping.stdout is not None
+    datadir, _ = sleeping.stdout.readline().split()
+    os.killpg(sleeping.pid, signal.SIGINT)  # as a terminal does
+    _, err = sleeping.communicate(timeout=30)
+    assert sleeping.returncode == 1 or sleeping.returncode == 130
+    assert "KeyboardInterrupt" in err, "the command was interrupted itself"
+    assert not Path(datadir).exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["--", "no-such-command"], 127, "no-such-command: command not found"),
+        (["--prepare", "true", "--inputs", "nothing/*.sql", "--", "true"], 2, "matches no file"),
+        (["--prepare", "true", "--", "true"], 2, "--inputs"),
+        (["--inputs", "db/*.sql", "--", "true"], 2, "--prepare"),
+        (["--env", "X={no}", "--", "true"], 2, "there is no {no}"),
+        (["--json", "-", "--", "true"], 2, "name a file"),
+        (["--database", "a b", "--", "true"], 2, "database"),
+    ],
+)
+def test_what_cannot_be_done_is_said_before_anything_starts(
+    project: Project, words: list[str], code: int, said: str
+) -> None:
+    require_build("mariadb@10.11")
+    done = subprocess.run(
+        [sys.executable, "-m", "flushlab.cli.main", "test", *words],
+        cwd=project.folder, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == code, done.stderr
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_death_by_a_signal_is_passed_on_as_a_shell_does(project: Project) -> None:
+    require_build("mariadb@10.11")
+    result, _, _ = project.test("--", "sh", "-c", "kill -TERM $$", code=128 + 15, prepare=False)
+    assert result["exit_code"] == 143
+
+
+def test_url_of_a_reset_that_nobody_knows(project: Project) -> None:
+    require_build("mariadb@10.11")
+    code = """
+        import urllib.error, urllib.request
+        url = os.environ["FLUSHLAB_RESET_URL"]
+        try:
+            urllib.request.urlopen(url.replace("/reset/", "/x/"))
+        except urllib.error.HTTPError as error:
+            print(error.code)
+    """
+    assert project.test(*python(code), prepare=False)[1] == "404\n"
+
+
+def test_a_server_moves_from_memory_to_disk_with_its_data_and_its_port(sandbox: StartSandbox) -> None:
+    profile = throwaway(require_build("mariadb@10.11"), "memory")
+    server = sandbox("mariadb@10.11", settings=profile.settings, data_root=DataRoot.open(SHM))
+    server.query("CREATE DATABASE d")
+    server.query("CREATE TABLE d.t (id INT PRIMARY KEY)")
+    server.query("INSERT INTO d.t VALUES (1), (2)")
+    in_memory, endpoint = server.datadir, server.endpoint
+    SuiteServer(server, None, Snapshots()).move_to_disk({})  # type: ignore[arg-type]
+    assert server.query("SELECT COUNT(*) FROM d.t") == [(2,)]
+    assert server.endpoint == endpoint
+    assert not server.storage.in_memory
+    assert server.launch.arguments == ("--debug-no-sync",)
+    assert not in_memory.parent.exists(), "its memory is free"
+    server.close()
+    assert not server.datadir.exists()
+
+
+@pytest.mark.parametrize(
+    ("server", "clones"),
+    [
+        ("mariadb@10.11", "0"),
+        ("mariadb@10.11", "1"),
+        ("mysql@5.7", "1"),
+        ("mysql@8.0", "0"),
+        ("mysql@9.7", "1"),
+    ],
+)
+def test_reset_by_a_restart_and_by_a_clone(project: Project, server: str, clones: str) -> None:
+    require_build(server)
+    code = """
+        import urllib.request
+        for _ in range(2):
+            c.execute("CREATE TABLE t (id INT)")
+            c.execute("CREATE USER x@localhost")
+            before = at(unix_socket=own("SOCKET")).cursor()
+            urllib.request.urlopen(own("RESET_URL"), b"").read()
+            for old in (c, before):
+                try:
+                    ask(old, "SELECT 1"); print("an old connection is alive")
+                except pymysql.err.OperationalError:
+                    pass
+            c = tcp()
+            local = at(unix_socket=own("SOCKET")).cursor()
+            assert ask(local, "SELECT @@pid_file") == ask(c, "SELECT @@pid_file"), "one server, both ways"
+        print(ask(c, "SHOW TABLES"), ask(c, "SELECT COUNT(*) FROM mysql.user WHERE user = 'x'"))
+    """
+    words = ["--server", server, "--clones", clones, *python(code)]
+    result, out, _ = project.test(*words, prepare=False)
+    assert out == "() ((0,),)\n"
+    assert result["resets"] == 2
+    assert [record.name for record in all_records() if not record.owner.alive()] == []
+
+
+def test_comparison_tells_where_stocks_time_went(project: Project) -> None:
+    require_build("mysql@5.7")
+    code = "c.execute('INSERT INTO t1 VALUES ()')"
+    result, _, err = project.test("--server", "mysql@5.7", "--compare", *python(code))
+    assert result["template"] == "hit"
+    assert result["ratio"]["estimate"] > 0
+    kinds = {(row["part"], row["kind"]): row for row in result["statements_by_kind"]}
+    assert kinds["prepare", "create_table"]["count"] == 3
+    assert kinds["prepare", "create_table"]["seconds"] > 0
+    assert kinds["command", "insert"]["count"] == 1
+    assert any(row["file"].startswith("ib_logfile") for row in result["io_by_file"])
+    ((block,),) = [result["blocks"]]
+    assert set(block["stock"]["seconds"]) == {"ready", "prepare", "command", "teardown"}
+    assert block["stock"]["seconds"]["prepare"] > 0 == block["fast"]["seconds"]["prepare"]
+    for said in ("set-up: migrations", "stock, migrations: statements", "create_table", "database's part"):
+        assert said in err

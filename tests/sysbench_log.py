@@ -1,0 +1,43 @@
+"""What a client said, from MariaDB's general log, with the values that are drawn taken out.
+
+Shared by `scripts/capture_oltp.py`, which records sysbench, and the tests that compare the engine with it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from flushlab.server import Sandbox
+
+_TEXT = re.compile(r"'((?:\d{11}-)*\d{11})'")
+_NUMBER = re.compile(r"(?<![\w'])-?[1-9]\d*")
+
+
+@contextmanager
+def logged(server: Sandbox) -> Iterator[list[tuple[str, str]]]:
+    """Collects what is said meanwhile: pairs of command (`Prepare`, `Execute`, `Query`) and text, by
+    connection and in order."""
+    said: list[tuple[str, str]] = []
+    server.query("SET GLOBAL log_output = 'TABLE'")
+    server.query("TRUNCATE mysql.general_log")
+    server.query("SET GLOBAL general_log = 1")
+    try:
+        yield said
+    finally:
+        server.query("SET GLOBAL general_log = 0")
+        rows = server.query(
+            "SELECT command_type, argument FROM mysql.general_log WHERE thread_id <> CONNECTION_ID()"
+            " AND command_type IN ('Prepare', 'Execute', 'Query') ORDER BY thread_id, event_time"
+        )
+        said += [(str(kind), text(argument)) for kind, argument in rows]
+
+
+def text(argument: object) -> str:
+    return argument.decode() if isinstance(argument, bytes) else str(argument)
+
+
+def without_values(statement: str) -> str:
+    """The statement with N for drawn numbers and C(length) for drawn texts."""
+    return _NUMBER.sub("N", _TEXT.sub(lambda found: f"'C{len(found[1])}'", statement))

@@ -1,0 +1,128 @@
+"""A run of `flushlab test` as a document and as lines, from fixed facts."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from flushlab.record import FileIo, Performance, Ratio, ServerIdentity, StageTime, StatementKind
+from flushlab.report.suite import compared_document, comparison, document, summary
+from flushlab.suite.comparison import Compared, Side
+from flushlab.suite.habits import Objects
+from flushlab.suite.session import Request, Result
+from tests.unit.suite.builds import MYSQL57
+
+REFERENCE = Path(__file__).parents[3] / "docs/reference/test-json.md"
+SECONDS = {"ready": 0.61, "prepare": 0.0, "command": 12.5, "teardown": 0.08}
+SERVER = ServerIdentity(flavor="mysql", version=(5, 7, 22), version_text="5.7.22", build_id="x")
+REQUEST = Request(
+    build=MYSQL57, words=("true",), database="app", prepare="migrate", limit_bytes=1 << 30
+)  # fmt: skip
+
+
+def result(**changes: Any) -> Result:
+    plain = Result(exit_code=0, template="hit", seconds=SECONDS, server=SERVER, in_memory=True)
+    return msgspec.structs.replace(plain, **changes)
+
+
+def compared(blocks: int = 1) -> Compared:
+    told = Performance(
+        io_by_file=(
+            FileIo(file="ib_logfile0", kind="redo", written_bytes=3 << 20, seconds=4.5, fsyncs=1234),
+            FileIo(file="ibdata1", kind="data", written_bytes=9 << 20, seconds=5.5, fsyncs=66),
+        ),
+        statements_by_kind=(StatementKind(kind="alter_table", count=412, seconds=30.0),),
+        stages=(StageTime(stage="sql/altering table", count=412, seconds=29.0),),
+        untold={"stages": "half of them are off"},
+    )
+    stock = Side(
+        seconds={"ready": 3.0, "prepare": 40.0, "command": 20.0, "teardown": 2.0},
+        exit_code=0,
+        told={"prepare": told, "command": Performance()},
+        fsyncs=1300,
+    )
+    fast = Side(seconds=SECONDS, exit_code=0, told={}, fsyncs=0)
+    ratio = Ratio(estimate=4.9, low=4.9, high=4.9)
+    return Compared(
+        stock=(stock,) * blocks, fast=(fast,) * blocks, prepared_s=2.5, ratio=ratio, database_ratio=ratio,
+        result=result(),
+    )  # fmt: skip
+
+
+def test_reference_names_every_field_and_no_other() -> None:
+    text = REFERENCE.read_text()
+    named = set()
+    for row in re.findall(r"^\| (`[^|]+) \|", text, re.MULTILINE):
+        named |= {name.removesuffix("[]") for name in re.findall(r"`([\w\[\]]+)`", row)}
+    assert named == set(document(result()))
+    for extra in set(compared_document(compared())) - named:
+        assert f"`{extra}" in text
+
+
+def test_one_line_tells_what_happened() -> None:
+    assert summary(result(), REQUEST) == [
+        "flushlab: mysql@5.7.22 in memory, template hit: ready 0.6 s, command 12 s, teardown 0.1 s"
+    ]
+
+
+def test_a_command_that_was_not_found_says_only_that() -> None:
+    lines = summary(Result(exit_code=127, notes=("nope: command not found",)), REQUEST)
+    assert lines == ["flushlab: nope: command not found"]
+
+
+def test_a_suite_that_recreates_what_the_template_has() -> None:
+    (_, hint) = summary(result(recreated=Objects(count=412, seconds=3.1)), REQUEST)
+    assert hint == (
+        "flushlab: the suite dropped and recreated 412 objects: 3.1 s; keep the template by skipping clean"
+    )
+
+
+def test_a_suite_that_migrates_itself_hears_of_templates() -> None:
+    bare = msgspec.structs.replace(REQUEST, prepare="")
+    (_, hint) = summary(result(template="none", created=Objects(count=150, seconds=4.2)), bare)
+    assert "150 objects, in about 4.2 s" in hint
+    assert "--prepare" in hint
+    assert len(summary(result(created=Objects(count=150, seconds=4.2)), REQUEST)) == 1
+
+
+def test_what_the_template_saved() -> None:
+    assert "saved 9.5 s" in summary(result(saved_seconds=9.5), REQUEST)[-1]
+
+
+def test_death_comes_with_its_log() -> None:
+    assert "flushlab: died of\nthis" in summary(result(death="died of\nthis"), REQUEST)
+
+
+def test_comparison_is_a_table_and_where_stocks_time_went() -> None:
+    lines = comparison(compared())
+    text = "\n".join(lines)
+    assert re.search(r"^set-up: migrations\s+40\.00 s\s+0\.00 s$", text, re.MULTILINE)
+    assert re.search(r"^total\s+65\.00 s\s+13\.19 s\s+4\.9×$", text, re.MULTILINE)
+    assert re.search(r"^  the database's part\s+35\.00 s", text, re.MULTILINE)
+    assert re.search(r"^  the application's part\s+30\.00 s", text, re.MULTILINE)
+    assert re.search(r"^fsyncs\s+1,300\s+0$", text, re.MULTILINE)
+    assert re.search(r"^ib_logfile0\s+1,234\s+3 MiB\s+4\.50 s \(45%\)$", text, re.MULTILINE)
+    assert re.search(r"^alter_table\s+412\s+30\.00 s$", text, re.MULTILINE)
+    assert "4.9× (one block, no interval)" in text
+    assert "not told: stages: half of them are off" in text
+
+
+def test_document_of_a_comparison_has_stocks_files_and_statements_by_part() -> None:
+    found = compared_document(compared(2))
+    assert [(row["part"], row["file"]) for row in found["io_by_file"]] == [
+        ("prepare", "ib_logfile0"),
+        ("prepare", "ibdata1"),
+    ]
+    assert found["statements_by_kind"][0] == {
+        "part": "prepare",
+        "kind": "alter_table",
+        "count": 412,
+        "seconds": 30.0,
+        "errors": None,
+        "rows_affected": None,
+    }
+    assert len(found["blocks"]) == 2
+    assert found["ratio"] == {"estimate": 4.9, "low": 4.9, "high": 4.9}

@@ -1,0 +1,85 @@
+"""Inputs of a prepare command: which, in which order, and what counts as the same beginning."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flushlab.errors import UsageError
+from flushlab.suite.inputs import Input, chain, natural_order, read_inputs
+
+
+def files(folder: Path, **contents: str) -> None:
+    for name, content in contents.items():
+        path = folder / f"{name}.sql"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+
+
+def paths(inputs: tuple[Input, ...]) -> list[str]:
+    return [one.path for one in inputs]
+
+
+def test_numbers_count_as_numbers(tmp_path: Path) -> None:
+    files(tmp_path, V10__c="c", V9__b="b", V1__a="a")
+    assert paths(read_inputs(["*.sql"], tmp_path)) == ["V1__a.sql", "V9__b.sql", "V10__c.sql"]
+
+
+def test_a_folder_means_every_file_below_it(tmp_path: Path) -> None:
+    (tmp_path / "db/more").mkdir(parents=True)
+    (tmp_path / "db/1.sql").write_text("1")
+    (tmp_path / "db/more/2.sql").write_text("2")
+    expected = ["db/1.sql", "db/more/2.sql"]
+    assert paths(read_inputs(["db"], tmp_path)) == expected
+    assert paths(read_inputs(["db/**"], tmp_path)) == expected
+    assert paths(read_inputs(["db/**/*.sql", "db/1.sql"], tmp_path)) == expected
+
+
+def test_a_pattern_that_matches_nothing_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    for pattern in ("*.sql", "nowhere/V1.sql", "empty"):
+        with pytest.raises(UsageError, match="matches no file") as raised:
+            read_inputs([pattern], tmp_path)
+        assert raised.value.hint is not None
+
+
+def test_one_pattern_of_two_that_matches_nothing_is_refused(tmp_path: Path) -> None:
+    files(tmp_path, V1="a")
+    with pytest.raises(UsageError, match=r"'\*\.xml' matches no file"):
+        read_inputs(["*.sql", "*.xml"], tmp_path)
+
+
+def test_an_appended_file_leaves_the_beginning_as_it_was(tmp_path: Path) -> None:
+    files(tmp_path, V1="a", V2="b")
+    before = chain(read_inputs(["*.sql"], tmp_path))
+    files(tmp_path, V10="c")
+    after = chain(read_inputs(["*.sql"], tmp_path))
+    assert after[: len(before)] == before
+    assert len(after) == len(before) + 1
+
+
+@pytest.mark.parametrize("change", ["content", "rename", "insert", "remove"])
+def test_any_other_change_is_another_beginning(tmp_path: Path, change: str) -> None:
+    files(tmp_path, V1="a", V2="b", V3="c")
+    before = chain(read_inputs(["*.sql"], tmp_path))
+    if change == "content":
+        files(tmp_path, V2="other")
+    elif change == "rename":
+        (tmp_path / "V2.sql").rename(tmp_path / "V2__x.sql")
+    elif change == "insert":
+        files(tmp_path, V1_5="between")
+    else:
+        (tmp_path / "V2.sql").unlink()
+    after = chain(read_inputs(["*.sql"], tmp_path))
+    assert before[-1] not in after
+    assert after[-1] not in before
+
+
+@given(st.lists(st.text("V0123456789_.ab/", min_size=1, max_size=12)))
+def test_any_names_can_be_put_in_order(names: list[str]) -> None:
+    once = sorted(names, key=natural_order)
+    assert all(natural_order(one) <= natural_order(other) for one, other in pairwise(once))

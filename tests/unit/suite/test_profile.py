@@ -1,0 +1,55 @@
+"""The throwaway profile fits every server, and says why."""
+
+from __future__ import annotations
+
+import pytest
+
+from flushlab.build import Build
+from flushlab.settings.catalog import load_catalog
+from flushlab.suite.profile import CHOICES, content_settings, throwaway
+from tests.unit.suite.builds import MARIADB, MYSQL57, MYSQL80, MYSQL97
+
+ALL = (MARIADB, MYSQL57, MYSQL80, MYSQL97)
+CHANGES_MEANING = {
+    "sql_mode",
+    "transaction_isolation",
+    "foreign_key_checks",
+    "character_set_server",
+    "autocommit",
+}
+
+
+@pytest.mark.parametrize("build", ALL, ids=lambda build: build.name)
+@pytest.mark.parametrize("where", ["memory", "disk"])
+def test_every_setting_exists_in_that_version_with_that_value(build: Build, where: str) -> None:
+    catalog = load_catalog()
+    settings = throwaway(build, where).settings  # type: ignore[arg-type]
+    assert len(settings) >= 6
+    for name, value in settings.items():
+        if name in catalog:
+            catalog.require(name, build.flavor, build.version).parse(value)
+
+
+def test_nothing_changes_what_sql_means() -> None:
+    assert not {one.name for one in CHOICES} & CHANGES_MEANING
+
+
+def test_every_choice_has_its_reason_and_none_is_there_twice_for_a_server() -> None:
+    assert all(one.why for one in CHOICES)
+    for build in ALL:
+        names = [one.name for one in CHOICES if one.holds(build, "disk")]
+        assert len(names) == len(set(names))
+
+
+def test_the_users_own_settings_win() -> None:
+    assert (
+        throwaway(MYSQL57, "memory", {"innodb_file_per_table": "ON"}).settings["innodb_file_per_table"]
+        == "ON"
+    )
+
+
+def test_a_template_does_not_depend_on_where_it_was_made() -> None:
+    for build in ALL:
+        memory, disk = throwaway(build, "memory"), throwaway(build, "disk")
+        assert content_settings(memory.settings) == content_settings(disk.settings)
+        assert memory.settings != disk.settings

@@ -1,0 +1,209 @@
+"""Templates: keys, prefixes, capture, eviction, the compressed cache."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from flushlab.datadir import SnapshotKey
+from flushlab.errors import SnapshotDamaged
+from flushlab.suite.archive import export_archive, import_archive
+from flushlab.suite.inputs import Input
+from flushlab.suite.templates import FACTS, Facts, History, Recipe, Templates, read_facts
+from tests.unit.suite.builds import MARIADB, MYSQL57
+
+HISTORY = History(schema="app", table="flyway_schema_history", rows=2, checksum=7)
+GOOD = Facts(histories=(HISTORY,), rerunnable=True, prepare_seconds=1.5)
+
+
+@pytest.fixture(autouse=True)
+def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="flt-", dir="/tmp"))
+    folder.chmod(0o755)
+    monkeypatch.setenv("FLUSHLAB_HOME", str(folder))
+    yield folder
+    for sealed in [path for path in folder.rglob("*") if path.is_dir()]:
+        sealed.chmod(0o700)
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def datadir(tmp_path: Path) -> Path:
+    folder = tmp_path / "data"
+    (folder / "app").mkdir(parents=True)
+    (folder / "app/t.ibd").write_bytes(b"page" * 5000)
+    (folder / "auto.cnf").write_text("[auto]\nserver-uuid=1\n")
+    (folder / "private_key.pem").write_text("key")
+    (folder / "#innodb_temp").mkdir()
+    (folder / "#innodb_temp/temp_1.ibt").write_bytes(b"x")
+    with (folder / "ib_logfile0").open("wb") as redo:
+        redo.write(bytes(8 << 20))
+    return folder
+
+
+def inputs(*contents: str) -> tuple[Input, ...]:
+    return tuple(Input(path=f"V{i}.sql", sha256=text) for i, text in enumerate(contents))
+
+
+def recipe(*contents: str, **changes: object) -> Recipe:
+    one = Recipe(
+        build=MARIADB, settings={"innodb_log_file_size": "16M"}, database="app", prepare="migrate",
+        inputs=inputs(*contents),
+    )  # fmt: skip
+    return msgspec.structs.replace(one, **changes)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"build": MYSQL57},
+        {"settings": {"innodb_log_file_size": "32M"}},
+        {"database": "other"},
+        {"prepare": "migrate --more"},
+        {"environment": ("A={host}",)},
+        {"inputs": inputs("a")},
+    ],
+)
+def test_whatever_shapes_the_content_is_in_the_key(changes: dict[str, object]) -> None:
+    assert recipe("a", "b", **changes).key.digest != recipe("a", "b").key.digest
+
+
+def test_a_capture_is_found_again_without_what_is_one_servers_own(datadir: Path) -> None:
+    templates = Templates()
+    assert templates.find(recipe("a")) is None
+    templates.capture(recipe("a"), datadir, GOOD)
+    found = Templates().find(recipe("a"))
+    assert found is not None
+    saved = {file.path for file in found.manifest.files}
+    assert saved == {"app/t.ibd", "private_key.pem", "ib_logfile0", FACTS}
+    assert read_facts(found) == GOOD
+    assert found.allocated_bytes < 1 << 20, "zeros are saved as holes"
+
+
+def test_longest_prefix_that_may_be_built_upon(datadir: Path) -> None:
+    templates = Templates()
+    for contents in (("a",), ("a", "b")):
+        templates.capture(recipe(*contents), datadir, msgspec.structs.replace(GOOD, inputs=inputs(*contents)))
+    found = templates.find_prefix(recipe("a", "b", "c", "d"))
+    assert found is not None
+    assert found[1].inputs == inputs("a", "b")
+    assert templates.find_prefix(recipe("x", "b", "c")) is None
+    assert templates.find_prefix(recipe("a")) is None, "nothing shorter than one input"
+
+
+@pytest.mark.parametrize("facts", [Facts(), Facts(rerunnable=True), Facts(histories=(HISTORY,))])
+def test_a_prefix_in_doubt_is_not_built_upon(datadir: Path, facts: Facts) -> None:
+    templates = Templates()
+    templates.capture(recipe("a"), datadir, facts)
+    assert templates.find_prefix(recipe("a", "b")) is None
+
+
+def test_least_recently_used_go_first_and_the_newest_never(datadir: Path) -> None:
+    templates = Templates(limit_bytes=75_000)  # each takes some 30 kB
+    first, second = recipe("a"), recipe("b")
+    templates.capture(first, datadir, GOOD)
+    templates.capture(second, datadir, GOOD)
+    os.utime(templates.snapshots.directory / "used" / first.key.digest, (2e9, 2e9))  # used last
+    templates.capture(recipe("c"), datadir, GOOD)
+    assert templates.find(second) is None
+    assert templates.find(first) is not None
+    small = Templates(limit_bytes=1)
+    small.capture(recipe("d"), datadir, GOOD)
+    assert small.find(recipe("d")) is not None
+    assert small.find(first) is None
+
+
+def test_cache_brings_a_template_to_another_machine(
+    datadir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: Path
+) -> None:
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    made = Templates(cache).capture(recipe("a"), datadir, GOOD)
+    (archive,) = cache.iterdir()
+    assert archive.stat().st_size < 50_000
+    templates = Templates(cache)
+    templates.snapshots.remove(made.key)
+    found = templates.find(recipe("a"))
+    assert found is not None
+    assert found.manifest.files[0].crc32 == made.manifest.files[0].crc32
+    assert {file.path: file.crc32 for file in found.manifest.files} == {
+        file.path: file.crc32 for file in made.manifest.files
+    }
+    assert read_facts(found) == GOOD
+
+
+@pytest.mark.parametrize("damage", ["cut", "bytes", "other key", "no archive"])
+def test_a_damaged_archive_is_no_template_and_goes(datadir: Path, tmp_path: Path, damage: str) -> None:
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    templates = Templates(cache)
+    made = templates.capture(recipe("a"), datadir, GOOD)
+    (archive,) = cache.iterdir()
+    content = archive.read_bytes()
+    if damage == "cut":
+        archive.write_bytes(content[: len(content) // 2])
+    elif damage == "bytes":
+        at = content.index(b"t.ibd") + 20
+        archive.write_bytes(content[:at] + bytes(8) + content[at + 8 :])
+    elif damage == "other key":
+        archive.rename(cache / f"flushlab-{recipe('b').key.digest}.zip")
+    else:
+        archive.write_bytes(b"not a zip file")
+    templates.snapshots.remove(made.key)
+    wanted = recipe("b") if damage == "other key" else recipe("a")
+    assert templates.find(wanted) is None
+    assert list(cache.iterdir()) == []
+
+
+@pytest.mark.parametrize("path", ["../evil", "/tmp/evil", "app/../../evil"])
+def test_an_archive_that_leads_outside_is_refused(datadir: Path, tmp_path: Path, path: str) -> None:
+    made = Templates().capture(recipe("a"), datadir, GOOD)
+    evil = msgspec.structs.replace(
+        made.manifest, files=(msgspec.structs.replace(made.manifest.files[0], path=path),)
+    )
+    archive = tmp_path / "evil.zip"
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("manifest.json", msgspec.json.encode(evil))
+        file.writestr(f"data/{path}", b"x")
+    target = tmp_path / "target"
+    target.mkdir()
+    with pytest.raises(SnapshotDamaged, match="outside"):
+        import_archive(archive, made.key, target)
+    assert not (tmp_path / "evil").exists()
+
+
+def test_archives_keep_to_their_limit(datadir: Path, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    templates = Templates(cache, limit_bytes=1)
+    templates.capture(recipe("a"), datadir, GOOD)
+    templates.capture(recipe("b"), datadir, GOOD)
+    assert [file.name for file in cache.iterdir()] == [f"flushlab-{recipe('b').key.digest}.zip"]
+
+
+def test_an_archive_appears_whole_or_not_at_all(
+    datadir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Templates().capture(recipe("a"), datadir, GOOD)
+    archive = tmp_path / "t.zip"
+
+    def killed(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(zipfile.ZipFile, "write", killed)
+    with pytest.raises(KeyboardInterrupt):
+        export_archive(made, archive)
+    assert list(tmp_path.glob("*t.zip*")) == []
+
+
+def test_a_key_says_how_many_inputs() -> None:
+    keys = recipe("a", "b").keys()
+    assert [key.parts["count"] for key in keys] == ["0", "1", "2"]
+    assert recipe("a", "b", prepare="", inputs=()).key == SnapshotKey(dict(recipe().unprepared.key.parts))

@@ -1,0 +1,73 @@
+"""Memory that runs short while a suite runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from flushlab.errors import NoSpace
+from flushlab.record import Value
+from flushlab.suite import watch as module
+from flushlab.suite.watch import Watch
+
+GIB = 1 << 30
+
+
+class InMemory:
+    """A server in memory that can be moved, or cannot."""
+
+    def __init__(self, folder: Path, *, moves: bool = True) -> None:
+        self.sandbox = SimpleNamespace(
+            storage=SimpleNamespace(in_memory=True), name="s1", datadir=folder / "data", alive=lambda: True
+        )
+        self.name = "s1"
+        self.stopped_for = ""
+        self.moves = moves
+
+    def ask(self, sql: str) -> list[tuple[Any, ...]]:
+        return []
+
+    def move_to_disk(self, settings: Mapping[str, Value]) -> None:
+        if not self.moves:
+            raise NoSpace("the disk is full")
+        self.sandbox.storage.in_memory = False
+
+
+def watching(servers: list[InMemory], monkeypatch: pytest.MonkeyPatch, free: list[int]) -> Watch:
+    """A watch that finds so much memory free, look by look."""
+    monkeypatch.setattr(module, "reserve_bytes", lambda: GIB)
+    monkeypatch.setattr(module, "available_memory_bytes", lambda: free.pop(0))
+    return Watch(servers, {})  # type: ignore[arg-type]
+
+
+def test_enough_memory_moves_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = InMemory(tmp_path)
+    watch = watching([server], monkeypatch, [GIB])
+    watch._make_room()
+    assert server.sandbox.storage.in_memory
+    assert watch.notes == []
+
+
+def test_servers_move_one_by_one_until_enough_is_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    servers = [InMemory(tmp_path) for _ in range(3)]
+    watch = watching(servers, monkeypatch, [GIB // 4, GIB // 3, GIB])
+    watch._make_room()
+    assert [server.sandbox.storage.in_memory for server in servers] == [False, False, True]
+    assert len(watch.notes) == 2
+    assert "moved to disk while the suite ran" in watch.notes[0]
+
+
+def test_a_server_that_cannot_move_is_stopped_and_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = InMemory(tmp_path, moves=False)
+    watch = watching([server], monkeypatch, [0])
+    watch._make_room()
+    assert "the disk is full" in server.stopped_for
+    watch._make_room()  # it is gone: nobody looks at memory for it again

@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+from typing import Any
+
+from flushlab.record import FileIo
+from flushlab.server import FakeServer
+from flushlab.telemetry import file_io
+from flushlab.telemetry.files import REMOVED, Names
+from flushlab.telemetry.performance_schema import Reading
+
+# Rows of file_summary_by_event_name and, with a name, of file_summary_by_instance, before and after some DDL
+# and 51 inserts: EVENT_NAME, FILE_NAME, COUNT_READ, COUNT_WRITE, COUNT_MISC, bytes read, bytes written,
+# SUM_TIMER_WAIT, SUM_TIMER_MISC. ALTER TABLE rebuilt app/t several times; the files before are gone.
+LOG, DATA, FRM = (
+    "wait/io/file/innodb/innodb_log_file",
+    "wait/io/file/innodb/innodb_data_file",
+    "wait/io/file/sql/FRM",
+)
+MYSQL_5_7_DATADIR = "/var/lib/mysql/"
+MYSQL_5_7 = (
+    [
+        (LOG, "", 7, 1, 7, 70144, 512, 36844878070, 34372948610),
+        (LOG, "/var/lib/mysql/ib_logfile0", 7, 1, 4, 70144, 512, 36835578780, 34363649320),
+        (DATA, "", 299, 12, 108, 7012352, 12582912, 96495268870, 14170145990),
+        (DATA, "/var/lib/mysql/ibdata1", 155, 0, 5, 4653056, 0, 4527412890, 44404360),
+        (DATA, "/var/lib/mysql/mysql/user.ibd", 144, 12, 103, 2359296, 12582912, 91967855980, 14125741630),
+    ],
+    [
+        (LOG, "", 7, 104, 110, 70144, 232448, 498372464590, 493935582140),
+        (LOG, "/var/lib/mysql/ib_logfile0", 7, 104, 107, 70144, 232448, 498363165300, 493926282850),
+        (DATA, "", 302, 32, 173, 7061504, 13156352, 363020397740, 279768378890),
+        (DATA, "/var/lib/mysql/ibdata1", 158, 5, 10, 4702208, 81920, 50207987830, 45301776520),
+        (DATA, "/var/lib/mysql/mysql/user.ibd", 144, 12, 103, 2359296, 12582912, 91967855980, 14125741630),
+        (DATA, "/var/lib/mysql/app/t.ibd", 0, 2, 8, 0, 81920, 29075686640, 28976077130),
+    ],
+)
+# The redo log is not among the files of MariaDB's performance_schema since 10.8.
+DDL_LOG = "wait/io/file/sql/global_ddl_log"
+MARIADB_10_11 = (
+    [
+        (DDL_LOG, "", 0, 1, 3, 0, 9, 3917853940, 3896262370),
+        (DDL_LOG, "./ddl_recovery.log", 0, 1, 2, 0, 9, 3887894010, 3866302440),
+    ],
+    [
+        (DDL_LOG, "", 0, 55, 56, 0, 94314, 291498987780, 290679929540),
+        (DDL_LOG, "./ddl_recovery.log", 0, 55, 55, 0, 94314, 291469027850, 290649969610),
+        (DATA, "", 0, 0, 5, 0, 0, 5344328990, 5344328990),
+        (DATA, "./app/t.ibd", 0, 0, 5, 0, 0, 5344328990, 5344328990),
+    ],
+)
+MARIADB_FSYNCS = {"app/t.ibd": 8, REMOVED: 13, "app/t.frm": 3, "ddl_recovery.log": 53, "ib_logfile0": 82}
+
+
+def reading(rows: list[tuple[Any, ...]], *, room: int = -1, on: int = 51) -> Reading:
+    server = FakeServer(
+        answers={
+            "SHOW GLOBAL VARIABLES LIKE 'performance_schema'": [("performance_schema", "ON")],
+            "SELECT @@datadir": [(MYSQL_5_7_DATADIR,)],
+            file_io._SUMMARY: rows,
+            file_io._ROOM: [(room,)],
+            "SELECT COUNT(*), SUM(ENABLED = 'YES' AND TIMED = 'YES') FROM"
+            " performance_schema.setup_instruments WHERE NAME LIKE 'wait/io/file/%'": [(51, on)],
+        }
+    )
+    return file_io.read(server)
+
+
+def by_name(told: tuple[FileIo, ...]) -> dict[str, FileIo]:
+    assert len({one.file for one in told}) == len(told)
+    return {one.file: one for one in told}
+
+
+def test_mysql_tells_calls_bytes_and_time_of_each_file_most_time_first() -> None:
+    told = file_io.between(*map(reading, MYSQL_5_7))
+    assert [one.file for one in told] == [
+        "ib_logfile0",
+        "removed files of class data",
+        "ibdata1",
+        "app/t.ibd",
+    ]
+    redo = told[0]
+    assert (redo.kind, redo.reads, redo.writes, redo.misc) == ("redo", 0, 103, 103)
+    assert (redo.read_bytes, redo.written_bytes) == (0, 231_936)
+    assert redo.seconds is not None and redo.misc_seconds is not None
+    assert (round(redo.seconds, 3), round(redo.misc_seconds, 3)) == (0.462, 0.460)
+    assert redo.fsyncs is None, "nobody counted them"
+
+
+def test_what_was_done_to_removed_files_is_what_their_kind_has_more_than_those_that_are_left() -> None:
+    removed = by_name(file_io.between(*map(reading, MYSQL_5_7)))["removed files of class data"]
+    assert (removed.kind, removed.files) == ("data", 0)
+    assert (removed.writes, removed.misc, removed.written_bytes) == (13, 52, 409_600)
+    total = sum(one.seconds or 0 for one in file_io.between(*map(reading, MYSQL_5_7)) if one.kind == "data")
+    assert round(total, 6) == round((363020397740 - 96495268870) * 1e-12, 6), "nothing is counted twice"
+
+
+def test_files_that_only_the_kernel_knows_have_syncs_and_nothing_else() -> None:
+    told = by_name(file_io.between(*map(reading, MARIADB_10_11), None, MARIADB_FSYNCS))
+    redo = told["ib_logfile0"]
+    assert (redo.kind, redo.fsyncs, redo.writes, redo.seconds) == ("redo", 82, None, None)
+    assert (told["ddl_recovery.log"].fsyncs, told["ddl_recovery.log"].misc) == (53, 53)
+    assert told["syncs of removed files"].fsyncs == 13
+    assert sum(one.fsyncs or 0 for one in told.values()) == sum(MARIADB_FSYNCS.values())
+
+
+def test_without_performance_schema_the_kernels_syncs_remain() -> None:
+    off = file_io.read(
+        FakeServer(
+            answers={"SHOW GLOBAL VARIABLES LIKE 'performance_schema'": [("performance_schema", "OFF")]}
+        )
+    )
+    assert off.note == "performance_schema is OFF: start the server with performance_schema=ON"
+    told = file_io.between(off, off, Names(), {"ib_logfile0": 82})
+    assert told == (FileIo(file="ib_logfile0", kind="redo", fsyncs=82),)
+    assert file_io.between(off, off) == ()
+
+
+def test_of_many_files_those_with_the_most_time_are_told_one_by_one() -> None:
+    rows = [(DATA, f"./app/t{i}.ibd", 0, 1, 2, 0, 10, i * 10**9, 10**8) for i in range(1, 31)]
+    told = by_name(
+        file_io.between(Reading(), reading(rows), None, {f"app/t{i}.ibd": 1 for i in range(1, 31)})
+    )
+    assert len(told) == file_io.MOST_FILES + 1
+    assert "app/t30.ibd" in told and "app/t10.ibd" not in told
+    more = told["10 more of class data"]
+    assert (more.files, more.writes, more.misc, more.written_bytes, more.fsyncs) == (10, 10, 20, 100, 10)
+    assert more.seconds is not None and round(more.seconds, 6) == round(sum(range(1, 11)) * 1e-3, 6)
+
+
+def test_a_file_made_anew_under_its_name_counts_from_zero() -> None:
+    before = reading([(DATA, "./app/t.ibd", 5, 50, 9, 0, 800_000, 10**10, 10**9)])
+    after = reading([(DATA, "./app/t.ibd", 0, 2, 3, 0, 32_768, 10**9, 10**8)])
+    (told,) = file_io.between(before, after)
+    assert (told.writes, told.misc, told.written_bytes) == (2, 3, 32_768)
+
+
+def test_the_users_name_of_the_binary_log_is_known() -> None:
+    event = "wait/io/file/sql/binlog"
+    after = reading([(event, "./log.000001", 0, 60, 60, 0, 16_435, 27 * 10**9, 26 * 10**9)])
+    (told,) = file_io.between(Reading(), after, Names(binlog="log"))
+    assert told.kind == "binlog"
+
+
+def test_files_that_found_no_place_are_said() -> None:
+    rows = [(DATA, f"./app/t{i}.ibd", 0, 1, 2, 0, 10, 10**9, 10**8) for i in range(3)]
+    assert reading(rows, room=4).note == ""
+    assert reading(rows, room=3).note == (
+        "files beyond 3 were not seen: raise performance_schema_max_file_instances"
+    )
+
+
+def test_instruments_that_are_off_are_said() -> None:
+    assert reading([]).note == ""
+    assert reading([], on=50).note == "50 of 51 instruments wait/io/file/% are on"
