@@ -1,4 +1,4 @@
-"""The native side: the load engine, SQL scripts, and TOML with positions.
+"""The native side: the load engine, SQL scripts, TOML with positions, and binlog files.
 
 Specs go down and results come up as JSON of the structs in `flushlab.record.load`. Everything that
 blocks releases the interpreter. Ctrl-C is seen within 200 ms wherever a call can take long
@@ -13,11 +13,13 @@ __all__ = [
     "Front",
     "LoadRun",
     "TomlError",
+    "check_binlogs",
     "count_statements",
     "parse_toml",
     "prepare_tables",
     "run_script",
     "version",
+    "write_sample_binlog",
 ]
 
 class CoreError(Exception):
@@ -182,6 +184,43 @@ def parse_toml(text: str) -> bytes:
 
     Raises:
         TomlError: the text is not TOML.
+    """
+
+def check_binlogs(files: list[str], gaps: bool) -> bytes:
+    """Strictly checks binlog files as a series: a JSON array with one report for each.
+
+    A report has name, verdict (whole, torn, damaged), flavor (null for no binlog), server_version,
+    checksums, in_use, bytes, whole_until, events, event_types, transactions, rows (written, updated,
+    deleted), opaque_events, previous_gtids, gtids, next, tail (null, or offset, kind, bytes), problems
+    (offset, rule, message) and problem_count.
+
+    Args:
+        files: in the order in which they were written.
+        gaps: GTIDs may leave numbers out.
+
+    Raises:
+        OSError: a file cannot be read.
+        KeyboardInterrupt: on Ctrl-C.
+    """
+
+def write_sample_binlog(
+    folder: str, server_version: str, schema: str, updates: int, max_size: int, close: bool
+) -> bytes:
+    """Writes a small log named `binlog` with rows of every column type: JSON of what it holds.
+
+    The JSON has files, transactions, written, updated, deleted, and tables: their CREATE TABLE.
+
+    Args:
+        folder: an existing one.
+        server_version: whose files, for example `9.7.4` or `10.11.19-MariaDB`.
+        schema: of its tables `types` and `sbtest1`.
+        updates: of one row of sbtest1, each a transaction.
+        max_size: at which the next file begins.
+        close: False leaves the last file in use, as a crash does.
+
+    Raises:
+        CoreError: usage for a version whose files are not known.
+        OSError: a file exists or cannot be written.
     """
 
 def version() -> str:

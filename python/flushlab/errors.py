@@ -143,6 +143,12 @@ class SnapshotDamaged(StorageError):
     slug = "snapshot-damaged"
 
 
+class BinlogDamaged(StorageError):
+    """A binlog file that breaks a rule of its format, or ends in a torn tail."""
+
+    slug = "binlog-damaged"
+
+
 class HarnessError(FlushlabError):
     """flushlab's own machinery (guard, disk limit, privileges) could not do its work."""
 

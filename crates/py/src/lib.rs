@@ -4,6 +4,7 @@
 //! `flushlab.record.load`. Whatever blocks runs detached from the interpreter; the engine's threads
 //! never attach to it. What may block for long runs on a thread of its own, so that Ctrl-C is seen.
 
+mod binlog;
 mod toml;
 
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -207,5 +208,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(prepare_tables, module)?)?;
     module.add_function(wrap_pyfunction!(count_statements, module)?)?;
     module.add_function(wrap_pyfunction!(run_script, module)?)?;
+    module.add_function(wrap_pyfunction!(binlog::check_binlogs, module)?)?;
+    module.add_function(wrap_pyfunction!(binlog::write_sample_binlog, module)?)?;
     module.add_function(wrap_pyfunction!(version, module)?)
 }

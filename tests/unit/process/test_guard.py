@@ -175,15 +175,21 @@ guard = Guard("it", [folder])
 folder.mkdir(mode=0o755)
 process = guard.spawn(["/bin/sleep", "600"], log=folder / "log", cwd=Path("/"), environment={})
 print(process.pid, flush=True)
+sys.stdin.readline()
 %s
 """
 
 
 def owner_that(does: str) -> tuple[subprocess.Popen[str], ProcessIdentity]:
-    owner = subprocess.Popen([sys.executable, "-c", OWNER % does], stdout=subprocess.PIPE, text=True)
+    owner = subprocess.Popen(
+        [sys.executable, "-c", OWNER % does], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert owner.stdin is not None
     assert owner.stdout is not None
     found = identify(int(owner.stdout.readline()))
     assert found is not None
+    owner.stdin.write("\n")  # it goes on only now: its process may be gone in a moment
+    owner.stdin.flush()
     return owner, found
 
 

@@ -1,0 +1,26 @@
+//! Checks files, each as the one after the last: `cargo run --example check -- binlog.*`.
+
+use std::fs::File;
+use std::io::BufReader;
+
+use flushlab_binlog::check::{Checker, Options, Verdict};
+
+fn main() -> std::io::Result<()> {
+    let mut checker = Checker::new(Options::default());
+    let mut damaged = false;
+    for name in std::env::args().skip(1) {
+        let report = checker.check(&name, BufReader::with_capacity(1 << 20, File::open(&name)?))?;
+        println!(
+            "{name}: {:?}, {} of {} bytes whole, {} transactions, {:?}, GTIDs {}",
+            report.verdict, report.whole_until, report.bytes, report.transactions, report.rows, report.gtids
+        );
+        if let Some(tail) = &report.tail {
+            println!("  torn at {}: {:?}", tail.offset, tail.kind);
+        }
+        for problem in &report.problems {
+            println!("  {problem}");
+        }
+        damaged |= report.verdict == Verdict::Damaged;
+    }
+    std::process::exit(i32::from(damaged));
+}

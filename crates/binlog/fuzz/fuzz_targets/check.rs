@@ -1,0 +1,12 @@
+//! `cargo +nightly fuzz run check tests/corpus/*`, from `crates/binlog`.
+
+#![no_main]
+
+use flushlab_binlog::check::{Checker, Options};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|content: &[u8]| {
+    let report = Checker::new(Options::default()).check("binlog.000001", content).expect("slices can be read");
+    assert_eq!(report.bytes, content.len() as u64);
+    assert!(report.whole_until <= report.bytes);
+});

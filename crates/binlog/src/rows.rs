@@ -1,0 +1,141 @@
+//! Row events that are read: their head, and their rows value by value.
+
+use crate::body::Change;
+use crate::event::EventType;
+use crate::table::Column;
+use crate::value::{read_value, Value};
+use crate::wire::{Malformed, Reader};
+
+/// A row event's flag: it is its statement's last.
+pub const STATEMENT_END: u16 = 0x01;
+
+/// The table id of an event without rows that only ends a statement.
+pub const DUMMY_TABLE_ID: u64 = 0xff_ffff;
+
+/// A row event's head and the bytes of its rows.
+#[derive(Debug, Clone, Copy)]
+pub struct Rows<'a> {
+    /// The id of the TABLE_MAP that they belong to.
+    pub table_id: u64,
+    /// `STATEMENT_END` and others.
+    pub flags: u16,
+    /// What happened to them.
+    pub change: Change,
+    /// Columns of the table.
+    pub columns: usize,
+    /// Bits of the columns that each first image has.
+    pub present: &'a [u8],
+    /// The same for the second image of an update.
+    pub present_after: &'a [u8],
+    rest: Reader<'a>,
+}
+
+impl<'a> Rows<'a> {
+    /// What a row event's type says; `None` for other types.
+    pub fn change_of(event_type: EventType) -> Option<Change> {
+        match event_type {
+            EventType::WRITE_ROWS | EventType::WRITE_ROWS_V1 => Some(Change::Write),
+            EventType::UPDATE_ROWS | EventType::UPDATE_ROWS_V1 => Some(Change::Update),
+            EventType::DELETE_ROWS | EventType::DELETE_ROWS_V1 => Some(Change::Delete),
+            _ => None,
+        }
+    }
+
+    /// Reads the head of a row event's body (without header and checksum).
+    ///
+    /// # Errors
+    /// The rule that the bytes break.
+    pub fn parse(event_type: EventType, body: &'a [u8]) -> Result<Self, Malformed> {
+        let Some(change) = Self::change_of(event_type) else {
+            return Err(Malformed::new("the event is no row event"));
+        };
+        let mut reader = Reader::new(body);
+        let table_id = reader.uint(6, "the table id")?;
+        let flags = reader.uint(2, "the flags")? as u16;
+        if event_type >= EventType::WRITE_ROWS {
+            let extra = reader.uint(2, "the extra data's size")? as usize;
+            let Some(extra) = extra.checked_sub(2) else {
+                return Err(Malformed::new("the extra data's size does not count itself"));
+            };
+            reader.bytes(extra, "the extra data")?;
+        }
+        let columns = reader.lenenc("the number of columns")? as usize;
+        let bits = columns.div_ceil(8);
+        let present = reader.bytes(bits, "the bits of present columns")?;
+        let present_after = match change {
+            Change::Update => reader.bytes(bits, "the bits of present columns")?,
+            _ => &[],
+        };
+        Ok(Self {
+            table_id,
+            flags,
+            change,
+            columns,
+            present,
+            present_after,
+            rest: reader,
+        })
+    }
+
+    /// Whether all rows were read.
+    pub fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    /// Reads the next row, an update's with both images: `each` is told the image (0, 1), the
+    /// column and the value.
+    ///
+    /// # Errors
+    /// The rule that the bytes break.
+    pub fn read_row(
+        &mut self,
+        columns: &[Column],
+        mut each: impl FnMut(usize, usize, Value<'a>),
+    ) -> Result<(), Malformed> {
+        if columns.len() != self.columns {
+            return Err(Malformed::new(format!(
+                "the rows have {} columns, their table has {}",
+                self.columns,
+                columns.len()
+            )));
+        }
+        self.read_image(columns, self.present, |column, value| each(0, column, value))?;
+        if self.change == Change::Update {
+            self.read_image(columns, self.present_after, |column, value| {
+                each(1, column, value)
+            })?;
+        }
+        Ok(())
+    }
+
+    fn read_image(
+        &mut self,
+        columns: &[Column],
+        present: &[u8],
+        mut each: impl FnMut(usize, Value<'a>),
+    ) -> Result<(), Malformed> {
+        let is_present = |index: usize| present[index / 8] >> (index % 8) & 1 == 1;
+        let count = (0..columns.len()).filter(|index| is_present(*index)).count();
+        let nulls = self.rest.bytes(count.div_ceil(8), "the bits of NULLs")?;
+        let there = columns.iter().enumerate().filter(|(index, _)| is_present(*index));
+        for (nth, (index, column)) in there.enumerate() {
+            let null = nulls[nth / 8] >> (nth % 8) & 1 == 1;
+            if null && !column.nullable {
+                return Err(Malformed::new(format!(
+                    "column {index} (from 0) is NULL but NOT NULL"
+                )));
+            }
+            let value = match null {
+                true => Value::Null,
+                false => read_value(&mut self.rest, column.column_type)
+                    .map_err(|error| Malformed::new(format!("column {index} (from 0): {error}")))?,
+            };
+            each(index, value);
+        }
+        match count {
+            // Rows without columns take no bytes: reading them would never end.
+            0 => Err(Malformed::new("the rows have no columns")),
+            _ => Ok(()),
+        }
+    }
+}

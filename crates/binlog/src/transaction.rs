@@ -1,0 +1,200 @@
+//! Bodies of the events that frame transactions, read.
+
+use crate::format::{leaves_inner_positions, Flavor, Uuid, Version};
+use crate::wire::{Malformed, Reader};
+
+/// What a file says about itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Description {
+    pub(crate) flavor: Flavor,
+    pub(crate) version_text: String,
+    pub(crate) checksums: bool,
+    /// Events inside transactions have no log_pos.
+    pub(crate) leaves_log_pos: bool,
+}
+
+impl Description {
+    pub(crate) fn parse(body: &[u8]) -> Result<Self, Malformed> {
+        let mut reader = Reader::new(body);
+        let format = reader.uint(2, "the format's number")?;
+        if format != 4 {
+            return Err(Malformed::new(format!(
+                "the format has the number {format}, not 4"
+            )));
+        }
+        let text = reader.bytes(50, "the server's version")?;
+        let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
+        let version_text = String::from_utf8_lossy(&text[..end]).into_owned();
+        reader.uint(4, "the time")?;
+        let header_size = reader.u8("the header's size")?;
+        if header_size != 19 {
+            return Err(Malformed::new(format!(
+                "headers have {header_size} bytes, not 19"
+            )));
+        }
+        let Some((algorithm, lengths)) = reader.rest().split_last() else {
+            return Err(Malformed::new("it ends before the lengths of the post-headers"));
+        };
+        let checksums = match algorithm {
+            0 => false,
+            1 => true,
+            _ => {
+                return Err(Malformed::new(format!(
+                    "the checksum algorithm {algorithm} is unknown"
+                )))
+            }
+        };
+        // Its own post-header is the 57 bytes before the lengths, and the lengths.
+        let own = lengths.get(14).copied();
+        if own != Some((57 + lengths.len()) as u8) {
+            return Err(Malformed::new(format!(
+                "its own length is given as {own:?}, it has {}",
+                57 + lengths.len()
+            )));
+        }
+        let flavor = match version_text.contains("MariaDB") || lengths.len() > 160 {
+            true => Flavor::Mariadb,
+            false => Flavor::Mysql,
+        };
+        let version = Version::parse(&version_text);
+        let leaves_log_pos = version.is_some_and(|version| leaves_inner_positions(flavor, version));
+        Ok(Self {
+            flavor,
+            version_text,
+            checksums,
+            leaves_log_pos,
+        })
+    }
+}
+
+/// GTID and ANONYMOUS_GTID.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct MysqlGtid {
+    pub(crate) uuid: Uuid,
+    pub(crate) number: u64,
+    pub(crate) last_committed: u64,
+    pub(crate) sequence_number: u64,
+    /// Told since 8.0.2.
+    pub(crate) transaction_length: Option<u64>,
+}
+
+impl MysqlGtid {
+    pub(crate) fn parse(body: &[u8]) -> Result<Self, Malformed> {
+        let mut reader = Reader::new(body);
+        reader.u8("the flags")?;
+        let mut uuid = Uuid([0; 16]);
+        uuid.0.copy_from_slice(reader.bytes(16, "the UUID")?);
+        let number = reader.uint(8, "the number")?;
+        let clock = reader.u8("the logical clock's type")?;
+        if clock != 2 {
+            return Err(Malformed::new(format!(
+                "the logical clock has the type {clock}, not 2"
+            )));
+        }
+        let last_committed = reader.uint(8, "last_committed")?;
+        let sequence_number = reader.uint(8, "sequence_number")?;
+        let transaction_length = Self::parse_times(&mut reader)?;
+        Ok(Self {
+            uuid,
+            number,
+            last_committed,
+            sequence_number,
+            transaction_length,
+        })
+    }
+
+    /// What 8.0 added: commit timestamps, the length, then the server's version.
+    fn parse_times(reader: &mut Reader<'_>) -> Result<Option<u64>, Malformed> {
+        if reader.is_empty() {
+            return Ok(None);
+        }
+        if reader.uint(7, "the commit timestamp")? >> 55 == 1 {
+            reader.uint(7, "the original commit timestamp")?;
+        }
+        let length = reader.lenenc("transaction_length")?;
+        if !reader.is_empty() && reader.u32("the server's version")? >> 31 == 1 {
+            reader.u32("the original server's version")?;
+        }
+        match reader.rest().len() {
+            // Nothing, or the commit group's ticket.
+            0 | 8 => Ok(Some(length)),
+            left => Err(Malformed::new(format!(
+                "{left} bytes stand behind a GTID event's fields"
+            ))),
+        }
+    }
+}
+
+/// MariaDB's GTID.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct MariadbGtid {
+    pub(crate) domain: u32,
+    pub(crate) number: u64,
+    /// One event follows, and no COMMIT.
+    pub(crate) standalone: bool,
+}
+
+impl MariadbGtid {
+    pub(crate) fn parse(body: &[u8]) -> Result<Self, Malformed> {
+        const STANDALONE: u8 = 1;
+        const GROUP_COMMIT_ID: u8 = 2;
+        let mut reader = Reader::new(body);
+        let number = reader.uint(8, "the number")?;
+        let domain = reader.u32("the domain")?;
+        let flags = reader.u8("the flags")?;
+        reader.bytes(if flags & GROUP_COMMIT_ID == 0 { 6 } else { 8 }, "the commit id")?;
+        Ok(Self {
+            domain,
+            number,
+            standalone: flags & STANDALONE != 0,
+        })
+    }
+}
+
+/// What a QUERY means for its transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    Begins,
+    Ends,
+    Neither,
+}
+
+/// QUERY: its text.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Query<'a> {
+    text: &'a [u8],
+}
+
+impl<'a> Query<'a> {
+    pub(crate) fn parse(body: &'a [u8]) -> Result<Self, Malformed> {
+        let mut reader = Reader::new(body);
+        reader.bytes(8, "the thread and the time")?;
+        let schema = usize::from(reader.u8("the schema's length")?);
+        reader.uint(2, "the error")?;
+        let variables = reader.uint(2, "the variables' size")? as usize;
+        reader.bytes(variables, "the variables")?;
+        reader.bytes(schema, "the schema")?;
+        match reader.u8("the end of the schema")? {
+            0 => Ok(Self { text: reader.rest() }),
+            _ => Err(Malformed::new("QUERY's schema does not end in a zero byte")),
+        }
+    }
+
+    pub(crate) fn end(&self) -> End {
+        let starts = |word: &[u8]| {
+            let start = self.text.get(..word.len());
+            start.is_some_and(|start| start.eq_ignore_ascii_case(word))
+        };
+        if self.text.eq_ignore_ascii_case(b"BEGIN") || starts(b"XA START") {
+            End::Begins
+        } else if self.text.eq_ignore_ascii_case(b"COMMIT")
+            || self.text.eq_ignore_ascii_case(b"ROLLBACK")
+            || starts(b"XA COMMIT")
+            || starts(b"XA ROLLBACK")
+        {
+            End::Ends
+        } else {
+            End::Neither
+        }
+    }
+}

@@ -1,0 +1,123 @@
+"""`flushlab binlog check` on files that are whole, torn, damaged, absent and none at all."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from flushlab import _core
+from flushlab.cli import binlog
+from flushlab.errors import BinlogDamaged, FlushlabError, NotWritable, StorageError
+
+app = typer.Typer()
+app.add_typer(binlog.app, name="binlog")
+
+EVENT_CUT = 7
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[Path]:
+    """Three files or more of a log that is still in use."""
+    _core.write_sample_binlog(str(tmp_path), "9.7.4", "t", 50, 100_000, False)
+    return sorted(tmp_path.glob("binlog.0*"))
+
+
+def invoke(*arguments: object) -> Result:
+    return CliRunner().invoke(app, ["binlog", "check", *map(str, arguments)], catch_exceptions=True)
+
+
+def report(*arguments: object) -> tuple[Result, list[dict[str, Any]]]:
+    result = invoke(*arguments, "--json", "-")
+    document = json.loads(result.stdout)
+    assert document["schema"] == "flushlab.binlog-check/1"
+    return result, document["files"]
+
+
+def refusal(result: Result) -> FlushlabError:
+    assert isinstance(result.exception, FlushlabError)
+    return result.exception
+
+
+def test_whole_files_are_counted(files: list[Path]) -> None:
+    result, reports = report(*files)
+    assert result.exit_code == 0
+    assert [one["verdict"] for one in reports] == ["whole"] * len(files)
+    assert sum(one["transactions"] for one in reports) == 54
+    assert reports[-1]["in_use"]
+    assert not reports[0]["in_use"]
+    assert reports[0]["event_types"]["FORMAT_DESCRIPTION"] == 1
+    text = invoke(*files).stdout
+    assert f"{files[-1]}: whole (mysql 9.7.4, in use)" in text
+    assert "GTIDs up to its end: 666c7573-686c-6162-2d73-616d706c6521:1-54" in text
+
+
+def test_a_torn_tail_in_use_is_what_a_crash_leaves(files: list[Path]) -> None:
+    files[-1].write_bytes(files[-1].read_bytes()[:-EVENT_CUT])
+    result, reports = report(*files)
+    error = refusal(result)
+    assert (error.slug, error.exit_code) == ("binlog-damaged", 5)
+    tail = reports[-1]["tail"]
+    assert f"is torn at {tail['offset']}" in error.message
+    assert "--crashed" in str(error.hint)
+    assert tail["offset"] + tail["bytes"] == files[-1].stat().st_size
+    accepted = invoke(*files, "--crashed")
+    assert accepted.exit_code == 0
+    assert "this is what a crash leaves" in accepted.stdout
+
+
+def test_a_crash_leaves_its_tail_in_the_last_file_only(files: list[Path]) -> None:
+    content = bytearray(files[0].read_bytes()[:-EVENT_CUT])
+    content[21] |= 1
+    files[0].write_bytes(content)
+    assert isinstance(refusal(invoke(*files, "--crashed")), BinlogDamaged)
+
+
+def test_damage_is_named_with_its_place(files: list[Path]) -> None:
+    content = bytearray(files[0].read_bytes())
+    content[-100] ^= 1  # in the last row: behind it are XID and ROTATE
+    files[0].write_bytes(content)
+    result, reports = report(*files)
+    error = refusal(result)
+    problem = reports[0]["problems"][0]
+    assert problem["rule"] == "checksum"
+    assert f"{files[0]} is damaged at {problem['offset']}" in error.message
+    assert str(reports[0]["whole_until"]) in str(error.hint)
+
+
+def test_a_file_that_is_left_out_is_noticed(files: list[Path]) -> None:
+    _, reports = report(files[0], *files[2:])
+    assert {problem["rule"] for problem in reports[1]["problems"]} == {"structure", "gtid"}
+    assert reports[1]["verdict"] == "damaged"
+
+
+def test_what_is_no_binlog_is_said_to_be_none(tmp_path: Path) -> None:
+    for content, words in ((b"", "empty"), (b"SQLite format 3", "no binlog"), (b"\xfdbin1234", "encrypted")):
+        file = tmp_path / "file"
+        file.write_bytes(content)
+        assert words in refusal(invoke(file)).message
+
+
+@pytest.mark.parametrize("name", ["absent", "."])
+def test_what_cannot_be_read_is_a_storage_error(name: str, tmp_path: Path) -> None:
+    error = refusal(invoke(tmp_path / name))
+    assert type(error) is StorageError
+    assert error.exit_code == 5
+    assert str(tmp_path / name) in error.message
+
+
+def test_json_that_cannot_be_written_is_said_before_the_files_are_read(tmp_path: Path) -> None:
+    assert isinstance(refusal(invoke(tmp_path / "absent", "--json", tmp_path / "no" / "file")), NotWritable)
+
+
+def test_unknown_versions_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(
+        _core.CoreError, match=r"no binlogs are written for the server version \"5.7.22\""
+    ) as caught:
+        _core.write_sample_binlog(str(tmp_path), "5.7.22", "t", 1, 1, True)
+    assert caught.value.kind == "usage"
+    assert list(tmp_path.iterdir()) == []
