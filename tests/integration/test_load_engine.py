@@ -199,6 +199,26 @@ def test_lost_connections_come_back_where_that_is_asked_for(server: Sandbox, thr
     assert (error.errno, error.count) == (2013, threads)
 
 
+@pytest.mark.parametrize("threads", [1, 4])
+def test_a_server_killed_and_started_again_is_gone_on_with_where_that_is_asked_for(
+    server: Sandbox, threads: int
+) -> None:
+    _core.prepare_tables(load_spec(server.endpoint))
+    run = _core.LoadRun(load_spec(server.endpoint, threads=threads, reconnect=True))
+    run.start()
+    run.open_window()
+    wait_for(run, lambda progress: progress.events > 100)
+    server.kill()
+    lost = wait_for(run, lambda progress: progress.errors >= threads)
+    server.start_again()
+    wait_for(run, lambda progress: progress.events > lost.events + 100)
+    result = msgspec.json.decode(run.close_window(), type=LoadResult)
+    run.stop()
+    assert result.lost_connections == threads
+    assert {error.errno for error in result.errors} == {2013}
+    assert result.events > 200
+
+
 def test_each_second_of_a_window_is_kept_where_that_is_asked_for(server: Sandbox) -> None:
     _core.prepare_tables(load_spec(server.endpoint))
     run = _core.LoadRun(load_spec(server.endpoint, threads=2, intervals=True))

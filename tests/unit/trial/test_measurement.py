@@ -50,6 +50,17 @@ def test_a_variable_that_the_server_lacks_makes_the_trial_invalid() -> None:
     assert "no such variable" in broken
 
 
+@pytest.mark.parametrize(
+    ("asked", "got", "taken"),
+    [("1M", 1_048_576, True), ("off", "OFF", True), ("1M", 1_000_000, False), ("ROW", "MIXED", False)],
+)
+def test_settings_outside_the_catalog_are_compared_as_people_spell_them(
+    asked: str, got: Value, taken: bool
+) -> None:
+    _, broken = compare_settings({"not_in_the_catalog": asked}, {"not_in_the_catalog": got}, HERE)
+    assert (broken == "") is taken
+
+
 def test_a_window_is_disturbed_by_steal_and_by_strangers_only() -> None:
     assert disturbance(Observation(steal_share=0.02, foreign_cpu_share=0.05)) == ""
     assert "stolen" in disturbance(Observation(steal_share=0.2))
