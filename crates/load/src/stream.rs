@@ -50,7 +50,6 @@ impl Stream {
     }
 
     /// Whether a read yields bytes without the socket.
-    #[allow(dead_code)] // for who waits for many
     #[inline]
     pub fn has_buffered(&self) -> bool {
         match self {
@@ -60,7 +59,6 @@ impl Stream {
     }
 
     /// Whether `flush` has something to send that the socket did not accept yet.
-    #[allow(dead_code)] // for who waits for many
     #[inline]
     pub fn wants_write(&self) -> bool {
         match self {
