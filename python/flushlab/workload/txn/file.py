@@ -8,6 +8,7 @@ UsageError that names path, line, column and a way out.
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from itertools import pairwise
 
@@ -87,7 +88,7 @@ class _Place(msgspec.Struct, frozen=True):
     table: Table | None = None
 
 
-class _Reader:
+class _Reader(ABC):
     """What both forms share."""
 
     keys: tuple[str, ...]
@@ -100,13 +101,13 @@ class _Reader:
         self.names: list[str] = []
         self.used: set[str] = set()
 
+    @abstractmethod
     def setup(self) -> tuple[str, str | None]:
         """The setup, or the file that holds it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def transaction(self, entry: Entry, table: Table) -> TxnTransaction:
         """A kind of transaction."""
-        raise NotImplementedError
 
     def read(self) -> TxnFile:
         database = self.root.text("database", DATABASE)
