@@ -14,14 +14,14 @@ from typing import Any
 
 import msgspec
 
-from flushlab.errors import MeasurementError, ProtocolError, ServerError, UsageError
+from flushlab.errors import MeasurementError, ProtocolError, ServerError
 from flushlab.record import FILE_CLASSES, Arm, Outcome, Stage, Trial, Value, Warning
 from flushlab.server import Server
+from flushlab.server.variables import same
 from flushlab.settings.catalog import Catalog, SettingHere
 from flushlab.settings.effects import Evidence, no_effect
 from flushlab.settings.redo import redo_capacity_bytes
 from flushlab.telemetry import Observation, counted_by, observe
-from flushlab.units import parse_size
 from flushlab.workload import Measured, Timing, Workload
 
 VOID_STEAL_SHARE = 0.10
@@ -160,23 +160,12 @@ def compare_settings(
         if name not in got:
             return doubts, f"{name} was set to {value} but the server has no such variable"
         known = here.get(name)
-        same = known.same(value, got[name]) if known else _reads_alike(str(value), str(got[name]))
-        if same:
+        if same(value, got[name], known):
             continue
         if not _is_rounded(value, got[name]):
             return doubts, f"{name} was set to {value} but the server reports {got[name]}"
         doubts.append(Warning("rounded", f"{name} was set to {value}; the server made it {got[name]}"))
     return doubts, ""
-
-
-def _reads_alike(asked: str, got: str) -> bool:
-    """Whether a setting outside the catalog was taken as it was spelled; a server tells sizes in bytes."""
-    if asked.lower() == got.lower():
-        return True
-    try:
-        return got.isdigit() and parse_size(asked) == int(got)
-    except UsageError:
-        return False
 
 
 def _is_rounded(asked: Value, got: Value) -> bool:
