@@ -134,6 +134,18 @@ def test_a_suite_finds_its_server_by_socket_and_tcp_in_memory_and_nothing_stays(
     ]
 
 
+def test_settings_are_told_as_the_server_has_them_and_a_rounded_one_is_said(project: Project) -> None:
+    code = python("print(ask(c, 'SELECT @@innodb_buffer_pool_size')[0][0])")
+    asked = 200_000_000
+    result, out, err = project.test("--set", f"innodb_buffer_pool_size={asked}", *code, prepare=False)
+    has = int(out)
+    assert has != asked
+    assert result["settings"]["innodb_buffer_pool_size"] == has
+    assert f"innodb_buffer_pool_size was set to {asked}, and the server made it {has}" in " ".join(
+        err.split()
+    )
+
+
 def test_miss_hit_prefix_and_full_run_when_a_file_changed(project: Project) -> None:
     require_build("mariadb@10.11")
     show = python(

@@ -21,6 +21,7 @@ from flushlab.record import ServerIdentity, Value
 from flushlab.server import Sandbox
 from flushlab.server.initialise import initialised
 from flushlab.server.placement import new_password
+from flushlab.server.variables import doubts
 from flushlab.suite import command, prepare
 from flushlab.suite.command import Ended
 from flushlab.suite.endpoint import ResetEndpoint
@@ -85,7 +86,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         seconds: `ready` (flushlab's own, from its process's start to the command's, without `prepare`),
             `prepare`, `command`, `teardown`.
         server: which answered; None if none was started.
-        settings: of the profile and the user's.
+        settings: of the profile and the user's, as worker 1's server has them before the command.
         in_memory: the data directory lay in memory until the end.
         workers: how many servers.
         resets: how often they were reset.
@@ -185,6 +186,7 @@ class Session:
             with ResetEndpoint(servers.all) as endpoint, Watch(servers.all, self._request.settings) as watch:
                 environment = self._environment(servers, endpoint.urls)
                 _announce(servers, endpoint.urls)
+                settings = self._read_back(servers.all[0].sandbox)
                 for server in servers.all:
                     server.expect_resets()
                 ready = since_process_start() - self._began_s
@@ -211,7 +213,7 @@ class Session:
                 "teardown": time.monotonic() - closing,
             },
             server=first.identity,
-            settings=first.settings,
+            settings=settings,
             in_memory=in_memory,
             workers=len(servers.all),
             resets=resets,
@@ -222,6 +224,17 @@ class Session:
             death=death,
             observation=seen,
         )
+
+    def _read_back(self, sandbox: Sandbox) -> dict[str, Value]:
+        """The settings as the server has them before the command; notes on those that it made something else.
+
+        What no variable shows (`mysqlx`) is as it was asked for.
+        """
+        asked = sandbox.settings
+        got = sandbox.read_back(asked)
+        for doubt in doubts(sandbox.identity, {name: asked[name] for name in asked if name in got}, got):
+            self._note(doubt.text)
+        return {**asked, **got}
 
     def _run_command(self, servers: Servers, environment: Mapping[str, str]) -> tuple[Ended, float, Any]:
         began = time.monotonic()
