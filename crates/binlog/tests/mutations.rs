@@ -1,12 +1,16 @@
 //! Damaged files: every flipped bit is found, every torn tail is named, nothing panics.
 //!
-//! `FLUSHLAB_BINLOG_EXECUTIONS` sets how many random damages are tried (100,000 unless told);
-//! `FLUSHLAB_BINLOG_SEED` where they begin. A failure names its seed.
+//! `FLUSHLAB_BINLOG_EXECUTIONS` sets how many random damages are tried (100,000 unless told), and
+//! that every bit of the large files is flipped too; `FLUSHLAB_BINLOG_SEED` where they begin. A
+//! failure names its seed.
 
 use std::path::Path;
 
 use flushlab_binlog::check::{Checker, FileReport, Options, TailKind, Verdict};
 use flushlab_binlog::{Header, HEADER_SIZE, IN_USE_OFFSET};
+
+/// Says how many random damages are tried.
+const EXECUTIONS: &str = "FLUSHLAB_BINLOG_EXECUTIONS";
 
 fn check(content: &[u8]) -> FileReport {
     Checker::new(Options::default())
@@ -42,11 +46,22 @@ impl Random {
     }
 }
 
+/// Files up to this size have every bit flipped in every run, larger ones one bit of every byte: each
+/// flip checks a whole file again.
+const EVERY_BIT_UP_TO: usize = 4096;
+
+fn bits_of(content: &[u8]) -> impl Iterator<Item = (usize, u8)> {
+    let every_bit = content.len() <= EVERY_BIT_UP_TO || std::env::var_os(EXECUTIONS).is_some();
+    (0..content.len()).flat_map(move |at| {
+        let bits = if every_bit { 0..8 } else { at % 8..at % 8 + 1 };
+        bits.map(move |bit| (at, 1 << bit))
+    })
+}
+
 #[test]
 fn every_flipped_bit_is_found() {
     for (index, mut content) in corpus().into_iter().enumerate() {
-        for at in 0..content.len() {
-            let bit = 1 << (at % 8);
+        for (at, bit) in bits_of(&content) {
             // The one bit that may change without being damage: the file is in use or not.
             if at as u64 == IN_USE_OFFSET && bit == 1 {
                 continue;
@@ -167,7 +182,7 @@ fn repair_checksums(content: &mut [u8]) {
 fn random_damage_never_makes_it_panic() {
     let setting =
         |name: &str, otherwise: u64| std::env::var(name).map_or(otherwise, |text| text.parse().unwrap());
-    let executions = setting("FLUSHLAB_BINLOG_EXECUTIONS", 100_000);
+    let executions = setting(EXECUTIONS, 100_000);
     let first = setting("FLUSHLAB_BINLOG_SEED", 1);
     let corpus = corpus();
     let workers = std::thread::available_parallelism().map_or(1, usize::from) as u64;

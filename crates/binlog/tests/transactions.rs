@@ -1,6 +1,6 @@
 //! What a body writes, read back: values of every type, sizes before the bytes, many threads.
 
-use flushlab_binlog::check::{Checker, Options, Verdict};
+use flushlab_binlog::check::{Checker, Found, Options, Verdict};
 use flushlab_binlog::sample::{sbtest, type_columns, write_sample, SampleOptions};
 use flushlab_binlog::{
     file_head, Body, Change, Column, ColumnType, EncodeError, EventType, Flavor, Format, Head, Header,
@@ -82,14 +82,21 @@ fn samples_of_every_server_are_whole() {
         let index = std::fs::read_to_string(folder.join("binlog.index")).unwrap();
         for name in index.lines() {
             let content = std::fs::read(folder.join(name)).unwrap();
-            let report = checker.check(name, content.as_slice()).unwrap();
+            let mut end = None;
+            let each = |found: Found| {
+                let before = end.replace(found.end);
+                assert!(before.is_none_or(|end| end == found.start));
+                transactions += 1;
+                // A sample's XIDs count as its GTIDs do.
+                assert_eq!((found.gtid_number, found.xid), (transactions, transactions));
+            };
+            let report = checker.check_each(name, content.as_slice(), each).unwrap();
             assert_eq!(
                 (report.verdict, report.in_use),
                 (Verdict::Whole, false),
                 "{:?}",
                 report.problems
             );
-            transactions += report.transactions;
         }
         assert_eq!(transactions, sample.transactions);
         assert!(sample.files > 3);

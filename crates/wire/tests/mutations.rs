@@ -9,13 +9,13 @@
 mod captures;
 #[path = "../fuzz/exercise.rs"]
 mod exercise;
+#[path = "../fuzz/seeds.rs"]
+mod seeds;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use captures::Side;
 use exercise::exercise;
-use flushlab_wire::packet::frame;
 
 /// Most that one allocation may take beyond what arrived: an inbox, and an RSA key's arithmetic.
 const SPARE: usize = 64 << 10;
@@ -62,24 +62,6 @@ impl Random {
     }
 }
 
-/// What servers sent in each case, as one stream, behind the byte that says what the client waits for.
-fn seeds() -> Vec<(String, Vec<u8>)> {
-    let mut seeds = Vec::new();
-    for case in captures::all() {
-        let waits_for = match case.name.split(' ').next() {
-            Some("query:" | "execute") => 2,
-            Some("prepare") => 3,
-            _ => u8::from(case.name.ends_with("unix")),
-        };
-        let mut seed = vec![waits_for];
-        for (sequence, payload) in case.payloads(Side::Server).enumerate() {
-            frame(&mut seed, sequence as u8, |out| out.extend_from_slice(payload)).unwrap();
-        }
-        seeds.push((format!("{}: {}", case.server, case.name), seed));
-    }
-    seeds
-}
-
 fn mutate(seed: &mut Vec<u8>, other: &[u8], random: &mut Random) {
     const TELLING: [u8; 12] = [0, 1, 2, 3, 4, 0x7F, 0x80, 0xFA, 0xFB, 0xFC, 0xFE, 0xFF];
     for _ in 0..=random.below(4) {
@@ -109,7 +91,7 @@ fn changed_packets_never_panic_and_allocate_no_more_than_what_arrived() {
     let mutations = std::env::var("FLUSHLAB_MUTATIONS").map_or(DEFAULT_MUTATIONS, |count| {
         count.parse().expect("a number of mutations")
     });
-    let seeds = seeds();
+    let seeds = seeds::seeds();
     let mut random = Random(20_260_101);
     for number in 0..mutations {
         let (name, mut input) = seeds[random.below(seeds.len())].clone();

@@ -1,4 +1,4 @@
-//! `cargo +nightly fuzz run check tests/corpus/*`, from `crates/binlog`.
+//! `cargo +nightly fuzz run -s none check fuzz/corpus/check tests/corpus/*`, from `crates/binlog`; see its README.
 
 #![no_main]
 

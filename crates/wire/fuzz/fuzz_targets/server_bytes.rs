@@ -1,4 +1,5 @@
-//! `cargo +nightly fuzz run server_bytes` in `crates/wire`.
+//! `cargo run --example fuzz_seeds -- fuzz/corpus/server_bytes`, then `cargo +nightly fuzz run -s none server_bytes`,
+//! both in `crates/wire`.
 
 #![no_main]
 

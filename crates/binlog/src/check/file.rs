@@ -1,0 +1,263 @@
+//! The file as events: sizes, places and checksums, and how it ends.
+
+use std::io::{self, Read};
+
+use super::report::{FileReport, Found, Rule, Tail, TailKind, Verdict};
+use super::{FileCheck, Go, Gtids};
+use crate::event::{checksum, EventType, Header, CHECKSUM_SIZE, FLAG_IN_USE, HEADER_SIZE, MAGIC};
+use crate::transaction::Description;
+
+impl FileCheck {
+    pub(super) fn run(&mut self, mut file: impl Read, found: &mut impl FnMut(Found)) -> io::Result<()> {
+        let mut event = Vec::new();
+        fill(&mut file, &mut event, MAGIC.len())?;
+        if event != MAGIC {
+            self.no_binlog(&event);
+            self.report.bytes = event.len() as u64 + io::copy(&mut file, &mut io::sink())?;
+            return Ok(());
+        }
+        self.position = MAGIC.len() as u64;
+        self.report.whole_until = self.position;
+        loop {
+            event.clear();
+            fill(&mut file, &mut event, HEADER_SIZE)?;
+            if event.is_empty() {
+                break;
+            }
+            if self.read_event(&mut file, &mut event, found)? == Go::Stop {
+                break;
+            }
+        }
+        let rest = io::copy(&mut file, &mut io::sink())?;
+        self.report.bytes = self.position + event.len() as u64 + self.zeros + rest;
+        Ok(())
+    }
+
+    fn no_binlog(&mut self, start: &[u8]) {
+        let message = match start {
+            [0xfd, b'b', b'i', b'n'] => "the file is encrypted: it must be checked where its keys are",
+            [] => "the file is empty",
+            _ => "the file is no binlog: it does not begin with fe 62 69 6e",
+        };
+        self.problem(Rule::Format, message);
+    }
+
+    /// Reads the event whose header stands in `event`; afterwards `event` has what was read and
+    /// not accepted, which is nothing unless the file ends here or cannot be followed further.
+    fn read_event(
+        &mut self,
+        file: &mut impl Read,
+        event: &mut Vec<u8>,
+        found: &mut impl FnMut(Found),
+    ) -> io::Result<Go> {
+        let Ok(header) = Header::parse(event) else {
+            self.torn(TailKind::Event);
+            return Ok(Go::Stop);
+        };
+        if event.iter().all(|byte| *byte == 0) {
+            return self.read_zeros(file);
+        }
+        let size = header.size as usize;
+        if size < HEADER_SIZE + self.checksum_size() {
+            self.problem(
+                Rule::Size,
+                format!("an event of {size} bytes is smaller than its header"),
+            );
+            return Ok(Go::Stop);
+        }
+        fill(file, event, size)?;
+        if event.len() < size {
+            self.cut_short(&header, event.len());
+            return Ok(Go::Stop);
+        }
+        let go = self.judge(&header, event);
+        if go == Go::On {
+            self.position += size as u64;
+            event.clear();
+            if let Some(transaction) = self.after_event() {
+                found(transaction);
+            }
+        }
+        Ok(go)
+    }
+
+    fn checksum_size(&self) -> usize {
+        match &self.description {
+            Some(description) if !description.checksums => 0,
+            _ => CHECKSUM_SIZE,
+        }
+    }
+
+    fn torn(&mut self, kind: TailKind) {
+        let offset = self.report.whole_until;
+        self.report.tail = Some(Tail {
+            offset,
+            kind,
+            bytes: 0,
+        });
+    }
+
+    fn read_zeros(&mut self, file: &mut impl Read) -> io::Result<Go> {
+        let mut chunk = [0; 8192];
+        loop {
+            let read = file.read(&mut chunk)?;
+            if read == 0 {
+                self.torn(TailKind::Zeros);
+                return Ok(Go::Stop);
+            }
+            self.zeros += read as u64;
+            if chunk[..read].iter().any(|byte| *byte != 0) {
+                self.problem(Rule::Size, "zero bytes stand where an event must begin");
+                return Ok(Go::Stop);
+            }
+        }
+    }
+
+    /// The file ends inside the event: torn if its header is right so far, else damaged.
+    fn cut_short(&mut self, header: &Header, left: usize) {
+        if header.log_pos == self.end_of(header) || self.log_pos_may_be_open(header) {
+            self.torn(TailKind::Event);
+            return;
+        }
+        let message = format!(
+            "an event of {} bytes has {left} bytes left in the file",
+            header.size
+        );
+        self.problem(Rule::Size, message);
+    }
+
+    fn end_of(&self, header: &Header) -> u32 {
+        (self.position + u64::from(header.size)) as u32
+    }
+
+    /// MariaDB 11.4 and later leave it open inside transactions.
+    fn log_pos_may_be_open(&self, header: &Header) -> bool {
+        let leaves = self
+            .description
+            .as_ref()
+            .is_some_and(|description| description.leaves_log_pos);
+        leaves && header.log_pos == 0 && self.transaction.is_some()
+    }
+
+    /// Looks at a whole event: first at its frame, then, if that holds, at its content.
+    fn judge(&mut self, header: &Header, event: &mut [u8]) -> Go {
+        self.report.events += 1;
+        let name = match header.event_type.name() {
+            Some(name) => name.to_owned(),
+            None => format!("type {}", header.event_type.0),
+        };
+        let is_first = self.description.is_none();
+        if is_first && header.event_type != EventType::FORMAT_DESCRIPTION {
+            self.problem(
+                Rule::Format,
+                format!("the first event is {name}, no FORMAT_DESCRIPTION"),
+            );
+            return Go::Stop;
+        }
+        *self.report.event_types.entry(name).or_default() += 1;
+        let position_holds = header.log_pos == self.end_of(header) || self.log_pos_may_be_open(header);
+        if !position_holds {
+            let (wanted, given) = (self.end_of(header), header.log_pos);
+            self.problem(
+                Rule::LogPos,
+                format!("log_pos is {given}, the event ends at {wanted}"),
+            );
+        }
+        if is_first {
+            return self.judge_description(header, event);
+        }
+        let body_end = event.len() - self.checksum_size();
+        let (content, given) = event.split_at(body_end);
+        if !given.is_empty() && given != checksum(content).to_le_bytes() {
+            let computed = checksum(content);
+            self.problem(
+                Rule::Checksum,
+                format!("the bytes' CRC-32 is {computed:08x}, another is stored"),
+            );
+            if !position_holds {
+                // A header that is wrong in two ways gives no size to go on by.
+                return Go::Stop;
+            }
+        }
+        if self.ended {
+            self.problem(
+                Rule::Structure,
+                "an event stands behind the one that ends the file",
+            );
+        }
+        self.judge_content(header, &content[HEADER_SIZE..])
+    }
+
+    fn judge_description(&mut self, header: &Header, event: &mut [u8]) -> Go {
+        self.report.in_use = header.flags & FLAG_IN_USE != 0;
+        // The checksum was taken before the file was in use.
+        event[17] &= !(FLAG_IN_USE as u8);
+        let (content, given) = event.split_at(event.len() - CHECKSUM_SIZE);
+        match Description::parse(&content[HEADER_SIZE..]) {
+            Ok(description) => {
+                if description.checksums && given != checksum(content).to_le_bytes() {
+                    let computed = checksum(content);
+                    let message = format!("the bytes' CRC-32 is {computed:08x}, another is stored");
+                    self.problem(Rule::Checksum, message);
+                }
+                self.report.flavor = Some(description.flavor);
+                self.report.server_version = description.version_text.clone();
+                self.report.checksums = description.checksums;
+                self.description = Some(description);
+                Go::On
+            }
+            Err(error) => {
+                self.problem(Rule::Format, format!("FORMAT_DESCRIPTION: {error}"));
+                Go::Stop
+            }
+        }
+    }
+
+    pub(super) fn finish(mut self) -> (FileReport, Gtids) {
+        self.compare_name_with_file_before();
+        if let (Some(open), None) = (&self.transaction, &self.report.tail) {
+            if self.report.problem_count == 0 || self.position == self.report.bytes {
+                self.position = open.start;
+                self.torn(TailKind::Transaction);
+            }
+        }
+        let empty = self.description.is_none() && self.report.problem_count == 0;
+        if empty && self.report.tail.is_none() {
+            self.torn(TailKind::Event);
+        }
+        if let Some(tail) = &mut self.report.tail {
+            tail.bytes = self.report.bytes - tail.offset;
+            // Without a description the flag is not known: it comes to the file with it.
+            if !self.report.in_use && self.description.is_some() {
+                let message = "the tail is torn, but the file was closed in good order (IN_USE is clear)";
+                self.position = tail.offset;
+                self.problem(Rule::Tail, message);
+            }
+        }
+        self.report.gtids = self.gtids.to_string();
+        self.report.verdict = match (self.report.problem_count, &self.report.tail) {
+            (0, None) => Verdict::Whole,
+            (0, Some(_)) => Verdict::Torn,
+            _ => Verdict::Damaged,
+        };
+        (self.report, self.gtids)
+    }
+
+    fn compare_name_with_file_before(&mut self) {
+        let Some((Some(next), _)) = &self.before else {
+            return;
+        };
+        let name = self.report.name.rsplit('/').next().unwrap_or_default();
+        if next != name {
+            let message = format!("the file before it says that {next} comes next");
+            self.position = 0;
+            self.problem(Rule::Structure, message);
+        }
+    }
+}
+
+/// Reads until `buffer` has `size` bytes or the file ends; takes memory only for what comes.
+fn fill(file: &mut impl Read, buffer: &mut Vec<u8>, size: usize) -> io::Result<()> {
+    let missing = size.saturating_sub(buffer.len()) as u64;
+    file.by_ref().take(missing).read_to_end(buffer).map(drop)
+}

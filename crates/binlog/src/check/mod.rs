@@ -1,0 +1,160 @@
+//! The strict checker: what the servers' own tools let pass is found here.
+//!
+//! It reads a file event by event and never trusts what it reads: no number is taken for a size
+//! before as many bytes have come, and nothing that a file says makes it panic.
+//!
+//! `file` frames the events and judges each frame, `content` hands what is inside to those who
+//! follow it: `transaction`, `gtid`, `rows`. `report` is what comes of it.
+
+mod content;
+mod file;
+mod gtid;
+mod report;
+mod rows;
+mod transaction;
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::{self, Read};
+
+use crate::table::TableMap;
+use crate::transaction::Description;
+
+use gtid::Gtids;
+pub use report::{FileReport, Found, Problem, RowCounts, Rule, Tail, TailKind, Verdict};
+use transaction::Transaction;
+
+/// Most problems that are kept of a file; the others are only counted.
+pub const KEPT_PROBLEMS: usize = 100;
+
+/// What may be forgiven.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Options {
+    /// GTIDs may leave numbers out, as a replica's of several sources do.
+    pub gaps: bool,
+}
+
+/// Checks files, each as the one after the last.
+#[derive(Debug, Default)]
+pub struct Checker {
+    options: Options,
+    before: Option<(Option<String>, Gtids)>,
+}
+
+impl Checker {
+    /// A checker that has seen no file.
+    pub fn new(options: Options) -> Self {
+        Self {
+            options,
+            before: None,
+        }
+    }
+
+    /// Reads a file to its end, as the one after the file that was read before it.
+    ///
+    /// # Errors
+    /// It cannot be read. What is wrong with its content stands in the report.
+    pub fn check(&mut self, name: &str, file: impl Read) -> io::Result<FileReport> {
+        self.check_each(name, file, |_| {})
+    }
+
+    /// The same, telling of every whole transaction as it is found.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn check_each(
+        &mut self,
+        name: &str,
+        file: impl Read,
+        mut found: impl FnMut(Found),
+    ) -> io::Result<FileReport> {
+        let mut check = FileCheck::new(name, self.options, self.before.take());
+        check.run(file, &mut found)?;
+        let (report, gtids) = check.finish();
+        self.before = Some((report.next.clone(), gtids));
+        Ok(report)
+    }
+}
+
+#[derive(Debug)]
+struct FileCheck {
+    options: Options,
+    report: FileReport,
+    before: Option<(Option<String>, Gtids)>,
+    description: Option<Description>,
+    /// Where the event that is being looked at begins.
+    position: u64,
+    gtids: Gtids,
+    previous_seen: bool,
+    sequence_number: u64,
+    transaction: Option<Transaction>,
+    /// The transaction that the event at hand ends.
+    closed: Option<Transaction>,
+    /// Tables of the open statement; `None` for one of a type that is not known.
+    tables: HashMap<u64, Option<TableMap>>,
+    statement_open: bool,
+    rows: RowCounts,
+    ended: bool,
+    /// Zero bytes that were read behind the last event.
+    zeros: u64,
+}
+
+/// Whether the next event can be looked for.
+#[derive(Debug, PartialEq, Eq)]
+enum Go {
+    On,
+    Stop,
+}
+
+impl FileCheck {
+    fn new(name: &str, options: Options, before: Option<(Option<String>, Gtids)>) -> Self {
+        Self {
+            options,
+            report: FileReport {
+                name: name.to_owned(),
+                verdict: Verdict::Whole,
+                flavor: None,
+                server_version: String::new(),
+                checksums: false,
+                in_use: false,
+                bytes: 0,
+                whole_until: 0,
+                events: 0,
+                event_types: BTreeMap::new(),
+                transactions: 0,
+                rows: RowCounts::default(),
+                opaque_events: 0,
+                previous_gtids: String::new(),
+                gtids: String::new(),
+                next: None,
+                tail: None,
+                problems: Vec::new(),
+                problem_count: 0,
+            },
+            before,
+            description: None,
+            position: 0,
+            gtids: Gtids::Unknown,
+            previous_seen: false,
+            sequence_number: 0,
+            transaction: None,
+            closed: None,
+            tables: HashMap::new(),
+            statement_open: false,
+            rows: RowCounts::default(),
+            ended: false,
+            zeros: 0,
+        }
+    }
+
+    fn problem(&mut self, rule: Rule, message: impl Into<String>) {
+        self.report.problem_count += 1;
+        if self.report.problems.len() < KEPT_PROBLEMS {
+            let (offset, message) = (self.position, message.into());
+            self.report.problems.push(Problem {
+                offset,
+                rule,
+                message,
+            });
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! What a check comes to: rules, problems, the torn tail, a file's report.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::format::Flavor;
+
+/// Which rule of the format a problem breaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "kebab-case"))]
+pub enum Rule {
+    /// The file begins with the magic number and a FORMAT_DESCRIPTION.
+    Format,
+    /// Every event lies inside the file and has the size that its content needs.
+    Size,
+    /// Every event says where it ends.
+    LogPos,
+    /// Every event's checksum is that of its bytes.
+    Checksum,
+    /// Events come in the order that makes transactions.
+    Structure,
+    /// A transaction is as long as its GTID event says.
+    TransactionLength,
+    /// GTIDs follow each other, and each file goes on where the one before ended.
+    Gtid,
+    /// Sequence numbers follow each other.
+    SequenceNumber,
+    /// A transaction waits for an earlier one only.
+    LastCommitted,
+    /// Every TABLE_MAP describes a table.
+    TableMap,
+    /// Every row is one of its table.
+    Rows,
+    /// Every event's body is one of its type.
+    Body,
+    /// A file that was closed in good order has no torn tail.
+    Tail,
+}
+
+impl Rule {
+    /// Its name in reports: `log-pos`.
+    pub fn slug(self) -> &'static str {
+        match self {
+            Self::Format => "format",
+            Self::Size => "size",
+            Self::LogPos => "log-pos",
+            Self::Checksum => "checksum",
+            Self::Structure => "structure",
+            Self::TransactionLength => "transaction-length",
+            Self::Gtid => "gtid",
+            Self::SequenceNumber => "sequence-number",
+            Self::LastCommitted => "last-committed",
+            Self::TableMap => "table-map",
+            Self::Rows => "rows",
+            Self::Body => "body",
+            Self::Tail => "tail",
+        }
+    }
+}
+
+/// A rule that a file breaks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct Problem {
+    /// Where the event begins.
+    pub offset: u64,
+    /// Which rule.
+    pub rule: Rule,
+    /// What is wrong, in words.
+    pub message: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            formatter,
+            "at {}: {} ({})",
+            self.offset,
+            self.message,
+            self.rule.slug()
+        )
+    }
+}
+
+/// A whole transaction of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Found {
+    /// Where its first event begins.
+    pub start: u64,
+    /// Where its last event ends.
+    pub end: u64,
+    /// The number of its GTID; 0 for none, or one that was not read.
+    pub gtid_number: u64,
+    /// The number of its XID event; 0 if it ends otherwise.
+    pub xid: u64,
+}
+
+/// How a torn tail looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "kebab-case"))]
+pub enum TailKind {
+    /// The file ends inside an event.
+    Event,
+    /// The file ends between two events of a transaction.
+    Transaction,
+    /// Nothing but zero bytes: space that was allocated and not written.
+    Zeros,
+}
+
+/// A file's end that makes no whole transaction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct Tail {
+    /// Where it begins: all before it is whole.
+    pub offset: u64,
+    /// How it looks.
+    pub kind: TailKind,
+    /// Bytes from there to the end of the file.
+    pub bytes: u64,
+}
+
+/// Rows that were changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct RowCounts {
+    /// Inserted.
+    pub written: u64,
+    /// Updated: pairs of before and after.
+    pub updated: u64,
+    /// Deleted.
+    pub deleted: u64,
+}
+
+/// What a check comes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "lowercase"))]
+pub enum Verdict {
+    /// Every rule holds to the last byte.
+    Whole,
+    /// Every rule holds up to a torn tail in a file that was in use: what a crash leaves.
+    Torn,
+    /// A rule is broken.
+    Damaged,
+}
+
+/// What is known of a file after its check.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct FileReport {
+    /// The file, as the caller names it.
+    pub name: String,
+    /// What it comes to.
+    pub verdict: Verdict,
+    /// Whose file it is.
+    pub flavor: Option<Flavor>,
+    /// The server's version text.
+    pub server_version: String,
+    /// Whether events carry a CRC-32.
+    pub checksums: bool,
+    /// Whether it is marked as open: it is being written, or its writer died.
+    pub in_use: bool,
+    /// Bytes that were read.
+    pub bytes: u64,
+    /// Where the last whole transaction ends.
+    pub whole_until: u64,
+    /// Events.
+    pub events: u64,
+    /// Events by their type's name.
+    pub event_types: BTreeMap<String, u64>,
+    /// Transactions that are whole.
+    pub transactions: u64,
+    /// Rows in them.
+    pub rows: RowCounts,
+    /// Events whose content was not read: compressed, tagged, partial or of an unknown type.
+    pub opaque_events: u64,
+    /// GTIDs of the files before, as the file says.
+    pub previous_gtids: String,
+    /// GTIDs after the file.
+    pub gtids: String,
+    /// The file that it says comes next.
+    pub next: Option<String>,
+    /// The torn tail, if there is one.
+    pub tail: Option<Tail>,
+    /// Rules that it breaks, the first [`KEPT_PROBLEMS`](super::KEPT_PROBLEMS) of them.
+    pub problems: Vec<Problem>,
+    /// How many there are.
+    pub problem_count: u64,
+}

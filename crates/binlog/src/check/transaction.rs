@@ -1,0 +1,120 @@
+//! Transactions: where they begin and end, and whether they are as long as they say.
+
+use super::report::{Found, RowCounts, Rule};
+use super::FileCheck;
+use crate::event::{EventType, Header};
+use crate::format::Flavor;
+use crate::transaction::{End, Query};
+
+/// A transaction that is being read.
+#[derive(Debug)]
+pub(super) struct Transaction {
+    pub(super) start: u64,
+    pub(super) length: Option<u64>,
+    pub(super) begun: bool,
+    pub(super) standalone: bool,
+    pub(super) gtid_number: u64,
+    pub(super) xid: u64,
+}
+
+impl FileCheck {
+    pub(super) fn open(&mut self, length: Option<u64>, standalone: bool) {
+        if let Some(open) = &self.transaction {
+            let start = open.start;
+            self.problem(Rule::Structure, format!("the transaction at {start} has no end"));
+            self.forget_transaction();
+        }
+        self.transaction = Some(Transaction {
+            start: self.position,
+            length,
+            begun: false,
+            standalone,
+            gtid_number: 0,
+            xid: 0,
+        });
+    }
+
+    pub(super) fn query(&mut self, body: &[u8]) {
+        let query = match Query::parse(body) {
+            Ok(query) => query,
+            Err(error) => {
+                self.problem(Rule::Body, error.to_string());
+                return;
+            }
+        };
+        let is_mariadb = self.report.flavor == Some(Flavor::Mariadb);
+        let Some(open) = &mut self.transaction else {
+            self.needs_transaction(EventType::QUERY);
+            return;
+        };
+        match query.end() {
+            End::Begins => open.begun = true,
+            End::Ends => self.close_transaction(),
+            End::Neither if open.standalone || (!is_mariadb && !open.begun) => self.close_transaction(),
+            End::Neither => {}
+        }
+    }
+
+    pub(super) fn end_transaction(&mut self, header: &Header) {
+        match self.transaction {
+            Some(_) => self.close_transaction(),
+            None => self.needs_transaction(header.event_type),
+        }
+    }
+
+    /// The event at hand ends the transaction, which counts once the event was looked at whole.
+    pub(super) fn close_transaction(&mut self) {
+        if self.statement_open {
+            self.problem(Rule::Rows, "the transaction ends inside a statement");
+        }
+        self.closed = self.transaction.take();
+        self.tables.clear();
+        self.statement_open = false;
+    }
+
+    /// `position` stands behind an event now: the transaction that ends here.
+    pub(super) fn after_event(&mut self) -> Option<Found> {
+        let closed = self.closed.take();
+        if let Some(closed) = &closed {
+            let rows = std::mem::take(&mut self.rows);
+            self.report.rows.written += rows.written;
+            self.report.rows.updated += rows.updated;
+            self.report.rows.deleted += rows.deleted;
+            self.report.transactions += 1;
+            let length = self.position - closed.start;
+            if closed.length.is_some_and(|told| told != length) {
+                let told = closed.length.unwrap_or_default();
+                let end = std::mem::replace(&mut self.position, closed.start);
+                let message = format!("transaction_length is {told}, its events have {length} bytes");
+                self.problem(Rule::TransactionLength, message);
+                self.position = end;
+            }
+        }
+        if self.transaction.is_none() {
+            self.report.whole_until = self.position;
+        }
+        closed.map(|closed| Found {
+            start: closed.start,
+            end: self.position,
+            gtid_number: closed.gtid_number,
+            xid: closed.xid,
+        })
+    }
+
+    fn forget_transaction(&mut self) {
+        self.transaction = None;
+        self.rows = RowCounts::default();
+        self.tables.clear();
+        self.statement_open = false;
+    }
+
+    pub(super) fn needs_transaction(&mut self, event_type: EventType) {
+        if self.transaction.is_none() {
+            let name = event_type.name().unwrap_or("an event");
+            self.problem(
+                Rule::Structure,
+                format!("{name} stands outside of any transaction"),
+            );
+        }
+    }
+}
