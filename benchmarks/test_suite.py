@@ -2,24 +2,18 @@
 
 Run by `make bench`, in parts:
 
-    .venv/bin/python benchmarks/test_suite.py [--part overhead|reset|setup] [--server mysql@5.7] [--rounds 5]
-    .venv/bin/python benchmarks/test_suite.py --part setup --disk-iops 120       (root)
+    .venv/bin/python benchmarks/test_suite.py [--part overhead|reset] [--server mysql@5.7] [--rounds 5]
 
 `overhead`: from the start of the command to the start of the suite's, template hit, interpreter included;
 and the teardown. `reset`: a database of 40 tables made pristine again with two clones, as the caller sees
-it: the request, and the first query on a new connection. `setup`: what stands before the first test: stock
-(a data directory is initialised on the disk, a server with the build's defaults started on it, 400
-migrations run) against a template hit, flushlab's own start included, and against what a good DBA does by
-hand (the same in memory with durability off), in one session, in turns. Exits with 1 if a bar is missed.
+it: the request, and the first query on a new connection. What templates save: `flyway_suite.py`. Exits
+with 1 if a bar is missed.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
-import os
-import shutil
 import statistics
 import subprocess
 import sys
@@ -29,20 +23,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from flushlab.build import Build, find_build
-from flushlab.datadir import DataRoot, limit_disk
-from flushlab.machine import server_user
-from flushlab.server import Sandbox
-from flushlab.server.control import connect
-from flushlab.server.initialise import initialise
-from flushlab.server.placement import give
-
 SERVERS = ("mariadb", "mysql@5.7", "mysql@8.0", "mysql@9.7")
 OVERHEAD_S = {"mariadb": 1.0, "mysql@5.7": 1.0, "mysql@8.0": 1.5, "mysql@9.7": 1.5}
 TEARDOWN_S = 0.3
 RESET_S = {"mariadb": 0.150, "mysql@5.7": 0.150, "mysql@8.0": 0.300, "mysql@9.7": 0.300}
-STOCK_RATIO = 10.0
-BY_HAND_RATIO = {"mariadb": 2.0, "mysql@5.7": 2.0, "mysql@8.0": 10.0}
 TABLES = 40
 MIGRATIONS = 400
 
@@ -94,7 +78,6 @@ for number, line in enumerate(pathlib.Path("migrations.sql").read_text().splitli
         c.execute(line)
         c.execute(f"INSERT INTO schema_migrations VALUES ('{number}')")
 """
-HISTORY = "CREATE TABLE IF NOT EXISTS schema_migrations (version VARCHAR(40) PRIMARY KEY)"
 
 
 class Project:
@@ -176,81 +159,14 @@ def reset(project: Project, rounds: int) -> bool:
     return median <= bar
 
 
-def by_hand(build: Build, settings: dict[str, Any], root: DataRoot, limit: Any) -> float:
-    """Seconds of initialising, starting and all migrations, as every run without a template takes them.
-
-    The initialising is timed into a folder of its own; flushlab's other work is not counted.
-    """
-    scratch = root.path / f"bench-{os.getpid()}"
-    scratch.mkdir(mode=0o700)
-    give(scratch, server_user())
-    began = time.monotonic()
-    try:
-        initialise(build, {}, scratch)
-        ready = time.monotonic() - began
-    finally:
-        shutil.rmtree(scratch)
-    with Sandbox.start(build, settings=settings, data_root=root, disk_limit=limit) as server:
-        ready += server.seconds["start"]
-        connection = connect(server.endpoint, "socket")
-        with contextlib.closing(connection), connection.cursor() as cursor:
-            cursor.execute("CREATE DATABASE app")
-            cursor.execute("USE app")
-            began = time.monotonic()
-            migrate(cursor)
-        return ready + time.monotonic() - began
-
-
-def migrate(cursor: Any) -> None:
-    """As migration tools do: look what was applied, apply, write down."""
-    cursor.execute(HISTORY)
-    for number, statement in enumerate(migrations()):
-        cursor.execute("SELECT COUNT(*) FROM schema_migrations")
-        cursor.execute(statement)
-        cursor.execute(f"INSERT INTO schema_migrations VALUES ('{number}')")
-
-
-DBA = {
-    "innodb_flush_log_at_trx_commit": 0,
-    "innodb_doublewrite": "OFF",
-    "sync_binlog": 0,
-}
-
-
-def setup(project: Project, rounds: int, disk_iops: int | None) -> bool:
-    """Ratios of set-up in turns."""
-    build, disk = find_build(project.server), DataRoot.open()
-    memory = DataRoot.open(Path("/dev/shm"))
-    dba = dict(DBA)
-    if build.flavor == "mysql" and build.version >= (8, 0):
-        dba["log_bin"] = "OFF"
-    with limit_disk(disk, disk_iops) if disk_iops else contextlib.nullcontext() as limit:
-        project.run("true")
-        stock, hand, hit = [], [], []
-        for _ in range(rounds):
-            stock.append(by_hand(build, {}, disk, limit))
-            hand.append(by_hand(build, dba, memory, None))
-            seconds = project.run("true")["seconds"]
-            hit.append(seconds["ready"] + seconds["prepare"])
-    slow, middle, fast = map(statistics.median, (stock, hand, hit))
-    bar, other = STOCK_RATIO, BY_HAND_RATIO.get(project.server, 2.0)
-    _tell(
-        f"setup     {project.server:10} stock {slow:.1f} s, by hand in memory {middle:.1f} s,"
-        f" template {fast:.2f} s: {slow / fast:.1f}× stock (bar {bar}),"
-        f" {middle / fast:.1f}× by hand (bar {other})" + (f" at {disk_iops} writes/s" if disk_iops else "")
-    )
-    return slow / fast >= bar and middle / fast >= other
-
-
 def main() -> int:
     """Runs what was asked for."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--part", choices=["overhead", "reset", "setup"])
+    parser.add_argument("--part", choices=["overhead", "reset"])
     parser.add_argument("--server", choices=SERVERS)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--disk-iops", type=int)
     chosen = parser.parse_args()
     good = True
     for server in [chosen.server] if chosen.server else SERVERS:
@@ -260,8 +176,6 @@ def main() -> int:
                 good &= overhead(project, chosen.rounds)
             if chosen.part in (None, "reset"):
                 good &= reset(project, chosen.rounds)
-            if chosen.part in (None, "setup") and server != "mysql@9.7":
-                good &= setup(project, min(chosen.rounds, 3), chosen.disk_iops)
     return 0 if good else 1
 
 

@@ -66,7 +66,7 @@ SEEDED = {
     "tag": ("new", "sale", "fragile", "gift"),
     "campaign": ("spring", "summer"),
 }
-AGE_IN_ROUNDS = 5  # a table is created, then changed once in each of the next rounds
+AGE_IN_ROUNDS = 9  # a table is created, then changed once in each of the next rounds
 
 
 def create(table: str) -> tuple[str, str]:
@@ -99,17 +99,22 @@ def drop_column(table: str) -> tuple[str, str]:
     return f"drop {table} legacy code", f"ALTER TABLE {table} DROP COLUMN legacy_code;"
 
 
-def seed_or_second_column(table: str) -> tuple[str, str]:
-    if table in SEEDED:
-        rows = "\n".join(f"INSERT INTO {table} (name) VALUES ('{name}');" for name in SEEDED[table])
-        return f"seed {table}", rows
+def seed_or_sample(table: str) -> tuple[str, str]:
+    """Every table gets its first row early: later changes meet rows, as in a project that lives."""
+    if table not in SEEDED:
+        return f"sample {table}", f"INSERT INTO {table} (name) VALUES ('sample');"
+    rows = "\n".join(f"INSERT INTO {table} (name) VALUES ('{name}');" for name in SEEDED[table])
+    return f"seed {table}", rows
+
+
+def second_column(table: str) -> tuple[str, str]:
     return (
         f"add {table} amount",
         f"ALTER TABLE {table} ADD COLUMN amount DECIMAL(12, 2) NOT NULL DEFAULT 0;",
     )
 
 
-def last_touch(table: str) -> tuple[str, str]:
+def reference_or_no_index(table: str) -> tuple[str, str]:
     if len(table) % 2:
         return f"unique {table} reference", (
             f"ALTER TABLE {table} ADD COLUMN reference VARCHAR(36) NULL;\n"
@@ -118,7 +123,24 @@ def last_touch(table: str) -> tuple[str, str]:
     return f"drop {table} index", f"DROP INDEX ix_{table}_name ON {table};"
 
 
-STEPS = (create, first_column, index, drop_column, seed_or_second_column, last_touch)
+def flag(table: str) -> tuple[str, str]:
+    return f"add {table} draft", f"ALTER TABLE {table} ADD COLUMN is_draft TINYINT NOT NULL DEFAULT 0;"
+
+
+def drop_flag(table: str) -> tuple[str, str]:
+    return f"drop {table} draft", f"ALTER TABLE {table} DROP COLUMN is_draft;"
+
+
+def third_column_or_no_sample(table: str) -> tuple[str, str]:
+    if table in SEEDED:
+        return f"add {table} updated at", f"ALTER TABLE {table} ADD COLUMN updated_at DATETIME NULL;"
+    return f"remove {table} sample", f"DELETE FROM {table} WHERE name = 'sample';"
+
+
+STEPS = (
+    *(create, seed_or_sample, first_column, index, drop_column),
+    *(second_column, reference_or_no_index, flag, drop_flag, third_column_or_no_sample),
+)
 NEW_TABLES_A_ROUND = 4
 
 

@@ -1,0 +1,1 @@
+INSERT INTO address (name) VALUES ('sample');

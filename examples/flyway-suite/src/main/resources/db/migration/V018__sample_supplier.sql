@@ -1,0 +1,1 @@
+INSERT INTO supplier (name) VALUES ('sample');

@@ -1,0 +1,1 @@
+INSERT INTO price (name) VALUES ('sample');

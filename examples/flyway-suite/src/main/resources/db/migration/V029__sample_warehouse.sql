@@ -1,0 +1,1 @@
+INSERT INTO warehouse (name) VALUES ('sample');

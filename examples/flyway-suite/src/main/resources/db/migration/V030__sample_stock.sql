@@ -1,0 +1,1 @@
+INSERT INTO stock (name) VALUES ('sample');

@@ -1,0 +1,1 @@
+INSERT INTO cart (name) VALUES ('sample');

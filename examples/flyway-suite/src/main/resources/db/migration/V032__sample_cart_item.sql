@@ -1,0 +1,1 @@
+INSERT INTO cart_item (name) VALUES ('sample');

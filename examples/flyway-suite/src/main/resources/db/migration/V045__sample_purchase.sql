@@ -1,0 +1,1 @@
+INSERT INTO purchase (name) VALUES ('sample');

@@ -1,0 +1,1 @@
+INSERT INTO purchase_item (name) VALUES ('sample');

@@ -1,0 +1,1 @@
+INSERT INTO invoice (name) VALUES ('sample');

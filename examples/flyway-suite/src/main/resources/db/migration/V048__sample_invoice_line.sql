@@ -1,0 +1,1 @@
+INSERT INTO invoice_line (name) VALUES ('sample');

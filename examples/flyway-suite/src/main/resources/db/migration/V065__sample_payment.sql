@@ -1,0 +1,1 @@
+INSERT INTO payment (name) VALUES ('sample');

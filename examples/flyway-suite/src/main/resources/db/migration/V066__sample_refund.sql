@@ -1,0 +1,1 @@
+INSERT INTO refund (name) VALUES ('sample');

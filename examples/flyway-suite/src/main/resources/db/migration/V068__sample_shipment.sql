@@ -1,0 +1,1 @@
+INSERT INTO shipment (name) VALUES ('sample');

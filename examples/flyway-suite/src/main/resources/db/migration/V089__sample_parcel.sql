@@ -1,0 +1,1 @@
+INSERT INTO parcel (name) VALUES ('sample');

@@ -1,0 +1,1 @@
+INSERT INTO coupon (name) VALUES ('sample');

@@ -1,0 +1,1 @@
+INSERT INTO review (name) VALUES ('sample');

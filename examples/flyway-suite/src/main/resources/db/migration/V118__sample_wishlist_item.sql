@@ -1,0 +1,1 @@
+INSERT INTO wishlist_item (name) VALUES ('sample');

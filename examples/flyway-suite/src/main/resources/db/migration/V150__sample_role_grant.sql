@@ -1,0 +1,1 @@
+INSERT INTO role_grant (name) VALUES ('sample');

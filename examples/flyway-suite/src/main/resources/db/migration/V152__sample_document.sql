@@ -1,0 +1,1 @@
+INSERT INTO document (name) VALUES ('sample');

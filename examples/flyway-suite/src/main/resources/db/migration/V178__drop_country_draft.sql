@@ -1,0 +1,1 @@
+ALTER TABLE country DROP COLUMN is_draft;

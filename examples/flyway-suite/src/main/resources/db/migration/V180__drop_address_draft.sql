@@ -1,0 +1,1 @@
+ALTER TABLE address DROP COLUMN is_draft;

@@ -1,0 +1,1 @@
+INSERT INTO message (name) VALUES ('sample');

@@ -1,0 +1,1 @@
+INSERT INTO product_tag (name) VALUES ('sample');

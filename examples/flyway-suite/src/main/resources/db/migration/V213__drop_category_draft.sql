@@ -1,0 +1,1 @@
+ALTER TABLE category DROP COLUMN is_draft;

@@ -1,0 +1,1 @@
+ALTER TABLE price DROP COLUMN is_draft;

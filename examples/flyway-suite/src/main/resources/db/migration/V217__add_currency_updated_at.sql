@@ -1,0 +1,1 @@
+ALTER TABLE currency ADD COLUMN updated_at DATETIME NULL;

@@ -1,0 +1,1 @@
+DELETE FROM address WHERE name = 'sample';

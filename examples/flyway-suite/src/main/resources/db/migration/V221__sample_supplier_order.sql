@@ -1,0 +1,1 @@
+INSERT INTO supplier_order (name) VALUES ('sample');

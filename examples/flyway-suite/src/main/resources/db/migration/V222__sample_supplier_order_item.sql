@@ -1,0 +1,1 @@
+INSERT INTO supplier_order_item (name) VALUES ('sample');

@@ -1,0 +1,1 @@
+INSERT INTO loyalty_account (name) VALUES ('sample');

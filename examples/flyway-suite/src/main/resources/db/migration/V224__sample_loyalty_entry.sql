@@ -1,0 +1,1 @@
+INSERT INTO loyalty_entry (name) VALUES ('sample');

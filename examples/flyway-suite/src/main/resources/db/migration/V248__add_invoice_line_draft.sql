@@ -1,0 +1,1 @@
+ALTER TABLE invoice_line ADD COLUMN is_draft TINYINT NOT NULL DEFAULT 0;

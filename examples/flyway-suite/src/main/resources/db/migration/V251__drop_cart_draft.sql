@@ -1,0 +1,1 @@
+ALTER TABLE cart DROP COLUMN is_draft;

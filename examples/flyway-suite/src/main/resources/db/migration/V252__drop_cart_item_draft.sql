@@ -1,0 +1,1 @@
+ALTER TABLE cart_item DROP COLUMN is_draft;

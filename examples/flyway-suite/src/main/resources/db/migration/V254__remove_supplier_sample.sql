@@ -1,0 +1,1 @@
+DELETE FROM supplier WHERE name = 'sample';

@@ -1,0 +1,1 @@
+DELETE FROM product WHERE name = 'sample';

@@ -1,0 +1,1 @@
+DELETE FROM price WHERE name = 'sample';

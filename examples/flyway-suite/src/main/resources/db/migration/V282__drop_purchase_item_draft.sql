@@ -1,0 +1,1 @@
+ALTER TABLE purchase_item DROP COLUMN is_draft;

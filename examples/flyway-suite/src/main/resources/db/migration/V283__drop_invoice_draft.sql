@@ -1,0 +1,1 @@
+ALTER TABLE invoice DROP COLUMN is_draft;

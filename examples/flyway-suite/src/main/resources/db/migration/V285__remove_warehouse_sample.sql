@@ -1,0 +1,1 @@
+DELETE FROM warehouse WHERE name = 'sample';

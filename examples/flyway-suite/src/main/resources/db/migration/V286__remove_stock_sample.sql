@@ -1,0 +1,1 @@
+DELETE FROM stock WHERE name = 'sample';

@@ -1,0 +1,1 @@
+DELETE FROM cart_item WHERE name = 'sample';

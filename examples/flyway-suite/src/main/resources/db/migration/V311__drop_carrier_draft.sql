@@ -1,0 +1,1 @@
+ALTER TABLE carrier DROP COLUMN is_draft;

@@ -1,0 +1,1 @@
+DELETE FROM purchase WHERE name = 'sample';

@@ -1,0 +1,1 @@
+DELETE FROM purchase_item WHERE name = 'sample';

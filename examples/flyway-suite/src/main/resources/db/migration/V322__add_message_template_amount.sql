@@ -1,0 +1,1 @@
+ALTER TABLE message_template ADD COLUMN amount DECIMAL(12, 2) NOT NULL DEFAULT 0;

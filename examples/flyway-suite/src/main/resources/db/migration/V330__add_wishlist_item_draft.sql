@@ -1,0 +1,1 @@
+ALTER TABLE wishlist_item ADD COLUMN is_draft TINYINT NOT NULL DEFAULT 0;

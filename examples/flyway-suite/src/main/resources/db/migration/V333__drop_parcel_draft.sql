@@ -1,0 +1,1 @@
+ALTER TABLE parcel DROP COLUMN is_draft;

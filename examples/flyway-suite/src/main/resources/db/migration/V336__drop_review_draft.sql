@@ -1,0 +1,1 @@
+ALTER TABLE review DROP COLUMN is_draft;

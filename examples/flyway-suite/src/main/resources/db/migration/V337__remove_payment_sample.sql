@@ -1,0 +1,1 @@
+DELETE FROM payment WHERE name = 'sample';

@@ -1,0 +1,1 @@
+DELETE FROM refund WHERE name = 'sample';

@@ -1,0 +1,1 @@
+ALTER TABLE carrier ADD COLUMN updated_at DATETIME NULL;

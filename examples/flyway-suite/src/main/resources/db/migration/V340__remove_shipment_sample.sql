@@ -1,0 +1,1 @@
+DELETE FROM shipment WHERE name = 'sample';

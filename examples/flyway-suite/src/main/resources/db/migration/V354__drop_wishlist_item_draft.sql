@@ -1,0 +1,1 @@
+ALTER TABLE wishlist_item DROP COLUMN is_draft;

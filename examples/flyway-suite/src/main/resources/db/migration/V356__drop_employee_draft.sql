@@ -1,0 +1,1 @@
+ALTER TABLE employee DROP COLUMN is_draft;

@@ -1,0 +1,1 @@
+ALTER TABLE campaign ADD COLUMN updated_at DATETIME NULL;

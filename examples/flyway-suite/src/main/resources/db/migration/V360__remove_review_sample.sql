@@ -1,0 +1,1 @@
+DELETE FROM review WHERE name = 'sample';

@@ -1,0 +1,1 @@
+ALTER TABLE message_template ADD COLUMN is_draft TINYINT NOT NULL DEFAULT 0;

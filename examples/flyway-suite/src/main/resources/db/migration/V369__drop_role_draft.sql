@@ -1,0 +1,1 @@
+ALTER TABLE role DROP COLUMN is_draft;

@@ -1,0 +1,1 @@
+ALTER TABLE role_grant DROP COLUMN is_draft;

@@ -1,0 +1,1 @@
+ALTER TABLE tax_rate DROP COLUMN is_draft;

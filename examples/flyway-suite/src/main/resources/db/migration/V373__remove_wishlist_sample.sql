@@ -1,0 +1,1 @@
+DELETE FROM wishlist WHERE name = 'sample';

@@ -1,0 +1,1 @@
+DELETE FROM wishlist_item WHERE name = 'sample';

@@ -1,0 +1,1 @@
+ALTER TABLE department ADD COLUMN updated_at DATETIME NULL;

@@ -1,0 +1,1 @@
+ALTER TABLE supplier_order ADD COLUMN is_draft TINYINT NOT NULL DEFAULT 0;

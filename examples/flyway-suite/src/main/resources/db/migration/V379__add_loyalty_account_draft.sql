@@ -1,0 +1,1 @@
+ALTER TABLE loyalty_account ADD COLUMN is_draft TINYINT NOT NULL DEFAULT 0;

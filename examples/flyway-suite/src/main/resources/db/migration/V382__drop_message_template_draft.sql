@@ -1,0 +1,1 @@
+ALTER TABLE message_template DROP COLUMN is_draft;

@@ -1,0 +1,1 @@
+ALTER TABLE product_tag DROP COLUMN is_draft;

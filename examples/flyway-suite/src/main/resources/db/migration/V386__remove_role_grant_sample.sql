@@ -1,0 +1,1 @@
+DELETE FROM role_grant WHERE name = 'sample';

@@ -1,0 +1,1 @@
+ALTER TABLE tax_rate ADD COLUMN updated_at DATETIME NULL;

@@ -1,0 +1,1 @@
+DELETE FROM document WHERE name = 'sample';

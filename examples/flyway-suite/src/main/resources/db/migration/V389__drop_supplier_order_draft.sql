@@ -1,0 +1,1 @@
+ALTER TABLE supplier_order DROP COLUMN is_draft;

@@ -1,0 +1,1 @@
+ALTER TABLE supplier_order_item DROP COLUMN is_draft;

@@ -1,0 +1,1 @@
+ALTER TABLE loyalty_account DROP COLUMN is_draft;

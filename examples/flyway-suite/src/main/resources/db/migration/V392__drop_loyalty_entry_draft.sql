@@ -1,0 +1,1 @@
+ALTER TABLE loyalty_entry DROP COLUMN is_draft;

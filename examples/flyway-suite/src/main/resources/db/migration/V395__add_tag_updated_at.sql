@@ -1,0 +1,1 @@
+ALTER TABLE tag ADD COLUMN updated_at DATETIME NULL;

@@ -1,0 +1,1 @@
+DELETE FROM product_tag WHERE name = 'sample';

@@ -1,0 +1,1 @@
+DELETE FROM supplier_order WHERE name = 'sample';

@@ -1,0 +1,1 @@
+DELETE FROM supplier_order_item WHERE name = 'sample';

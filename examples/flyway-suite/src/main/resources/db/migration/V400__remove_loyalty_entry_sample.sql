@@ -1,0 +1,1 @@
+DELETE FROM loyalty_entry WHERE name = 'sample';
