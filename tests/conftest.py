@@ -100,6 +100,17 @@ def private_home_with_builds(private_home: Path, monkeypatch: pytest.MonkeyPatch
     return private_home
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A module's tests share servers and run on one worker, but those of modules that are marked `spread`.
+
+    Those that are marked `long` come first, so that none of them is alone at the end.
+    """
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+    for item in items:
+        if item.get_closest_marker("spread") is None:
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """`@pytest.mark.server(NAME)`: the test needs that build."""
     for mark in item.iter_markers("server"):

@@ -1,4 +1,4 @@
-"""The native side: the load engine, SQL scripts, TOML with positions, and binlog files.
+"""The native side: the load engine, commit pipelines, SQL scripts, TOML with positions, and binlog files.
 
 Specs go down and results come up as JSON of the structs in `flushlab.record.load`. Everything that
 blocks releases the interpreter. Ctrl-C is seen within 200 ms wherever a call can take long
@@ -9,12 +9,15 @@ seconds, `close_window` once the transactions that are open have ended.
 from typing import Literal, final
 
 __all__ = [
+    "CommitPath",
     "CoreError",
     "Front",
     "LoadRun",
     "TomlError",
     "check_binlogs",
+    "check_schedule",
     "count_statements",
+    "measure_disk",
     "parse_toml",
     "prepare_tables",
     "run_script",
@@ -28,15 +31,16 @@ class CoreError(Exception):
     Attributes:
         kind: `server` (it answered with an error, cannot be reached, went away or did not answer
             for 60 s), `protocol` (the peer does not speak it as it must), `measurement` (nothing
-            that can be measured: tables absent or of another shape, no thread to be had) or `usage`
-            (the request cannot be carried out as it was written).
+            that can be measured: tables absent or of another shape, no thread to be had), `storage`
+            (files cannot be made, written or synced) or `usage` (the request cannot be carried out as
+            it was written).
         errno: the server's error number if the server answered with an error, else None.
         sqlstate: its SQLSTATE, else None.
         message: what happened; `str()` of the exception appends errno and SQLSTATE.
         hint: the way out, if one is known.
     """
 
-    kind: Literal["server", "protocol", "measurement", "usage"]
+    kind: Literal["server", "protocol", "measurement", "storage", "usage"]
     errno: int | None
     sqlstate: str | None
     message: str
@@ -119,6 +123,62 @@ class LoadRun:
         second time.
         """
 
+@final
+class CommitPath:
+    """Committers that commit through a redo log and a binary log in a folder: one run.
+
+    The spec is a JSON object: `directory` (an existing folder without redo and binlog files), `keep`
+    (false), `format` (a server's version, "9.7.4"), `redo` (0 to 3, innodb_flush_log_at_trx_commit),
+    `sync_binlog`, `flush` ("serial", "parallel-leader", "parallel" or "redo"), `committers` (1 to 256),
+    `shape` ({"kind": "oltp_update_non_index" | "oltp_insert", "tables", "rows"} or {"kind": "sizes",
+    "redo_bytes", "binlog_bytes", "large_every", "large_bytes"}), `linger` (whether groups may grow by giving
+    the processor away once; by default in all ways but serial), `think_us` (processor time before each
+    commit), `warmup_seconds`, `seconds` or `transactions`, `seed`, `rotate_bytes` (0: 1 GiB),
+    `log_buffer_bytes`, `ring_bytes`, `redo_capacity_bytes`, `changes` (a list of {"after_seconds" |
+    "after_commits", and any of "redo", "sync_binlog", "flush"}, counted from the start), `acknowledged` (a
+    file that every commit is appended to before it counts: number of its GTID and XID, 8 bytes each,
+    little-endian), `fixed_clock_us`.
+
+    May be used from several Python threads, but `wait` lets no other call through: poll it.
+    """
+
+    def __new__(cls, spec: bytes) -> CommitPath:
+        """Checks the spec.
+
+        Raises:
+            CoreError: usage.
+        """
+
+    def start(self) -> None:
+        """Makes the files and starts the threads.
+
+        Raises:
+            CoreError: storage, measurement (no threads), or usage if it was started before.
+        """
+
+    def progress(self) -> bytes:
+        """JSON: phase ("warmup", "measuring" or "done"), seconds and commits since the start.
+
+        Raises:
+            CoreError: usage if it was not started.
+        """
+
+    def stop(self) -> None:
+        """Ends the run early; its result is that of the window so far."""
+
+    def wait(self, seconds: float) -> bytes | None:
+        """Waits up to `seconds` for the result: JSON, or None while the run goes on.
+
+        commits, seconds, commits_per_s, latency_us and small_latency_us (p50, p99, max, or null),
+        group_size, groups, redo_fsyncs, binlog_fsyncs, fsyncs_per_s, bytes_at_risk, cpu_us_per_commit,
+        ordered_ns_per_commit, encode_ns_per_commit, write_ns_per_commit (null where nothing was sampled),
+        redo_bytes, binlog_bytes, all of the measured window; switches, rotations and last_gtid of the
+        whole run; files (name, bytes) that were left.
+
+        Raises:
+            CoreError: what made the run fail; its files are removed then unless `keep`.
+        """
+
 def prepare_tables(spec: bytes) -> None:
     """Creates and fills the tables of a load, and their database if there is none.
 
@@ -155,6 +215,13 @@ class Front:
 
     def close(self) -> None:
         """Listens no more and cuts all connections; does nothing the second time."""
+
+def check_schedule(rate: float, profile: str, kind: str) -> None:
+    """Refuses a rate, a profile and a kind of spacing that make no schedule, as `LoadRun` would.
+
+    Raises:
+        CoreError: usage, with the ways to say it.
+    """
 
 def count_statements(script: bytes) -> int:
     """How many statements an SQL script has, split as the servers' own clients split it.
@@ -221,6 +288,21 @@ def write_sample_binlog(
     Raises:
         CoreError: usage for a version whose files are not known.
         OSError: a file exists or cannot be written.
+    """
+
+def measure_disk(spec: bytes) -> bytes:
+    """Measures small writes on a disk: JSON of what came of it.
+
+    The JSON is `"stopped"`, or one of `{"measured": {operations, seconds, latency_us, file_bytes}}` and
+    `{"refused": "why"}`.
+
+    Args:
+        spec: JSON of a `flushlab.probe.disk.DiskSpec`.
+
+    Raises:
+        CoreError: usage for a spec that contradicts itself.
+        OSError: the file system fails; it names the directory.
+        KeyboardInterrupt: on Ctrl-C.
     """
 
 def version() -> str:

@@ -21,9 +21,10 @@ def server(request: pytest.FixtureRequest, shared_sandbox: StartSandbox) -> Serv
     return FakeServer() if request.param == "fake" else shared_sandbox(request.param)
 
 
-@pytest.fixture(params=IMPLEMENTATIONS)
-def own_server(request: pytest.FixtureRequest, sandbox: StartSandbox) -> Server:
-    return FakeServer() if request.param == "fake" else sandbox(request.param)
+@pytest.fixture(params=IMPLEMENTATIONS, scope="module")
+def changed_server(request: pytest.FixtureRequest, shared_sandbox: StartSandbox) -> Server:
+    """For tests that change settings, each to values of its own; the last one stops it."""
+    return FakeServer() if request.param == "fake" else shared_sandbox(request.param)
 
 
 def test_it_is_alive_and_answers(server: Server) -> None:
@@ -64,40 +65,40 @@ def test_unknown_names_are_not_read_back(server: Server) -> None:
     assert server.read_back(["nonsense"]) == {}
 
 
-def test_dynamic_setting_is_applied_without_a_restart(own_server: Server) -> None:
-    applied = own_server.apply({"sync_binlog": 7, "innodb_flush_log_at_trx_commit": 2})
+def test_dynamic_setting_is_applied_without_a_restart(changed_server: Server) -> None:
+    applied = changed_server.apply({"sync_binlog": 7, "innodb_flush_log_at_trx_commit": 2})
     assert applied.settings == {"sync_binlog": 7, "innodb_flush_log_at_trx_commit": 2}
     assert (applied.refused, applied.restarted, applied.warnings) == ((), False, ())
-    assert own_server.read_back(["sync_binlog"]) == {"sync_binlog": 7}
+    assert changed_server.read_back(["sync_binlog"]) == {"sync_binlog": 7}
 
 
-def test_static_setting_is_applied_with_a_restart_and_the_dynamic_ones_stay(own_server: Server) -> None:
-    own_server.apply({"sync_binlog": 7})
-    before = own_server.read_back(["log_bin"])["log_bin"]
+def test_static_setting_is_applied_with_a_restart_and_the_dynamic_ones_stay(changed_server: Server) -> None:
+    changed_server.apply({"sync_binlog": 11})
+    before = changed_server.read_back(["log_bin"])["log_bin"]
     after = "OFF" if before == "ON" else "ON"
-    applied = own_server.apply({"log_bin": after})
+    applied = changed_server.apply({"log_bin": after})
     assert applied.settings == {"log_bin": after}
     assert applied.restarted
-    assert own_server.read_back(["sync_binlog", "log_bin"]) == {"sync_binlog": 7, "log_bin": after}
+    assert changed_server.read_back(["sync_binlog", "log_bin"]) == {"sync_binlog": 11, "log_bin": after}
 
 
 def test_setting_that_is_as_it_should_be_needs_no_restart(server: Server) -> None:
     assert not server.apply(server.read_back(["log_bin"])).restarted
 
 
-def test_values_may_be_spelled_as_people_do(own_server: Server) -> None:
-    applied = own_server.apply({"innodb-buffer-pool-size": "256M"})
+def test_values_may_be_spelled_as_people_do(changed_server: Server) -> None:
+    applied = changed_server.apply({"innodb-buffer-pool-size": "256M"})
     assert applied.settings == {"innodb_buffer_pool_size": 268435456}
     assert applied.warnings == ()
 
 
-def test_unknown_setting_is_refused_with_a_reason_and_the_others_are_applied(own_server: Server) -> None:
-    applied = own_server.apply({"nonsense": 1, "sync_binlog": 3})
+def test_unknown_setting_is_refused_with_a_reason_and_the_others_are_applied(changed_server: Server) -> None:
+    applied = changed_server.apply({"nonsense": 1, "sync_binlog": 3})
     (refused,) = applied.refused
     assert (refused.name, refused.value) == ("nonsense", 1)
     assert "nonsense" in refused.reason
     assert applied.settings == {"sync_binlog": 3}
-    assert own_server.alive()
+    assert changed_server.alive()
 
 
 def test_setting_that_says_where_the_server_is_cannot_be_applied(server: Server) -> None:
@@ -118,9 +119,9 @@ def test_log_has_a_tail(server: Server) -> None:
     assert len(server.log_tail(1).splitlines()) == 1
 
 
-def test_stopped_server_is_gone(own_server: Server) -> None:
-    own_server.stop()
-    assert not own_server.alive()
+def test_stopped_server_is_gone(changed_server: Server) -> None:
+    changed_server.stop()
+    assert not changed_server.alive()
     with pytest.raises(ServerDied):
-        own_server.query("SELECT 1")
-    own_server.stop()
+        changed_server.query("SELECT 1")
+    changed_server.stop()

@@ -12,6 +12,8 @@ import pytest
 
 from tests.conftest import require_build
 
+pytestmark = pytest.mark.spread
+
 FLUSHLAB = [sys.executable, "-m", "flushlab.cli.main"]
 SMALL = ["--tables", "2", "--table-size", "1000", "--threads", "4", "--seconds", "1"]
 
@@ -88,6 +90,15 @@ def test_a_command_is_a_workload() -> None:
     result = json.loads(done.stdout)
     assert result["unit"] == "s"
     assert 0.3 <= result["throughput"] < 10
+
+
+def test_a_load_that_the_server_refuses_tells_the_way_out() -> None:
+    require_build("mariadb@10.11")
+    upsert = ("--workload", "upsert", "--rows", "200", "--tables", "1", "--table-size", "10")
+    done = flushlab("bench", *upsert, "--set", "max_allowed_packet=1024", "--seconds", "0.5")
+    assert done.returncode == 4, done.stderr
+    assert "error 1153" in done.stderr
+    assert "hint: raise max_allowed_packet" in done.stderr
 
 
 def test_a_kept_sandbox_is_measured_as_it_is() -> None:

@@ -25,6 +25,8 @@ from flushlab.telemetry.tracepoint import SyncCounter
 from flushlab.trial import Preparation, TrialRunner
 from flushlab.workload import CommandWorkload, OltpWorkload, Timing, Workload
 
+pytestmark = pytest.mark.spread
+
 SERVERS = ("mariadb@10.11", "mysql@5.7", "mysql@8.0")
 NEWER = ("mariadb@11.8", "mysql@9.7")
 
@@ -62,7 +64,7 @@ def run(build: Callable[[str], Build]) -> Run:
             build=server,
             catalog=catalog,
             workloads=(workload or load,),
-            timing=Timing(warm_up_s=0.5, max_warm_up_s=1.0, seconds=1.5),
+            timing=Timing(warm_up_s=0.3, max_warm_up_s=0.5, seconds=1.0),
             preparation=Preparation(
                 build=server,
                 catalog=catalog,

@@ -231,11 +231,12 @@ def test_statement_that_was_sent_is_not_sent_again(sandbox: StartSandbox) -> Non
 def test_refused_setting_at_the_start_comes_with_the_servers_reason(
     name: str, build: Callable[[str], Build]
 ) -> None:
+    own = f"refused-{os.getpid()}"
     with pytest.raises(StartFailed) as caught:
-        Sandbox.start(build(name), settings={"innodb_nonsense": 1}, name="refused")
+        Sandbox.start(build(name), settings={"innodb_nonsense": 1}, name=own)
     assert caught.value.refusal is not None
     assert "unknown variable 'innodb_nonsense=1'" in caught.value.refusal
-    assert not (run_folder() / "refused").exists()
+    assert not (run_folder() / own).exists()
 
 
 @each_build
@@ -281,9 +282,10 @@ def test_port_that_is_lost_meanwhile_is_replaced(
 
 
 def test_name_that_is_taken_is_refused_and_its_holder_is_left_alone(sandbox: StartSandbox) -> None:
-    first = sandbox(name="twin")
-    with pytest.raises(UsageError, match="'twin' is there already"):
-        Sandbox.start(first.build, name="twin")
+    name = f"twin-{os.getpid()}"
+    first = sandbox(name=name)
+    with pytest.raises(UsageError, match=f"'{name}' is there already"):
+        Sandbox.start(first.build, name=name)
     assert first.query("SELECT 1") == [(1,)]
 
 

@@ -16,6 +16,8 @@ from tests.conftest import require_build
 from tests.integration.test_tune import servers_of, trials_saved
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.spread
+
 FLUSHLAB = [sys.executable, "-m", "flushlab.cli.main", "series"]
 
 WORKLOAD = """
@@ -98,6 +100,7 @@ def run(*words: str, timeout: float = 280) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*FLUSHLAB, *words], capture_output=True, text=True, check=False, timeout=timeout)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_series_survives_kill_and_ctrl_c_and_tells_of_every_arm(
     home: Path, plan: Path, tmp_path: Path
@@ -172,6 +175,7 @@ def test_series_survives_kill_and_ctrl_c_and_tells_of_every_arm(
     assert not any(trial.arm.name in ("gone", "zfs") for trial in after)
 
 
+@pytest.mark.long
 def test_an_alternating_series_runs_on_one_server(home: Path, tmp_path: Path) -> None:
     file = tmp_path / "alternate.toml"
     file.write_text(
@@ -245,6 +249,7 @@ at_most = 1
 """
 
 
+@pytest.mark.long
 def test_all_that_proved_faster_runs_together_and_claims_are_answered(home: Path, tmp_path: Path) -> None:
     file, script = tmp_path / "sleeps.toml", tmp_path / "sleep.sql"
     file.write_text(SLEEPS)

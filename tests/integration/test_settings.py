@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -25,12 +26,13 @@ def test_a_build_tells_its_values_and_what_may_be_tried(build: Callable[[str], B
 
 
 def test_a_kept_sandbox_tells_what_it_runs_with(sandbox: Callable[..., Sandbox]) -> None:
-    sandbox(settings={"innodb_flush_log_at_trx_commit": 2}, name="told", kept=True)
-    found = survey("sandbox:told", basedir=None, floor=None, only="innodb-flush-log-at-trx-commit")
+    name = f"told-{os.getpid()}"
+    sandbox(settings={"innodb_flush_log_at_trx_commit": 2}, name=name, kept=True)
+    found = survey(f"sandbox:{name}", basedir=None, floor=None, only="innodb-flush-log-at-trx-commit")
     assert found.values == {"innodb_flush_log_at_trx_commit": 2}
     assert found.floor is Floor.SECOND
     with pytest.raises(BelowFloor):
-        survey("sandbox:told", basedir=None, floor=Floor.STRICT)
+        survey(f"sandbox:{name}", basedir=None, floor=Floor.STRICT)
 
 
 @pytest.mark.parametrize("name", ["mariadb@10.11", "mysql@5.7", "mysql@8.0"])

@@ -3,80 +3,26 @@
 from __future__ import annotations
 
 import contextlib
-import json
+import hashlib
 import os
-import secrets
 import signal
 import subprocess
 import sys
-import textwrap
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from flushlab.datadir import DataRoot, Snapshots
 from flushlab.machine import home
-from flushlab.process import all_records
 from flushlab.suite.profile import throwaway
 from flushlab.suite.servers import SuiteServer
+from flushlab.suite.templates import FACTS
 from tests.conftest import StartSandbox, require_build
+from tests.integration.suite_project import SHM, Project, left_in_memory, python
 from tests.waiting import wait_until
 
 ALL = ["mariadb@10.11", "mysql@5.7", "mysql@8.0", "mysql@9.7"]
-SHM = Path("/dev/shm")
-
-MIGRATE = """
-import os, pathlib, pymysql, ssl, sys
-c = pymysql.connect(host=os.environ["FLUSHLAB_HOST"], port=int(os.environ["FLUSHLAB_PORT"]), autocommit=True,
-                    user=os.environ["FLUSHLAB_USER"], password=os.environ["FLUSHLAB_PASSWORD"],
-                    database=os.environ["FLUSHLAB_DATABASE"], ssl_disabled=True)
-c = c.cursor()
-c.execute("CREATE TABLE IF NOT EXISTS schema_migrations (version VARCHAR(200) PRIMARY KEY)")
-c.execute("SELECT version FROM schema_migrations")
-done = {row[0] for row in c.fetchall()}
-for file in sorted(pathlib.Path("db").glob("*.sql")):
-    if file.name not in done:
-        print("applying", file.name, flush=True)
-        for statement in file.read_text().split(";"):
-            if statement.strip():
-                c.execute(statement)
-        c.execute("INSERT INTO schema_migrations VALUES (%s)", [file.name])
-"""
-
-
-class Project:
-    """A folder with migrations, and `flushlab test` in it."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        (folder / "db").mkdir()
-        (folder / "migrate.py").write_text(MIGRATE)
-        self.mark = secrets.token_hex(4)
-        for number in (1, 2):
-            self.migration(number, f"CREATE TABLE t{number} (id INT AUTO_INCREMENT PRIMARY KEY, v INT)")
-
-    def migration(self, number: int, sql: str) -> None:
-        (self.folder / f"db/V{number}.sql").write_text(
-            f"-- {self.mark}\n{sql};\nINSERT INTO t1 (v) VALUES (7)"
-        )
-
-    def words(self, *more: str, prepare: bool = True) -> list[str]:
-        prepared = ["--prepare", f"{sys.executable} migrate.py", "--inputs", "db/*.sql"] if prepare else []
-        return [sys.executable, "-m", "flushlab.cli.main", "test", *prepared, *more]
-
-    def test(self, *more: str, code: int = 0, prepare: bool = True) -> tuple[dict[str, Any], str, str]:
-        """The JSON document, stdout and stderr."""
-        file = self.folder / "out.json"
-        file.unlink(missing_ok=True)
-        done = subprocess.run(
-            self.words("--json", str(file), *more, prepare=prepare),
-            cwd=self.folder, capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        assert done.returncode == code, done.stderr
-        assert "Traceback" not in done.stderr, done.stderr
-        return json.loads(file.read_text()) if file.exists() else {}, done.stdout, done.stderr
 
 
 @pytest.fixture
@@ -84,20 +30,11 @@ def project(tmp_path: Path) -> Project:
     return Project(tmp_path)
 
 
-def python(code: str) -> list[str]:
-    """A command that has a cursor `c` and runs `code`."""
-    connect = """
-        import os, pymysql
-        own = lambda name: os.environ["FLUSHLAB_" + name]
-        at = lambda **more: pymysql.connect(user=own("USER"), password=own("PASSWORD"), autocommit=True,
-                                            database=own("DATABASE"), ssl_disabled=True, **more)
-        tcp = lambda n="": at(host=own("HOST" + n), port=int(own("PORT" + n))).cursor()
-        def ask(c, sql):
-            c.execute(sql)
-            return c.fetchall()
-        c = tcp()
-    """
-    return ["--", sys.executable, "-c", textwrap.dedent(connect) + textwrap.dedent(code)]
+def templates(project: Project) -> list[Path]:
+    """Of this project: others are made at the same time."""
+    own = hashlib.sha256((project.folder / "db/V1.sql").read_bytes()).hexdigest()
+    facts = (home() / "templates").glob(f"[0-9a-f]*/data/{FACTS}")
+    return [file.parents[1] for file in facts if own in file.read_text()]
 
 
 @pytest.mark.parametrize("server", ALL)
@@ -129,9 +66,7 @@ def test_a_suite_finds_its_server_by_socket_and_tcp_in_memory_and_nothing_stays(
     assert (result["exit_code"], result["template"]) == (9, "none")
     assert result["server"]["name"].startswith(server)
     assert "template none" in err
-    assert not [
-        record for record in all_records() if str(SHM) in str(record.folders) and not record.owner.alive()
-    ]
+    assert left_in_memory() == []
 
 
 def test_settings_are_told_as_the_server_has_them_and_a_rounded_one_is_said(project: Project) -> None:
@@ -204,10 +139,9 @@ def test_a_failing_prepare_shows_its_output_and_keeps_nothing(project: Project) 
 
 def test_a_damaged_template_is_made_anew(project: Project) -> None:
     require_build("mariadb@10.11")
-    before = set((home() / "templates").glob("[0-9a-f]*"))
     show = python("print(ask(c, 'SELECT COUNT(*) FROM t1'))")
     project.test(*show)
-    (made,) = set((home() / "templates").glob("[0-9a-f]*")) - before
+    (made,) = templates(project)
     file = made / "data/app/t1.ibd"
     content = bytearray(file.read_bytes())
     content[50_000] ^= 0xFF
@@ -224,12 +158,11 @@ def test_a_damaged_template_is_made_anew(project: Project) -> None:
 def test_cache_of_a_ci_service(project: Project) -> None:
     require_build("mariadb@10.11")
     cache = project.folder / "cache"
-    before = set((home() / "templates").glob("[0-9a-f]*"))
     project.test("--cache", str(cache), "--", "true")
     assert sum(file.stat().st_size for file in cache.iterdir()) < 20 << 20
-    for made in set((home() / "templates").glob("[0-9a-f]*")) - before:
-        subprocess.run(["/bin/chmod", "-R", "u+w", str(made)], check=True)
-        subprocess.run(["/bin/rm", "-r", str(made)], check=True)
+    (made,) = templates(project)
+    subprocess.run(["/bin/chmod", "-R", "u+w", str(made)], check=True)
+    subprocess.run(["/bin/rm", "-r", str(made)], check=True)
     result, out, _ = project.test("--cache", str(cache), *python("print(ask(c, 'SELECT COUNT(*) FROM t1'))"))
     assert (result["template"], out) == ("hit", "((2,),)\n")
 
@@ -284,6 +217,18 @@ def test_death_of_the_server_is_told_behind_the_suites_own_output(project: Proje
     assert out == "suite\n"
     assert "died while the suite ran" in err
     assert "died while the suite ran" in result["died"]
+
+
+def test_a_server_that_hangs_is_told_and_does_not_hold_up_the_end(project: Project) -> None:
+    require_build("mariadb@10.11")
+    code = """
+        import signal
+        pid = int(open(ask(c, "SELECT @@pid_file")[0][0]).read()); os.kill(pid, signal.SIGSTOP)
+        print(pid)
+    """
+    result, out, err = project.test(*python(code), prepare=False)
+    assert "hangs" in result["died"] and "hangs" in err
+    assert not Path(f"/proc/{int(out)}").exists()
 
 
 def test_two_runs_at_once_share_one_template(project: Project) -> None:
@@ -349,6 +294,9 @@ def test_interrupt_ends_the_command_and_then_everything(sleeping: subprocess.Pop
         (["--prepare", "true", "--", "true"], 2, "--inputs"),
         (["--inputs", "db/*.sql", "--", "true"], 2, "--prepare"),
         (["--env", "X={no}", "--", "true"], 2, "there is no {no}"),
+        (["--env", "X", "--", "true"], 2, "hint: for example --env"),
+        (["--set", "port=1", "--", "true"], 2, "port is set by the sandbox itself"),
+        (["--cache", "/proc/no", "--", "true"], 5, "hint: choose another with --cache"),
         (["--json", "-", "--", "true"], 2, "name a file"),
         (["--database", "a b", "--", "true"], 2, "database"),
     ],
@@ -364,6 +312,13 @@ def test_what_cannot_be_done_is_said_before_anything_starts(
     assert done.returncode == code, done.stderr
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+    assert "making a template" not in done.stderr
+
+
+def test_a_setting_that_the_server_does_not_know_is_a_mistake_of_the_user(project: Project) -> None:
+    require_build("mariadb@10.11")
+    _, _, err = project.test("--set", "sync_binlogs=1", "--", "true", code=2, prepare=False)
+    assert "sync_binlogs" in err and "nearest: sync_binlog" in err
 
 
 def test_death_by_a_signal_is_passed_on_as_a_shell_does(project: Project) -> None:
@@ -435,13 +390,14 @@ def test_reset_by_a_restart_and_by_a_clone(project: Project, server: str, clones
     result, out, _ = project.test(*words, prepare=False)
     assert out == "() ((0,),)\n"
     assert result["resets"] == 2
-    assert [record.name for record in all_records() if not record.owner.alive()] == []
+    assert left_in_memory() == []
 
 
 def test_comparison_tells_where_stocks_time_went(project: Project) -> None:
     require_build("mysql@5.7")
     code = "c.execute('INSERT INTO t1 VALUES ()')"
-    result, _, err = project.test("--server", "mysql@5.7", "--compare", *python(code))
+    rounded = ("--set", "innodb_buffer_pool_size=200000000")
+    result, _, err = project.test("--server", "mysql@5.7", *rounded, "--compare", *python(code))
     assert result["template"] == "hit"
     assert result["ratio"]["estimate"] > 0
     kinds = {(row["part"], row["kind"]): row for row in result["statements_by_kind"]}
@@ -452,5 +408,10 @@ def test_comparison_tells_where_stocks_time_went(project: Project) -> None:
     ((block,),) = [result["blocks"]]
     assert set(block["stock"]["seconds"]) == {"ready", "prepare", "command", "teardown"}
     assert block["stock"]["seconds"]["prepare"] > 0 == block["fast"]["seconds"]["prepare"]
+    stock, fast = (block[side]["settings"] for side in ("stock", "fast"))
+    assert stock.keys() == fast.keys()
+    assert (stock["innodb_doublewrite"], fast["innodb_doublewrite"]) == ("ON", "OFF")
+    assert stock["performance_schema"] == fast["performance_schema"] == "ON"
+    assert stock["innodb_buffer_pool_size"] == fast["innodb_buffer_pool_size"] > 200_000_000, "as rounded"
     for said in ("set-up: migrations", "stock, migrations: statements", "create_table", "database's part"):
         assert said in err

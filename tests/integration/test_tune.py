@@ -21,6 +21,8 @@ from flushlab.store import Store
 from tests.conftest import require_build
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.spread
+
 FLUSHLAB = [sys.executable, "-m", "flushlab.cli.main"]
 SMALL = ["--tables", "2", "--table-size", "1000", "--threads", "4", "--seconds", "0.5"]
 
@@ -61,6 +63,7 @@ def servers_of(home: Path) -> list[str]:
     return found
 
 
+@pytest.mark.long
 def test_tune_survives_kill_and_ctrl_c_and_hands_over_a_file_that_works(home: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     # SIGKILL in the middle: at most the running trial is lost, no server is left.
@@ -136,6 +139,8 @@ def check_option_file(file: Path, expected: dict[str, object]) -> None:
         (["--resume", "tune-nope"], 2, "tune-nope"),
         (["--base", "/nowhere/my.cnf"], 2, "/nowhere/my.cnf"),
         (["--dataset", "/nowhere/data"], 5, "/nowhere/data"),
+        (["--ssl-mode", "required"], 2, "choose --transport tcp"),
+        (["--ssl-mode", "verify_ca", "--transport", "tcp"], 2, "needs --ssl-ca"),
         (["--keep", "innodb_flush_lag"], 2, "innodb_flush_lag"),
         (["--memory", "lots"], 2, "lots"),
         (["--set", "innodb_doublewrite=OFF", "--keep", "innodb_doublewrite"], 2, "below the floor"),

@@ -57,5 +57,6 @@ pub use connection::READ_TIMEOUT;
 pub use cutoff::Cutoff;
 pub use error::{Error, Kind};
 pub use run::LoadRun;
+pub use schedule::check_schedule;
 pub use script_run::{run_script, ScriptSpec};
 pub use tables::prepare_tables;

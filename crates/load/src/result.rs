@@ -62,6 +62,8 @@ pub struct LoadProgress {
     pub errors: u64,
     /// Why the load stopped by itself.
     pub failed: Option<String>,
+    /// The way out, if one is known.
+    pub hint: Option<String>,
 }
 
 /// What became of rows (`flushlab.record.RowCounts`).

@@ -252,12 +252,14 @@ impl LoadRun {
             errors += meter.errors;
             seconds.push(meter.per_second.clone());
         }
+        let failed = running.shared.failed();
         Ok(LoadProgress {
             elapsed_s: elapsed.as_secs_f64(),
             events,
             per_second: merge_seconds(seconds.iter().map(Vec::as_slice), elapsed),
             errors,
-            failed: running.shared.failed().map(|error| error.to_string()),
+            failed: failed.as_ref().map(Error::to_string),
+            hint: failed.and_then(|error| error.hint),
         })
     }
 

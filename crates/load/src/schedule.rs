@@ -195,6 +195,11 @@ impl Plan {
     }
 }
 
+/// Refuses a rate, a profile and a kind that make no schedule, before there is a server to load.
+pub fn check_schedule(rate: f64, profile: &str, kind: &str) -> Result<(), Error> {
+    Plan::parse(rate, profile, kind, 1).map(|_| ())
+}
+
 /// Where one is in a profile: it only goes forward.
 #[derive(Debug, Clone, Copy, Default)]
 struct Position {

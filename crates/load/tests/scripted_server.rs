@@ -358,6 +358,22 @@ fn an_error_that_is_not_ignored_ends_the_load_with_its_reason() {
 }
 
 #[test]
+fn a_load_that_a_known_error_ends_tells_the_way_out() {
+    let server = Server::start(Script {
+        execution: |number| {
+            Act::Answer(if number < 50 {
+                OK
+            } else {
+                b"\xff\x81\x04#08S01too big"
+            })
+        },
+        ..USUAL
+    });
+    let progress = wait_for(&server.started(), |progress| progress.failed.is_some());
+    assert!(progress.hint.unwrap().starts_with("raise max_allowed_packet"));
+}
+
+#[test]
 fn a_server_that_goes_away_ends_the_load_and_voids_the_window() {
     let server = Server::start(Script {
         execution: |number| if number < 500 { Act::Answer(OK) } else { Act::Close },

@@ -28,7 +28,7 @@ fn check_one(checker: &mut Checker, name: &str) -> io::Result<FileReport> {
     checker.check(name, BufReader::with_capacity(READ_SIZE, file))
 }
 
-fn usage(py: Python<'_>, message: String) -> PyErr {
+pub(crate) fn usage(py: Python<'_>, message: String) -> PyErr {
     let error = Error {
         kind: Kind::Usage,
         errno: None,
@@ -53,7 +53,7 @@ pub fn check_binlogs<'py>(py: Python<'py>, files: Vec<String>, gaps: bool) -> Py
 }
 
 /// An OSError that names the file; what a signal's handler raised stays what it is.
-fn with_name(error: io::Error, name: &str) -> PyErr {
+pub(crate) fn with_name(error: io::Error, name: &str) -> PyErr {
     match error.raw_os_error() {
         Some(number) => {
             let text = error.to_string();

@@ -5,6 +5,8 @@
 //! never attach to it. What may block for long runs on a thread of its own, so that Ctrl-C is seen.
 
 mod binlog;
+mod commitpath;
+mod disk;
 mod toml;
 
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -177,6 +179,11 @@ fn prepare_tables(py: Python<'_>, spec: &[u8]) -> PyResult<()> {
 }
 
 #[pyfunction]
+fn check_schedule(py: Python<'_>, rate: f64, profile: &str, kind: &str) -> PyResult<()> {
+    flushlab_load::check_schedule(rate, profile, kind).map_err(|error| core_error(py, error))
+}
+
+#[pyfunction]
 fn count_statements(py: Python<'_>, script: &[u8]) -> PyResult<usize> {
     py.detach(|| flushlab_load::script::split(script).map(|statements| statements.len()))
         .map_err(|error| core_error(py, error))
@@ -203,12 +210,15 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("CoreError", module.py().get_type::<CoreError>())?;
     module.add("TomlError", module.py().get_type::<toml::TomlError>())?;
     module.add_class::<LoadRun>()?;
+    module.add_class::<commitpath::CommitPath>()?;
     module.add_class::<Front>()?;
     module.add_function(wrap_pyfunction!(toml::parse_toml, module)?)?;
     module.add_function(wrap_pyfunction!(prepare_tables, module)?)?;
+    module.add_function(wrap_pyfunction!(check_schedule, module)?)?;
     module.add_function(wrap_pyfunction!(count_statements, module)?)?;
     module.add_function(wrap_pyfunction!(run_script, module)?)?;
     module.add_function(wrap_pyfunction!(binlog::check_binlogs, module)?)?;
     module.add_function(wrap_pyfunction!(binlog::write_sample_binlog, module)?)?;
+    module.add_function(wrap_pyfunction!(disk::measure_disk, module)?)?;
     module.add_function(wrap_pyfunction!(version, module)?)
 }

@@ -93,11 +93,11 @@ def bench(
         raise UsageError("--dataset needs a fresh server, and a kept sandbox has data", hint="leave it out")
     try:
         if server.startswith("sandbox:"):
-            trial = _on_sandbox(server, asked, timing, setting or [])
+            trial = on_sandbox(server, asked, timing, setting or [])
         else:
             with place.open_place(server, basedir=basedir, data_root=data_root, disk_iops=disk_iops) as where:
                 arguments = place.connection_arguments(threads)
-                trial = _on_build(where, asked, timing, setting or [], arguments, dataset)
+                trial = on_build(where, asked, timing, setting or [], arguments, dataset)
     except LoadInterrupted as interrupted:
         stdout.print(report.render_interrupted(interrupted.result, interrupted.unit))
         _write_seconds(interrupted.result, hdr_log, per_second)
@@ -134,7 +134,7 @@ def _write_seconds(load: LoadResult, hdr_log: Path | None, per_second: Path | No
             path.write_text(text, encoding="utf-8")
 
 
-def _on_build(
+def on_build(
     where: Place,
     workload: Workload,
     timing: Timing,
@@ -172,7 +172,7 @@ def _on_build(
     return _counted(trial)
 
 
-def _on_sandbox(name: str, workload: Workload, timing: Timing, assignments: list[str]) -> Trial:
+def on_sandbox(name: str, workload: Workload, timing: Timing, assignments: list[str]) -> Trial:
     """A kept sandbox, as it is; settings are applied to it and stay."""
     from flushlab.cli import place
     from flushlab.server import Sandbox
@@ -199,5 +199,5 @@ def _counted(trial: Trial) -> Trial:
         MeasurementError: it has none.
     """
     if trial.figure is None:
-        raise MeasurementError(f"nothing was measured: {trial.reason}")
+        raise MeasurementError(f"nothing was measured: {trial.reason}", hint=trial.hint or None)
     return trial

@@ -6,9 +6,7 @@ The store knows how a campaign ended whatever happens.
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -24,7 +22,7 @@ from flushlab.errors import FlushlabError, NotWritable, StartFailed, StorageErro
 from flushlab.experiment.protocol import Experiment, Request
 from flushlab.record import Launch, ServerIdentity, Trial, Value
 from flushlab.server import Sandbox
-from flushlab.store import State, Store
+from flushlab.store import State, Store, new_id
 
 
 class Stored(Protocol):
@@ -59,9 +57,10 @@ def stored_request(store: Store, campaign_id: str, kind: str, type_: type[R]) ->
     """
     row = store.campaign(campaign_id)
     if row.kind != kind:
+        goes_on = f"go on with: flushlab {row.kind} --resume {campaign_id}"
         raise UsageError(
             f"campaign {campaign_id} is of `flushlab {row.kind}`, not of `flushlab {kind}`",
-            hint=f"go on with: flushlab {row.kind} --resume {campaign_id}",
+            hint="a probe is not gone on with; run it again" if row.kind == "probe" else goes_on,
         )
     try:
         return msgspec.json.decode(row.plan, type=type_)
@@ -134,7 +133,7 @@ def carry_out(
             f"the campaign ran on {request.build_id}, but {request.build} is now {where.build.id}",
             hint="start a new campaign: figures of two binaries are not comparable",
         )
-    campaign_id = resumed or _new_id(request.kind)
+    campaign_id = resumed or new_id(request.kind)
     if resumed is None:
         store.create_campaign(campaign_id, request.kind, msgspec.json.encode(request))
     say(f"campaign {campaign_id}: {about}")
@@ -182,7 +181,3 @@ def identity_of(build: Build) -> ServerIdentity:
     return ServerIdentity(
         flavor=build.flavor, version=build.version, version_text=build.version_text, build_id=build.id
     )
-
-
-def _new_id(kind: str) -> str:
-    return f"{kind}-{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"

@@ -19,7 +19,7 @@ from flushlab.cli.output import print_error
 from flushlab.errors import FlushlabError
 from flushlab.version import __version__
 
-COMMANDS = ("tune", "series", "bench", "test", "binlog", "server", "settings", "report")
+COMMANDS = ("tune", "series", "bench", "test", "probe", "binlog", "server", "settings", "report")
 """Each is a module here; its function of that name is the command, or its `app` the group of them."""
 
 CONTEXT = {"help_option_names": ["-h", "--help"]}

@@ -108,12 +108,17 @@ def refusal(
     """The error for settings that the server refused, with the nearest known names as a hint."""
     if (line := no_memory(reason)) is not None:
         return NoMemory(f"{build.name} found too little memory: {line}", hint=MEMORY_HINT)
+    unknown = "unknown variable" in reason or "unknown option" in reason
+    strange = [name for name in settings if name not in catalog]
+    for name in strange if unknown else ():
+        try:
+            catalog.setting(name)
+        except UnknownSetting as error:
+            return error  # nobody knows it
     known = catalog.names(build.flavor, build.version)
-    strange = [name for name in settings if catalog.here(name, build.flavor, build.version) is None]
     near = [match for name in strange for match in difflib.get_close_matches(name, known, n=2)]
-    kind = UnknownSetting if "unknown variable" in reason or "unknown option" in reason else UsageError
     hint = f"did you mean {' or '.join(near)}?" if near else "flushlab settings lists what is known"
-    return kind(f"{build.name} refused the settings: {reason}", hint=hint)
+    return UsageError(f"{build.name} refused the settings: {reason}", hint=hint)
 
 
 def parse_shape(

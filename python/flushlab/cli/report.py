@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from flushlab.cli.output import emit_json, print_warning, require_writable, stdout, write_file
-from flushlab.errors import UsageError
+from flushlab.errors import StorageError, UsageError
 
 if TYPE_CHECKING:
+    from flushlab.record import Trial
     from flushlab.report.page import Advice
+    from flushlab.report.page_parts import Section
     from flushlab.report.stored import Facts
     from flushlab.store import CampaignRow, Store
 
@@ -68,11 +71,9 @@ def page_of(store: Store, row: CampaignRow) -> bytes:
     Raises:
         StorageError: the campaign was stored by another version of flushlab.
     """
-    from flushlab.machine.home import home_path
-
-    os.environ.setdefault(
-        "MPLCONFIGDIR", str(home_path() / "matplotlib")
-    )  # else it asks for a writable $HOME
+    if row.kind == "probe":
+        return probe_page(row)
+    _let_matplotlib_write()
     from flushlab.report import page
     from flushlab.report.stored import facts_of
 
@@ -82,7 +83,43 @@ def page_of(store: Store, row: CampaignRow) -> bytes:
         from flushlab.campaign.so_far import facts_so_far  # it replays the experiment, and that takes scipy
 
         facts = facts_so_far(row, trials)
-    return page.render(row, facts, trials, _advice(row, facts)).encode()
+    return page.render(row, facts, trials, _advice(row, facts), _beside(store, row, trials)).encode()
+
+
+def _beside(store: Store, row: CampaignRow, trials: Sequence[Trial]) -> Sequence[Section]:
+    """What the latest probe of the same disk says of the arms; nothing where there is none."""
+    from flushlab.report.probe_page import beside
+    from flushlab.report.stored import probe_of
+
+    for probed in store.finished("probe"):
+        try:
+            record = probe_of(probed)
+        except StorageError:
+            continue  # of another version
+        if sections := list(beside(record, probed.id, row, trials)):
+            return sections
+    return ()
+
+
+def probe_page(row: CampaignRow) -> bytes:
+    """A probe's page, complete.
+
+    Raises:
+        StorageError: the probe was stored by another version of flushlab.
+    """
+    _let_matplotlib_write()
+    from flushlab.report import probe_page
+    from flushlab.report.stored import probe_of
+
+    return probe_page.render(probe_of(row), row.id).encode()
+
+
+def _let_matplotlib_write() -> None:
+    from flushlab.machine.home import home_path
+
+    os.environ.setdefault(
+        "MPLCONFIGDIR", str(home_path() / "matplotlib")
+    )  # else it asks for a writable $HOME
 
 
 def write_page(store: Store, campaign_id: str, target: Path) -> None:
@@ -126,6 +163,12 @@ def _advice(row: CampaignRow, facts: Facts | None) -> Advice:
 
 def _emit_facts(row: CampaignRow, json: str | None) -> None:
     if json is None:
+        return
+    if row.kind == "probe":
+        from flushlab.report import probe
+        from flushlab.report.stored import probe_of
+
+        emit_json(probe.document(probe_of(row)), json)
         return
     from flushlab.campaign.facts import TuneFacts
     from flushlab.report import series, tune

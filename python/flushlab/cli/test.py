@@ -14,13 +14,13 @@ import typer
 
 from flushlab.cli import options
 from flushlab.cli.output import console, emit_json, print_warning, require_writable
-from flushlab.errors import UsageError
+from flushlab.errors import StartFailed, StorageError, UsageError
 
 if TYPE_CHECKING:
     from flushlab.advice.containers import Form
     from flushlab.build import Build
     from flushlab.record import Value
-    from flushlab.suite.session import Request
+    from flushlab.suite.session import Request, Result
 
 CONTEXT = {"allow_interspersed_args": False, "help_option_names": ["-h", "--help"]}
 """Options behind the command are the command's."""
@@ -63,7 +63,7 @@ def test(
         ),
     ] = 0,
     port: Annotated[
-        int | None, typer.Option(min=1, max=65535, help="On 127.0.0.1; a free one if left out.")
+        int | None, typer.Option(min=1024, max=65535, help="On 127.0.0.1; a free one if left out.")
     ] = None,
     memory: Annotated[bool, typer.Option(help="Data in memory where they fit.")] = True,
     cache: Annotated[
@@ -123,13 +123,25 @@ def test(
     except PrepareFailed as failed:
         print_warning(f"{failed}; nothing was kept, and the suite did not run")
         raise typer.Exit(failed.ended.exit_code) from None
+    except StartFailed as error:
+        if error.refusal is None or not request.settings:
+            raise
+        from flushlab.cli.place import refusal
+        from flushlab.settings.catalog import load_catalog
+
+        raise refusal(error.refusal, request.settings, load_catalog(), request.build) from error
     from flushlab.report import suite as report
 
     emit_json(report.document(result), json)
     for line in report.summary(result, request):
         console.print(line, markup=False)
     sys.stderr.flush()
-    raise typer.Exit(result.exit_code)
+    raise typer.Exit(_exit_code(result))
+
+
+def _exit_code(result: Result) -> int:
+    """The command's; what a suite says whose server flushlab had to stop is not its own."""
+    return StorageError.exit_code if result.stopped else result.exit_code
 
 
 def _asked(*, compose: bool, testcontainers: bool, action: bool) -> list[Form]:
@@ -177,7 +189,7 @@ def _compare(request: Request, blocks: int, disk_iops: int | None, json: str | N
     emit_json(report.compared_document(compared), json)
     for line in [*report.comparison(compared), *report.summary(compared.result, request)]:
         console.print(line, markup=False)
-    return compared.result.exit_code
+    return _exit_code(compared.result)
 
 
 def _request(

@@ -79,6 +79,8 @@ class Flags:
     table_size: int
     seconds: float | None
     transport: str
+    ssl_mode: str | None
+    ssl_ca: Path | None
     rand_type: str | None
     rows: int | None
     key: str | None
@@ -114,6 +116,8 @@ def decide(flags: Flags, where: Place) -> TuneRequest:
         key=flags.key,
         hit_ratio=flags.hit_ratio,
         commit=flags.commit,
+        ssl_mode=flags.ssl_mode,
+        ssl_ca=flags.ssl_ca,
         options=flags.options,
     )
     for count in threads:

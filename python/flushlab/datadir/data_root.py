@@ -88,7 +88,10 @@ def free_bytes(path: Path, *, in_memory: bool) -> int:
     """Bytes that can still be written below `path`; a full memory counts as a full file system."""
     facts = os.statvfs(path)
     free = facts.f_bavail * facts.f_frsize
-    return min(free, available_memory_bytes()) if in_memory else free
+    if not in_memory:
+        return free
+    is_bounded = facts.f_blocks > 0  # ramfs is as large as memory, and says 0
+    return min(free, available_memory_bytes()) if is_bounded else available_memory_bytes()
 
 
 def require_free(path: Path, size_bytes: int, what: str, *, in_memory: bool) -> None:

@@ -38,10 +38,12 @@ class Round(NamedTuple):
     Attributes:
         measured: trials per arm, one per workload variant, complete ones only.
         out: arms that cannot go on, with the reason.
+        hints: the way out for those that one is known for.
     """
 
     measured: dict[str, tuple[Trial, ...]]
     out: dict[str, str]
+    hints: dict[str, str]
 
 
 def run_block(
@@ -64,11 +66,14 @@ def run_block(
     queue = deque((arm, variant, 1) for arm, variant in cells)
     measured: dict[str, dict[int, Trial]] = {arm.name: {} for arm in arms}
     out: dict[str, str] = {}
+    hints: dict[str, str] = {}
     while queue:
         arm, variant, attempt = queue.popleft()
         if arm.name in out:
             continue
         trial = yield Request(arm=arm, stage=stage, block=block, variant=variant)
+        if trial.hint:
+            hints[arm.name] = trial.hint
         again = trial.outcome == "void" and attempt >= VOID_ATTEMPTS and trial.figure is not None
         if trial.outcome == "measured" or again:
             measured[arm.name][variant] = trial
@@ -84,7 +89,7 @@ def run_block(
         for name, trials in measured.items()
         if len(trials) == variants and name not in out
     }
-    return Round(complete, out)
+    return Round(complete, out, hints)
 
 
 class BlocksPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,6 +128,8 @@ class Blocks:
         self._conversation = Conversation(self.steps())
         self.out: dict[str, str] = {}
         """Arms that could not go on, with the reason."""
+        self.hints: dict[str, str] = {}
+        """The way out for those that one is known for."""
         self.finished = 0
         """Rounds that are done."""
 
@@ -168,6 +175,7 @@ class Blocks:
                 patient={plan.base.name, CONTROL},
             )
             self.out.update(finished.out)
+            self.hints.update(finished.hints)
             for name, trials in finished.measured.items():
                 self._scores[name][block] = score(trials, plan.objective)
             if plan.base.name in self.out:

@@ -176,7 +176,8 @@ class Series:
         yield from self._arms.steps()
         if self._arms.finished == 0:
             raise MeasurementError(
-                f"the base yielded no figure, so there is nothing to compare with: {self._arms.out[BASE]}"
+                f"the base yielded no figure, so there is nothing to compare with: {self._arms.out[BASE]}",
+                hint=self._arms.hints.get(BASE),
             )
         if BASE in self._arms.out or self._plan.compose is None:
             return

@@ -226,7 +226,7 @@ class Tune:
         steady = True
         redo_rates: list[float] = []
         while block < wanted:
-            finished, _ = yield from self._round([self._base], "calibrate", block)
+            finished, _, _ = yield from self._round([self._base], "calibrate", block)
             if BASE not in finished:
                 raise MeasurementError("the base yielded no figure, so there is nothing to compare with")
             trials = finished[BASE]
@@ -315,7 +315,7 @@ class Tune:
         if not selection <= self._usable:
             return
         arm = self._arm(selection)
-        finished, out = yield from self._round([arm], "screen", block)
+        finished, out, _ = yield from self._round([arm], "screen", block)
         if arm.name in finished:
             found = score(finished[arm.name], self._plan.objective)
             self._runs.append(_Run(selection, context, block, found))
@@ -424,7 +424,7 @@ class Tune:
         looks = Looks.planned(blocks, self._plan.alpha)
         for block in range(blocks):
             self._expected = self._told + (blocks - block) * len(arms) * self._plan.variants
-            finished, out = yield from self._round(arms, "confirm", block)
+            finished, out, _ = yield from self._round(arms, "confirm", block)
             arms = [arm for arm in arms if arm.name not in out]
             for name, reason in out.items():
                 confirmation.reject(name, reason)
@@ -448,7 +448,9 @@ class Tune:
             arms, stage=stage, block=block, order=order, variants=self._plan.variants, patient={BASE, CONTROL}
         )
         if BASE in finished.out:
-            raise MeasurementError(f"the base could not be measured: {finished.out[BASE]}")
+            raise MeasurementError(
+                f"the base could not be measured: {finished.out[BASE]}", hint=finished.hints.get(BASE)
+            )
         for name, trials in finished.measured.items():
             self._exclude_unchanged(name, trials[0])
         return finished
@@ -465,7 +467,7 @@ class Tune:
 
     def _block(self, arms: Sequence[Arm], stage: Stage, block: int) -> Steps[dict[str, tuple[Trial, ...]]]:
         """A round of arms with at most one change each: whoever fails is out for good."""
-        finished, out = yield from self._round(arms, stage, block)
+        finished, out, _ = yield from self._round(arms, stage, block)
         for name, reason in out.items():
             for selection in [s for s, known in self._names.items() if known == name]:
                 self._exclude(min(selection), reason, refused=True)
@@ -474,7 +476,7 @@ class Tune:
     def _score_block(
         self, arms: Sequence[Arm], stage: Stage, block: int, scores: dict[str, dict[int, float]]
     ) -> Steps[None]:
-        finished, _ = yield from self._round(arms, stage, block)
+        finished, _, _ = yield from self._round(arms, stage, block)
         for name, trials in finished.items():
             scores.setdefault(name, {})[block] = score(trials, self._plan.objective)
 

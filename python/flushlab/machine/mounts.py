@@ -51,6 +51,8 @@ class BlockDevice(msgspec.Struct, frozen=True, kw_only=True):
         disk_number: major and minor number of the whole disk: what cgroup limits are set on.
         scheduler: I/O scheduler of the disk, or None.
         volatile_cache: True for `write back`, False for `write through`, None if unknown.
+        rotational: the kernel takes the disk for a spinning one; None if unknown.
+        logical_block_bytes: smallest write that the disk takes, or None.
     """
 
     name: str
@@ -58,6 +60,8 @@ class BlockDevice(msgspec.Struct, frozen=True, kw_only=True):
     disk_number: tuple[int, int]
     scheduler: str | None
     volatile_cache: bool | None
+    rotational: bool | None = None
+    logical_block_bytes: int | None = None
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,12 +72,14 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         in_memory: gone after an OS crash.
         device: the block device, or None.
         record_size_bytes: ZFS's recordsize, or None.
+        options: of the file system, as it was mounted.
     """
 
     filesystem: str
     in_memory: bool = False
     device: BlockDevice | None = None
     record_size_bytes: int | None = None
+    options: tuple[str, ...] = ()
 
 
 def parse_mountinfo(text: str) -> list[Mount]:
@@ -131,6 +137,7 @@ def place_of(path: Path) -> Place:
         in_memory=mount.filesystem in IN_MEMORY,
         device=_device_of(mount),
         record_size_bytes=_zfs_record_size(mount),
+        options=mount.options,
     )
 
 
@@ -159,6 +166,8 @@ def block_device(number: tuple[int, int], sys: Path = Path("/sys")) -> BlockDevi
         disk_number=(int(major), int(minor)),
         scheduler=parse_scheduler(_read(disk / "queue/scheduler")),
         volatile_cache=parse_write_cache(_read(disk / "queue/write_cache")),
+        rotational={"1": True, "0": False}.get(_read(disk / "queue/rotational").strip()),
+        logical_block_bytes=int(_read(disk / "queue/logical_block_size").strip() or 0) or None,
     )
 
 

@@ -389,6 +389,7 @@ class LoadProgress(msgspec.Struct, frozen=True, kw_only=True):
         per_second: transactions or rows of each whole second since start, committed or not.
         errors: server errors since start.
         failed: why the load stopped by itself (a fatal error), or None.
+        hint: the way out, where one is known.
     """
 
     elapsed_s: float
@@ -396,6 +397,7 @@ class LoadProgress(msgspec.Struct, frozen=True, kw_only=True):
     per_second: tuple[int, ...]
     errors: int
     failed: str | None = None
+    hint: str | None = None
 
 
 class RowCounts(msgspec.Struct, frozen=True, kw_only=True):

@@ -60,6 +60,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
         variant: index of the workload variant (for example of the thread count) within the block.
         outcome: see `Outcome`.
         reason: why it was not measured; empty otherwise.
+        hint: the way out, where one is known.
         figure: what the workload yielded, in `unit`; None unless measured.
         unit: `transactions/s`, `rows/s` or `s`.
         higher_is_better: False for seconds.
@@ -86,6 +87,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     variant: int = 0
     outcome: Outcome
     reason: str = ""
+    hint: str = ""
     figure: float | None = None
     unit: str = "transactions/s"
     higher_is_better: bool = True

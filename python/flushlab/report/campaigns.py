@@ -48,13 +48,20 @@ class _Server(msgspec.Struct, frozen=True):
     version: tuple[int, ...]
 
 
+class _Medium(msgspec.Struct, frozen=True):
+    filesystem: str
+    device: str | None = None
+
+
 class _Summary(msgspec.Struct, frozen=True):
-    """As much of TuneFacts and SeriesFacts as a line shows."""
+    """As much of TuneFacts, SeriesFacts and ProbeRecord as a line shows."""
 
     server: _Server | None = None
     result: _Tuned | None = None
     arms: tuple[_Arm, ...] = ()
     claims: tuple[_Claim, ...] = ()
+    medium: _Medium | None = None
+    headline: str = ""
 
 
 _DECODER = msgspec.json.Decoder(_Summary)
@@ -65,7 +72,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         id, kind, created_at, state: as stored.
-        server: `mariadb@10.11.19`.
+        server: `mariadb@10.11.19`; of a probe the file system and its device.
         trials: number of trials saved.
         answer: what it concluded, in a few words.
     """
@@ -109,8 +116,10 @@ def _line(row: CampaignRow) -> Line:
         summary = _DECODER.decode(row.result) if row.result is not None else _Summary()
     except msgspec.DecodeError:
         summary = _Summary()
-    server = summary.server
+    server, medium = summary.server, summary.medium
     name = f"{server.flavor}@{'.'.join(map(str, server.version))}" if server else plan_of(row).build
+    if medium is not None:
+        name = " ".join(filter(None, (medium.filesystem, medium.device)))
     return Line(
         id=row.id,
         kind=row.kind,
@@ -125,6 +134,8 @@ def _line(row: CampaignRow) -> Line:
 def _answer(row: CampaignRow, summary: _Summary) -> str:
     if row.result is None:
         return "nothing is proven yet"
+    if row.kind == "probe":
+        return summary.headline
     if row.kind == "series":
         return _series(summary)
     result = summary.result

@@ -15,7 +15,7 @@ from __future__ import annotations
 import functools
 import html
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import jinja2
@@ -61,7 +61,11 @@ _STORY: tuple[Callable[[Subject], Iterator[Section]], ...] = (
 
 
 def render(
-    row: CampaignRow, facts: Facts | None, trials: Iterable[Trial], advice: Advice = NOTHING_TO_DO
+    row: CampaignRow,
+    facts: Facts | None,
+    trials: Iterable[Trial],
+    advice: Advice = NOTHING_TO_DO,
+    beside: Sequence[Section] = (),
 ) -> str:
     """The page of a campaign.
 
@@ -70,17 +74,18 @@ def render(
         facts: what it found out, or so far; None: nothing is proven.
         trials: in the order in which they ended.
         advice: how to change a server to what the campaign recommends.
+        beside: sections of other records that bear on it.
     """
     trials = list(trials)
     plan = plan_of(row)
     subject = Subject(row, plan, facts, found(row, plan, facts, trials), trials, by_arm(trials))
-    return _template().render(
+    return template().render(
         row=row,
         found=subject.found,
         when=when(row),
         keys=tuple(_keys(subject)),
         advice=advice,
-        sections=[section for make in _STORY for section in make(subject)],
+        sections=[*(section for make in _STORY for section in make(subject)), *beside],
         max_rows=MAX_ROWS,
         max_code=MAX_CODE,
     )
@@ -104,7 +109,8 @@ def _keys(subject: Subject) -> Iterator[tuple[str, str]]:
 
 
 @functools.cache
-def _template() -> jinja2.Template:
+def template() -> jinja2.Template:
+    """What pages are made with."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("flushlab.report"),
         autoescape=True,

@@ -45,7 +45,7 @@ INKS = {
     **{f"#11111{index}": f"--class-{name}" for index, name in enumerate(FILE_CLASSES)},
 }
 """Stand-ins that are drawn with, and the CSS variables that take their place."""
-_COLOURS = {variable.removeprefix("--"): colour for colour, variable in INKS.items()}
+COLOURS = {variable.removeprefix("--"): colour for colour, variable in INKS.items()}
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "flushlab",
@@ -55,7 +55,7 @@ _STYLE: dict[Any, Any] = {
     "xtick.labelsize": 12,
     "ytick.labelsize": 12,
     "text.parse_math": False,
-    "axes.edgecolor": _COLOURS["line"],
+    "axes.edgecolor": COLOURS["line"],
     "axes.linewidth": 0.8,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -66,10 +66,10 @@ _STYLE: dict[Any, Any] = {
     "xtick.minor.size": 0,
     "ytick.major.size": 0,
     "ytick.minor.size": 0,
-    "xtick.color": _COLOURS["mute"],
-    "ytick.color": _COLOURS["mute"],
-    "text.color": _COLOURS["ink"],
-    "grid.color": _COLOURS["line"],
+    "xtick.color": COLOURS["mute"],
+    "ytick.color": COLOURS["mute"],
+    "text.color": COLOURS["ink"],
+    "grid.color": COLOURS["line"],
     "grid.linewidth": 0.8,
     "path.simplify": False,
 }
@@ -117,14 +117,14 @@ def forest(rows: Sequence[Row], *, name: str, title: str) -> str:
     height = pitch * len(rows) + foot
 
     def draw(figure: Figure) -> None:
-        axes = _axes(figure, left=8, right=8, top=2, bottom=foot)
+        axes = axes_in(figure, left=8, right=8, top=2, bottom=foot)
         axes.set_ylim(len(rows) - 0.28, -0.78)
         _log_ratios(axes.set_xscale, axes.set_xlim, axes.set_xticks, [row.ratio for row in rows])
         axes.grid(axis="x")
-        axes.axvline(1, color=_COLOURS["mute"], linewidth=1.2)
+        axes.axvline(1, color=COLOURS["mute"], linewidth=1.2)
         axes.set_yticks([])
         for place, row in enumerate(rows):
-            colour = _COLOURS[row.verdict]
+            colour = COLOURS[row.verdict]
             ratio = row.ratio
             axes.plot([ratio.low, ratio.high], [place, place], color=colour, linewidth=2.4)
             axes.plot(
@@ -134,31 +134,31 @@ def forest(rows: Sequence[Row], *, name: str, title: str) -> str:
                 markersize=7,
                 markeredgewidth=1.8,
                 color=colour,
-                markerfacecolor=_COLOURS["card"] if row.verdict == "mute" else colour,
+                markerfacecolor=COLOURS["card"] if row.verdict == "mute" else colour,
             )
-            _above(axes, _clip(row.label), place, 12)
-            _above(axes, row.note, place, 12, at_end=True, colour=colour)
+            above(axes, _clip(row.label), place, 12)
+            above(axes, row.note, place, 12, at_end=True, colour=colour)
 
-    return _svg(draw, height, name, title)
+    return inline_svg(draw, height, name, title)
 
 
 def frontier(steps: Sequence[Step], *, name: str, title: str) -> str:
     """Speed against safety: the safest floor at the left, the best proven ratio of each."""
 
     def draw(figure: Figure) -> None:
-        axes = _axes(figure, left=46, right=12, top=14, bottom=26)
+        axes = axes_in(figure, left=46, right=12, top=14, bottom=26)
         places = list(range(len(steps)))
         ratios = [step.ratio for step in steps]
         free = [step.free for step in steps if step.free is not None]
         _log_ratios(axes.set_yscale, axes.set_ylim, axes.set_yticks, [*ratios, *free])
         axes.set_xlim(-0.5, len(steps) - 0.5)
-        axes.set_xticks(places, [step.floor for step in steps], color=_COLOURS["ink"])
+        axes.set_xticks(places, [step.floor for step in steps], color=COLOURS["ink"])
         axes.grid(axis="y")
-        axes.axhline(1, color=_COLOURS["mute"], linewidth=1.2)
-        axes.plot(places, [ratio.estimate for ratio in ratios], color=_COLOURS["line"], linewidth=1.6)
+        axes.axhline(1, color=COLOURS["mute"], linewidth=1.2)
+        axes.plot(places, [ratio.estimate for ratio in ratios], color=COLOURS["line"], linewidth=1.6)
         for place, step in zip(places, steps, strict=True):
             ratio = step.ratio
-            colour = _COLOURS["good"] if ratio.low > 1 else _COLOURS["mute"]
+            colour = COLOURS["good"] if ratio.low > 1 else COLOURS["mute"]
             axes.plot([place, place], [ratio.low, ratio.high], color=colour, linewidth=2.4)
             axes.plot(
                 [place],
@@ -167,7 +167,7 @@ def frontier(steps: Sequence[Step], *, name: str, title: str) -> str:
                 markersize=9 if step.is_winner else 7,
                 markeredgewidth=1.8,
                 color=colour,
-                markerfacecolor=colour if ratio.low > 1 else _COLOURS["card"],
+                markerfacecolor=colour if ratio.low > 1 else COLOURS["card"],
             )
             if step.free is not None and step.free != ratio:
                 axes.plot(
@@ -176,8 +176,8 @@ def frontier(steps: Sequence[Step], *, name: str, title: str) -> str:
                     marker="D",
                     markersize=6,
                     markeredgewidth=1.6,
-                    color=_COLOURS["accent"],
-                    markerfacecolor=_COLOURS["card"],
+                    color=COLOURS["accent"],
+                    markerfacecolor=COLOURS["card"],
                 )
             axes.annotate(
                 f"{ratio.estimate:.2f}×",
@@ -189,7 +189,7 @@ def frontier(steps: Sequence[Step], *, name: str, title: str) -> str:
                 color=colour,
             )
 
-    return _svg(draw, 220, name, title)
+    return inline_svg(draw, 220, name, title)
 
 
 def seconds(panels: Sequence[Throughput], *, name: str, title: str) -> str:
@@ -202,22 +202,22 @@ def seconds(panels: Sequence[Throughput], *, name: str, title: str) -> str:
     floors = [step * place for place in reversed(range(len(panels)))]
 
     def draw(figure: Figure) -> None:
-        axes = _axes(figure, left=46, right=14, top=gap, bottom=foot)
+        axes = axes_in(figure, left=46, right=14, top=gap, bottom=foot)
         axes.set_ylim(0, step * len(panels) - step + top)
         axes.set_xlim(0, longest)
-        marks = _ticks(longest, count=4)
+        marks = round_ticks(longest, count=4)
         axes.set_xticks(marks, [f"{mark:g} s" if mark else "0" for mark in marks])
-        ticks = _ticks(top / 1.04)
+        ticks = round_ticks(top / 1.04)
         axes.set_yticks(
             [floor + tick for floor in floors for tick in ticks],
-            [_short(tick) for tick in ticks] * len(panels),
+            [short(tick) for tick in ticks] * len(panels),
         )
         axes.grid(axis="y")
         for place, (panel, floor) in enumerate(zip(panels, floors, strict=True)):
             if len(panel.borders) < MAX_BORDERS:
-                axes.vlines(panel.borders, floor, floor + top, color=_COLOURS["line"], linewidth=0.8)
+                axes.vlines(panel.borders, floor, floor + top, color=COLOURS["line"], linewidth=0.8)
             axes.annotate(_clip(panel.arm), (0, floor + top), (0, 6), textcoords="offset points")
-            _line(axes, panel.seconds, floor, _COLOURS["mute"] if place == 0 else _COLOURS["accent"])
+            _line(axes, panel.seconds, floor, COLOURS["mute"] if place == 0 else COLOURS["accent"])
             stalls = sorted({second * POINTS // longest for second in panel.stalled})
             if stalls:
                 axes.plot(
@@ -226,12 +226,12 @@ def seconds(panels: Sequence[Throughput], *, name: str, title: str) -> str:
                     linestyle="none",
                     marker="^",
                     markersize=6,
-                    color=_COLOURS["bad"],
+                    color=COLOURS["bad"],
                     clip_on=False,
                     zorder=3,
                 )
 
-    return _svg(draw, height, name, title)
+    return inline_svg(draw, height, name, title)
 
 
 def figures(rows: Mapping[str, Sequence[float]], *, name: str, title: str) -> str:
@@ -240,15 +240,15 @@ def figures(rows: Mapping[str, Sequence[float]], *, name: str, title: str) -> st
     top = max(max(values) for values in rows.values())
 
     def draw(figure: Figure) -> None:
-        axes = _axes(figure, left=8, right=8, top=2, bottom=foot)
+        axes = axes_in(figure, left=8, right=8, top=2, bottom=foot)
         axes.set_ylim(len(rows) - 0.3, -0.8)
         axes.set_xlim(0, 1.04 * top)
-        ticks = _ticks(top, count=4)
-        axes.set_xticks(ticks, [_short(tick) for tick in ticks])
+        ticks = round_ticks(top, count=4)
+        axes.set_xticks(ticks, [short(tick) for tick in ticks])
         axes.set_yticks([])
         axes.grid(axis="x")
         for place, (arm, values) in enumerate(rows.items()):
-            _above(axes, _clip(arm), place, 10)
+            above(axes, _clip(arm), place, 10)
             axes.plot(
                 list(values)[-POINTS:],
                 [place] * min(len(values), POINTS),
@@ -256,11 +256,11 @@ def figures(rows: Mapping[str, Sequence[float]], *, name: str, title: str) -> st
                 marker="o",
                 markersize=5,
                 alpha=0.55,
-                color=_COLOURS["mute"] if place == 0 else _COLOURS["accent"],
+                color=COLOURS["mute"] if place == 0 else COLOURS["accent"],
                 markeredgewidth=0,
             )
 
-    return _svg(draw, pitch * len(rows) + foot, name, title)
+    return inline_svg(draw, pitch * len(rows) + foot, name, title)
 
 
 def stacked(
@@ -278,7 +278,7 @@ def stacked(
     top = max(sums) or 1
 
     def draw(figure: Figure) -> None:
-        axes = _axes(figure, left=8, right=8, top=2, bottom=4)
+        axes = axes_in(figure, left=8, right=8, top=2, bottom=4)
         axes.set_ylim(len(rows) - 0.55, -0.75)
         axes.set_xlim(0, top)
         axes.set_xticks([])
@@ -288,21 +288,21 @@ def stacked(
         for kind in FILE_CLASSES:
             values = [read(row).get(kind, 0.0) for row in rows]
             if any(values):
-                colour = _COLOURS[f"class-{kind}"]
+                colour = COLOURS[f"class-{kind}"]
                 axes.barh(range(len(rows)), values, 0.36, left, color=colour, linewidth=0)
                 left = [start + value for start, value in zip(left, values, strict=True)]
         for place, (row, whole) in enumerate(zip(rows, sums, strict=True)):
-            _above(axes, _clip(row.arm, _LABEL - 6), place, 10)
+            above(axes, _clip(row.arm, _LABEL - 6), place, 10)
             is_whole = told.keys() <= read(row).keys()
-            _above(axes, spell(whole) if is_whole else f"≥ {spell(whole)}", place, 10, at_end=True)
+            above(axes, spell(whole) if is_whole else f"≥ {spell(whole)}", place, 10, at_end=True)
 
-    return _svg(draw, pitch * len(rows) + 6, name, title)
+    return inline_svg(draw, pitch * len(rows) + 6, name, title)
 
 
 # -- drawing ---------------------------------------------------------------------------------------------
 
 
-def _axes(figure: Figure, *, left: float, right: float, top: float, bottom: float) -> Axes:
+def axes_in(figure: Figure, *, left: float, right: float, top: float, bottom: float) -> Axes:
     """Axes with margins in units of the plot."""
     height = figure.get_figheight() * 72
     return figure.add_axes(
@@ -310,8 +310,8 @@ def _axes(figure: Figure, *, left: float, right: float, top: float, bottom: floa
     )
 
 
-def _above(
-    axes: Axes, text: str, place: float, rise: float, *, at_end: bool = False, colour: str = _COLOURS["ink"]
+def above(
+    axes: Axes, text: str, place: float, rise: float, *, at_end: bool = False, colour: str = COLOURS["ink"]
 ) -> None:
     """A row's text: its name at the left or its figure, bold, at the right."""
     axes.annotate(
@@ -366,7 +366,7 @@ def _ratio_ticks(low: float, high: float) -> list[float]:
     return chosen
 
 
-def _ticks(top: float, count: int = 2) -> list[float]:
+def round_ticks(top: float, count: int = 2) -> list[float]:
     """0 and a few round values up to the top."""
     step = 10.0 ** math.floor(math.log10(top / count)) if top > 0 else 1.0
     for factor in (1, 2, 2.5, 5, 10):
@@ -390,7 +390,8 @@ def _line(axes: Axes, values: Sequence[int], floor: float, colour: str) -> None:
     axes.plot(middles, means, color=colour, linewidth=1.3)
 
 
-def _short(value: float) -> str:
+def short(value: float) -> str:
+    """`12k`, `1.5M`."""
     for limit, suffix in ((1e6, "M"), (1e3, "k")):
         if value >= limit:
             return f"{value / limit:g}{suffix}"
@@ -405,7 +406,8 @@ def _clip(text: str, length: int = _LABEL) -> str:
 # -- from matplotlib's SVG to ours -----------------------------------------------------------------------
 
 
-def _svg(draw: Callable[[Figure], None], height: float, name: str, title: str) -> str:
+def inline_svg(draw: Callable[[Figure], None], height: float, name: str, title: str) -> str:
+    """What `draw` draws, as an element of the page."""
     with matplotlib.rc_context(_STYLE), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a glyph that its own font lacks; the page's font draws the text
         figure = Figure(figsize=(WIDTH / 72, height / 72))

@@ -15,7 +15,7 @@ from flushlab.campaign.facts import ArmFacts, SeriesFacts, TuneFacts
 from flushlab.errors import StorageError
 from flushlab.experiment.objective import Objective
 from flushlab.plan.plan import BEST
-from flushlab.record import Value
+from flushlab.record import ProbeRecord, Value
 from flushlab.store import CampaignRow
 
 Facts = TuneFacts | SeriesFacts
@@ -83,10 +83,26 @@ def facts_of(row: CampaignRow) -> Facts | None:
             hint="use the flushlab that ran it",
         ) from None
     except msgspec.DecodeError as error:
-        raise StorageError(
-            f"the result of campaign {row.id} was stored by another version of flushlab: {error}",
-            hint="use the flushlab that ran it, or run it again",
-        ) from error
+        raise _other_version(row, error) from error
+
+
+def probe_of(row: CampaignRow) -> ProbeRecord:
+    """The record of a stored probe.
+
+    Raises:
+        StorageError: it is of a version that this flushlab does not know.
+    """
+    try:
+        return msgspec.json.decode(row.result or b"", type=ProbeRecord)
+    except msgspec.DecodeError as error:
+        raise _other_version(row, error) from error
+
+
+def _other_version(row: CampaignRow, error: Exception) -> StorageError:
+    return StorageError(
+        f"the result of campaign {row.id} was stored by another version of flushlab: {error}",
+        hint="use the flushlab that ran it, or run it again",
+    )
 
 
 def advised(row: CampaignRow, facts: Facts | None) -> dict[str, Value]:

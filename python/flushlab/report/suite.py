@@ -208,4 +208,5 @@ def _side(side: Side) -> dict[str, Any]:
         "database_s": round(side.database_s, 4),
         "application_s": round(side.application_s, 4),
         "fsyncs": side.fsyncs,
+        "settings": dict(side.settings),
     }

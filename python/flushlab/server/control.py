@@ -63,26 +63,36 @@ class Control:
         self._connection: pymysql.connections.Connection[Any] | None = None
         self._turn = threading.Lock()
 
-    def query(self, sql: str, args: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    def query(
+        self, sql: str, args: Sequence[Any] = (), *, answer_s: float | None = None
+    ) -> list[tuple[Any, ...]]:
         """Runs one statement, on a new connection if the present one is gone.
+
+        Args:
+            sql: the statement.
+            args: its arguments.
+            answer_s: longest wait for an answer; for ever if None, since statements may take long.
 
         Raises:
             StatementFailed: the server answered with an error.
             ConnectionGone: it did not answer.
         """
         with self._turn:
+            if self._connection is not None:
+                # PyMySQL lets it be chosen at connecting only.
+                self._connection._read_timeout = answer_s  # type: ignore[attr-defined]
             self._drop_if_gone()
-            return self._run(sql, args)
+            return self._run(sql, args, answer_s)
 
     def close(self) -> None:
         """Closes the connection; it opens again when it is used."""
         with self._turn:
             self._drop()
 
-    def _run(self, sql: str, args: Sequence[Any]) -> list[tuple[Any, ...]]:
+    def _run(self, sql: str, args: Sequence[Any], answer_s: float | None) -> list[tuple[Any, ...]]:
         try:
             if self._connection is None:
-                self._connection = connect(self._endpoint, "socket")
+                self._connection = connect(self._endpoint, "socket", answer_s=answer_s)
             with self._connection.cursor() as cursor:
                 cursor.execute(sql, tuple(args) or None)
                 return list(cursor.fetchall())

@@ -287,8 +287,15 @@ class Sandbox:
         """True while the server's process runs; a zombie does not."""
         return self._process is not None and self._process.alive()
 
-    def query(self, sql: str, args: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    def query(
+        self, sql: str, args: Sequence[Any] = (), *, answer_s: float | None = None
+    ) -> list[tuple[Any, ...]]:
         """Runs one statement on the control connection, reconnecting once if it is gone.
+
+        Args:
+            sql: the statement.
+            args: its arguments.
+            answer_s: longest wait for an answer; for ever if None.
 
         Raises:
             ServerDied: the server is gone; carries the tail of its error log.
@@ -297,7 +304,7 @@ class Sandbox:
         if not self.alive():
             raise self._died()
         try:
-            return self._control.query(sql, args)
+            return self._control.query(sql, args, answer_s=answer_s)
         except ConnectionGone as error:
             # A crash closes its connections some time before the process is dead.
             if self._process is None or self._process.wait(1.0) is not None:

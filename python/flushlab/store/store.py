@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import secrets
 import sqlite3
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -30,7 +31,7 @@ class CampaignRow(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         id: short and unique.
-        kind: `tune` or `series`.
+        kind: `tune`, `series` or `probe`.
         created_at: ISO 8601, UTC.
         flushlab: version that started it.
         plan: JSON of the plan, as the campaign's kind defines it.
@@ -47,6 +48,11 @@ class CampaignRow(msgspec.Struct, frozen=True, kw_only=True):
     state: State
     result: bytes | None
     trials: int
+
+
+def new_id(kind: str) -> str:
+    """An id for a campaign that begins now: `tune-20261121-104206-79a6`."""
+    return f"{kind}-{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
 
 
 class Store:
@@ -129,6 +135,12 @@ class Store:
         if not rows:
             raise UsageError(f"no campaign in {self.path} is finished", hint=self._others(""))
         return rows[0]
+
+    def finished(self, kind: str) -> list[CampaignRow]:
+        """The campaigns of a kind that are done, the latest first; at most twenty."""
+        return self._campaigns(
+            "WHERE state = 'done' AND kind = ? ORDER BY created_at DESC, id DESC LIMIT 20", (kind,)
+        )
 
     def set_state(self, campaign_id: str, state: State, result: bytes | None = None) -> None:
         """Notes how far a campaign came; keeps an older result if none is given."""

@@ -15,12 +15,13 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from flushlab.datadir import DataRoot, LimitedDisk
-from flushlab.record import Performance, Ratio
+from flushlab.record import Performance, Ratio, Value
 from flushlab.server import Sandbox
 from flushlab.suite import command
 from flushlab.suite.command import Ended
 from flushlab.suite.environment import fields_of, variables
-from flushlab.suite.session import PrepareFailed, Request, Result, Say, Session
+from flushlab.suite.profile import throwaway
+from flushlab.suite.session import PrepareFailed, Request, Result, Say, Session, settings_of
 from flushlab.telemetry import Observation, observe, performance
 
 PARTS = ("ready", "prepare", "command", "teardown")
@@ -34,14 +35,15 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
         exit_code: the suite's.
         told: what the server told, by part (`prepare`, `command`).
         fsyncs: counted in the kernel over both parts; None where it could not.
-        settings: that it ran with.
+        settings: of the profile and the user's, as the server had them before the suite: on stock, its
+            own values for the profile's names.
     """
 
     seconds: Mapping[str, float]
     exit_code: int
     told: Mapping[str, Performance] = {}
     fsyncs: int | None = None
-    settings: Mapping[str, object] = {}
+    settings: Mapping[str, Value] = {}
 
     @property
     def total_s(self) -> float:
@@ -139,6 +141,7 @@ def _run_stock(request: Request, limit: LimitedDisk | None) -> Side:
         sql=[f"CREATE DATABASE IF NOT EXISTS `{request.database}`"],
     ) as sandbox:
         seconds = {"ready": time.monotonic() - began, "prepare": 0.0}
+        settings = settings_of(sandbox, throwaway(request.build, "memory", request.settings).settings)
         fields = fields_of(request.build, sandbox.endpoint, request.database)
         environment = {**os.environ, **variables([fields], request.templates)}
         performance.switch_on(sandbox)
@@ -157,7 +160,7 @@ def _run_stock(request: Request, limit: LimitedDisk | None) -> Side:
         exit_code=ended.exit_code,
         told={part: one.performance for part, one in seen.items() if one.performance is not None},
         fsyncs=_fsyncs(list(seen.values())),
-        settings=sandbox.settings,
+        settings=settings,
     )
 
 

@@ -41,7 +41,10 @@ def parse_templates(assignments: Sequence[str]) -> tuple[Template, ...]:
     for assignment in assignments:
         name, separator, text = assignment.partition("=")
         if not separator or not _VARIABLE.fullmatch(name):
-            raise UsageError(f"--env {assignment!r} is not NAME=TEMPLATE")
+            raise UsageError(
+                f"--env {assignment!r} is not NAME=TEMPLATE",
+                hint="for example --env SPRING_DATASOURCE_URL='jdbc:mysql://{host}:{port}/{database}'",
+            )
         template = Template(name, text)
         render(template, dict.fromkeys(FIELDS, ""))
         templates.append(template)

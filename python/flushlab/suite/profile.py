@@ -2,7 +2,7 @@
 
 Suite layer, pure. Everything that costs time and guards data is off; nothing that changes what SQL means is
 touched (sql_mode, isolation, character sets, checks), apart from the binary log. Figures are of the shipped
-plan `throwaway` (`flushlab series throwaway --data-root /dev/shm/…`) and of `benchmarks/test_suite.py`.
+plan `throwaway` (`flushlab series throwaway --data-root /dev/shm/…`) and of `benchmarks/flyway_suite.py`.
 
 Two places: `memory`, where syncs cost nothing, and `disk`, where they are left out as far as the server can.
 """
@@ -78,7 +78,8 @@ CHOICES = (
     Choice(
         name="innodb_doublewrite",
         value="OFF",
-        why="pages are written once; with the one before 1.05 to 1.15 times as fast in memory",
+        why="pages are written once; with the one before 1.05 to 1.15 times as fast in memory, on 9.7 no"
+        " difference found",
     ),
     Choice(
         name="performance_schema",
@@ -112,7 +113,11 @@ CHOICES = (
         until=(8, 0, 30),
     ),
     Choice(
-        name="innodb_redo_log_capacity", value="32M", why="less to copy", flavor="mysql", since=(8, 0, 30)
+        name="innodb_redo_log_capacity",
+        value="32M",
+        why="less to copy; a data directory of MySQL 9.7 takes 122 instead of 190 MiB",
+        flavor="mysql",
+        since=(8, 0, 30),
     ),
     Choice(name="innodb_flush_method", value="nosync", why="data files are never synced", where="disk"),
 )

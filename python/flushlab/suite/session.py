@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,9 @@ from flushlab.datadir import DataRoot, Snapshot
 from flushlab.errors import FlushlabError, SnapshotDamaged
 from flushlab.record import ServerIdentity, Value
 from flushlab.server import Sandbox
+from flushlab.server.control import StatementFailed
 from flushlab.server.initialise import initialised
-from flushlab.server.placement import new_password
+from flushlab.server.placement import check_names, new_password
 from flushlab.server.variables import doubts
 from flushlab.suite import command, prepare
 from flushlab.suite.command import Ended
@@ -37,6 +38,8 @@ from flushlab.suite.watch import Watch
 Say = Callable[[str], None]
 
 _SHELL = "/bin/sh"
+_ANSWER_S = 2.0
+"""A server that has not answered a small question by then hangs."""
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,6 +98,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         saved_seconds: what preparing took when the template was made; 0 if unknown.
         notes: what the user should know, in order.
         death: why a server was gone before the command's end, with its log's tail; empty if none was.
+        stopped: flushlab itself stopped a server while the command ran, for want of room.
     """
 
     exit_code: int
@@ -110,6 +114,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     saved_seconds: float = 0.0
     notes: tuple[str, ...] = ()
     death: str = ""
+    stopped: bool = False
     observation: Any = None
     """`telemetry.Observation` of the command on worker 1's server, where it was asked for."""
 
@@ -123,7 +128,11 @@ class PrepareFailed(Exception):
 
 
 class Session:
-    """One run."""
+    """One run.
+
+    Raises:
+        UsageError: a setting is one that sandboxes set themselves.
+    """
 
     def __init__(self, request: Request, say: Say) -> None:
         self._request = request
@@ -137,6 +146,7 @@ class Session:
         )  # one for all workers: one thing less to tell them
         self._templates = Templates(request.cache, request.limit_bytes)
         profile = throwaway(request.build, "memory", request.settings)
+        check_names(profile.settings)
         self._recipe = Recipe(
             build=request.build,
             settings=content_settings(profile.settings),
@@ -222,19 +232,17 @@ class Session:
             saved_seconds=read_facts(snapshot).prepare_seconds if template != "none" else 0.0,
             notes=tuple(self._notes),
             death=death,
+            stopped=any(server.stopped_for for server in servers.all),
             observation=seen,
         )
 
     def _read_back(self, sandbox: Sandbox) -> dict[str, Value]:
-        """The settings as the server has them before the command; notes on those that it made something else.
-
-        What no variable shows (`mysqlx`) is as it was asked for.
-        """
+        """The settings as the server has them; notes on those that it made something else."""
         asked = sandbox.settings
-        got = sandbox.read_back(asked)
-        for doubt in doubts(sandbox.identity, {name: asked[name] for name in asked if name in got}, got):
+        got = settings_of(sandbox, asked)
+        for doubt in doubts(sandbox.identity, asked, got):
             self._note(doubt.text)
-        return {**asked, **got}
+        return got
 
     def _run_command(self, servers: Servers, environment: Mapping[str, str]) -> tuple[Ended, float, Any]:
         began = time.monotonic()
@@ -390,6 +398,11 @@ class Session:
             self._notes.append(text)
 
 
+def settings_of(sandbox: Sandbox, names: Iterable[str]) -> dict[str, Value]:
+    """Settings as the server has them; what no variable shows (`mysqlx`) is as it was asked for."""
+    return {**sandbox.settings, **sandbox.read_back(names)}
+
+
 def since_process_start() -> float:
     """Seconds since this process was started, the interpreter's own start included: proc(5)."""
     stat = Path("/proc/self/stat").read_text()
@@ -413,10 +426,12 @@ def _death(server: SuiteServer) -> str:
     sandbox = server.sandbox
     if server.stopped_for:
         return f"the server {sandbox.name} was stopped while the suite ran: {server.stopped_for}"
-    if sandbox.alive():
-        return ""
     try:
-        sandbox.query("SELECT 1")
+        sandbox.query("SELECT 1", answer_s=_ANSWER_S)
+    except StatementFailed:
+        return ""  # an answer
     except FlushlabError as error:
-        return f"the server {sandbox.name} died while the suite ran: {error.message}\n{sandbox.log_tail(10)}"
+        hangs = f"hangs: it gave no answer within {_ANSWER_S:.0f} s when the suite had ended"
+        end = hangs if sandbox.alive() else f"died while the suite ran: {error.message}"
+        return f"the server {sandbox.name} {end}\n{sandbox.log_tail(10)}"
     return ""

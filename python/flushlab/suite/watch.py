@@ -59,9 +59,9 @@ class Watch:
     def _run(self) -> None:
         shield_thread()
         while not self._end.wait(INTERVAL_S):
+            self._make_room()
             for habits in self.habits:
                 habits.look()
-            self._make_room()
 
     def _make_room(self) -> None:
         """Moves servers out of memory, one by one, until enough is free."""

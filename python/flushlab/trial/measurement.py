@@ -71,7 +71,7 @@ def measure(
             timing = msgspec.structs.replace(timing, redo_bytes=int(REDO_WRAPS * capacity))
         measured = workload.run(server, timing, observe(server, seen))
     except (ServerError, MeasurementError, ProtocolError) as error:
-        return draft.ended("failed", error.message)
+        return draft.ended("failed", error.message, error.hint or "")
     draft.warnings = (
         *doubts,
         *measured.warnings,
@@ -96,9 +96,11 @@ class Draft:
     server: Server | None = None
     began: float = field(default_factory=time.monotonic)
 
-    def ended(self, outcome: Outcome, reason: str) -> Trial:
+    def ended(self, outcome: Outcome, reason: str, hint: str = "") -> Trial:
         """A trial without a figure."""
-        return self._trial(outcome=outcome, reason=reason, seconds={"failed": time.monotonic() - self.began})
+        return self._trial(
+            outcome=outcome, reason=reason, hint=hint, seconds={"failed": time.monotonic() - self.began}
+        )
 
     def measured(self, measured: Measured, seen: Observation) -> Trial:
         """A trial with a figure; void if the machine was disturbed."""

@@ -1,11 +1,15 @@
-"""How the load engine drives a workload: what all its workloads take besides their own options. Pure."""
+"""How the load engine drives a workload: what all its workloads take besides their own options."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import msgspec
 
+from flushlab import _core
+from flushlab.errors import UsageError
+from flushlab.record import Value
 from flushlab.workload.options import RATE, OptionInfo
 
 OPTIONS = (
@@ -37,6 +41,18 @@ OPTIONS = (
         help="On: a lost connection is counted and opened anew; off: it ends the load.",
     ),
 )
+
+
+def check_schedule(options: Mapping[str, Value]) -> None:
+    """Refuses settled OPTIONS that make no schedule, before there is a server.
+
+    Raises:
+        UsageError: they do not.
+    """
+    try:
+        _core.check_schedule(float(options["rate"]), str(options["profile"]), str(options["rate_kind"]))
+    except _core.CoreError as error:
+        raise UsageError(error.message, hint=error.hint) from error
 
 
 class Driven(msgspec.Struct, frozen=True, kw_only=True):

@@ -147,7 +147,7 @@ def _raise_if_failed(load: _core.LoadRun, server: Server) -> LoadProgress:
     if progress.failed is not None:
         if not server.alive():
             server.query("SELECT 1")  # raises ServerDied with the log's tail
-        raise MeasurementError(f"the load ended by itself: {progress.failed}")
+        raise MeasurementError(f"the load ended by itself: {progress.failed}", hint=progress.hint)
     return progress
 
 

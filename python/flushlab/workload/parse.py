@@ -14,6 +14,7 @@ from flushlab.errors import UsageError
 from flushlab.record import SslMode, Value
 from flushlab.workload import oltp, sql, sysbench, txn, upsert
 from flushlab.workload.command import CommandWorkload
+from flushlab.workload.driven import check_schedule
 from flushlab.workload.oltp import OltpWorkload
 from flushlab.workload.options import OptionInfo, Spelling, check_tls, settle
 from flushlab.workload.protocol import Workload
@@ -101,6 +102,8 @@ def build_workload(
     if settled["ssl_ca"]:
         settled["ssl_ca"] = str((folder or Path()) / Path(str(settled["ssl_ca"])).expanduser())
     check_tls(settled, spelling)
+    if "profile" in settled:
+        check_schedule(settled)
     if kind == sql.PREFIX:
         return SqlWorkload.read(name, folder or Path(), settled)
     if kind == txn.PREFIX:

@@ -34,7 +34,7 @@ def test_ctrl_c_prints_what_was_measured_and_exits_with_130(
     def interrupted(*_: object) -> None:
         raise LoadInterrupted(measured(), "transactions/s")
 
-    monkeypatch.setattr(bench, "_on_sandbox", interrupted)
+    monkeypatch.setattr(bench, "on_sandbox", interrupted)
     log, seconds = tmp_path / "log", tmp_path / "seconds.csv"
     words = ["bench", "--server", "sandbox:x", "--hdr-log", str(log), "--per-second", str(seconds)]
     done = CliRunner().invoke(make_app(), words)

@@ -287,7 +287,8 @@ def test_void_trials_are_repeated_and_cost_only_trials() -> None:
 
 def test_a_base_that_cannot_be_measured_stops_the_campaign() -> None:
     tune = Tune(plan())
-    with pytest.raises(MeasurementError, match="the base could not be measured: failed: the server died"):
+    stopped = "the base could not be measured: failed: the server died"
+    with pytest.raises(MeasurementError, match=stopped) as raised:
         while (request := tune.ask()) is not None:
             tune.tell(
                 Trial(
@@ -296,8 +297,10 @@ def test_a_base_that_cannot_be_measured_stops_the_campaign() -> None:
                     block=request.block,
                     outcome="failed",
                     reason="the server died",
+                    hint="give it memory",
                 )
             )
+    assert raised.value.hint == "give it memory"
 
 
 def test_settings_that_need_a_steady_state_get_no_credit_in_a_short_window() -> None:

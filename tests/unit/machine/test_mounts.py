@@ -85,6 +85,8 @@ def test_partition_takes_queue_and_number_from_its_disk(tmp_path: Path) -> None:
     (disk / "dev").write_text("259:0\n")
     (disk / "queue/scheduler").write_text("[none] mq-deadline\n")
     (disk / "queue/write_cache").write_text("write back\n")
+    (disk / "queue/rotational").write_text("0\n")
+    (disk / "queue/logical_block_size").write_text("4096\n")
     (partition / "partition").write_text("2\n")
     (tmp_path / "dev/block").mkdir(parents=True)
     (tmp_path / "dev/block/259:2").symlink_to(partition)
@@ -92,6 +94,18 @@ def test_partition_takes_queue_and_number_from_its_disk(tmp_path: Path) -> None:
     assert device is not None
     assert (device.name, device.disk, device.disk_number) == ("nvme0n1p2", "nvme0n1", (259, 0))
     assert (device.scheduler, device.volatile_cache) == ("none", True)
+    assert (device.rotational, device.logical_block_bytes) == (False, 4096)
+
+
+def test_what_a_disk_does_not_tell_is_unknown(tmp_path: Path) -> None:
+    (tmp_path / "devices/block/sdx").mkdir(parents=True)
+    (tmp_path / "devices/block/sdx/dev").write_text("8:7\n")
+    (tmp_path / "dev/block").mkdir(parents=True)
+    (tmp_path / "dev/block/8:7").symlink_to(tmp_path / "devices/block/sdx")
+    device = block_device((8, 7), sys=tmp_path)
+    assert device is not None
+    assert (device.scheduler, device.volatile_cache, device.rotational) == (None, None, None)
+    assert device.logical_block_bytes is None
 
 
 def test_device_that_sys_does_not_show_is_unknown(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from flushlab.report.suite import compared_document, comparison, document, summa
 from flushlab.suite.comparison import Compared, Side
 from flushlab.suite.habits import Objects
 from flushlab.suite.session import Request, Result
-from tests.unit.suite.builds import MYSQL57
+from tests.unit.builds import MYSQL57
 
 REFERENCE = Path(__file__).parents[3] / "docs/reference/test-json.md"
 SECONDS = {"ready": 0.61, "prepare": 0.0, "command": 12.5, "teardown": 0.08}

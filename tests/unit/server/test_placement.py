@@ -9,7 +9,6 @@ from flushlab.build import Build
 from flushlab.datadir import DataRoot
 from flushlab.errors import UsageError, ValueOutOfRange
 from flushlab.record import Endpoint, Value
-from flushlab.record.server import Flavor
 from flushlab.server.placement import (
     Placement,
     account_sql,
@@ -19,27 +18,9 @@ from flushlab.server.placement import (
     server_option_file,
     write_secret,
 )
+from tests.unit.builds import MARIADB, MYSQL57, MYSQL80, MYSQL97
 
 PLACE = Placement(name="it", folder=Path("/home/run/it"), data_folder=Path("/disk/it"))
-
-
-def build(flavor: Flavor, *version: int) -> Build:
-    text = ".".join(map(str, version))
-    return Build(
-        flavor=flavor,
-        version=version,
-        version_text=text,
-        source="basedir",
-        prefix="/opt/it",
-        mysqld="/opt/it/bin/mysqld",
-        share="/opt/it/share",
-        id=f"{flavor}-{text}-0123456789ab",
-    )
-
-
-MARIADB = build("mariadb", 10, 11, 19)
-MYSQL_57 = build("mysql", 5, 7, 22)
-MYSQL_80 = build("mysql", 8, 0, 15)
 
 
 def options(which: Build, settings: dict[str, Value] | None = None) -> list[str]:
@@ -54,14 +35,14 @@ def test_server_listens_on_its_socket_and_loopback_only() -> None:
 
 
 def test_second_listener_of_mysql_8_is_off() -> None:
-    assert "loose_mysqlx = OFF" in options(MYSQL_80)
-    assert "loose_mysqlx = OFF" not in options(MYSQL_57)
+    assert "loose_mysqlx = OFF" in options(MYSQL80)
+    assert "loose_mysqlx = OFF" not in options(MYSQL57)
     assert "loose_mysqlx = OFF" not in options(MARIADB)
 
 
 def test_mysql_needs_no_directory_of_the_systems_own_server() -> None:
-    assert "secure_file_priv = NULL" in options(MYSQL_57)
-    assert options(MYSQL_80, {"secure_file_priv": "/x"})[-1] == "secure_file_priv = /x"
+    assert "secure_file_priv = NULL" in options(MYSQL57)
+    assert options(MYSQL80, {"secure_file_priv": "/x"})[-1] == "secure_file_priv = /x"
     assert not [line for line in options(MARIADB) if "secure_file_priv" in line]
 
 
@@ -72,17 +53,17 @@ def test_data_and_temporary_files_lie_in_the_data_root() -> None:
 
 
 def test_messages_of_an_unpacked_server_are_found() -> None:
-    assert "lc_messages_dir = /opt/it/share" in options(MYSQL_57)
+    assert "lc_messages_dir = /opt/it/share" in options(MYSQL57)
 
 
 def test_binlog_is_left_as_the_server_has_it_unless_it_is_set() -> None:
-    for which in (MARIADB, MYSQL_57, MYSQL_80):
+    for which in (MARIADB, MYSQL57, MYSQL80):
         assert not [line for line in options(which) if "log_bin" in line]
-    assert options(MYSQL_80, {"log_bin": "OFF"})[-1] == "skip_log_bin"
+    assert options(MYSQL80, {"log_bin": "OFF"})[-1] == "skip_log_bin"
 
 
 def test_binlog_that_is_on_has_a_name_without_the_machines_and_a_server_id() -> None:
-    lines = options(MYSQL_57, {"log_bin": "ON"})
+    lines = options(MYSQL57, {"log_bin": "ON"})
     assert lines[-1] == "log_bin = binlog"
     assert "server_id = 1" in lines
 
@@ -143,9 +124,9 @@ def test_password_is_in_the_clients_option_file_and_not_in_the_servers() -> None
     ("which", "plugin"),
     [
         (MARIADB, "IDENTIFIED VIA mysql_native_password USING PASSWORD('p')"),
-        (MYSQL_57, "IDENTIFIED WITH mysql_native_password BY 'p'"),
-        (MYSQL_80, "IDENTIFIED WITH mysql_native_password BY 'p'"),
-        (build("mysql", 9, 7, 4), "IDENTIFIED BY 'p'"),
+        (MYSQL57, "IDENTIFIED WITH mysql_native_password BY 'p'"),
+        (MYSQL80, "IDENTIFIED WITH mysql_native_password BY 'p'"),
+        (MYSQL97, "IDENTIFIED BY 'p'"),
     ],
 )
 def test_account_is_made_for_both_ways_in_and_kept_out_of_the_binlog(which: Build, plugin: str) -> None:

@@ -165,3 +165,14 @@ def set_created(path: Path, days: dict[str, str]) -> None:
         connection.executemany(
             "UPDATE campaign SET created_at = ? WHERE id = ?", [(day, one) for one, day in days.items()]
         )
+
+
+def test_finished_campaigns_of_one_kind_come_latest_first(tmp_path: Path) -> None:
+    with Store(tmp_path / "store.sqlite") as store:
+        for name, kind, state in (
+            ("probe-1", "probe", "done"), ("tune-2", "tune", "done"), ("probe-3", "probe", "failed"),
+            ("probe-4", "probe", "done"),
+        ):  # fmt: skip
+            store.create_campaign(name, kind, b"{}")
+            store.set_state(name, cast(State, state), b"{}")
+        assert [row.id for row in store.finished("probe")] == ["probe-4", "probe-1"]

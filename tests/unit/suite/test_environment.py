@@ -10,7 +10,7 @@ from flushlab.build import Build
 from flushlab.errors import UsageError
 from flushlab.record import Endpoint
 from flushlab.suite.environment import check_database, check_password, fields_of, parse_templates, variables
-from tests.unit.suite.builds import MARIADB, MYSQL57, MYSQL97
+from tests.unit.builds import MARIADB, MYSQL57, MYSQL97
 
 
 def endpoint(port: int = 4711) -> Endpoint:

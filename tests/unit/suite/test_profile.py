@@ -7,7 +7,7 @@ import pytest
 from flushlab.build import Build
 from flushlab.settings.catalog import load_catalog
 from flushlab.suite.profile import CHOICES, content_settings, throwaway
-from tests.unit.suite.builds import MARIADB, MYSQL57, MYSQL80, MYSQL97
+from tests.unit.builds import MARIADB, MYSQL57, MYSQL80, MYSQL97
 
 ALL = (MARIADB, MYSQL57, MYSQL80, MYSQL97)
 CHANGES_MEANING = {

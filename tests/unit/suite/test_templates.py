@@ -17,7 +17,7 @@ from flushlab.errors import SnapshotDamaged
 from flushlab.suite.archive import export_archive, import_archive
 from flushlab.suite.inputs import Input
 from flushlab.suite.templates import FACTS, Facts, History, Recipe, Templates, read_facts
-from tests.unit.suite.builds import MARIADB, MYSQL57
+from tests.unit.builds import MARIADB, MYSQL57
 
 HISTORY = History(schema="app", table="flyway_schema_history", rows=2, checksum=7)
 GOOD = Facts(histories=(HISTORY,), rerunnable=True, prepare_seconds=1.5)

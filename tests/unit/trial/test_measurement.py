@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager
 
 import pytest
 
+from flushlab.errors import MeasurementError
 from flushlab.record import Arm, FileActivity, Storage, Value, Warning
 from flushlab.server import FakeServer, Server
 from flushlab.settings.catalog import load_catalog
@@ -13,6 +14,10 @@ from flushlab.trial.measurement import Draft, compare_settings, disturbance, mea
 from flushlab.workload import Measured, Timing
 
 CATALOG = load_catalog()
+DATA_BYTES = (
+    "SELECT SUM(data_length + index_length) FROM information_schema.tables WHERE table_schema NOT IN "
+    "('mysql', 'information_schema', 'performance_schema', 'sys')"
+)
 HERE = {
     name: here
     for name in ("innodb_buffer_pool_size", "innodb_flush_log_at_trx_commit", "innodb_doublewrite")
@@ -93,6 +98,26 @@ def test_a_server_that_dies_is_a_failed_trial_not_an_exception() -> None:
     assert not [w for w in trial.warnings if not isinstance(w, Warning)]
 
 
+class TooLong:
+    """A workload whose statements the server does not take."""
+
+    name = "too long"
+    data_key: Mapping[str, str] = {}
+
+    def prepare(self, server: Server) -> None:
+        pass
+
+    def run(self, server: Server, timing: Timing, window: AbstractContextManager[object]) -> Measured:
+        raise MeasurementError("a packet is too long (error 1153)", hint="raise max_allowed_packet")
+
+
+def test_a_load_that_fails_keeps_its_way_out() -> None:
+    draft = Draft(arm=Arm(name="a", settings={}), stage="bench", block=1, variant=0)
+    trial = measure(draft, FakeServer(answers={DATA_BYTES: [(0,)]}), TooLong(), Timing(), CATALOG)
+    assert (trial.outcome, trial.reason) == ("failed", "a packet is too long (error 1153)")
+    assert trial.hint == "raise max_allowed_packet"
+
+
 class Ended:
     """A workload whose window does nothing, and that knows its commits."""
 
@@ -130,8 +155,7 @@ def test_a_setting_without_effect_is_a_doubt_that_names_it() -> None:
             "SHOW GLOBAL STATUS LIKE 'Innodb_page_size'": [("Innodb_page_size", "16384")],
             "SHOW ENGINE INNODB STATUS": [("InnoDB", "", monitor)],
             "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('log_bin_basename', 'innodb_data_file_path')": [],
-            "SELECT SUM(data_length + index_length) FROM information_schema.tables WHERE table_schema NOT IN "
-            "('mysql', 'information_schema', 'performance_schema', 'sys')": [(0,)],
+            DATA_BYTES: [(0,)],
         },
     )
     draft = Draft(arm=Arm(name="a", settings={}), stage="screen", block=1, variant=0)

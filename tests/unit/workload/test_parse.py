@@ -1,6 +1,7 @@
 import pytest
 
 from flushlab.errors import UsageError
+from flushlab.record import Value
 from flushlab.workload import CommandWorkload, OltpWorkload, Shape, UpsertWorkload, parse_workload
 
 
@@ -79,3 +80,19 @@ def test_what_shapes_tables_or_their_rows_makes_other_data() -> None:
         *(key(rand_spec_pct=5), key("oltp_insert", auto_inc="off")),
     ]
     assert len({key(), *others}) == 6
+
+
+@pytest.mark.parametrize(
+    ("rate", "options", "said"),
+    [
+        (0.0, {"profile": "ramp:100"}, "a profile is ramp:FROM-TO/SECONDSs"),
+        (0.0, {"profile": "step:1,x/10s"}, '"x" is no rate'),
+        (100.0, {"profile": "ramp:100-5000/60s"}, "exclude each other"),
+        (0.0, {"rate_kind": "poisson"}, "there is no rate"),
+    ],
+)
+def test_what_is_no_schedule_is_refused_before_a_server_is_there(
+    rate: float, options: dict[str, Value], said: str
+) -> None:
+    with pytest.raises(UsageError, match=said):
+        parse_workload("oltp_update_non_index", Shape(rate=rate, options=options))

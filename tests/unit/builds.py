@@ -13,9 +13,10 @@ def build(flavor: Flavor, *version: int) -> Build:
         version=version,
         version_text=text,
         source="path",
-        prefix="/opt",
-        mysqld="/opt/bin/mysqld",
-        id=f"{flavor}-{text}-0123",
+        prefix="/opt/it",
+        mysqld="/opt/it/bin/mysqld",
+        share="/opt/it/share",
+        id=f"{flavor}-{text}-0123456789ab",
     )
 
 

@@ -1,0 +1,495 @@
+"""The commit pipelines against each other, against what disk and processors allow, and against a real server.
+
+Rounds are pairs: each runs all that is compared, in rotating order; shown are medians of each round's ratios,
+with their range. The committers do nothing but commit, unless a part says otherwise; the shape is that of
+sysbench's oltp_update_non_index on 100 tables of 100,000 rows, with innodb_flush_log_at_trx_commit=2 and
+sync_binlog=1000 where no policy is named.
+
+    python benchmarks/commit_path.py                          # all parts
+    python benchmarks/commit_path.py --part pipelines --committers 16,64 --rounds 5 --seconds 1.5
+    python benchmarks/commit_path.py --part calibration       # needs the build mysql@9.7
+
+Parts: `pipelines` (commits/s and processor time of each way of flushing, and the ordered section), `strict`
+(redo=1 and sync_binlog=1 against what the disk's syncs allow), `encode` (against the rate at which the
+processors can encode), `encoder` (bytes/s of crates/binlog), `large` (small transactions while one of 64 MiB
+commits), `think` (with a server's own processor time per transaction), `calibration` (`serial` against
+MySQL).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from tempfile import NamedTemporaryFile, TemporaryDirectory
+from typing import Any
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+from flushlab import _core
+from flushlab.build import find_build
+from flushlab.record import LoadResult, LoadSpec
+from flushlab.server import Sandbox
+
+ROOT = Path(__file__).parent.parent
+SHAPE = {"kind": "oltp_update_non_index", "tables": 100, "rows": 100_000}
+SMALL = 700
+LARGE = 64 << 20
+LARGE_SHAPE = {
+    "kind": "sizes",
+    "redo_bytes": SMALL,
+    "binlog_bytes": SMALL,
+    "large_every": 1,
+    "large_bytes": LARGE,
+}
+SERVER = "mysql@9.7"
+SERVER_TABLES = 8
+
+
+class Latency(msgspec.Struct, frozen=True):
+    """Microseconds."""
+
+    p50: float
+    p99: float
+    max: float
+
+
+class Reached(msgspec.Struct, frozen=True):
+    """What of a run's result is shown here."""
+
+    commits: int
+    seconds: float
+    commits_per_s: float
+    cpu_us_per_commit: float
+    group_size: float
+    redo_bytes: int
+    binlog_bytes: int
+    latency_us: Latency | None
+    small_latency_us: Latency | None
+    ordered_ns_per_commit: float | None
+    encode_ns_per_commit: float | None
+    write_ns_per_commit: float | None
+
+
+class Way(msgspec.Struct, frozen=True):
+    """One of the things compared: a name and what of the spec is its own."""
+
+    name: str
+    spec: Mapping[str, Any]
+
+
+SERIAL = Way("serial", {"flush": "serial"})
+LINGERING = Way("serial, lingering", {"flush": "serial", "linger": True})
+LEADER = Way("parallel-leader", {"flush": "parallel-leader"})
+PARALLEL = Way("parallel", {"flush": "parallel"})
+STRICT = Way("serial, strict", {"flush": "serial", "redo": 1, "sync_binlog": 1})
+REDO = Way("redo, strict", {"flush": "redo", "redo": 1, "sync_binlog": 1})
+
+
+class Bench:
+    """Where and how long; prints tables and remembers whether a bar was missed."""
+
+    def __init__(self, folder: Path, rounds: int, seconds: float, committers: Sequence[int]) -> None:
+        self.folder = folder
+        self.rounds = rounds
+        self.seconds = seconds
+        self.committers = committers
+        self.console = Console(width=max(Console().width, 150))
+        self.missed = 0
+
+    def run(self, way: Way, committers: int, **more: Any) -> Reached:
+        """One run in a folder of its own."""
+        with TemporaryDirectory(dir=self.folder) as folder:
+            spec = {
+                "directory": folder,
+                "redo": 2,
+                "sync_binlog": 1000,
+                "committers": committers,
+                "shape": SHAPE,
+                "warmup_seconds": 0.3,
+                "seconds": self.seconds,
+                **way.spec,
+                **more,
+            }
+            run = _core.CommitPath(msgspec.json.encode(spec))
+            run.start()
+            while (result := run.wait(0.2)) is None:
+                pass
+            return msgspec.json.decode(result, type=Reached)
+
+    def rounds_of(self, ways: Sequence[Way], committers: int, **more: Any) -> dict[str, list[Reached]]:
+        """Every way once per round; the order rotates."""
+        reached: dict[str, list[Reached]] = {way.name: [] for way in ways}
+        for number in range(self.rounds):
+            shift = number % len(ways)
+            for way in (*ways[shift:], *ways[:shift]):
+                reached[way.name].append(self.run(way, committers, **more))
+        return reached
+
+    def bar(self, what: str, value: float, least: float | None = None, most: float | None = None) -> None:
+        """Says whether a bar is met."""
+        met = (least is None or value >= least) and (most is None or value <= most)
+        self.missed += not met
+        limits = [f"at least {least:g}"] if least is not None else []
+        limits += [f"at most {most:g}"] if most is not None else []
+        verdict = "met" if met else "[bold]MISSED[/bold]"
+        self.console.print(f"bar: {what} {' and '.join(limits)}: {value:.2f}: {verdict}", highlight=False)
+
+
+def median(values: Sequence[float | None]) -> float:
+    """Of those that were measured."""
+    return statistics.median([value for value in values if value is not None] or [float("nan")])
+
+
+def ratios(ours: Sequence[Reached], theirs: Sequence[Reached], of: Callable[[Reached], float]) -> list[float]:
+    """Round by round."""
+    return [of(one) / of(other) for one, other in zip(ours, theirs, strict=True)]
+
+
+def spread(values: Sequence[float]) -> str:
+    """Median and range."""
+    return f"{statistics.median(values):.2f} [{min(values):.2f}–{max(values):.2f}]"
+
+
+def rate(reached: Reached) -> float:
+    """Commits per second."""
+    return reached.commits_per_s
+
+
+def cpu(reached: Reached) -> float:
+    """Processor time per commit."""
+    return reached.cpu_us_per_commit
+
+
+def table_of(title: str, columns: Sequence[str]) -> Table:
+    """A table of figures."""
+    table = Table(title=title)
+    for column in columns:
+        table.add_column(column, justify="right", no_wrap=True)
+    return table
+
+
+def pipelines(bench: Bench) -> None:
+    """All ways of flushing at redo=2, sync_binlog=1000."""
+    table = table_of(
+        "redo=2, sync_binlog=1000; ratios to serial",
+        (
+            *("committers", "flush", "commits/s", "ratio", "CPU µs", "CPU ratio"),
+            *("group", "ordered ns", "encode ns", "write ns"),
+        ),
+    )
+    ordered: dict[str, list[float | None]] = {}
+    bars: list[tuple[str, float, float | None, float | None]] = []
+    ways = (SERIAL, LINGERING, LEADER, PARALLEL)
+    for committers in bench.committers:
+        reached = bench.rounds_of(ways, committers)
+        serial = reached[SERIAL.name]
+        for way in ways:
+            ours = reached[way.name]
+            faster, dearer = ratios(ours, serial, rate), ratios(ours, serial, cpu)
+            ordered.setdefault(way.name, []).extend(one.ordered_ns_per_commit for one in ours)
+            table.add_row(
+                str(committers),
+                way.name,
+                f"{median([rate(one) for one in ours]):,.0f}",
+                spread(faster),
+                f"{median([cpu(one) for one in ours]):.2f}",
+                spread(dearer),
+                f"{median([one.group_size for one in ours]):.1f}",
+                f"{median([one.ordered_ns_per_commit for one in ours]):.0f}",
+                f"{median([one.encode_ns_per_commit for one in ours]):.0f}",
+                f"{median([one.write_ns_per_commit for one in ours]):.0f}",
+            )
+        # Whichever way of serial is the better one: lingering is what MySQL's
+        # binlog_group_commit_sync_delay is for, and off there.
+        better = max((SERIAL, LINGERING), key=lambda way: median([rate(one) for one in reached[way.name]]))
+        faster = ratios(reached[PARALLEL.name], reached[better.name], rate)
+        dearer = ratios(reached[PARALLEL.name], reached[better.name], cpu)
+        name = f"parallel ÷ {better.name} at {committers} committers"
+        least = 1.3 if committers >= 16 else 0.95
+        bars.append((f"{name}, commits/s", statistics.median(faster), least, None))
+        if committers >= 16:
+            bars.append((f"{name}, CPU per commit", statistics.median(dearer), None, 1.1))
+    bench.console.print(table)
+    for bar in bars:
+        bench.bar(*bar)
+    share = median(ordered[PARALLEL.name]) / median(ordered[SERIAL.name])
+    bench.bar("ordered section, parallel ÷ serial", share, most=0.2)
+
+
+def sync_pairs(folder: Path, redo_bytes: int, binlog_bytes: int, seconds: float) -> float:
+    """How often a group's redo can be synced and then its binlog, per second."""
+    circle = 64 << 20
+    with NamedTemporaryFile(dir=folder) as redo, NamedTemporaryFile(dir=folder) as binlog:
+        redo.write(bytes(circle))
+        redo.flush()
+        os.fsync(redo.fileno())
+        group, events = bytes(redo_bytes), bytes(binlog_bytes)
+        count, start = 0, time.perf_counter()
+        while (passed := time.perf_counter() - start) < seconds:
+            os.pwrite(redo.fileno(), group, count * redo_bytes % (circle - redo_bytes))
+            os.fdatasync(redo.fileno())
+            os.pwrite(binlog.fileno(), events, count * binlog_bytes)
+            os.fdatasync(binlog.fileno())
+            count += 1
+        return count / passed
+
+
+def strict(bench: Bench) -> None:
+    """redo=1, sync_binlog=1: both ways that keep it, and what the disk allows."""
+    columns = ("committers", "flush", "commits/s", "ratio", "CPU µs", "group", "of sync pairs × committers")
+    table = table_of("redo=1, sync_binlog=1; ratios to serial", columns)
+    bars: list[tuple[str, float]] = []
+    for committers in bench.committers:
+        shares: dict[str, list[float]] = {STRICT.name: [], REDO.name: []}
+        reached: dict[str, list[Reached]] = {STRICT.name: [], REDO.name: []}
+        for number in range(bench.rounds):
+            for way in (STRICT, REDO) if number % 2 else (REDO, STRICT):
+                one = bench.run(way, committers)
+                size = one.binlog_bytes // max(one.commits, 1) or SMALL
+                pairs = sync_pairs(bench.folder, 760 * committers, size * committers, bench.seconds / 2)
+                reached[way.name].append(one)
+                shares[way.name].append(rate(one) / (pairs * committers))
+        for name, ours in reached.items():
+            table.add_row(
+                str(committers),
+                name,
+                f"{median([rate(one) for one in ours]):,.0f}",
+                spread(ratios(ours, reached[STRICT.name], rate)),
+                f"{median([cpu(one) for one in ours]):.2f}",
+                f"{median([one.group_size for one in ours]):.1f}",
+                spread(shares[name]),
+            )
+        bars.append(
+            (f"serial ÷ sync pairs × committers at {committers}", statistics.median(shares[STRICT.name]))
+        )
+    bench.console.print(table)
+    for what, share in bars:
+        bench.bar(what, share, least=0.9)
+
+
+def binlog_bench() -> dict[str, tuple[float, float]]:
+    """GB/s and ns per transaction of crates/binlog's example, on one core, for MySQL 9.7."""
+    command = ". scripts/cargo.sh && cargo run --release -q -p flushlab-binlog --example bench -- 1"
+    done = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, check=False)
+    lines = re.findall(r"^(\w+)\s+([\d.]+) GB/s\s+(\d+) ns", done.stdout.partition("MariaDB")[0], re.M)
+    if done.returncode != 0 or not lines:
+        sys.exit(f"crates/binlog's example failed:\n{done.stdout}{done.stderr}")
+    return {name: (float(speed), float(ns)) for name, speed, ns in lines}
+
+
+def encoder(bench: Bench) -> None:
+    """Bytes per second of one core, checksums included."""
+    figures = binlog_bench()
+    table = table_of("crates/binlog, update_non_index with CRC-32, one core", ("what", "GB/s", "ns"))
+    for name, (speed, ns) in figures.items():
+        table.add_row(name, f"{speed:.2f}", f"{ns:.0f}")
+    bench.console.print(table)
+    bench.bar("GB/s of encoding and finishing", figures["encode"][0], least=1.0)
+
+
+def encode(bench: Bench) -> None:
+    """Commits against transactions that the processors can encode and checksum."""
+    most = 1e9 / binlog_bench()["encode"][1] * len(os.sched_getaffinity(0))
+    table = table_of(f"parallel against encoding alone, {most:,.0f}/s", ("committers", "commits/s", "share"))
+    best = 0.0
+    for committers in bench.committers:
+        ours = bench.rounds_of((PARALLEL,), committers)[PARALLEL.name]
+        shares = [rate(one) / most for one in ours]
+        best = max(best, statistics.median(shares))
+        table.add_row(str(committers), f"{median([rate(one) for one in ours]):,.0f}", spread(shares))
+    bench.console.print(table)
+    bench.bar("parallel ÷ encoding on all processors, best", best, least=0.5)
+
+
+def large(bench: Bench) -> None:
+    """Small transactions of 15 committers while the sixteenth commits one of 64 MiB after the other."""
+    table = table_of(
+        "small beside large ones of 64 MiB", ("flush", "p50 ms", "p99 ms", "max ms", "p99 ratio")
+    )
+    ways = (SERIAL, LEADER, PARALLEL)
+    reached = bench.rounds_of(ways, 16, shape=LARGE_SHAPE, redo_capacity_bytes=256 << 20, rotate_bytes=0)
+
+    def small(one: Reached) -> Latency:
+        assert one.small_latency_us is not None, "a large transaction was committed meanwhile"
+        return one.small_latency_us
+
+    shares: list[float] = []
+    for way in ways:
+        ours = reached[way.name]
+        shares = ratios(ours, reached[SERIAL.name], lambda one: small(one).p99)
+        table.add_row(
+            way.name,
+            f"{median([small(one).p50 for one in ours]) / 1000:.3f}",
+            f"{median([small(one).p99 for one in ours]) / 1000:.3f}",
+            f"{median([small(one).max for one in ours]) / 1000:.1f}",
+            spread(shares),
+        )
+    bench.console.print(table)
+    bench.bar("p99 beside a large transaction, parallel ÷ serial", statistics.median(shares), most=0.25)
+
+
+def think(bench: Bench, think_us: float) -> None:
+    """With processor time before each commit, as a server needs for the statement itself."""
+    title = f"{think_us:g} µs of processor time before each commit; ratios to serial"
+    table = table_of(title, ("committers", "flush", "commits/s", "ratio", "CPU µs", "CPU ratio"))
+    for committers in bench.committers:
+        reached = bench.rounds_of((SERIAL, LEADER, PARALLEL), committers, think_us=think_us)
+        for name, ours in reached.items():
+            table.add_row(
+                str(committers),
+                name,
+                f"{median([rate(one) for one in ours]):,.0f}",
+                spread(ratios(ours, reached[SERIAL.name], rate)),
+                f"{median([cpu(one) for one in ours]):.1f}",
+                spread(ratios(ours, reached[SERIAL.name], cpu)),
+            )
+    bench.console.print(table)
+
+
+class Served(msgspec.Struct, frozen=True):
+    """What a real server reached, per second and per transaction."""
+
+    per_s: float
+    server_cpu_us: float
+    client_cpu_us: float
+    redo_bytes: float
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time of a process so far: fields 14 and 15 of its stat, proc(5)."""
+    after_name = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
+    return (int(after_name[11]) + int(after_name[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def lsn(sandbox: Sandbox) -> int:
+    """Where the server's redo log ends."""
+    return int(
+        sandbox.query(
+            "SELECT VARIABLE_VALUE FROM performance_schema.global_status "
+            "WHERE VARIABLE_NAME = 'Innodb_redo_log_current_lsn'"
+        )[0][0]
+    )
+
+
+def serve(sandbox: Sandbox, threads: int, seconds: float) -> Served:
+    """One window of oltp_update_non_index."""
+    assert sandbox.pid is not None
+    load = _core.LoadRun(load_spec(sandbox, threads))
+    load.start()
+    time.sleep(1.0)
+    redo, cpu_before = lsn(sandbox), cpu_seconds(sandbox.pid)
+    load.open_window()
+    time.sleep(seconds)
+    result = msgspec.json.decode(load.close_window(), type=LoadResult)
+    count = result.throughput * seconds
+    served = Served(
+        per_s=result.throughput,
+        server_cpu_us=(cpu_seconds(sandbox.pid) - cpu_before) / count * 1e6,
+        client_cpu_us=result.client_cpu_us_per_event or 0.0,
+        redo_bytes=(lsn(sandbox) - redo) / count,
+    )
+    load.stop()
+    return served
+
+
+def load_spec(sandbox: Sandbox, threads: int) -> bytes:
+    """The load on the real server."""
+    return msgspec.json.encode(
+        LoadSpec(
+            workload="oltp_update_non_index",
+            endpoint=sandbox.endpoint,
+            transport="socket",
+            database="sbtest",
+            threads=threads,
+            tables=SERVER_TABLES,
+            table_size=100_000,
+            rand_type="uniform",
+        )
+    )
+
+
+def calibration(bench: Bench) -> None:
+    """`serial` with MySQL's own time per transaction added, against MySQL under the same policy."""
+    table = table_of(
+        f"serial with the server's own time against {SERVER}",
+        (
+            *("redo", "sync_binlog", "committers", "its tps", "its CPU µs", "client's CPU µs", "redo bytes"),
+            *("own time µs", "serial/s", "CPU µs", "ratio"),
+        ),
+    )
+    bars: list[tuple[str, float]] = []
+    settings = {"innodb_buffer_pool_size": 1 << 30}
+    with Sandbox.start(find_build(SERVER), settings=settings, arguments=("--max-connections=400",)) as server:
+        _core.prepare_tables(load_spec(server, 2))
+        for redo, sync_binlog in ((2, 1000), (1, 1)):
+            server.apply({"innodb_flush_log_at_trx_commit": redo, "sync_binlog": sync_binlog})
+            policy = {"redo": redo, "sync_binlog": sync_binlog}
+            for committers in bench.committers:
+                bare = bench.run(SERIAL, committers, **policy)
+                found: list[tuple[Served, float, Reached]] = []
+                for _ in range(bench.rounds):
+                    served = serve(server, committers, 2 * bench.seconds)
+                    own_us = max(0.0, served.server_cpu_us + served.client_cpu_us - cpu(bare))
+                    found.append((served, own_us, bench.run(SERIAL, committers, think_us=own_us, **policy)))
+                shares = [rate(ours) / served.per_s for served, _, ours in found]
+                table.add_row(
+                    str(redo),
+                    str(sync_binlog),
+                    str(committers),
+                    f"{median([served.per_s for served, _, _ in found]):,.0f}",
+                    f"{median([served.server_cpu_us for served, _, _ in found]):.1f}",
+                    f"{median([served.client_cpu_us for served, _, _ in found]):.1f}",
+                    f"{median([served.redo_bytes for served, _, _ in found]):.0f}",
+                    f"{median([own_us for _, own_us, _ in found]):.1f}",
+                    f"{median([rate(ours) for _, _, ours in found]):,.0f}",
+                    f"{median([cpu(ours) for _, _, ours in found]):.1f}",
+                    spread(shares),
+                )
+                what = f"serial ÷ {SERVER} at redo={redo}, sync_binlog={sync_binlog}, {committers} committers"
+                bars.append((what, statistics.median(shares)))
+    bench.console.print(table)
+    for what, share in bars:
+        bench.bar(what, share, least=0.8, most=1.5)
+
+
+def main() -> int:
+    """Runs the parts that were asked for; 1 if a bar was missed."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--part", default="all", help="parts with commas; all of them if absent")
+    parser.add_argument("--dir", type=Path, default=Path.cwd(), help="folder on the disk that is measured")
+    parser.add_argument("--rounds", type=int, default=5, help="runs of each")
+    parser.add_argument("--seconds", type=float, default=1.0, help="length of a run")
+    parser.add_argument("--committers", default="1,4,16,64", help="numbers of committers, with commas")
+    parser.add_argument("--think-us", type=float, default=60.0, help="of the part think")
+    flags = parser.parse_args()
+    bench = Bench(flags.dir, flags.rounds, flags.seconds, [int(n) for n in flags.committers.split(",")])
+    parts: dict[str, Callable[[Bench], None]] = {
+        "pipelines": pipelines,
+        "strict": strict,
+        "encoder": encoder,
+        "encode": encode,
+        "large": large,
+        "think": lambda bench: think(bench, flags.think_us),
+        "calibration": calibration,
+    }
+    wanted = list(parts) if flags.part == "all" else flags.part.split(",")
+    for name in wanted:
+        if name not in parts:
+            parser.error(f"--part: {name!r} is none of {', '.join(parts)}")
+        parts[name](bench)
+    return int(bench.missed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,563 @@
+//! What all ways of committing share: the two logs, the seats, the policy, and changing it.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use flushlab_binlog::{Flavor, Format, Place as BinlogPlace};
+
+use crate::error::Error;
+use crate::files::Files;
+use crate::log_buffer::{Drain, LogBuffer};
+use crate::measure::Counters;
+use crate::policy::{Flush, Policy};
+use crate::recover::Recovered;
+use crate::redo::{self, Checkpoint, Entry, Kind};
+use crate::redo_log::RedoLog;
+use crate::relay::{Holder, Patience, Relay};
+use crate::seat::{Answer, Seat};
+use crate::stage::Stage;
+use crate::sync::{spin_loop, yield_now, Backoff, Padded};
+
+/// Places that may be published and not yet found ready: each committer has at most one.
+const PLACES: usize = 512;
+
+/// So often a thread gives the processor away before it sleeps: a sleep and a wake cost more.
+const YIELDS: u32 = 100;
+/// So often a follower looks for its leader's answer before it sleeps.
+const SPINS: u32 = 20;
+/// Committers from which on lingering pays in the parallel ways: with fewer, groups form by themselves.
+const CROWD: usize = 32;
+
+/// What is under the log lock.
+pub(crate) struct Log {
+    pub(crate) files: Files,
+    /// The right to empty the binlog buffer.
+    pub(crate) drain: Drain,
+    /// Up to here in the ring the bytes are in the file.
+    pub(crate) written: u64,
+    /// Number of the last GTID that is in the file or in the ring before `drain`.
+    pub(crate) gtid_number: u64,
+    /// Where a leader gathers its group's events.
+    pub(crate) gathered: Vec<u8>,
+    /// Whom the last drain found.
+    pub(crate) owners: Vec<u32>,
+}
+
+/// What is the same for a whole run.
+pub(crate) struct Settings<'a> {
+    pub(crate) format: &'a Format,
+    pub(crate) folder: &'a Path,
+    pub(crate) policy: Policy,
+    pub(crate) committers: u32,
+    pub(crate) rotate_bytes: u64,
+    pub(crate) redo_capacity: u64,
+    pub(crate) log_buffer_bytes: usize,
+    pub(crate) ring_bytes: usize,
+    pub(crate) linger: Option<bool>,
+    pub(crate) timestamp: u32,
+    pub(crate) fixed_clock_us: Option<u64>,
+    /// Where logs that are there go on; `None` makes new ones.
+    pub(crate) recovered: Option<Recovered>,
+}
+
+/// Both logs and everybody who commits through them.
+pub(crate) struct Engine {
+    flavor: Flavor,
+    pub(crate) folder: PathBuf,
+    fixed_clock_us: Option<u64>,
+    policy: AtomicU64,
+    pub(crate) redo: RedoLog,
+    /// Size at which the next file begins.
+    pub(crate) rotate_bytes: u64,
+    pub(crate) log: Relay<Log>,
+    /// Whether groups may grow by giving the processor away once; by default in all ways but `serial`.
+    linger: Option<bool>,
+    /// The file that is written, for those who sync it.
+    file: Mutex<Arc<File>>,
+    /// Files before it that were not synced when they were ended, or were, which costs nothing twice.
+    unsynced: Mutex<Vec<Arc<File>>>,
+    /// Its number, and the last GTID's before it; steady while anybody has a place.
+    pub(crate) file_number: AtomicU64,
+    pub(crate) gtid_before_file: AtomicU64,
+    /// The last GTID's number before the section was opened.
+    pub(crate) gtid_before_section: AtomicU64,
+    /// Number of the last GTID that is committed.
+    pub(crate) committed: Padded<AtomicU64>,
+    pub(crate) flush_stage: Stage,
+    pub(crate) sync_stage: Stage,
+    pub(crate) sync_lock: Mutex<u32>,
+    pub(crate) commit_stage: Stage,
+    pub(crate) commit_lock: Mutex<()>,
+    /// Bytes in the binlog's files, and those of them that are synced.
+    pub(crate) binlog_written: AtomicU64,
+    binlog_synced: AtomicU64,
+    pub(crate) counters: Counters,
+    pub(crate) failed: AtomicBool,
+    failure: Mutex<Option<Error>>,
+}
+
+impl Engine {
+    pub(crate) fn create(settings: &Settings<'_>) -> io::Result<Self> {
+        let (redo, files) = open_logs(settings)?;
+        let last_gtid = settings.recovered.map_or(0, |recovered| recovered.last_gtid);
+        let (binlog, drain) = LogBuffer::new(settings.ring_bytes, PLACES, settings.rotate_bytes);
+        let room = settings.committers as usize;
+        let file = files.file().clone();
+        let (number, position) = (files.number(), files.position());
+        let log = Log {
+            files,
+            drain,
+            written: 0,
+            gtid_number: last_gtid,
+            gathered: vec![0; 1 << 20],
+            owners: Vec::with_capacity(PLACES),
+        };
+        let seats = (0..room).map(|_| Seat::new(settings.format)).collect();
+        let engine = Self {
+            flavor: settings.format.flavor(),
+            fixed_clock_us: settings.fixed_clock_us,
+            policy: AtomicU64::new(settings.policy.to_bits()),
+            redo,
+            rotate_bytes: settings.rotate_bytes,
+            file: Mutex::new(file),
+            unsynced: Mutex::default(),
+            folder: settings.folder.to_path_buf(),
+            file_number: AtomicU64::new(u64::from(number)),
+            gtid_before_file: AtomicU64::new(last_gtid),
+            gtid_before_section: AtomicU64::new(last_gtid),
+            committed: Padded(AtomicU64::new(last_gtid)),
+            flush_stage: Stage::new(room),
+            sync_stage: Stage::new(room),
+            sync_lock: Mutex::new(0),
+            commit_stage: Stage::new(room),
+            commit_lock: Mutex::new(()),
+            binlog_written: AtomicU64::new(position),
+            binlog_synced: AtomicU64::new(position),
+            counters: Counters::default(),
+            failed: AtomicBool::new(false),
+            failure: Mutex::new(None),
+            linger: settings.linger,
+            log: Relay::new(log, binlog, seats),
+        };
+        if settings.policy.flush != Flush::Serial {
+            engine.open_section(&mut engine.lock_log());
+        }
+        Ok(engine)
+    }
+
+    /// Takes the log lock.
+    pub(crate) fn lock_log(&self) -> Holder<'_, Log> {
+        self.log.lock()
+    }
+
+    /// The seats, by committer.
+    pub(crate) fn seats(&self) -> &[Seat] {
+        &self.log.seats
+    }
+
+    /// The binlog buffer.
+    pub(crate) fn binlog(&self) -> &LogBuffer {
+        &self.log.buffer
+    }
+
+    /// What commits wait for now.
+    #[inline]
+    pub(crate) fn policy(&self) -> Policy {
+        Policy::from_bits(self.policy.load(Ordering::Acquire))
+    }
+
+    /// Commits the transaction that stands in the seat's body; says under which GTID.
+    /// `group` is scratch memory.
+    pub(crate) fn commit(&self, me: u32, xid: u64, redo: &[u8], group: &mut Vec<u32>) -> io::Result<u64> {
+        let seat = &self.seats()[me as usize];
+        seat.xid.store(xid, Ordering::Relaxed);
+        // From a record's boundary at or before ours on, the log is needed until we are through; the
+        // fence orders this before the reservation, as `oldest_needed` looks the other way round.
+        seat.needs_redo.store(self.redo.next(), Ordering::SeqCst);
+        std::sync::atomic::fence(Ordering::SeqCst);
+        let mut prepared = None;
+        let gtid_number = loop {
+            let flush = self.policy().flush;
+            if flush == Flush::Redo {
+                self.wait_for_circle()?;
+            } else if prepared.is_none() {
+                let lsn = self.prepare(xid, redo)?;
+                seat.prepared.store(lsn, Ordering::Relaxed);
+                prepared = Some(lsn);
+            }
+            let answer = match flush {
+                Flush::Serial => self.commit_serially(me, group)?,
+                Flush::ParallelLeader => self.commit_with_leader(me, xid, redo, prepared, group)?,
+                Flush::Parallel | Flush::Redo => self.commit_alone(me, xid, redo, prepared)?,
+            };
+            if let Answer::Committed(number) = answer {
+                break number;
+            }
+        };
+        seat.needs_redo.store(u64::MAX, Ordering::Release);
+        Ok(gtid_number)
+    }
+
+    /// Writes the prepare record into the log buffer, once the circle has room for what is under way.
+    pub(crate) fn prepare(&self, xid: u64, redo: &[u8]) -> io::Result<u64> {
+        self.wait_for_circle()?;
+        self.prepare_now(xid, redo)
+    }
+
+    pub(crate) fn prepare_now(&self, xid: u64, redo: &[u8]) -> io::Result<u64> {
+        self.redo.append(&Entry {
+            kind: Kind::Prepare,
+            xid,
+            gtid_number: 0,
+            payload: redo,
+            binlog: [&[], &[]],
+        })
+    }
+
+    /// Waits until a checkpoint has made room in the redo log's circle (`log_free_check`); the caller holds
+    /// no lock and no place.
+    pub(crate) fn wait_for_circle(&self) -> io::Result<()> {
+        while self.redo.is_full() {
+            self.check_alive()?;
+            self.pause();
+        }
+        Ok(())
+    }
+
+    /// As far as the policy wants it: the redo up to `lsn` is written or synced.
+    pub(crate) fn persist_redo(&self, policy: Policy, lsn: u64) -> io::Result<()> {
+        match policy.redo {
+            0 => Ok(()),
+            2 => self.redo.write(lsn),
+            _ => self.redo.flush(lsn),
+        }
+    }
+
+    /// A place in the binlog for the transaction that is the `number`-th GTID.
+    #[inline]
+    pub(crate) fn place(
+        &self,
+        position: u64,
+        gtid_number: u64,
+        last_committed: u64,
+        commit_us: u64,
+        commit_id: u64,
+    ) -> BinlogPlace {
+        let before = self.gtid_before_file.load(Ordering::Relaxed);
+        BinlogPlace {
+            position,
+            gtid_number,
+            last_committed: last_committed.saturating_sub(before),
+            sequence_number: gtid_number - before,
+            commit_us,
+            commit_id,
+        }
+    }
+
+    /// The id that a group of MariaDB's transactions carries; 0 for none.
+    pub(crate) fn commit_id(&self, group: usize, first_gtid: u64) -> u64 {
+        match self.flavor == Flavor::Mariadb && group > 1 {
+            true => first_gtid,
+            false => 0,
+        }
+    }
+
+    /// Microseconds since 1970.
+    #[inline]
+    pub(crate) fn clock_us(&self) -> u64 {
+        self.fixed_clock_us.unwrap_or_else(|| {
+            let since = SystemTime::now().duration_since(UNIX_EPOCH);
+            since.unwrap_or(Duration::ZERO).as_micros() as u64
+        })
+    }
+
+    /// Lets others go on for a moment; nothing is locked by the caller.
+    pub(crate) fn pause(&self) {
+        std::thread::sleep(Duration::from_micros(50));
+    }
+
+    /// Fails if the run has failed meanwhile.
+    pub(crate) fn check_alive(&self) -> io::Result<()> {
+        match self.failed.load(Ordering::Relaxed) {
+            true => Err(io::Error::other("another thread has failed")),
+            false => Ok(()),
+        }
+    }
+
+    /// Ends the run; the first failure is what the user is told.
+    pub(crate) fn fail(&self, error: Error) {
+        lock(&self.failure).get_or_insert(error);
+        self.failed.store(true, Ordering::SeqCst);
+        self.seats().iter().for_each(Seat::wake);
+    }
+
+    /// What made the run fail.
+    pub(crate) fn failure(&self) -> Option<Error> {
+        lock(&self.failure).clone()
+    }
+
+    /// How a committer waits for its place to be carried out.
+    pub(crate) fn patience(&self, me: u32) -> Patience {
+        let syncs = self.policy().syncs_redo();
+        let crowd = self.seats().len() >= CROWD;
+        Patience {
+            lingers: crowd && !syncs && self.lingers(me),
+            yields: YIELDS,
+            // Leave a disk no pause between one group and the next.
+            rounds: if syncs { 4 } else { 1 },
+        }
+    }
+
+    /// Whether a group may become larger by giving the processor away once.
+    pub(crate) fn lingers(&self, me: u32) -> bool {
+        let wanted = self.linger.unwrap_or(self.policy().flush != Flush::Serial);
+        wanted && self.seats()[me as usize].has_company()
+    }
+
+    /// Waits for an answer that a leader brings.
+    pub(crate) fn wait(&self, me: u32) -> io::Result<Answer> {
+        let seat = &self.seats()[me as usize];
+        // A leader that works is soon done; one that lingers or waits for the disk wants the processor.
+        let gives_way = self.linger == Some(true) || self.policy().syncs_redo();
+        for _ in 0..if gives_way { YIELDS } else { SPINS } {
+            if let Some(answer) = seat.answer() {
+                return Ok(answer);
+            }
+            match gives_way {
+                true => yield_now(),
+                false => spin_loop(),
+            }
+        }
+        loop {
+            self.check_alive()?;
+            if let Some(answer) = seat.park_unless(|| Ok(false))? {
+                return Ok(answer);
+            }
+        }
+    }
+
+    /// Ends the binlog's file and begins the next. Nobody has a place.
+    pub(crate) fn rotate(&self, log: &mut Log) -> io::Result<()> {
+        let durable = self.policy().syncs_at_rotation();
+        log.files.rotate(log.gtid_number, durable)?;
+        self.note_rotation(log);
+        Ok(())
+    }
+
+    /// Tells those who sync and those who get places of the file that has just been begun.
+    pub(crate) fn note_rotation(&self, log: &Log) {
+        let before = std::mem::replace(&mut *lock(&self.file), log.files.file().clone());
+        lock(&self.unsynced).push(before);
+        self.file_number
+            .store(u64::from(log.files.number()), Ordering::Relaxed);
+        self.gtid_before_file.store(log.gtid_number, Ordering::Relaxed);
+        self.counters.rotations.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Lets places be reserved behind what is in the file.
+    pub(crate) fn open_section(&self, log: &mut Log) {
+        self.gtid_before_section.store(log.gtid_number, Ordering::Relaxed);
+        self.binlog().open(&log.drain, log.files.position());
+    }
+
+    /// Appends to the binlog's file.
+    pub(crate) fn write_binlog(&self, files: &mut Files, bytes: &[u8]) -> io::Result<()> {
+        files.write(bytes)?;
+        self.binlog_written
+            .fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Syncs what is in the binlog's files.
+    pub(crate) fn sync_binlog(&self) -> io::Result<()> {
+        let written = self.binlog_written.load(Ordering::Acquire);
+        if self.binlog_synced.load(Ordering::Relaxed) == written {
+            return Ok(());
+        }
+        // Files that were ended meanwhile come first: what is synced has no holes.
+        let mut unsynced = lock(&self.unsynced);
+        let file = lock(&self.file).clone();
+        for ended in unsynced.drain(..) {
+            ended.sync_data()?;
+        }
+        drop(unsynced);
+        file.sync_data()?;
+        self.counters.binlog_fsyncs.fetch_add(1, Ordering::Relaxed);
+        self.binlog_synced.fetch_max(written, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Counts a group that is acknowledged, and what an OS crash would now take of all that was.
+    pub(crate) fn count_group(&self, policy: Policy, commits: usize, lsn: u64) {
+        self.counters.groups.fetch_add(1, Ordering::Relaxed);
+        self.counters.grouped.fetch_add(commits as u64, Ordering::Relaxed);
+        let redo = lsn.saturating_sub(self.redo.flushed());
+        let binlog = match policy.flush {
+            Flush::Redo => 0,
+            // What is not synced yet is the next group's, which waits for it.
+            _ if policy.sync_binlog == 1 => 0,
+            _ => {
+                let synced = self.binlog_synced.load(Ordering::Relaxed);
+                self.binlog_written.load(Ordering::Relaxed).saturating_sub(synced)
+            }
+        };
+        self.counters
+            .bytes_at_risk
+            .fetch_max(redo + binlog, Ordering::Relaxed);
+    }
+
+    /// Changes the policy while committers run. What waits under the old way of flushing is carried out
+    /// under it, or sent back to begin again under the new one.
+    pub(crate) fn change(&self, policy: Policy) -> io::Result<()> {
+        let mut log = self.lock_log();
+        let old = self.policy();
+        if old.flush == policy.flush {
+            self.policy.store(policy.to_bits(), Ordering::Release);
+            return Ok(());
+        }
+        if old.flush != Flush::Serial {
+            log = self.close_section(log)?;
+        }
+        if policy.flush == Flush::Redo {
+            // Recovery appends to a binlog that has no holes.
+            self.sync_binlog()?;
+        }
+        self.policy.store(policy.to_bits(), Ordering::Release);
+        if policy.flush != Flush::Serial {
+            if log.files.position() >= self.rotate_bytes {
+                self.rotate(&mut log)?;
+            }
+            self.open_section(&mut log);
+        }
+        self.counters.switches.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Closes the section, and carries out all that has a place: the file is then complete.
+    pub(crate) fn close_section<'a>(&'a self, mut log: Holder<'a, Log>) -> io::Result<Holder<'a, Log>> {
+        let next = loop {
+            match self.binlog().close() {
+                Some((_, next)) => break next,
+                // The owner of the last place wants the lock, to open the section again.
+                None => {
+                    drop(log);
+                    self.check_alive()?;
+                    self.pause();
+                    log = self.lock_log();
+                }
+            }
+        };
+        self.drain_until(&mut log, self.binlog().ring_position(next))?;
+        Ok(log)
+    }
+
+    /// Carries out all places up to `end` in the ring, and has them in the file.
+    pub(crate) fn drain_until(&self, log: &mut Log, end: u64) -> io::Result<()> {
+        let mut backoff = Backoff::default();
+        while log.drain.ready() < end {
+            if !self.drain(log)? {
+                self.check_alive()?;
+                backoff.pause();
+            }
+        }
+        self.write_ready(log)
+    }
+
+    /// Where the oldest record begins that a transaction under way may need.
+    fn oldest_needed(&self) -> u64 {
+        let next = self.redo.next();
+        std::sync::atomic::fence(Ordering::SeqCst);
+        let needed = self
+            .seats()
+            .iter()
+            .map(|seat| seat.needs_redo.load(Ordering::SeqCst));
+        needed.fold(next, u64::min)
+    }
+
+    /// Makes room in the redo log's circle: what lies before the checkpoint is in the binlog's files, and
+    /// synced there where the policy promises as much.
+    pub(crate) fn checkpoint(&self) -> io::Result<()> {
+        let lsn = self.oldest_needed();
+        // Whoever needed a record before it is committed, and all that is committed has its record in the
+        // buffer, of which redo 0 may not have written any.
+        let applied = self.committed.load(Ordering::Acquire);
+        self.redo.write(self.redo.next())?;
+        let policy = self.policy();
+        if policy.flush == Flush::Redo {
+            self.write_ready(&mut self.lock_log())?;
+            self.sync_binlog()?;
+        }
+        self.redo
+            .put_checkpoint(Checkpoint { lsn, applied }, policy.syncs_redo())
+    }
+
+    /// What is done once a second for commits that did not wait for it.
+    pub(crate) fn sync_late(&self) -> io::Result<()> {
+        let policy = self.policy();
+        if matches!(policy.redo, 0 | 2) {
+            self.redo.flush_ready()?;
+        }
+        match policy.flush {
+            Flush::Serial => Ok(()),
+            Flush::Parallel | Flush::ParallelLeader => self.sync_binlog(),
+            Flush::Redo => {
+                self.write_ready(&mut self.lock_log())?;
+                self.sync_binlog()
+            }
+        }
+    }
+
+    /// Ends both logs in good order; the committers have ended.
+    pub(crate) fn close(&self) -> io::Result<()> {
+        let mut log = self.lock_log();
+        if self.policy().flush != Flush::Serial {
+            log = self.close_section(log)?;
+        }
+        self.redo.flush_ready()?;
+        log.files.close()
+    }
+
+    /// Syncs of redo and binlog so far.
+    pub(crate) fn fsyncs(&self) -> (u64, u64) {
+        (
+            self.redo.fsyncs(),
+            self.counters.binlog_fsyncs.load(Ordering::Relaxed),
+        )
+    }
+}
+
+/// Both logs, new or where they were recovered.
+fn open_logs(settings: &Settings<'_>) -> io::Result<(RedoLog, Files)> {
+    let path = settings.folder.join(redo::NAME);
+    let (format, folder, timestamp) = (settings.format, settings.folder, settings.timestamp);
+    Ok(match &settings.recovered {
+        None => (
+            RedoLog::create(&path, settings.redo_capacity, settings.log_buffer_bytes)?,
+            Files::create(format, folder, timestamp)?,
+        ),
+        Some(recovered) => (
+            RedoLog::resume(&path, settings.log_buffer_bytes)?,
+            Files::resume(
+                format,
+                folder,
+                timestamp,
+                recovered.file_number,
+                recovered.last_gtid,
+            )?,
+        ),
+    })
+}
+
+/// The lock, also after a thread has panicked under it: the run fails by that thread's end.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Nanoseconds since `start`.
+pub(crate) fn since(start: Instant) -> u64 {
+    start.elapsed().as_nanos() as u64
+}

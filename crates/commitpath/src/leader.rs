@@ -1,0 +1,116 @@
+//! Parallel flush by leaders: one reserves places for its whole group at once and writes all of its events into
+//! them; groups do so in parallel.
+
+use std::io;
+use std::sync::atomic::Ordering;
+
+use crate::engine::{lock, Engine};
+use crate::measure::Watch;
+use crate::policy::Flush;
+use crate::relay::Tag;
+use crate::seat::Answer;
+
+impl Engine {
+    /// Commits as a leader or follower; `group` is scratch memory.
+    pub(crate) fn commit_with_leader(
+        &self,
+        me: u32,
+        xid: u64,
+        redo: &[u8],
+        prepared: Option<u64>,
+        group: &mut Vec<u32>,
+    ) -> io::Result<Answer> {
+        let seat = &self.seats()[me as usize];
+        if lock(&seat.body).size(true) > self.ring_limit() {
+            return self.commit_alone(me, xid, redo, prepared);
+        }
+        seat.ask();
+        if !self.flush_stage.enter(&[me]) {
+            return self.wait_or_write(me);
+        }
+        self.flush_stage.take(group);
+        let mut rest = group.as_slice();
+        while !rest.is_empty() {
+            let count = self.fitting(rest);
+            let (members, behind) = rest.split_at(count);
+            if !self.place_group(members)? {
+                if self.policy().flush != Flush::ParallelLeader {
+                    return Ok(self.send_back(me, rest));
+                }
+                self.wait_for_section()?;
+                continue;
+            }
+            rest = behind;
+        }
+        self.wait_or_write(me)
+    }
+
+    /// How many of the group fit the ring together.
+    fn fitting(&self, group: &[u32]) -> usize {
+        let mut size = 0;
+        let fits = |member: &&u32| {
+            size += lock(&self.seats()[**member as usize].body).size(true);
+            size <= self.ring_limit()
+        };
+        group.iter().take_while(fits).count().max(1)
+    }
+
+    /// Reserves the group's places together and fills them; `false` if the section is closed.
+    fn place_group(&self, group: &[u32]) -> io::Result<bool> {
+        let seats = || group.iter().map(|member| &self.seats()[*member as usize]);
+        let last_committed = self.committed.load(Ordering::Acquire);
+        // The id itself needs the first GTID, but whether there is one does not.
+        let grouped = self.commit_id(group.len(), 1) != 0;
+        let sizes = seats().map(|seat| lock(&seat.body).size(grouped));
+        let total = sizes.sum();
+        let mut watch = Watch::start(self.counters.groups.load(Ordering::Relaxed));
+        let Some(mut places) = self.binlog().reserve(group.len() as u64, total) else {
+            return Ok(false);
+        };
+        watch.lap(&self.counters.ordered, group.len());
+        let (end, last) = (places.end(), places.last);
+        self.wait_for_room(&places)?;
+        watch.skip();
+        let commit_us = self.clock_us();
+        let before = self.gtid_before_section.load(Ordering::Relaxed);
+        let commit_id = self.commit_id(group.len(), before + places.number + 1);
+        for (index, member) in group.iter().enumerate() {
+            let seat = &self.seats()[*member as usize];
+            let body = lock(&seat.body);
+            let size = body.size(grouped);
+            let gtid_number = before + places.number + 1;
+            let is_last = index + 1 == group.len();
+            let mut rest = None;
+            let mut place = if is_last {
+                places
+            } else {
+                let front = places.split(size);
+                rest = Some(places);
+                front
+            };
+            let at = self.place(place.start, gtid_number, last_committed, commit_us, commit_id);
+            self.finish(&body, &at, &mut place)?;
+            drop(body);
+            seat.number(gtid_number);
+            let lsn = seat.prepared.load(Ordering::Relaxed);
+            self.binlog().publish(
+                place,
+                Tag {
+                    lsn,
+                    owner: *member,
+                    in_redo: false,
+                }
+                .to_bits(),
+            );
+            match rest {
+                Some(rest) => places = rest,
+                None => break,
+            }
+        }
+        watch.lap(&self.counters.encode, group.len());
+        if last {
+            self.reopen(end)?;
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,72 @@
+//! Commits through a redo log and a binary log on a real disk, in four ways that can be measured and read.
+//!
+//! # Layout
+//!
+//! * [`Spec`], [`CommitPath`], [`RunResult`]: a run, from JSON to JSON.
+//! * [`Policy`], [`Flush`]: what a commit waits for, and which way it takes; changed while a run goes on.
+//! * `serial`, `leader`, `parallel`: the ways of flushing, each a few methods of the `engine`.
+//! * `section`, `log_buffer`, `relay`, `stage`, `seat`: the concurrency core: one atomic addition that gives
+//!   places, a ring with a ready prefix, the lock whose holder works for all, queues before stages, answers.
+//!   Tested with loom.
+//! * [`redo`]: the redo log's file and its reader; `files`: the binlog's; [`recover`](mod@recover): both after a crash.
+//! * [`shape`]: what is committed.
+//!
+//! # Promises
+//!
+//! * A transaction is acknowledged once it is as safe as the policy says: with redo 1, 2 or 3 it survives the
+//!   death of the process at any moment.
+//! * Binlog files are genuine: GTIDs without gaps in the order of the file, each log_pos and checksum right,
+//!   also where the way of flushing changes in the middle.
+//! * In the steady state a commit allocates nothing.
+
+// Under loom only the concurrency core is there: the rest uses the standard library's threads.
+#![cfg_attr(feature = "loom", allow(dead_code))]
+
+mod log_buffer;
+#[cfg(all(test, feature = "loom"))]
+mod models;
+mod relay;
+mod seat;
+mod section;
+mod stage;
+mod sync;
+
+#[cfg(not(feature = "loom"))]
+pub mod recover;
+pub mod redo;
+pub mod shape;
+
+#[cfg(not(feature = "loom"))]
+mod engine;
+#[cfg(not(feature = "loom"))]
+mod error;
+#[cfg(not(feature = "loom"))]
+mod files;
+#[cfg(not(feature = "loom"))]
+mod leader;
+#[cfg(not(feature = "loom"))]
+mod measure;
+#[cfg(not(feature = "loom"))]
+mod parallel;
+#[cfg(not(feature = "loom"))]
+mod policy;
+#[cfg(not(feature = "loom"))]
+mod redo_log;
+#[cfg(not(feature = "loom"))]
+mod run;
+#[cfg(all(test, not(feature = "loom")))]
+mod same_bytes;
+#[cfg(not(feature = "loom"))]
+mod serial;
+#[cfg(not(feature = "loom"))]
+mod spec;
+
+#[cfg(not(feature = "loom"))]
+pub use {
+    error::{Error, Kind},
+    files::BASENAME,
+    parallel::PERSIST_LIMIT,
+    policy::{Flush, Policy},
+    run::CommitPath,
+    spec::{LatencyUs, Progress, RunResult, Spec, WrittenFile, IDENTITY, MAX_COMMITTERS},
+};

@@ -1,0 +1,246 @@
+//! The concurrency core under loom's model checker, which tries the interleavings:
+//! `cargo test --release -p flushlab-commitpath --features loom`.
+
+use flushlab_binlog::{Format, Identity, Uuid};
+use loom::sync::Arc;
+use loom::thread;
+
+use crate::log_buffer::{Drain, LogBuffer, Place};
+use crate::relay::{Patience, Relay, Tag};
+use crate::seat::{Answer, Seat};
+use crate::section::Section;
+use crate::stage::Stage;
+
+/// Tries all interleavings with at most so many preemptions: enough for errors that need few, as most do.
+fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.check(model);
+}
+
+#[test]
+fn places_are_disjoint_and_one_owner_knows_that_it_is_the_last() {
+    check(4, || {
+        let section = Arc::new(Section::closed(20));
+        section.open(4);
+        let takers: Vec<_> = (0..3)
+            .map(|_| {
+                let section = section.clone();
+                thread::spawn(move || section.take(1, 8))
+            })
+            .collect();
+        let mut given: Vec<_> = takers
+            .into_iter()
+            .filter_map(|taker| taker.join().unwrap())
+            .collect();
+        given.sort_by_key(|given| given.start);
+        assert_eq!(
+            given
+                .iter()
+                .map(|given| (given.before, given.start, given.last))
+                .collect::<Vec<_>>(),
+            [(0, 4, false), (1, 12, true)]
+        );
+        assert!(section.is_closed());
+        section.open(4);
+        assert_eq!(section.take(1, 1).map(|given| given.start), Some(4));
+    });
+}
+
+#[test]
+fn closing_tells_of_every_place_that_was_given() {
+    check(4, || {
+        let section = Arc::new(Section::closed(100));
+        section.open(0);
+        let taker = {
+            let section = section.clone();
+            thread::spawn(move || u64::from(section.take(1, 7).is_some()))
+        };
+        let (count, next) = section.close().unwrap();
+        let taken = taker.join().unwrap();
+        assert_eq!((count, next), (taken, 7 * taken));
+    });
+}
+
+fn fill(buffer: &LogBuffer, mut place: Place, byte: u8, tag: u64) {
+    assert!(buffer.has_room(&place));
+    let (front, back) = buffer.bytes(&mut place);
+    front.fill(byte);
+    back.fill(byte);
+    buffer.publish(place, tag);
+}
+
+/// Takes what is ready and gives the places back.
+fn empty(buffer: &LogBuffer, drain: &mut Drain, found: &mut Vec<(u64, Vec<u8>)>) {
+    let mut tags = Vec::new();
+    let mut from = drain.ready();
+    buffer.scan(drain, |end, tag| tags.push((end, tag)));
+    for (end, tag) in tags {
+        let (front, back) = buffer.filled(drain, from, end);
+        found.push((tag, [front, back].concat()));
+        from = end;
+    }
+    buffer.release(drain, from);
+}
+
+#[test]
+fn what_is_read_is_what_was_filled_and_in_the_order_of_places() {
+    check(3, || {
+        let (buffer, mut drain) = LogBuffer::new(8, 4, 100);
+        buffer.open(&drain, 6);
+        let buffer = Arc::new(buffer);
+        let fillers: Vec<_> = [1, 2]
+            .into_iter()
+            .map(|number: u8| {
+                let buffer = buffer.clone();
+                thread::spawn(move || {
+                    let place = buffer.reserve(1, 3).unwrap();
+                    let start = place.start;
+                    fill(&buffer, place, number, u64::from(number));
+                    (start, u64::from(number))
+                })
+            })
+            .collect();
+        let mut found = Vec::new();
+        empty(&buffer, &mut drain, &mut found);
+        let mut filled: Vec<_> = fillers.into_iter().map(|filler| filler.join().unwrap()).collect();
+        empty(&buffer, &mut drain, &mut found);
+        filled.sort_unstable();
+        let order: Vec<_> = filled.iter().map(|(_, number)| *number).collect();
+        assert_eq!(found.iter().map(|(tag, _)| *tag).collect::<Vec<_>>(), order);
+        assert!(found.iter().all(|(tag, bytes)| bytes == &[*tag as u8; 3]));
+    });
+}
+
+#[test]
+fn bytes_and_slots_are_used_again_only_after_they_were_released() {
+    check(3, || {
+        // One slot, and bytes for one place and a half.
+        let (buffer, mut drain) = LogBuffer::new(4, 1, 100);
+        buffer.open(&drain, 0);
+        let place = buffer.reserve(1, 3).unwrap();
+        fill(&buffer, place, 1, 1);
+        let buffer = Arc::new(buffer);
+        let filler = {
+            let buffer = buffer.clone();
+            thread::spawn(move || {
+                let place = buffer.reserve(1, 3).unwrap();
+                let room = buffer.has_room(&place);
+                if room {
+                    fill(&buffer, place, 2, 2);
+                }
+                room
+            })
+        };
+        let mut found = Vec::new();
+        empty(&buffer, &mut drain, &mut found);
+        assert_eq!(found[0], (1, vec![1; 3]));
+        let filled = filler.join().unwrap();
+        empty(&buffer, &mut drain, &mut found);
+        assert_eq!(found.get(1), filled.then_some(&(2, vec![2; 3])));
+    });
+}
+
+fn relay(seats: usize) -> Arc<Relay<Drain>> {
+    let identity = Identity {
+        server_id: 1,
+        uuid: Uuid([7; 16]),
+        domain: 0,
+    };
+    let format = Format::new("9.7.4", identity).unwrap();
+    let (buffer, drain) = LogBuffer::new(8, 4, 100);
+    buffer.open(&drain, 0);
+    let seats = (0..seats).map(|_| Seat::new(&format)).collect();
+    Arc::new(Relay::new(drain, buffer, seats))
+}
+
+/// Commits as the pipelines do; without an answer loom finds a deadlock, as its sleep knows no time.
+fn commit(relay: &Relay<Drain>, me: u32) {
+    let patience = Patience {
+        lingers: false,
+        yields: 0,
+        rounds: 1,
+    };
+    let seat = &relay.seats[me as usize];
+    seat.take(thread::current());
+    let place = relay.buffer.reserve(1, 2).unwrap();
+    seat.number(place.number + 1);
+    seat.ask();
+    fill(
+        &relay.buffer,
+        place,
+        me as u8,
+        Tag {
+            lsn: 0,
+            owner: me,
+            in_redo: false,
+        }
+        .to_bits(),
+    );
+    let work = |drain: &mut Drain| {
+        let mut found = Vec::new();
+        empty(&relay.buffer, drain, &mut found);
+        for (tag, bytes) in found {
+            let owner = Tag::from_bits(tag).owner;
+            assert_eq!(bytes, [owner as u8; 2]);
+            relay.seats[owner as usize].commit();
+        }
+        Ok(())
+    };
+    let answer = relay.wait(me, patience, work, || Ok(())).unwrap();
+    assert!(matches!(answer, Answer::Committed(_)));
+}
+
+#[test]
+fn everybody_is_answered_whoever_does_the_work() {
+    check(3, || {
+        let relay = relay(2);
+        let other = {
+            let relay = relay.clone();
+            thread::spawn(move || commit(&relay, 1))
+        };
+        commit(&relay, 0);
+        other.join().unwrap();
+    });
+}
+
+#[test]
+fn who_found_the_lock_taken_is_not_forgotten_by_a_holder_that_did_other_things() {
+    check(3, || {
+        let relay = relay(1);
+        let keeper = {
+            let relay = relay.clone();
+            thread::spawn(move || drop(relay.lock()))
+        };
+        commit(&relay, 0);
+        keeper.join().unwrap();
+    });
+}
+
+#[test]
+fn a_queue_has_one_leader_at_a_time_and_forgets_nobody() {
+    check(4, || {
+        let stage = Arc::new(Stage::new(4));
+        let enter = |stage: &Stage, me: u32| {
+            let mut group = Vec::new();
+            if stage.enter(&[me]) {
+                stage.take(&mut group);
+                assert!(group.contains(&me), "who leads is in the queue");
+            }
+            group
+        };
+        let others: Vec<_> = [1, 2]
+            .into_iter()
+            .map(|me| {
+                let stage = stage.clone();
+                thread::spawn(move || enter(&stage, me))
+            })
+            .collect();
+        let mut led = enter(&stage, 0);
+        for other in others {
+            led.extend(other.join().unwrap());
+        }
+        led.sort_unstable();
+        assert_eq!(led, [0, 1, 2]);
+    });
+}

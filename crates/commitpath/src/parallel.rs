@@ -1,0 +1,339 @@
+//! Binlog Parallel Flush: every committer reserves a place, writes its own events there, and is acknowledged once
+//! the ready prefix that covers it is in the file.
+//!
+//! There is no writer thread: who finds the log lock free writes the prefix for all (`relay`). `redo` differs in
+//! what a commit waits for: a record with the events in the redo log, which one sync makes durable; the file
+//! follows later.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::Ordering;
+
+use flushlab_binlog::{Body, Place as BinlogPlace};
+
+use crate::engine::{lock, Engine, Log};
+use crate::files::Aside;
+use crate::log_buffer::Place;
+use crate::measure::Watch;
+use crate::policy::Flush;
+use crate::redo::{Entry, Kind};
+use crate::relay::Tag;
+use crate::seat::Answer;
+use crate::sync::Backoff;
+
+/// Largest transaction whose events go through the redo log (`persist_binlog_to_redo_size_limit`): larger
+/// ones are synced in the binlog itself.
+pub const PERSIST_LIMIT: u64 = 1 << 20;
+
+impl Engine {
+    /// Commits through a place of its own.
+    pub(crate) fn commit_alone(
+        &self,
+        me: u32,
+        xid: u64,
+        redo: &[u8],
+        prepared: Option<u64>,
+    ) -> io::Result<Answer> {
+        let seat = &self.seats()[me as usize];
+        let body = lock(&seat.body);
+        let size = body.size(false);
+        if size > self.ring_limit() {
+            drop(body);
+            return self.commit_large(me, xid, redo, prepared);
+        }
+        let last_committed = self.committed.load(Ordering::Acquire);
+        let mut watch = Watch::start(xid >> 8);
+        let Some(mut place) = self.binlog().reserve(1, size) else {
+            drop(body);
+            self.wait_for_section()?;
+            return Ok(Answer::Again);
+        };
+        watch.lap(&self.counters.ordered, 1);
+        // Who has a place keeps the way of flushing from changing.
+        let policy = self.policy();
+        let gtid_number = self.gtid_before_section.load(Ordering::Relaxed) + place.number + 1;
+        self.wait_for_room(&place)?;
+        watch.skip();
+        let (position, end, last) = (place.start, place.end(), place.last);
+        let binlog_place = self.place(position, gtid_number, last_committed, self.clock_us(), 0);
+        self.finish(&body, &binlog_place, &mut place)?;
+        watch.lap(&self.counters.encode, 1);
+        // One that set out under another way may be larger than the redo log takes.
+        let in_redo = policy.flush == Flush::Redo && size <= self.persist_limit();
+        let lsn = if in_redo {
+            let file = self.file_number.load(Ordering::Relaxed) as u32;
+            let (front, back) = self.binlog().bytes(&mut place);
+            self.redo.append(&Entry {
+                kind: Kind::Binlog { file, position },
+                xid,
+                gtid_number,
+                payload: redo,
+                binlog: [front, back],
+            })?
+        } else {
+            match prepared {
+                Some(lsn) => lsn,
+                None => self.prepare_now(xid, redo)?,
+            }
+        };
+        drop(body);
+        seat.number(gtid_number);
+        seat.ask();
+        let tag = Tag {
+            lsn,
+            owner: me,
+            in_redo,
+        };
+        self.binlog().publish(place, tag.to_bits());
+        if last {
+            self.reopen(end)?;
+        }
+        self.wait_or_write(me)
+    }
+
+    /// Writes a transaction's events into its place.
+    pub(crate) fn finish(&self, body: &Body, at: &BinlogPlace, place: &mut Place) -> io::Result<()> {
+        let (front, back) = self.binlog().bytes(place);
+        let finished = if back.is_empty() {
+            body.finish_into(at, front)
+        } else {
+            // Once per round of the ring.
+            let mut whole = vec![0; front.len() + back.len()];
+            body.finish_into(at, &mut whole).map(|()| {
+                let (head, tail) = whole.split_at(front.len());
+                front.copy_from_slice(head);
+                back.copy_from_slice(tail);
+            })
+        };
+        finished.map_err(io::Error::other)
+    }
+
+    /// Largest transaction that goes through the ring.
+    pub(crate) fn ring_limit(&self) -> u64 {
+        let ring = self.binlog().capacity() / 4;
+        match self.policy().flush {
+            Flush::Redo => ring.min(self.persist_limit()),
+            _ => ring,
+        }
+    }
+
+    /// Largest transaction whose events go through the redo log.
+    fn persist_limit(&self) -> u64 {
+        PERSIST_LIMIT.min(self.redo.buffer_bytes() / 4)
+    }
+
+    /// Waits while the section is closed: a file is being changed, or the way of flushing.
+    pub(crate) fn wait_for_section(&self) -> io::Result<()> {
+        let mut backoff = Backoff::default();
+        while self.binlog().is_closed() && self.policy().flush != Flush::Serial {
+            self.check_alive()?;
+            backoff.pause_long();
+        }
+        Ok(())
+    }
+
+    /// Waits until the ring has room for the place, writing what is in the way.
+    pub(crate) fn wait_for_room(&self, place: &Place) -> io::Result<()> {
+        let mut backoff = Backoff::default();
+        while !self.binlog().has_room(place) {
+            if let Some(mut log) = self.log.try_lock() {
+                self.drain(&mut log)?;
+                self.write_ready(&mut log)?;
+            }
+            self.check_alive()?;
+            backoff.pause();
+        }
+        Ok(())
+    }
+
+    /// Waits for the answer; carries out the ready prefix whenever nobody else does.
+    pub(crate) fn wait_or_write(&self, me: u32) -> io::Result<Answer> {
+        self.log.wait(
+            me,
+            self.patience(me),
+            |log| self.drain(log).map(|_| ()),
+            || self.check_alive(),
+        )
+    }
+
+    /// Carries out the ready prefix: redo first, then the file, then the answers. `false` if nothing was
+    /// ready.
+    pub(crate) fn drain(&self, log: &mut Log) -> io::Result<bool> {
+        let mut owners = std::mem::take(&mut log.owners);
+        owners.clear();
+        let (mut lsn, mut all_in_redo) = (0, true);
+        self.binlog().scan(&mut log.drain, |_, tag| {
+            let tag = Tag::from_bits(tag);
+            lsn = lsn.max(tag.lsn);
+            all_in_redo &= tag.in_redo;
+            owners.push(tag.owner);
+        });
+        let found = owners.len();
+        if found > 0 {
+            let policy = self.policy();
+            let mut watch = Watch::start(self.counters.groups.load(Ordering::Relaxed));
+            self.persist_redo(policy, lsn)?;
+            if policy.syncs_redo() {
+                // Waiting for the disk is not this thread's time.
+                watch.skip();
+            }
+            if policy.flush != Flush::Redo {
+                self.write_ready(log)?;
+            } else if !all_in_redo {
+                // A leader that set out under another way has got its places after the change to `redo`.
+                self.write_ready(log)?;
+                self.sync_binlog()?;
+            }
+            if policy.redo == 3 {
+                self.commit_records(&owners)?;
+            }
+            log.gtid_number += found as u64;
+            self.committed.fetch_max(log.gtid_number, Ordering::Release);
+            self.count_group(policy, found, lsn);
+            for owner in &owners {
+                self.seats()[*owner as usize].commit();
+            }
+            if policy.flush != Flush::Redo {
+                watch.lap(&self.counters.write, found);
+            }
+        }
+        log.owners = owners;
+        Ok(found > 0)
+    }
+
+    fn commit_records(&self, owners: &[u32]) -> io::Result<()> {
+        let mut last = 0;
+        for owner in owners {
+            last = self.commit_record(&self.seats()[*owner as usize])?;
+        }
+        self.redo.flush(last)
+    }
+
+    /// Has all that was found ready in the file.
+    pub(crate) fn write_ready(&self, log: &mut Log) -> io::Result<()> {
+        let (from, to) = (log.written, log.drain.ready());
+        if from == to {
+            return Ok(());
+        }
+        let (front, back) = self.binlog().filled(&log.drain, from, to);
+        self.write_binlog(&mut log.files, front)?;
+        self.write_binlog(&mut log.files, back)?;
+        log.written = to;
+        self.binlog().release(&mut log.drain, to);
+        Ok(())
+    }
+
+    /// What the owner of a section's last place does, which ends at `end` in the ring: the next file.
+    pub(crate) fn reopen(&self, end: u64) -> io::Result<()> {
+        let mut log = self.lock_log();
+        self.drain_until(&mut log, end)?;
+        self.rotate(&mut log)?;
+        self.open_section(&mut log);
+        drop(log);
+        match self.policy().syncs_at_rotation() {
+            true => Ok(()),
+            false => self.sync_binlog(),
+        }
+    }
+
+    /// Commits what the ring has no room for: alone, with the section closed.
+    fn commit_large(&self, me: u32, xid: u64, redo: &[u8], prepared: Option<u64>) -> io::Result<Answer> {
+        let lsn = match prepared {
+            Some(lsn) => lsn,
+            None => self.prepare(xid, redo)?,
+        };
+        // The head of a file without GTIDs before it has another size.
+        let follows = self.committed.load(Ordering::Acquire) > 0;
+        if follows && !self.policy().syncs_at_rotation() {
+            return self.commit_aside(me, lsn);
+        }
+        let mut log = self.lock_log();
+        let policy = self.policy();
+        if policy.flush == Flush::Serial {
+            return Ok(Answer::Again);
+        }
+        log = self.close_section(log)?;
+        self.persist_redo(policy, lsn)?;
+        let seat = &self.seats()[me as usize];
+        let body = lock(&seat.body);
+        let size = body.size(false) as usize;
+        let mut whole = vec![0; size];
+        log.gtid_number += 1;
+        let committed = self.committed.load(Ordering::Relaxed);
+        let place = self.place(
+            log.files.position(),
+            log.gtid_number,
+            committed,
+            self.clock_us(),
+            0,
+        );
+        body.finish_into(&place, &mut whole).map_err(io::Error::other)?;
+        self.write_binlog(&mut log.files, &whole)?;
+        if policy.flush == Flush::Redo {
+            self.sync_binlog()?;
+        }
+        seat.number(log.gtid_number);
+        self.committed.fetch_max(log.gtid_number, Ordering::Release);
+        self.count_group(policy, 1, lsn);
+        if log.files.position() >= self.rotate_bytes {
+            self.rotate(&mut log)?;
+        }
+        self.open_section(&mut log);
+        Ok(Answer::Committed(log.gtid_number))
+    }
+
+    /// Commits a large transaction by a file of its own, which is written beside all others' commits and then
+    /// becomes the log's next (as MariaDB's `binlog_large_commit_threshold` does, MDEV-32014). Only its GTID
+    /// event and the file's head are written under the lock.
+    fn commit_aside(&self, me: u32, lsn: u64) -> io::Result<Answer> {
+        let seat = &self.seats()[me as usize];
+        let body = lock(&seat.body);
+        let head_size = self.lock_log().files.head_size();
+        let mut aside = Aside::create(&self.folder, me)?;
+        // The number of its GTID and what it waits for are put in below.
+        let mut place = BinlogPlace {
+            position: head_size,
+            gtid_number: 1,
+            last_committed: 0,
+            sequence_number: 1,
+            commit_us: self.clock_us(),
+            commit_id: 0,
+        };
+        let mut whole = vec![0; body.size(false) as usize];
+        body.finish_into(&place, &mut whole).map_err(io::Error::other)?;
+        aside.file.write_all_at(&whole, head_size)?;
+        aside.file.sync_data()?;
+        aside.end = head_size + whole.len() as u64;
+
+        let mut log = self.lock_log();
+        let policy = self.policy();
+        if policy.syncs_at_rotation() {
+            drop(log);
+            fs::remove_file(&aside.path)?;
+            return Ok(Answer::Again);
+        }
+        log = self.close_section(log)?;
+        self.persist_redo(policy, lsn)?;
+        place.gtid_number = log.gtid_number + 1;
+        let gtid = &mut whole[..body.head_size(false) as usize];
+        body.finish_head_into(&place, gtid).map_err(io::Error::other)?;
+        aside.file.write_all_at(gtid, head_size)?;
+        let before = log.gtid_number;
+        log.files.rotate_to(&aside, before)?;
+        self.note_rotation(&log);
+        log.gtid_number += 1;
+        self.binlog_written.fetch_add(aside.end, Ordering::Relaxed);
+        seat.number(log.gtid_number);
+        self.committed.fetch_max(log.gtid_number, Ordering::Release);
+        self.count_group(policy, 1, lsn);
+        if log.files.position() >= self.rotate_bytes {
+            self.rotate(&mut log)?;
+        }
+        self.open_section(&mut log);
+        let gtid_number = log.gtid_number;
+        drop(log);
+        self.sync_binlog()?;
+        Ok(Answer::Committed(gtid_number))
+    }
+}

@@ -1,0 +1,165 @@
+//! The log lock as a relay: whoever finds it free carries out what is ready, for all.
+//!
+//! Nobody waits for the lock to be carried out, and there is no writer thread. Who finds the lock taken may sleep:
+//! its holder looks once more after giving it up, and wakes the owner of the first ready place if that one
+//! sleeps; if it does not, it will look for itself before it does.
+
+use std::io;
+use std::ops::{Deref, DerefMut};
+
+use crate::log_buffer::LogBuffer;
+use crate::seat::{Answer, Seat};
+use crate::sync::{fence, locked, yield_now, Mutex, MutexGuard, Ordering};
+
+/// Bits of a place's tag that hold its owner; the rest is where its redo ends.
+const OWNER_BITS: u32 = 9;
+/// The highest of them says that the events are in the redo log too; there are at most 256 owners.
+const IN_REDO: u64 = 1 << (OWNER_BITS - 1);
+
+/// What a place's owner tells about it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Tag {
+    /// Up to here its redo must be persisted.
+    pub(crate) lsn: u64,
+    /// Whose place it is.
+    pub(crate) owner: u32,
+    /// Its events stand in the redo log too.
+    pub(crate) in_redo: bool,
+}
+
+impl Tag {
+    pub(crate) fn to_bits(self) -> u64 {
+        let in_redo = if self.in_redo { IN_REDO } else { 0 };
+        self.lsn << OWNER_BITS | in_redo | u64::from(self.owner)
+    }
+
+    pub(crate) fn from_bits(bits: u64) -> Self {
+        Self {
+            lsn: bits >> OWNER_BITS,
+            owner: (bits % IN_REDO) as u32,
+            in_redo: bits & IN_REDO != 0,
+        }
+    }
+}
+
+/// How to wait.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Patience {
+    /// Give the processor to others once before carrying out: they may add to the group.
+    pub(crate) lingers: bool,
+    /// So often before sleeping; a thread that sleeps must be woken, which costs more.
+    pub(crate) yields: u32,
+    /// So many groups are carried out by one thread before another one's turn comes.
+    pub(crate) rounds: u32,
+}
+
+/// The lock on `T`, which carrying out needs.
+pub(crate) struct Relay<T> {
+    lock: Mutex<T>,
+    pub(crate) buffer: LogBuffer,
+    pub(crate) seats: Box<[Seat]>,
+}
+
+/// The lock while it is held.
+pub(crate) struct Holder<'a, T> {
+    relay: &'a Relay<T>,
+    guard: Option<MutexGuard<'a, T>>,
+}
+
+impl<T> Deref for Holder<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.guard.as_ref().expect("the lock is held until it is dropped")
+    }
+}
+
+impl<T> DerefMut for Holder<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        self.guard.as_mut().expect("the lock is held until it is dropped")
+    }
+}
+
+impl<T> Drop for Holder<'_, T> {
+    fn drop(&mut self) {
+        self.guard = None;
+        // Either we see what was published by one who found the lock taken, or it finds it free: both
+        // have a fence between the one and the other.
+        fence(Ordering::SeqCst);
+        if let Some(tag) = self.relay.buffer.first_ready() {
+            self.relay.seats[Tag::from_bits(tag).owner as usize].wake();
+        }
+    }
+}
+
+impl<T> Relay<T> {
+    pub(crate) fn new(state: T, buffer: LogBuffer, seats: Box<[Seat]>) -> Self {
+        Self {
+            lock: Mutex::new(state),
+            buffer,
+            seats,
+        }
+    }
+
+    pub(crate) fn lock(&self) -> Holder<'_, T> {
+        Holder {
+            relay: self,
+            guard: Some(locked(&self.lock)),
+        }
+    }
+
+    pub(crate) fn try_lock(&self) -> Option<Holder<'_, T>> {
+        let guard = self.lock.try_lock().ok()?;
+        Some(Holder {
+            relay: self,
+            guard: Some(guard),
+        })
+    }
+
+    /// Carries out what is ready unless somebody is at it or nothing is; `false` if so.
+    fn carry_out(&self, rounds: u32, work: &mut impl FnMut(&mut T) -> io::Result<()>) -> io::Result<bool> {
+        fence(Ordering::SeqCst);
+        if self.buffer.first_ready().is_none() {
+            return Ok(false);
+        }
+        let Some(mut holder) = self.try_lock() else {
+            return Ok(false);
+        };
+        for _ in 0..rounds {
+            work(&mut holder)?;
+            if self.buffer.first_ready().is_none() {
+                break;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Waits for the answer to `me`; carries out by `work` whatever is ready while nobody else does.
+    pub(crate) fn wait(
+        &self,
+        me: u32,
+        patience: Patience,
+        mut work: impl FnMut(&mut T) -> io::Result<()>,
+        alive: impl Fn() -> io::Result<()>,
+    ) -> io::Result<Answer> {
+        let seat = &self.seats[me as usize];
+        if patience.lingers {
+            yield_now();
+        }
+        for _ in 0..=patience.yields {
+            if let Some(answer) = seat.answer() {
+                return Ok(answer);
+            }
+            if !self.carry_out(patience.rounds, &mut work)? {
+                yield_now();
+            }
+        }
+        loop {
+            alive()?;
+            let answer = seat.park_unless(|| self.carry_out(patience.rounds, &mut work))?;
+            if let Some(answer) = answer {
+                return Ok(answer);
+            }
+        }
+    }
+}

@@ -1,0 +1,597 @@
+//! A run: committers, what is done beside them, the measured window, the result.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use flushlab_binlog::Flavor;
+use nix::time::{clock_gettime, ClockId};
+
+use crate::engine::{lock, Engine, Settings};
+use crate::error::{Error, Kind};
+use crate::files::{is_aside, BASENAME};
+use crate::measure::{latencies, Latencies};
+use crate::recover::recover;
+use crate::redo;
+use crate::shape::{Source, Transactions};
+use crate::spec::{LatencyUs, Progress, RunResult, Spec, When, WrittenFile};
+use crate::sync::Padded;
+
+const WARMING_UP: u8 = 0;
+const MEASURING: u8 = 1;
+const DONE: u8 = 2;
+
+/// How often the keeper looks whether the redo log's circle is filling.
+const TICK: Duration = Duration::from_millis(5);
+/// innodb_flush_log_at_timeout, and the interval of parallel flush's sync.
+const SYNC_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What committers, keeper and supervisor share.
+struct Shared {
+    spec: Spec,
+    engine: Engine,
+    source: Arc<Source>,
+    phase: AtomicU8,
+    stop: AtomicBool,
+    /// Transactions that are still to be begun, where they are counted.
+    left: AtomicU64,
+    commits: Box<[Padded<AtomicU64>]>,
+    running: AtomicU64,
+    /// Large transactions that are committing now.
+    large: AtomicU64,
+    started: Instant,
+    burn: Burn,
+}
+
+impl Shared {
+    fn commits(&self) -> u64 {
+        let counts = self.commits.iter().map(|count| count.load(Ordering::Relaxed));
+        counts.sum()
+    }
+
+    fn is_over(&self) -> bool {
+        self.stop.load(Ordering::Relaxed) || self.engine.failed.load(Ordering::Relaxed)
+    }
+
+    /// Whether another transaction is to be begun.
+    fn goes_on(&self) -> bool {
+        if self.is_over() {
+            return false;
+        }
+        self.spec.transactions == 0
+            || self
+                .left
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
+                .is_ok()
+    }
+
+    fn fail(&self, what: &str, error: &io::Error) {
+        self.engine.fail(Error::storage(
+            format!("{what} in {}", self.spec.directory.display()),
+            error,
+        ));
+    }
+}
+
+/// The run's end, once it is there.
+#[derive(Default)]
+struct Outcome {
+    result: Mutex<Option<Result<RunResult, Error>>>,
+    told: Condvar,
+}
+
+/// A run that was asked for.
+pub struct CommitPath {
+    spec: Spec,
+    supervisor: Option<JoinHandle<()>>,
+    shared: Option<Arc<Shared>>,
+    outcome: Arc<Outcome>,
+}
+
+impl CommitPath {
+    /// A run that is not yet started.
+    pub fn new(spec: Spec) -> Self {
+        Self {
+            spec,
+            supervisor: None,
+            shared: None,
+            outcome: Arc::default(),
+        }
+    }
+
+    /// Makes the files and starts the threads.
+    ///
+    /// # Errors
+    /// Storage: the files cannot be made. Measurement: no threads. Usage: started before.
+    pub fn start(&mut self) -> Result<(), Error> {
+        if self.shared.is_some() {
+            return Err(Error::usage("the run was started before").hint("make another one"));
+        }
+        let shared = Arc::new(prepare(&self.spec)?);
+        self.shared = Some(shared.clone());
+        let outcome = self.outcome.clone();
+        let supervisor = thread::Builder::new().name("commits".to_owned()).spawn(move || {
+            let result = supervise(&shared);
+            *lock(&outcome.result) = Some(result);
+            outcome.told.notify_all();
+        });
+        self.supervisor = Some(supervisor.map_err(no_thread)?);
+        Ok(())
+    }
+
+    /// How far it is.
+    ///
+    /// # Errors
+    /// Usage: it was not started.
+    pub fn progress(&self) -> Result<Progress, Error> {
+        let shared = self.started()?;
+        Ok(Progress {
+            phase: match shared.phase.load(Ordering::Relaxed) {
+                WARMING_UP => "warmup",
+                MEASURING => "measuring",
+                _ => "done",
+            },
+            seconds: shared.started.elapsed().as_secs_f64(),
+            commits: shared.commits(),
+        })
+    }
+
+    /// Ends the run early; its result is that of the time so far.
+    pub fn stop(&self) {
+        if let Some(shared) = &self.shared {
+            shared.stop.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Waits up to `limit` for the result; `None` if it is not there yet.
+    ///
+    /// # Errors
+    /// What made the run fail; usage: it was not started.
+    pub fn wait(&self, limit: Duration) -> Result<Option<RunResult>, Error> {
+        self.started()?;
+        let outcome = lock(&self.outcome.result);
+        let waited = self
+            .outcome
+            .told
+            .wait_timeout_while(outcome, limit, |outcome| outcome.is_none());
+        let (outcome, _) = waited.unwrap_or_else(std::sync::PoisonError::into_inner);
+        outcome.clone().transpose()
+    }
+
+    fn started(&self) -> Result<&Arc<Shared>, Error> {
+        self.shared
+            .as_ref()
+            .ok_or_else(|| Error::usage("the run was not started").hint("call start first"))
+    }
+}
+
+impl Drop for CommitPath {
+    fn drop(&mut self) {
+        self.stop();
+        if let Some(supervisor) = self.supervisor.take() {
+            // A panic there was told to whoever waited.
+            let _ = supervisor.join();
+        }
+    }
+}
+
+fn no_thread(error: io::Error) -> Error {
+    Error::new(Kind::Measurement, format!("no thread is to be had: {error}")).hint("take fewer committers")
+}
+
+fn prepare(spec: &Spec) -> Result<Shared, Error> {
+    let timestamp = match spec.fixed_clock_us {
+        Some(us) => (us / 1_000_000) as u32,
+        None => {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH);
+            now.unwrap_or_default().as_secs() as u32
+        }
+    };
+    let source = Source::new(&spec.shape, &spec.format, spec.committers, spec.seed, timestamp)
+        .map_err(|error| Error::usage(error.to_string()))?;
+    let recovered = match spec.resume {
+        true => recover(&spec.directory)?,
+        false => None,
+    };
+    if let Some(theirs) = recovered.and_then(|recovered| recovered.flavor) {
+        refuse_other_family(spec, theirs)?;
+    }
+    let engine = Engine::create(&Settings {
+        format: &spec.format,
+        folder: &spec.directory,
+        policy: spec.policy,
+        committers: spec.committers,
+        rotate_bytes: spec.rotate_bytes,
+        redo_capacity: spec.redo_capacity_bytes,
+        log_buffer_bytes: spec.log_buffer_bytes as usize,
+        ring_bytes: spec.ring_bytes as usize,
+        linger: spec.linger,
+        timestamp,
+        fixed_clock_us: spec.fixed_clock_us,
+        recovered,
+    });
+    let engine = match engine {
+        Ok(engine) => engine,
+        Err(error) => {
+            // What exists already is not ours.
+            if error.kind() != io::ErrorKind::AlreadyExists && recovered.is_none() {
+                remove_files(&spec.directory);
+            }
+            let what = format!("redo and binlog cannot be made in {}", spec.directory.display());
+            return Err(Error::storage(what, &error));
+        }
+    };
+    Ok(Shared {
+        engine,
+        source,
+        phase: AtomicU8::new(WARMING_UP),
+        stop: AtomicBool::new(false),
+        left: AtomicU64::new(spec.transactions),
+        commits: (0..spec.committers).map(|_| Padded::default()).collect(),
+        running: AtomicU64::new(u64::from(spec.committers)),
+        large: AtomicU64::new(0),
+        started: Instant::now(),
+        burn: Burn::calibrated(spec.think_us),
+        spec: spec.clone(),
+    })
+}
+
+/// Logs of the one family do not go on in the other's form.
+fn refuse_other_family(spec: &Spec, theirs: Flavor) -> Result<(), Error> {
+    let name = |flavor| match flavor {
+        Flavor::Mysql => "MySQL",
+        Flavor::Mariadb => "MariaDB",
+    };
+    let ours = spec.format.flavor();
+    if ours == theirs {
+        return Ok(());
+    }
+    let (theirs, ours) = (name(theirs), name(ours));
+    let message = format!(
+        "the logs in {} are {theirs}'s, the run writes {ours}'s",
+        spec.directory.display()
+    );
+    Err(Error::usage(message).hint(format!("give a format of {theirs}, or an empty folder")))
+}
+
+/// What a committer measured in the window.
+struct Measured {
+    all: Latencies,
+    small: Option<Latencies>,
+}
+
+fn supervise(shared: &Arc<Shared>) -> Result<RunResult, Error> {
+    let keeper = {
+        let shared = shared.clone();
+        thread::Builder::new()
+            .name("keeper".to_owned())
+            .spawn(move || keep(&shared))
+    };
+    let keeper = keeper.map_err(no_thread)?;
+    let committers: Vec<_> = (0..shared.spec.committers).map(|me| spawn(shared, me)).collect();
+    let window = watch(shared);
+    shared.stop.store(true, Ordering::Relaxed);
+    let mut measured = Vec::with_capacity(committers.len());
+    for committer in committers {
+        match committer.map(JoinHandle::join) {
+            Ok(Ok(one)) => measured.push(one),
+            Ok(Err(_)) => shared.engine.fail(Error::new(
+                Kind::Measurement,
+                "a committer panicked: this is a bug",
+            )),
+            Err(error) => shared.engine.fail(no_thread(error)),
+        }
+    }
+    keeper.thread().unpark();
+    let _ = keeper.join();
+    shared.phase.store(DONE, Ordering::Relaxed);
+    let closed = shared.engine.close();
+    if let Err(error) = &closed {
+        shared.fail("the logs cannot be closed", error);
+    }
+    let files = match shared.spec.keep {
+        true => files(&shared.spec.directory),
+        false => {
+            remove_files(&shared.spec.directory);
+            Vec::new()
+        }
+    };
+    match shared.engine.failure() {
+        Some(failure) => Err(failure),
+        None => Ok(result(shared, &window, &measured, files)),
+    }
+}
+
+fn spawn(shared: &Arc<Shared>, me: u32) -> io::Result<JoinHandle<Measured>> {
+    let shared = shared.clone();
+    thread::Builder::new()
+        .name(format!("committer {me}"))
+        .stack_size(256 << 10)
+        .spawn(move || {
+            let measured = commit_until_over(&shared, me);
+            shared.running.fetch_sub(1, Ordering::Release);
+            measured
+        })
+}
+
+fn commit_until_over(shared: &Shared, me: u32) -> Measured {
+    let mut measured = Measured {
+        all: latencies(),
+        small: shared.source.has_large().then(latencies),
+    };
+    let outcome = commit_all(shared, me, &mut measured);
+    if let Err(error) = outcome {
+        shared.fail("a commit failed", &error);
+    }
+    measured
+}
+
+fn commit_all(shared: &Shared, me: u32, measured: &mut Measured) -> io::Result<()> {
+    let seat = &shared.engine.seats()[me as usize];
+    seat.take(thread::current());
+    let mut transactions = Transactions::new(&shared.source, me);
+    let mut group = Vec::with_capacity(shared.spec.committers as usize);
+    let mut acknowledged = match &shared.spec.acknowledged {
+        Some(path) => Some(OpenOptions::new().append(true).create(true).open(path)?),
+        None => None,
+    };
+    let mut made = 0;
+    while shared.goes_on() {
+        made += 1;
+        let xid = made << 8 | u64::from(me);
+        transactions
+            .next(&mut lock(&seat.body), xid)
+            .map_err(io::Error::other)?;
+        shared.burn.burn();
+        if transactions.large {
+            shared.large.fetch_add(1, Ordering::Relaxed);
+        }
+        let beside_large = shared.large.load(Ordering::Relaxed) > 0;
+        let start = Instant::now();
+        let gtid_number = shared.engine.commit(me, xid, transactions.redo(), &mut group)?;
+        let took = start.elapsed();
+        let beside_large = beside_large || shared.large.load(Ordering::Relaxed) > 0;
+        if transactions.large {
+            shared.large.fetch_sub(1, Ordering::Relaxed);
+        }
+        if let Some(file) = &mut acknowledged {
+            tell(file, gtid_number, xid)?;
+        }
+        let commits = &shared.commits[me as usize];
+        commits.store(commits.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        if shared.phase.load(Ordering::Relaxed) == MEASURING {
+            let ns = took.as_nanos() as u64;
+            measured.all.saturating_record(ns);
+            if let (Some(small), true, false) = (&mut measured.small, beside_large, transactions.large) {
+                small.saturating_record(ns);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// One acknowledged commit: number of its GTID, XID, eight bytes each, little-endian, by one write.
+fn tell(file: &mut File, gtid_number: u64, xid: u64) -> io::Result<()> {
+    let mut line = [0; 16];
+    line[..8].copy_from_slice(&gtid_number.to_le_bytes());
+    line[8..].copy_from_slice(&xid.to_le_bytes());
+    file.write_all(&line)
+}
+
+/// Syncs once a second what nobody waits for, and makes room in the redo log.
+fn keep(shared: &Shared) {
+    let mut synced = Instant::now();
+    while shared.running.load(Ordering::Acquire) > 0 {
+        thread::park_timeout(TICK);
+        let mut done = Ok(());
+        if shared.engine.redo.is_filling() {
+            done = shared.engine.checkpoint();
+        }
+        if synced.elapsed() >= SYNC_INTERVAL {
+            synced = Instant::now();
+            done = done.and_then(|()| shared.engine.sync_late());
+        }
+        if let Err(error) = done {
+            shared.fail("a log cannot be synced", &error);
+        }
+    }
+}
+
+/// What is counted, at one moment.
+struct Moment {
+    at: Instant,
+    cpu: Duration,
+    commits: u64,
+    groups: u64,
+    grouped: u64,
+    fsyncs: (u64, u64),
+    redo: u64,
+    binlog: u64,
+}
+
+impl Moment {
+    fn now(shared: &Shared) -> Self {
+        let counters = &shared.engine.counters;
+        Self {
+            at: Instant::now(),
+            cpu: cpu(),
+            commits: shared.commits(),
+            groups: counters.groups.load(Ordering::Relaxed),
+            grouped: counters.grouped.load(Ordering::Relaxed),
+            fsyncs: shared.engine.fsyncs(),
+            redo: shared.engine.redo.written(),
+            binlog: shared.engine.binlog_written.load(Ordering::Relaxed),
+        }
+    }
+}
+
+fn cpu() -> Duration {
+    clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
+}
+
+/// Warms up, measures, changes policies when they are due; gives the window's two ends.
+fn watch(shared: &Shared) -> [Moment; 2] {
+    let spec = &shared.spec;
+    let warm = Duration::from_secs_f64(spec.warmup_seconds);
+    let end = (spec.seconds > 0.0).then(|| warm + Duration::from_secs_f64(spec.seconds));
+    let mut changes = spec.changes.as_slice();
+    let mut opened = None;
+    while shared.running.load(Ordering::Acquire) > 0 && !shared.is_over() {
+        let elapsed = shared.started.elapsed();
+        if opened.is_none() && elapsed >= warm {
+            shared.engine.counters.open_window();
+            opened = Some(Moment::now(shared));
+            shared.phase.store(MEASURING, Ordering::Relaxed);
+        }
+        if end.is_some_and(|end| elapsed >= end) {
+            break;
+        }
+        if let Some(((when, policy), rest)) = changes.split_first() {
+            let due = match when {
+                When::Seconds(seconds) => elapsed.as_secs_f64() >= *seconds,
+                When::Commits(commits) => shared.commits() >= *commits,
+            };
+            if due {
+                changes = rest;
+                if let Err(error) = shared.engine.change(*policy) {
+                    shared.fail("the policy cannot be changed", &error);
+                }
+                continue;
+            }
+        }
+        let by_time = [end, opened.is_none().then_some(warm)];
+        let left = by_time
+            .into_iter()
+            .flatten()
+            .map(|due| due.saturating_sub(elapsed));
+        thread::sleep(left.fold(Duration::from_millis(2), Duration::min));
+    }
+    let opened = opened.unwrap_or_else(|| Moment::now(shared));
+    let closed = Moment::now(shared);
+    shared.phase.store(DONE, Ordering::Relaxed);
+    [opened, closed]
+}
+
+fn result(
+    shared: &Shared,
+    [opened, closed]: &[Moment; 2],
+    measured: &[Measured],
+    files: Vec<WrittenFile>,
+) -> RunResult {
+    let counters = &shared.engine.counters;
+    let seconds = (closed.at - opened.at).as_secs_f64();
+    let commits = closed.commits - opened.commits;
+    let groups = closed.groups - opened.groups;
+    let redo_fsyncs = closed.fsyncs.0 - opened.fsyncs.0;
+    let binlog_fsyncs = closed.fsyncs.1 - opened.fsyncs.1;
+    let small: Vec<_> = measured.iter().filter_map(|one| one.small.as_ref()).collect();
+    let all: Vec<_> = measured.iter().map(|one| &one.all).collect();
+    RunResult {
+        commits,
+        seconds,
+        commits_per_s: commits as f64 / seconds.max(1e-9),
+        latency_us: latency_us(&all),
+        small_latency_us: latency_us(&small),
+        group_size: (closed.grouped - opened.grouped) as f64 / groups.max(1) as f64,
+        groups,
+        redo_fsyncs,
+        binlog_fsyncs,
+        fsyncs_per_s: (redo_fsyncs + binlog_fsyncs) as f64 / seconds.max(1e-9),
+        bytes_at_risk: counters.bytes_at_risk.load(Ordering::Relaxed),
+        cpu_us_per_commit: (closed.cpu - opened.cpu).as_secs_f64() * 1e6 / commits.max(1) as f64,
+        ordered_ns_per_commit: counters.ordered.mean(),
+        encode_ns_per_commit: counters.encode.mean(),
+        write_ns_per_commit: counters.write.mean(),
+        redo_bytes: closed.redo - opened.redo,
+        binlog_bytes: closed.binlog - opened.binlog,
+        switches: counters.switches.load(Ordering::Relaxed),
+        rotations: counters.rotations.load(Ordering::Relaxed),
+        last_gtid: shared.engine.committed.load(Ordering::Relaxed),
+        files,
+    }
+}
+
+fn latency_us(of: &[&Latencies]) -> Option<LatencyUs> {
+    let mut sum = latencies();
+    for one in of {
+        sum.add(*one).expect("all have the same bounds");
+    }
+    let us = |ns: u64| ns as f64 / 1000.0;
+    (!sum.is_empty()).then(|| LatencyUs {
+        p50: us(sum.value_at_quantile(0.5)),
+        p99: us(sum.value_at_quantile(0.99)),
+        max: us(sum.max()),
+    })
+}
+
+fn own_files(folder: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(folder) else {
+        return Vec::new();
+    };
+    let own = |path: &PathBuf| {
+        let name = path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .unwrap_or_default();
+        let numbered = name
+            .strip_prefix(BASENAME)
+            .and_then(|rest| rest.strip_prefix('.'))
+            .is_some_and(|rest| rest == "index" || rest.bytes().all(|byte| byte.is_ascii_digit()));
+        name == redo::NAME || numbered || is_aside(name)
+    };
+    let mut files: Vec<_> = entries
+        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+        .filter(own)
+        .collect();
+    files.sort();
+    files
+}
+
+fn files(folder: &Path) -> Vec<WrittenFile> {
+    let written = |path: PathBuf| WrittenFile {
+        name: path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned(),
+        bytes: fs::metadata(&path).map_or(0, |meta| meta.len()),
+    };
+    own_files(folder).into_iter().map(written).collect()
+}
+
+fn remove_files(folder: &Path) {
+    for path in own_files(folder) {
+        // One that is gone already is as it should be.
+        let _ = fs::remove_file(path);
+    }
+}
+
+/// Work that takes processor time and nothing else: the server's own share of a transaction.
+struct Burn(u64);
+
+impl Burn {
+    fn calibrated(us: f64) -> Self {
+        if us <= 0.0 {
+            return Self(0);
+        }
+        const ROUNDS: u64 = 1_000_000;
+        let time = || clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from);
+        let best = (0..5).map(|_| {
+            let before = time();
+            Self(ROUNDS).burn();
+            (time() - before).as_secs_f64() * 1e6
+        });
+        let took_us = best.fold(f64::INFINITY, f64::min).max(1.0);
+        Self((us * ROUNDS as f64 / took_us) as u64)
+    }
+
+    fn burn(&self) {
+        for round in 0..self.0 {
+            std::hint::black_box(round);
+        }
+    }
+}

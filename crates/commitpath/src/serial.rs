@@ -1,0 +1,153 @@
+//! MySQL's ordered group commit (`MYSQL_BIN_LOG::ordered_commit`): flush, sync and commit stages.
+//!
+//! The first in a stage's queue leads those behind. Under the log lock it makes the group's redo durable as
+//! the policy says, then writes the events of one transaction after the other with GTID, log_pos and checksum.
+//! The sync stage syncs the file every `sync_binlog` groups. The commit stage commits in the binlog's order and
+//! wakes the followers. While one group syncs, the next may flush.
+
+use std::io;
+use std::sync::atomic::Ordering;
+
+use crate::engine::{lock, since, Engine, Log};
+use crate::measure::Watch;
+use crate::policy::{Flush, Policy};
+use crate::redo::{Entry, Kind};
+use crate::seat::{Answer, Seat};
+use crate::sync::yield_now;
+
+impl Engine {
+    /// Commits as a leader or follower; `group` is scratch memory.
+    pub(crate) fn commit_serially(&self, me: u32, group: &mut Vec<u32>) -> io::Result<Answer> {
+        self.seats()[me as usize].ask();
+        if !self.flush_stage.enter(&[me]) {
+            return self.wait(me);
+        }
+        if self.lingers(me) && !self.policy().syncs_redo() {
+            yield_now();
+        }
+        let mut log = self.lock_log();
+        let policy = self.policy();
+        self.flush_stage.take(group);
+        if policy.flush != Flush::Serial {
+            drop(log);
+            return Ok(self.send_back(me, group));
+        }
+        self.flush_group(&mut log, policy, group)?;
+        // Into the next queue before the lock is given up: groups do not overtake one another.
+        let leads = self.sync_stage.enter(group);
+        drop(log);
+        if !leads {
+            return self.wait(me);
+        }
+
+        let mut groups = lock(&self.sync_lock);
+        self.sync_stage.take(group);
+        *groups += 1;
+        if policy.sync_binlog != 0 && *groups >= policy.sync_binlog {
+            *groups = 0;
+            self.sync_binlog()?;
+        }
+        let leads = self.commit_stage.enter(group);
+        drop(groups);
+        if !leads {
+            return self.wait(me);
+        }
+
+        let committing = lock(&self.commit_lock);
+        self.commit_stage.take(group);
+        let last = self.commit_group(policy, group)?;
+        drop(committing);
+        for follower in group.iter().filter(|follower| **follower != me) {
+            self.seats()[*follower as usize].commit();
+        }
+        self.count_group(policy, group.len(), last);
+        Ok(Answer::Committed(self.seats()[me as usize].gtid_number()))
+    }
+
+    /// Tells the group to commit anew; the caller, one of them, does so too.
+    pub(crate) fn send_back(&self, me: u32, group: &[u32]) -> Answer {
+        for member in group.iter().filter(|member| **member != me) {
+            self.seats()[*member as usize].send_back();
+        }
+        Answer::Again
+    }
+
+    /// The flush stage, under the log lock.
+    fn flush_group(&self, log: &mut Log, policy: Policy, group: &[u32]) -> io::Result<()> {
+        if log.files.position() >= self.rotate_bytes {
+            self.rotate(log)?;
+        }
+        let seats = || group.iter().map(|member| &self.seats()[*member as usize]);
+        let prepared = seats().map(|seat| seat.prepared.load(Ordering::Relaxed));
+        let mut watch = Watch::start(self.counters.groups.load(Ordering::Relaxed));
+        let mut held = watch.begun();
+        self.persist_redo(policy, prepared.max().unwrap_or(0))?;
+        if policy.syncs_redo() {
+            // Waiting for the disk is not this thread's time.
+            watch.skip();
+            held = watch.begun();
+        }
+        let redo_ns = watch.split();
+
+        let commit_us = self.clock_us();
+        let committed = self.committed.load(Ordering::Relaxed);
+        let commit_id = self.commit_id(group.len(), log.gtid_number + 1);
+        let mut used = 0;
+        for seat in seats() {
+            let body = lock(&seat.body);
+            let size = body.size(commit_id != 0) as usize;
+            if used + size > log.gathered.len() {
+                self.write_gathered(log, used)?;
+                used = 0;
+                log.gathered.resize(log.gathered.len().max(size), 0);
+            }
+            log.gtid_number += 1;
+            seat.number(log.gtid_number);
+            let position = log.files.position() + used as u64;
+            let place = self.place(position, log.gtid_number, committed, commit_us, commit_id);
+            body.finish_into(&place, &mut log.gathered[used..used + size])
+                .map_err(io::Error::other)?;
+            used += size;
+        }
+        watch.lap(&self.counters.encode, group.len());
+        self.write_gathered(log, used)?;
+        watch.lap_with(redo_ns, &self.counters.write, group.len());
+        if let Some(held) = held {
+            self.counters.ordered.record(since(held), group.len());
+        }
+        Ok(())
+    }
+
+    fn write_gathered(&self, log: &mut Log, used: usize) -> io::Result<()> {
+        self.write_binlog(&mut log.files, &log.gathered[..used])
+    }
+
+    /// The commit stage: in the binlog's order. Says up to where redo was needed.
+    fn commit_group(&self, policy: Policy, group: &[u32]) -> io::Result<u64> {
+        let seats = || group.iter().map(|member| &self.seats()[*member as usize]);
+        let mut last = 0;
+        for seat in seats() {
+            last = last.max(seat.prepared.load(Ordering::Relaxed));
+            if policy.redo == 3 {
+                last = self.commit_record(seat)?;
+            }
+            self.committed.fetch_max(seat.gtid_number(), Ordering::Release);
+        }
+        if policy.redo == 3 {
+            self.redo.flush(last)?;
+        }
+        Ok(last)
+    }
+
+    /// The commit record of MariaDB's redo 3, which is synced once more.
+    pub(crate) fn commit_record(&self, seat: &Seat) -> io::Result<u64> {
+        let entry = Entry {
+            kind: Kind::Commit,
+            xid: seat.xid.load(Ordering::Relaxed),
+            gtid_number: seat.gtid_number(),
+            payload: &[],
+            binlog: [&[], &[]],
+        };
+        self.redo.append(&entry)
+    }
+}

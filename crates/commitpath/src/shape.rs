@@ -1,0 +1,289 @@
+//! What committers commit: transactions of sysbench's shapes, or of given sizes.
+//!
+//! No two committers touch the same row, as if each held its locks until it is acknowledged: replicas may
+//! apply what is in flight at once in any order. A row's content follows from table, id and how often it was
+//! changed ([`Rows::at`]), so that a reader knows what was meant.
+
+use std::sync::Arc;
+
+use flushlab_binlog::sample::sbtest;
+use flushlab_binlog::{Body, Change, Column, ColumnType, EncodeError, Format, Table, Value, BINARY};
+use flushlab_rows::shape::{write_c, write_pad, C_LENGTH, PAD_LENGTH};
+use flushlab_rows::Random;
+use serde::Deserialize;
+
+/// Schema of the tables.
+pub const SCHEMA: &str = "sbtest";
+
+/// Redo of one sysbench transaction beside its record's header: MySQL 9.7 writes some 830 bytes for an update
+/// (`Innodb_redo_log_current_lsn` per transaction; benchmarks/commit_path.py, part calibration, measures it).
+const UPDATE_REDO_BYTES: usize = 770;
+/// An insert writes into two indexes: an estimate.
+const INSERT_REDO_BYTES: usize = 900;
+
+/// Bytes of a blob in a transaction of given size: two rows to an event.
+const BLOB_SIZE: usize = 4000;
+const TEXTS: usize = 256;
+
+/// What each transaction is.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Shape {
+    /// One row's `c` is changed.
+    OltpUpdateNonIndex {
+        /// Tables.
+        tables: u32,
+        /// Rows of each.
+        rows: u32,
+    },
+    /// One row is inserted behind those that are there.
+    OltpInsert {
+        /// Tables.
+        tables: u32,
+        /// Rows of each before the run.
+        rows: u32,
+    },
+    /// Rows with blobs of about as many bytes.
+    Sizes {
+        /// Redo bytes of each.
+        redo_bytes: u32,
+        /// Binlog bytes of each.
+        binlog_bytes: u32,
+        /// Every how manieth transaction of the first committer is large; 0 for none.
+        #[serde(default)]
+        large_every: u64,
+        /// Binlog bytes of a large one; its redo was written before it commits, as servers do it.
+        #[serde(default)]
+        large_bytes: u32,
+    },
+}
+
+/// Contents of sbtest's rows.
+#[derive(Debug)]
+pub struct Rows {
+    c: Vec<[u8; C_LENGTH]>,
+    pad: Vec<[u8; PAD_LENGTH]>,
+}
+
+impl Rows {
+    /// Contents that the seed decides.
+    pub fn new(seed: u64) -> Self {
+        let mut random = Random::new(seed);
+        let mut rows = Self {
+            c: vec![[0; C_LENGTH]; TEXTS],
+            pad: vec![[0; PAD_LENGTH]; TEXTS],
+        };
+        rows.c.iter_mut().for_each(|text| write_c(text, &mut random));
+        rows.pad.iter_mut().for_each(|text| write_pad(text, &mut random));
+        rows
+    }
+
+    /// `k`, `c` and `pad` of row `id` (from 1) in table `table` (from 0) after `changes` changes, which
+    /// count modulo 256.
+    pub fn at(&self, table: u32, id: u32, changes: u8) -> (u32, [u8; C_LENGTH], &[u8; PAD_LENGTH]) {
+        let mixed = (id ^ table << 24).wrapping_mul(0x9e37_79b1);
+        let mut c = self.c[usize::from(((mixed >> 8) as u8).wrapping_add(changes))];
+        // The row and its age stand in the first group, so that no two rows are alike.
+        put_digits(&mut c[..11], u64::from(id) * 256 + u64::from(changes));
+        (mixed >> 8, c, &self.pad[(mixed >> 24) as usize])
+    }
+}
+
+fn put_digits(text: &mut [u8], mut number: u64) {
+    for digit in text.iter_mut().rev() {
+        *digit = b'0' + (number % 10) as u8;
+        number /= 10;
+    }
+}
+
+/// What all committers share.
+#[derive(Debug)]
+pub(crate) struct Source {
+    shape: Shape,
+    tables: Vec<Table>,
+    rows: Rows,
+    /// Redo and blobs are cut from here.
+    noise: Vec<u8>,
+    seed: u64,
+    timestamp: u32,
+    committers: u32,
+}
+
+impl Source {
+    pub(crate) fn new(
+        shape: &Shape,
+        format: &Format,
+        committers: u32,
+        seed: u64,
+        timestamp: u32,
+    ) -> Result<Arc<Self>, EncodeError> {
+        let tables = match shape {
+            Shape::OltpUpdateNonIndex { tables, .. } | Shape::OltpInsert { tables, .. } => (1..=*tables)
+                .map(|n| sbtest(format, 107 + u64::from(n), SCHEMA, &format!("sbtest{n}")))
+                .collect::<Result<_, _>>()?,
+            Shape::Sizes { .. } => vec![sizes_table(format)?],
+        };
+        let redo = match shape {
+            Shape::Sizes { redo_bytes, .. } => *redo_bytes as usize,
+            _ => UPDATE_REDO_BYTES.max(INSERT_REDO_BYTES),
+        };
+        let mut random = Random::new(seed ^ 0x6e_6f69_7365);
+        let noise = (0..redo.max(BLOB_SIZE) + 4096)
+            .map(|_| random.bits() as u8)
+            .collect();
+        Ok(Arc::new(Self {
+            shape: shape.clone(),
+            tables,
+            rows: Rows::new(seed),
+            noise,
+            seed,
+            timestamp,
+            committers,
+        }))
+    }
+
+    /// Bytes that a transaction's body may need at once.
+    pub(crate) fn has_large(&self) -> bool {
+        matches!(self.shape, Shape::Sizes { large_every, .. } if large_every > 0)
+    }
+}
+
+/// The table of transactions of given size: `id BIGINT PRIMARY KEY, data LONGBLOB NOT NULL`.
+fn sizes_table(format: &Format) -> Result<Table, EncodeError> {
+    let id = Column::new(ColumnType::Int {
+        bytes: 8,
+        unsigned: false,
+    });
+    let data = Column::new(ColumnType::Blob {
+        length_bytes: 4,
+        collation: BINARY,
+    });
+    Table::new(format, 107, SCHEMA, "sizes", &[id, data])
+}
+
+/// One committer's transactions.
+#[derive(Debug)]
+pub(crate) struct Transactions {
+    source: Arc<Source>,
+    committer: u32,
+    random: Random,
+    /// Changes of each own row so far, by table and place among the own ids.
+    changes: Vec<u8>,
+    own_rows: u32,
+    made: u64,
+    /// Bytes that a row's event needs beyond its blob, found by the first.
+    pub(crate) large: bool,
+    redo: std::ops::Range<usize>,
+}
+
+impl Transactions {
+    pub(crate) fn new(source: &Arc<Source>, committer: u32) -> Self {
+        let (own_rows, changes) = match source.shape {
+            Shape::OltpUpdateNonIndex { tables, rows } => {
+                let own = (rows - committer).div_ceil(source.committers);
+                (own, vec![0; (own * tables) as usize])
+            }
+            _ => (0, Vec::new()),
+        };
+        Self {
+            source: source.clone(),
+            committer,
+            random: Random::new(source.seed.wrapping_add(u64::from(committer))),
+            changes,
+            own_rows,
+            made: 0,
+            large: false,
+            redo: 0..0,
+        }
+    }
+
+    /// Encodes the next transaction.
+    pub(crate) fn next(&mut self, body: &mut Body, xid: u64) -> Result<(), EncodeError> {
+        self.made += 1;
+        body.begin(self.source.timestamp, self.committer + 1);
+        let redo = match self.source.shape {
+            Shape::OltpUpdateNonIndex { .. } => {
+                self.update(body)?;
+                UPDATE_REDO_BYTES
+            }
+            Shape::OltpInsert { rows, .. } => {
+                self.insert(body, rows)?;
+                INSERT_REDO_BYTES
+            }
+            Shape::Sizes {
+                redo_bytes,
+                binlog_bytes,
+                large_every,
+                large_bytes,
+            } => {
+                self.large = self.committer == 0 && large_every > 0 && self.made.is_multiple_of(large_every);
+                let bytes = if self.large { large_bytes } else { binlog_bytes };
+                self.blobs(body, bytes as usize)?;
+                redo_bytes as usize
+            }
+        };
+        let from = self.random.below(4096) as usize;
+        self.redo = from..from + redo;
+        body.commit(xid)
+    }
+
+    /// The redo of the transaction that was encoded last.
+    pub(crate) fn redo(&self) -> &[u8] {
+        &self.source.noise[self.redo.clone()]
+    }
+
+    fn update(&mut self, body: &mut Body) -> Result<(), EncodeError> {
+        let source = &self.source;
+        let table = self.random.below(source.tables.len() as u64) as u32;
+        let place = self.random.below(u64::from(self.own_rows)) as u32;
+        let id = 1 + self.committer + place * source.committers;
+        let changes = &mut self.changes[(table * self.own_rows + place) as usize];
+        let before = source.rows.at(table, id, *changes);
+        *changes = changes.wrapping_add(1);
+        let after = source.rows.at(table, id, *changes);
+        let mut update = body.statement(&source.tables[table as usize], Change::Update)?;
+        update.update(&sbtest_row(id, &before), &sbtest_row(id, &after))?;
+        update.end();
+        Ok(())
+    }
+
+    fn insert(&mut self, body: &mut Body, rows: u32) -> Result<(), EncodeError> {
+        let source = &self.source;
+        let tables = source.tables.len() as u64;
+        let table = (self.made % tables) as u32;
+        let round = (self.made / tables) as u32;
+        let id = 1 + rows + self.committer + round * source.committers;
+        let row = source.rows.at(table, id, 0);
+        let mut insert = body.statement(&source.tables[table as usize], Change::Write)?;
+        insert.row(&sbtest_row(id, &row))?;
+        insert.end();
+        Ok(())
+    }
+
+    fn blobs(&mut self, body: &mut Body, bytes: usize) -> Result<(), EncodeError> {
+        /// Events around the rows and a row's own fields, about.
+        const AROUND: usize = 250;
+        const ROW: usize = 17;
+        let source = &self.source;
+        let mut left = bytes.saturating_sub(AROUND).max(1);
+        let mut insert = body.statement(&source.tables[0], Change::Write)?;
+        let mut id = self.random.bits() as i64 & i64::MAX;
+        while left > 0 {
+            let size = left.min(BLOB_SIZE);
+            insert.row(&[Value::Int(id), Value::Bytes(&source.noise[..size])])?;
+            id = (id + 1) & i64::MAX;
+            left = left.saturating_sub(size + ROW);
+        }
+        insert.end();
+        Ok(())
+    }
+}
+
+fn sbtest_row<'a>(id: u32, row: &'a (u32, [u8; C_LENGTH], &'a [u8; PAD_LENGTH])) -> [Value<'a>; 4] {
+    [
+        Value::Int(i64::from(id)),
+        Value::Int(i64::from(row.0)),
+        Value::Bytes(&row.1),
+        Value::Bytes(row.2),
+    ]
+}

@@ -1,0 +1,261 @@
+"""`flushlab probe`: what this disk allows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flushlab.cli import options
+from flushlab.cli.output import console, emit_json, require_writable, stdout
+from flushlab.errors import UsageError
+
+if TYPE_CHECKING:
+    from flushlab.probe.against import MeasuredServer
+    from flushlab.probe.ceilings import Matrix
+    from flushlab.record import ProbeRecord
+
+MIN_SECONDS, MAX_SECONDS = 0.05, 60.0
+BENCH_SECONDS, QUICK_BENCH_SECONDS = 5.0, 2.0
+
+
+def probe(
+    directory: Annotated[
+        Path | None,
+        typer.Option(
+            "--dir", help="A directory on the disk; where sandboxes' data lie if absent.", show_default=False
+        ),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="The short matrix, in 15 s instead of 60 s.")
+    ] = False,
+    seconds: Annotated[
+        float | None,
+        typer.Option("--seconds", help="Length of every window, instead of what fits.", show_default=False),
+    ] = None,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--policy",
+            help="strict, second, relaxed, or innodb_flush_log_at_trx_commit/sync_binlog like 2/1000; may be"
+            " given again.",
+            show_default=False,
+        ),
+    ] = None,
+    flush: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--flush",
+            help="Only this flush mode: serial, parallel-leader, parallel or redo; may be given again.",
+            show_default=False,
+        ),
+    ] = None,
+    committers: Annotated[
+        str | None,
+        typer.Option("--committers", help="Threads that commit, like 1,16,64.", show_default=False),
+    ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            "--against",
+            metavar="TRIAL",
+            help="What share of the ceiling a stored trial reached: CAMPAIGN:NUMBER, or CAMPAIGN for every"
+            " arm.",
+            show_default=False,
+        ),
+    ] = None,
+    server: Annotated[
+        str | None,
+        typer.Option("--server", help="The same for a short bench on this server now.", show_default=False),
+    ] = None,
+    threads: Annotated[int, typer.Option("--threads", help="Connections of that bench.")] = 16,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="NAME=VALUE for that bench; may be given again.", show_default=False),
+    ] = None,
+    report: Annotated[
+        str | None,
+        typer.Option("--report", metavar="FILE", help="Write the page with plots, too.", show_default=False),
+    ] = None,
+    json: options.Json = None,
+) -> None:
+    """Measure what this disk allows: its own rates, and commits/s per durability policy.
+
+    Nothing is measured on a server, but for --server: threads write a real redo log and real binlogs.
+
+    Example: flushlab probe --dir /var/lib/mysql --quick
+
+    Example: flushlab probe --policy 2/1000 --flush serial --flush parallel --committers 16,64
+
+    Example: flushlab probe --server mysql@9.7 --set sync_binlog=1000
+    """
+    from flushlab.probe import ceilings
+    from flushlab.probe.run import Request
+    from flushlab.probe.run import probe as run
+    from flushlab.report import probe as shown
+
+    _check(seconds, against, server, setting, json, report)
+    matrix = _matrix(quick, policy, flush, committers)
+    where = _directory(directory)
+    request = Request(
+        directory=where,
+        quick=quick,
+        seconds=seconds,
+        matrix=matrix,
+        servers=_servers(where, against, server, threads, setting or [], quick),
+    )
+    with _Progress() as progress:
+        record = run(request, progress, ceilings.native())
+    campaign = _save(record, report)
+    emit_json(shown.document(record), json)
+    if json != "-":
+        stdout.print(shown.render(record))
+        stdout.print(f"stored as {campaign}: flushlab report {campaign}", markup=False, soft_wrap=True)
+
+
+def _check(
+    seconds: float | None,
+    against: str | None,
+    server: str | None,
+    settings: list[str] | None,
+    json: str | None,
+    report: str | None,
+) -> None:
+    """Refuses what cannot work before anything is measured."""
+    require_writable(json)
+    require_writable(report)
+    if seconds is not None and not MIN_SECONDS <= seconds <= MAX_SECONDS:
+        raise UsageError(
+            f"--seconds {seconds:g} is out of range", hint=f"it takes {MIN_SECONDS:g} to {MAX_SECONDS:g}"
+        )
+    if against and server:
+        raise UsageError("--against and --server name two measured servers", hint="give one of them")
+    if settings and not server:
+        raise UsageError("--set is for the bench of --server", hint="give --server, or leave --set out")
+
+
+def _directory(chosen: Path | None) -> Path:
+    """Where to probe: what was named, or where sandboxes lie; what killed commands left is removed first."""
+    from flushlab.process import reap, run_folder
+
+    for reaped in reap():
+        console.print(f"[dim]removed what an earlier run left behind: {reaped}[/]")
+    from flushlab.probe.folder import existing
+
+    return existing(chosen) if chosen is not None else run_folder()
+
+
+def _matrix(
+    quick: bool, policies: list[str] | None, flush: list[str] | None, committers: str | None
+) -> Matrix:
+    """What is measured: the usual matrix, but for what was named.
+
+    Raises:
+        UsageError: a word that is none, or a flush mode that no policy of these permits.
+    """
+    from flushlab.probe import policy
+    from flushlab.probe.ceilings import FULL, QUICK, Matrix
+
+    usual = QUICK if quick else FULL
+    return Matrix(
+        policies=tuple(dict.fromkeys(map(policy.parse_policy, policies))) if policies else usual.policies,
+        modes=tuple(dict.fromkeys(map(policy.parse_flush, flush))) if flush else usual.modes,
+        committers=policy.parse_committers(committers) if committers is not None else usual.committers,
+        left_out=() if policies or flush else usual.left_out,
+    )
+
+
+def _servers(
+    where: Path, against: str | None, server: str | None, threads: int, settings: list[str], quick: bool
+) -> tuple[MeasuredServer, ...]:
+    if against:
+        return _of_store(against)
+    seconds = QUICK_BENCH_SECONDS if quick else BENCH_SECONDS
+    return (_of_bench(where, server, threads, settings, seconds),) if server else ()
+
+
+def _of_store(name: str) -> tuple[MeasuredServer, ...]:
+    from flushlab.machine.home import home_path
+    from flushlab.probe.against import of_campaign
+    from flushlab.store import Store
+
+    campaign, _, number = name.partition(":")
+    if number and not number.isdigit():
+        raise UsageError(f"--against {name!r} is no trial", hint="CAMPAIGN:NUMBER, or CAMPAIGN")
+    with Store.existing(home_path() / "store.sqlite") as store:
+        row = store.campaign(campaign)
+        trials = list(store.trials(row.id))
+    return tuple(of_campaign(row.id, int(number) if number else None, row.plan, trials))
+
+
+def _of_bench(where: Path, server: str, threads: int, settings: list[str], seconds: float) -> MeasuredServer:
+    """A short bench of what the ceilings commit; a fresh server has its data on the disk that is probed."""
+    from flushlab.cli import place
+    from flushlab.cli.bench import on_build, on_sandbox
+    from flushlab.probe.against import of_trial
+    from flushlab.workload import parse_workload
+
+    shape = place.parse_shape(
+        threads=threads, tables=8, table_size=10_000, transport="socket", rand_type=None, rate=0.0
+    )
+    workload, timing = parse_workload("oltp_update_non_index", shape), place.parse_timing(seconds)
+    if server.startswith("sandbox:"):
+        return of_trial(f"bench of {server}", on_sandbox(server, workload, timing, settings), threads)
+    if not any(one.partition("=")[0].strip() == "log_bin" for one in settings):
+        settings = [*settings, "log_bin=ON"]
+    arguments = place.connection_arguments(threads)
+    with place.open_place(server, basedir=None, data_root=where, disk_iops=None) as here:
+        trial = on_build(here, workload, timing, settings, arguments, None)
+    return of_trial(f"bench of {server}", trial, threads)
+
+
+def _save(record: ProbeRecord, page: str | None) -> str:
+    """Stores a probe as a campaign of its own kind, so that `flushlab report` finds it; writes its page."""
+    import msgspec
+
+    from flushlab.machine import home
+    from flushlab.store import Store, new_id
+
+    with Store(home() / "store.sqlite") as store:
+        campaign = new_id("probe")
+        plan = {"title": f"What {record.medium.directory} allows", "quick": record.quick}
+        store.create_campaign(campaign, "probe", msgspec.json.encode(plan))
+        store.set_state(campaign, "done", msgspec.json.encode(record))
+        if page:
+            from flushlab.cli.report import write_page
+
+            write_page(store, campaign, Path(page))
+    return campaign
+
+
+class _Progress:
+    """A bar on a terminal, nothing elsewhere; a context manager and a Watch."""
+
+    def __init__(self) -> None:
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=20),
+            TextColumn("{task.completed}/{task.total}"),
+            TimeElapsedColumn(),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._task = self._bar.add_task("starting", total=None)
+
+    def __enter__(self) -> _Progress:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def step(self, done: int, total: int, doing: str) -> None:
+        """A measurement begins."""
+        self._bar.update(self._task, description=doing[:46], completed=done, total=total)

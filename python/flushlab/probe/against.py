@@ -1,0 +1,235 @@
+"""Against: what share of the ceiling a measured server reaches. Pure.
+
+Probe layer. The ceiling is that of the same policy, the same number of committers and the flush mode
+`serial`, which is what servers do; beside it stands the best flush mode.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from flushlab.errors import UsageError
+from flushlab.probe.ceilings import CommitCell
+from flushlab.probe.policy import FLUSH_MODES, MAX_COMMITTERS, Policy
+from flushlab.record import Ceiling, Medium, ProbeRecord, Share, Storage, Trial, Warning
+
+MOST_SERVERS = 12
+"""Arms of one campaign that are compared; each takes cells of its own."""
+
+
+class MeasuredServer(msgspec.Struct, frozen=True, kw_only=True):
+    """A server's commits/s with what they depend on.
+
+    Attributes:
+        trial: which one.
+        server: `mysql@9.7.0`.
+        policy: as it read back; sync_binlog is 0 where there is no binlog.
+        committers: connections.
+        commits_per_s: transactions that ended.
+        storage: where its files lay, or None.
+        warnings: doubts.
+    """
+
+    trial: str
+    server: str
+    policy: Policy
+    committers: int
+    commits_per_s: float
+    storage: Storage | None = None
+    warnings: tuple[Warning, ...] = ()
+
+
+class _Part(msgspec.Struct, frozen=True):
+    name: str = ""
+    options: Mapping[str, Any] = {}
+
+
+class _Plan(msgspec.Struct, frozen=True):
+    """What a stored plan says of connections: a tuning's by variant, a series' by arm."""
+
+    threads: tuple[int, ...] = ()
+    base: _Part = _Part()
+    arms: tuple[_Part, ...] = ()
+
+
+def of_campaign(
+    campaign: str, number: int | None, plan: bytes, trials: Sequence[Trial]
+) -> list[MeasuredServer]:
+    """The servers that a stored campaign measured: one trial, or of every arm its median trial.
+
+    Args:
+        campaign: its id.
+        number: of the trial, from 1; None: all arms.
+        plan: as stored.
+        trials: all of the campaign, in their order.
+
+    Raises:
+        UsageError: no such trial, or none that counts commits.
+    """
+    if number is not None and not 1 <= number <= len(trials):
+        raise UsageError(
+            f"campaign {campaign} has no trial {number}",
+            hint=f"it has 1 to {len(trials)}" if trials else "it has none",
+        )
+    if number is not None:
+        trial = trials[number - 1]
+        return [of_trial(f"{campaign}:{number}", trial, _threads(plan, trial))]
+    servers = arms_of(campaign, plan, trials)
+    if not servers:
+        raise UsageError(
+            f"campaign {campaign} has no trial that counts commits",
+            hint="name another one; flushlab report --list",
+        )
+    return servers
+
+
+def arms_of(campaign: str, plan: bytes, trials: Sequence[Trial]) -> list[MeasuredServer]:
+    """Of every arm of a campaign the median trial, as far as it has a ceiling."""
+    found = []
+    for number, trial in _medians(trials):
+        threads = _threads(plan, trial)
+        if threads is not None and threads <= MAX_COMMITTERS and trial.server is not None:
+            found.append(of_trial(f"{campaign}:{number}", trial, threads))
+    return found[:MOST_SERVERS]
+
+
+def is_here(server: MeasuredServer, record: ProbeRecord) -> bool:
+    """Whether a server ran on the disk that was probed."""
+    theirs, medium = server.storage, record.medium
+    return theirs is not None and (theirs.filesystem, theirs.device) == (medium.filesystem, medium.device)
+
+
+def of_trial(name: str, trial: Trial, committers: int | None) -> MeasuredServer:
+    """One trial as a measured server.
+
+    Raises:
+        UsageError: it has no commits/s, or more connections than a ceiling has committers.
+    """
+    rate = _commits_per_s(trial)
+    if rate is None or trial.server is None:
+        why = f"it is {trial.outcome}" if trial.figure is None else f"its figure is in {trial.unit}"
+        raise UsageError(
+            f"trial {name} has no commits per second: {why}", hint="name a measured trial of a load"
+        )
+    if committers is None or not 1 <= committers <= MAX_COMMITTERS:
+        raise UsageError(
+            f"trial {name} ran with {committers or 'an unknown number of'} connections",
+            hint=f"a ceiling has 1 to {MAX_COMMITTERS} committers",
+        )
+    has_binlog = trial.settings.get("log_bin", "OFF") == "ON"
+    redo = int(trial.settings.get("innodb_flush_log_at_trx_commit", 1))
+    sync_binlog = int(trial.settings.get("sync_binlog", 0)) if has_binlog else 0
+    return MeasuredServer(
+        trial=name,
+        server=trial.server.name,
+        policy=Policy(redo, sync_binlog),
+        committers=committers,
+        commits_per_s=rate,
+        storage=trial.storage,
+        warnings=tuple(_doubts(trial, has_binlog)),
+    )
+
+
+def cells(servers: Iterable[MeasuredServer]) -> tuple[CommitCell, ...]:
+    """The cells that servers are compared with; what a policy refuses has to be left out."""
+    return tuple(
+        CommitCell(policy=server.policy, flush=mode, committers=server.committers)
+        for server in servers
+        for mode in FLUSH_MODES
+    )
+
+
+def shares(
+    servers: Iterable[MeasuredServer], ceilings: Iterable[Ceiling], medium: Medium
+) -> tuple[Share, ...]:
+    """Each server beside its ceilings; one whose ceiling was not measured is left out."""
+    reached: dict[tuple[Policy, int], list[Ceiling]] = {}
+    for one in ceilings:
+        reached.setdefault((Policy(one.redo, one.sync_binlog), one.committers), []).append(one)
+    return tuple(
+        share
+        for server in servers
+        if (share := _share(server, reached.get((server.policy, server.committers), []), medium)) is not None
+    )
+
+
+def _share(server: MeasuredServer, here: list[Ceiling], medium: Medium) -> Share | None:
+    serial = next((one for one in here if one.flush == "serial"), None)
+    if serial is None or not serial.commits_per_s:
+        return None
+    best = max(here, key=lambda one: one.commits_per_s)
+    return Share(
+        trial=server.trial,
+        server=server.server,
+        redo=server.policy.redo,
+        sync_binlog=server.policy.sync_binlog,
+        committers=server.committers,
+        commits_per_s=server.commits_per_s,
+        ceiling_per_s=serial.commits_per_s,
+        best_flush=best.flush,
+        best_per_s=best.commits_per_s,
+        share=server.commits_per_s / serial.commits_per_s,
+        warnings=(*server.warnings, *_other_disk(server, medium)),
+    )
+
+
+def _other_disk(server: MeasuredServer, medium: Medium) -> Iterator[Warning]:
+    theirs = server.storage
+    if (
+        theirs is not None
+        and theirs.visible
+        and (theirs.filesystem, theirs.device) != (medium.filesystem, medium.device)
+    ):
+        yield Warning(
+            "other-disk",
+            f"{server.trial} ran on {theirs.filesystem} ({theirs.device or 'no device'}), the ceiling is of"
+            f" {medium.filesystem} ({medium.device or 'no device'})",
+        )
+
+
+def _doubts(trial: Trial, has_binlog: bool) -> Iterator[Warning]:
+    if not has_binlog:
+        yield Warning(
+            "no-binlog", f"{trial.arm.name} writes no binlog, the ceiling does: its share may be too high"
+        )
+    if trial.load is not None and trial.load.client_bound:
+        yield Warning("client-bound", f"{trial.arm.name}: the figure is the client's, not the server's")
+
+
+def _commits_per_s(trial: Trial) -> float | None:
+    """Transactions that ended per second; of a load that counts rows, its commits."""
+    if trial.figure is None or trial.load is None:
+        return None
+    if trial.load.rows is not None:
+        return trial.load.rows.commits / trial.load.seconds if trial.load.seconds else None
+    return trial.figure if trial.unit == "transactions/s" else None
+
+
+def _medians(trials: Sequence[Trial]) -> Iterator[tuple[int, Trial]]:
+    """Of each arm and variant the measured trial nearest to the median, with its number."""
+    groups: dict[tuple[str, int], list[tuple[int, Trial]]] = {}
+    for number, trial in enumerate(trials, 1):
+        if _commits_per_s(trial) is not None and trial.outcome == "measured":
+            groups.setdefault((trial.arm.name, trial.variant), []).append((number, trial))
+    for group in groups.values():
+        middle = statistics.median(_commits_per_s(trial) or 0.0 for _, trial in group)
+        yield min(group, key=lambda one: abs((_commits_per_s(one[1]) or 0.0) - middle))
+
+
+def _threads(plan: bytes, trial: Trial) -> int | None:
+    """With how many connections a trial of the plan ran."""
+    try:
+        known = msgspec.json.decode(plan, type=_Plan)
+    except msgspec.DecodeError:
+        return None
+    if trial.variant < len(known.threads):
+        return known.threads[trial.variant]
+    parts = [*(arm for arm in known.arms if arm.name == trial.arm.name), known.base]
+    for part in parts:
+        if isinstance(part.options.get("threads"), int):
+            return int(part.options["threads"])
+    return None

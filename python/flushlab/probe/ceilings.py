@@ -1,0 +1,304 @@
+"""Ceilings: which cells of the matrix are measured, and one cell. The work is `_core.CommitPath`.
+
+Probe layer. A cell is a policy, a flush mode and a number of committers that do nothing but commit. A flush
+mode that a policy does not permit is refused by the commit path with its rule; here that is a value.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import math
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from flushlab import _core
+from flushlab.errors import MeasurementError, UsageError
+from flushlab.probe.folder import storage_errors
+from flushlab.probe.policy import FLUSH_MODES, MARIADB_STRICT, RELAXED, SECOND, STRICT, Policy
+from flushlab.record import Ceiling, CommitLatency, FlushMode, Medium, RefusedFlush
+
+COMMITTERS, QUICK_COMMITTERS = (1, 4, 16, 64), (1, 64)
+QUICK_MODES: tuple[FlushMode, ...] = ("serial", "parallel", "redo")
+
+TIMED_SECONDS = 1.15
+"""Window of a policy that syncs once a second: one of these syncs is always inside."""
+
+SYNCED_SECONDS = 0.4
+"""Window of a policy that syncs for every group."""
+
+WARM_UP_SECONDS = 0.08
+_SLICE_SECONDS = 0.05
+_SECONDS_TO_END = 30.0
+BYTES_PER_COMMIT = 1_024
+"""Of the binlog, at most, in the shape that is committed."""
+
+REDO_BYTES = 64 << 20
+"""Of the redo log, which is a circle: four log buffers of 16 MiB, the least there is. Twice as much gave the
+same commits/s, and took a quarter of a second more to make."""
+
+
+class CommitCell(msgspec.Struct, frozen=True, kw_only=True):
+    """One run of the commit path to be made."""
+
+    policy: Policy
+    flush: FlushMode
+    committers: int
+
+    @property
+    def natural_seconds(self) -> float:
+        """How long the window has to be."""
+        return TIMED_SECONDS if self.policy.is_timed else SYNCED_SECONDS
+
+
+class Matrix(msgspec.Struct, frozen=True, kw_only=True):
+    """What is measured.
+
+    Attributes:
+        policies, modes, committers: all combinations, but for those that a policy refuses and `left_out`.
+        left_out: combinations that the usual time does not hold; not measured and not told as refused.
+    """
+
+    policies: tuple[Policy, ...] = (STRICT, MARIADB_STRICT, SECOND, RELAXED)
+    modes: tuple[FlushMode, ...] = FLUSH_MODES
+    committers: tuple[int, ...] = COMMITTERS
+    left_out: tuple[tuple[Policy, FlushMode], ...] = ()
+
+
+FULL = Matrix(left_out=((MARIADB_STRICT, "redo"), (RELAXED, "parallel-leader")))
+QUICK = Matrix(policies=(STRICT, SECOND), modes=QUICK_MODES, committers=QUICK_COMMITTERS)
+
+
+class Shape(msgspec.Struct, frozen=True, kw_only=True):
+    """Which transactions are committed: those of one OLTP workload."""
+
+    kind: str = "oltp_update_non_index"
+    tables: int = 100
+    rows: int = 100_000
+
+
+class CommitSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """What goes down to the core; see `_core.CommitPath`."""
+
+    directory: str
+    keep: bool = False
+    format: str
+    redo: int
+    sync_binlog: int
+    flush: FlushMode
+    committers: int
+    shape: Shape = Shape()
+    think_us: float = 0
+    warmup_seconds: float = WARM_UP_SECONDS
+    seconds: float
+    seed: int = 1
+    redo_capacity_bytes: int
+
+
+class CommitRun(Protocol):
+    """One run of the commit path, as `_core.CommitPath` has it."""
+
+    def start(self) -> None:
+        """Starts the threads."""
+
+    def progress(self) -> bytes:
+        """JSON: phase, seconds, commits."""
+
+    def wait(self, seconds: float) -> bytes | None:
+        """JSON of the result once it has ended, within `seconds`."""
+
+    def stop(self) -> None:
+        """Ends it; its files go."""
+
+
+Maker = Callable[[bytes], CommitRun]
+"""Makes a run from the JSON of a CommitSpec; raises CoreError of the kind `usage` for one that contradicts
+itself."""
+
+
+class _Progress(msgspec.Struct, frozen=True):
+    phase: str
+    seconds: float
+    commits: int
+
+
+class _Result(msgspec.Struct, frozen=True, kw_only=True):
+    commits: int
+    seconds: float
+    commits_per_s: float
+    latency_us: CommitLatency | None
+    group_size: float
+    fsyncs_per_s: float
+    bytes_at_risk: int
+    cpu_us_per_commit: float | None = None
+    ordered_ns_per_commit: float | None = None
+    encode_ns_per_commit: float | None = None
+    write_ns_per_commit: float | None = None
+
+
+def native() -> Maker:
+    """The commit path of the core."""
+    return _core.CommitPath
+
+
+def plan(
+    matrix: Matrix, folder: Path, make: Maker
+) -> tuple[tuple[CommitCell, ...], tuple[RefusedFlush, ...]]:
+    """The cells in their order, modes side by side, and what the commit path refuses.
+
+    Raises:
+        CoreError: of another kind than usage.
+    """
+    cells, refused = [], []
+    permitted: dict[Policy, list[FlushMode]] = {}
+    for policy in matrix.policies:
+        permitted[policy] = []
+        for mode in matrix.modes:
+            if (policy, mode) in matrix.left_out:
+                continue
+            reason = refusal(policy, mode, folder, make)
+            if reason is None:
+                permitted[policy].append(mode)
+            else:
+                refused.append(
+                    RefusedFlush(
+                        redo=policy.redo, sync_binlog=policy.sync_binlog, flush=mode, reason=reason[0]
+                    )
+                )
+    for policy in matrix.policies:
+        for committers in matrix.committers:
+            cells += [
+                CommitCell(policy=policy, flush=mode, committers=committers) for mode in permitted[policy]
+            ]
+    return tuple(cells), tuple(refused)
+
+
+def refusal(policy: Policy, mode: FlushMode, folder: Path, make: Maker) -> tuple[str, str | None] | None:
+    """The rule that the combination breaks and the way out; None if it is permitted."""
+    cell = CommitCell(policy=policy, flush=mode, committers=1)
+    try:
+        make(msgspec.json.encode(_spec(cell, folder, SYNCED_SECONDS)))
+    except _core.CoreError as error:
+        if error.kind != "usage":
+            raise
+        return error.message, error.hint
+    return None
+
+
+def measure(
+    folder: Path, cell: CommitCell, *, seconds: float, most_bytes: int, medium: Medium, make: Maker
+) -> Ceiling | None:
+    """Measures one cell in `folder`, which is the probe's own; its files are gone afterwards.
+
+    A window ends early when its files have reached `most_bytes`.
+
+    Returns:
+        None if not one commit ended in the window.
+
+    Raises:
+        StorageError: the file system fails, or is full.
+        MeasurementError: the commit path does not end, or finds no threads.
+        KeyboardInterrupt: on Ctrl-C.
+    """
+    with core_errors(Path(medium.directory)):
+        run = make(msgspec.json.encode(_spec(cell, folder, seconds)))
+        with _stopped(run):
+            run.start()
+            result, noise = _follow(run, seconds, most_bytes - REDO_BYTES)
+    if result.latency_us is None:
+        return None
+    return Ceiling(
+        redo=cell.policy.redo,
+        sync_binlog=cell.policy.sync_binlog,
+        flush=cell.flush,
+        committers=cell.committers,
+        commits_per_s=result.commits_per_s,
+        latency_us=result.latency_us,
+        group_size=result.group_size,
+        fsyncs_per_s=result.fsyncs_per_s,
+        bytes_at_risk=result.bytes_at_risk,
+        noise=noise,
+        cpu_us_per_commit=result.cpu_us_per_commit,
+        ordered_ns_per_commit=result.ordered_ns_per_commit,
+        encode_ns_per_commit=result.encode_ns_per_commit,
+        write_ns_per_commit=result.write_ns_per_commit,
+        seconds=result.seconds,
+    )
+
+
+def _spec(cell: CommitCell, folder: Path, seconds: float) -> CommitSpec:
+    return CommitSpec(
+        directory=str(folder),
+        format=cell.policy.format,
+        redo=cell.policy.redo,
+        sync_binlog=cell.policy.sync_binlog,
+        flush=cell.flush,
+        committers=cell.committers,
+        seconds=seconds,
+        redo_capacity_bytes=REDO_BYTES,
+    )
+
+
+@contextlib.contextmanager
+def core_errors(directory: Path) -> Iterator[None]:
+    """Turns what the commit path says into flushlab's errors."""
+    try:
+        with storage_errors(directory):
+            yield
+    except _core.CoreError as error:
+        if error.kind == "storage":
+            number = re.search(r"\(os error (\d+)\)", error.message)
+            with storage_errors(directory):
+                raise OSError(int(number[1]) if number else 0, error.message) from error
+        kind = UsageError if error.kind == "usage" else MeasurementError
+        raise kind(error.message, hint=error.hint) from error
+
+
+@contextlib.contextmanager
+def _stopped(run: CommitRun) -> Iterator[None]:
+    """Ends a run whatever happens, and waits until its threads have left its folder."""
+    try:
+        yield
+    finally:
+        run.stop()
+        with contextlib.suppress(_core.CoreError):
+            run.wait(_SECONDS_TO_END)
+
+
+def _follow(run: CommitRun, seconds: float, most_bytes: int) -> tuple[_Result, float | None]:
+    """Waits for the result and notes the commits of each slice of the window meanwhile."""
+    seen: list[tuple[float, int]] = []
+    end = time.monotonic() + seconds + _SECONDS_TO_END
+    while (answer := run.wait(_SLICE_SECONDS)) is None:
+        progress = msgspec.json.decode(run.progress(), type=_Progress)
+        if progress.phase == "measuring" and (not seen or progress.seconds > seen[-1][0]):
+            seen.append((progress.seconds, progress.commits))
+        if progress.commits * BYTES_PER_COMMIT > most_bytes:
+            run.stop()
+        if time.monotonic() > end:
+            raise MeasurementError(
+                f"the commit path did not end within {seconds + _SECONDS_TO_END:.0f} s",
+                hint="the disk hangs; see dmesg",
+            )
+    return msgspec.json.decode(answer, type=_Result), noise(seen)
+
+
+def noise(seen: Sequence[tuple[float, int]]) -> float | None:
+    """Relative standard error of a rate from counts at several moments; None of fewer than four slices."""
+    slices = [
+        (count - before_count) / (at - before)
+        for (before, before_count), (at, count) in itertools.pairwise(seen)
+        if at > before
+    ]
+    if len(slices) < 4:
+        return None
+    mean = sum(slices) / len(slices)
+    if mean <= 0:
+        return None
+    variance = sum((one - mean) ** 2 for one in slices) / (len(slices) - 1)
+    return math.sqrt(variance / len(slices)) / mean

@@ -1,0 +1,97 @@
+"""A commit path without disk and threads, for tests: figures by a formula, refusals by the same rules.
+
+Probe layer. One group is under way at a time; it takes `group_us`, and its size is what arrived meanwhile.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from flushlab import _core
+
+SYNC_US, COMMIT_US = 1_000.0, 10.0
+"""Of one fsync, and of the work that one commit is to a thread of its own."""
+
+_GAIN = {"serial": 1.0, "parallel-leader": 1.2, "parallel": 1.6, "redo": 1.0}
+
+
+class FakeCommitPath:
+    """One run, over at once.
+
+    Raises:
+        CoreError: usage, for a policy that does not permit the flush mode.
+    """
+
+    def __init__(self, spec: bytes) -> None:
+        self._spec: dict[str, Any] = msgspec.json.decode(spec)
+        self._waited = 0
+        _refuse(self._spec)
+
+    def start(self) -> None:
+        """Does nothing."""
+
+    def stop(self) -> None:
+        """Does nothing."""
+
+    def progress(self) -> bytes:
+        """As many commits as the rate gives by now."""
+        seconds = 0.05 * self._waited
+        return msgspec.json.encode(
+            {"phase": "measuring", "seconds": seconds, "commits": int(seconds * self._rate())}
+        )
+
+    def wait(self, seconds: float) -> bytes | None:
+        """The result, at the sixth call."""
+        self._waited += 1
+        return None if self._waited < 6 else msgspec.json.encode(self._result())
+
+    def _syncs(self) -> int:
+        """Fsyncs that a commit waits for."""
+        if self._spec["flush"] == "redo":
+            return 1
+        return int(self._spec["redo"] in (1, 3)) + int(self._spec["sync_binlog"] == 1)
+
+    def _rate(self) -> float:
+        committers, syncs = float(self._spec["committers"]), self._syncs()
+        bound_by_cpu = 1e6 / COMMIT_US * _GAIN[self._spec["flush"]]
+        return min(bound_by_cpu, committers * 1e6 / (syncs * SYNC_US + COMMIT_US))
+
+    def _result(self) -> dict[str, Any]:
+        rate, syncs = self._rate(), self._syncs()
+        seconds = self._spec["seconds"]
+        group = float(self._spec["committers"]) if syncs else 1.0
+        return {
+            "commits": int(rate * seconds),
+            "seconds": seconds,
+            "commits_per_s": rate,
+            "latency_us": {"p50": syncs * SYNC_US + COMMIT_US, "p99": 2 * syncs * SYNC_US + 5 * COMMIT_US},
+            "group_size": group,
+            "fsyncs_per_s": syncs * rate / group,
+            "bytes_at_risk": 0 if syncs else int(rate * 700),
+            "cpu_us_per_commit": COMMIT_US,
+            "ordered_ns_per_commit": 2_000 if self._spec["flush"] == "serial" else 200,
+            "encode_ns_per_commit": 500,
+        }
+
+
+def _refuse(spec: dict[str, Any]) -> None:
+    flush, redo, sync_binlog = spec["flush"], spec["redo"], spec["sync_binlog"]
+    if flush in ("parallel", "parallel-leader") and sync_binlog == 1:
+        raise _usage(
+            f"{flush} flush contradicts sync_binlog=1: it acknowledges before the binlog is synced",
+            "give sync_binlog 0 or above 1, or take flush serial or redo, which keep sync_binlog=1",
+        )
+    if flush == "redo" and (sync_binlog != 1 or redo in (0, 2)):
+        raise _usage(
+            f"redo flush with redo={redo} and sync_binlog={sync_binlog}: its one sync stands for both logs,"
+            " so both must ask for it",
+            "give redo 1 and sync_binlog 1, or take flush serial or parallel",
+        )
+
+
+def _usage(message: str, hint: str) -> _core.CoreError:
+    error = _core.CoreError(message)
+    error.kind, error.errno, error.sqlstate, error.message, error.hint = "usage", None, None, message, hint
+    return error

@@ -1,0 +1,124 @@
+"""The folder that a probe writes in: checked before, removed after, whatever happens.
+
+Probe layer. It is written down as a run record with this process as its owner, so that after SIGKILL the
+next flushlab that reaps leftovers removes it, in whatever directory it lies.
+"""
+
+from __future__ import annotations
+
+import errno
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from flushlab.datadir.data_root import free_bytes
+from flushlab.errors import FlushlabError, NoSpace, NotWritable, StorageError
+from flushlab.machine import place_of
+from flushlab.process import RunRecord, myself, run_record
+from flushlab.process.identity import world
+from flushlab.record import Medium
+from flushlab.units import format_size
+
+MIN_FREE_BYTES = 256 << 20
+"""Less than this holds no honest probe."""
+
+MAX_BYTES = 1 << 30
+"""What a probe's files take at most, all together; half of what is free if that is less."""
+
+_TELLING = ("barrier", "nobarrier", "volatile", "sync", "async", "data", "flush")
+_HINT = "choose a directory that you may write to with --dir"
+
+
+def medium_of(directory: Path) -> Medium:
+    """What the kernel tells of an existing directory."""
+    place = place_of(directory)
+    device = place.device
+    return Medium(
+        directory=str(directory),
+        filesystem=place.filesystem,
+        in_memory=place.in_memory,
+        options=tuple(one for one in place.options if one.partition("=")[0] in _TELLING),
+        device=device.name if device else None,
+        disk=device.disk if device else None,
+        scheduler=device.scheduler if device else None,
+        rotational=device.rotational if device else None,
+        volatile_cache=device.volatile_cache if device else None,
+        logical_block_bytes=device.logical_block_bytes if device else None,
+        free_bytes=free_bytes(directory, in_memory=place.in_memory),
+    )
+
+
+def most_bytes(medium: Medium) -> int:
+    """What a probe's files may take at one moment.
+
+    Raises:
+        NoSpace: too little is free.
+    """
+    if medium.free_bytes < MIN_FREE_BYTES:
+        raise NoSpace(
+            f"a probe needs {format_size(MIN_FREE_BYTES)}, but {format_size(medium.free_bytes)} are free in"
+            f" {medium.directory}",
+            hint="free some memory, or probe a disk with --dir" if medium.in_memory else _SPACE_HINT,
+        )
+    return min(MAX_BYTES, medium.free_bytes // 2)
+
+
+_SPACE_HINT = "free some space, or choose another directory with --dir"
+
+
+def existing(directory: Path) -> Path:
+    """The directory, absolute and without symbolic links.
+
+    Raises:
+        NotWritable: there is none.
+    """
+    found = directory.expanduser().absolute()
+    if not found.exists():
+        raise NotWritable(f"the directory {found} does not exist", hint="name one that does with --dir")
+    if not found.is_dir():
+        raise NotWritable(f"{found} is not a directory", hint=_HINT)
+    return found.resolve()
+
+
+@contextmanager
+def probe_folder(directory: Path) -> Iterator[Path]:
+    """A new folder in `directory`; it is removed with everything in it.
+
+    Raises:
+        NotWritable: the directory cannot be written to.
+        NoSpace: it is full.
+    """
+    name = f"flushlab-probe-{secrets.token_hex(4)}"
+    folder = directory / name
+    record = RunRecord(name=name, kind="owned", world=world(), owner=myself(), folders=(str(folder),))
+    run_record.claim(record)
+    try:
+        with storage_errors(directory):
+            folder.mkdir(mode=0o700)
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        run_record.remove(name)
+
+
+@contextmanager
+def storage_errors(directory: Path) -> Iterator[None]:
+    """Turns what the file system says while files are made and written into flushlab's errors."""
+    try:
+        yield
+    except OSError as error:
+        raise _storage_error(directory, error) from error
+
+
+def _storage_error(directory: Path, error: OSError) -> FlushlabError:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return NoSpace(f"{directory} became full while it was probed", hint=_SPACE_HINT)
+    if error.errno == errno.EROFS:
+        return NotWritable(f"the directory {directory} is on a read-only file system", hint=_HINT)
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return NotWritable(f"the directory {directory} is not writable: {error.strerror}", hint=_HINT)
+    return StorageError(
+        f"the disk under {directory} failed: {error.strerror or error}", hint="see dmesg; probe another disk"
+    )

@@ -1,0 +1,96 @@
+"""Honesty: does an fsync here mean that the data survive? Pure: figures and facts in, warnings out.
+
+Probe layer. What a rate can prove is one-sided: a sync that is faster than any medium was not one; a sync
+that takes its time may still end in a volatile cache. The limits and where they come from:
+
+- The fastest block device that was sold widely, Intel's Optane P4800X, is specified with "typically under
+  10 µs" for a 4 KiB write and was measured at 8.9 µs for a read, file system and flush not included
+  (AnandTech's reviews of April and November 2017). A median below `FASTEST_US`, half of that, reached no
+  such device. A system call that only copies 4 KiB takes 1 to 2 µs. Persistent memory (`pmem`) is that fast
+  and durable.
+- A spinning disk comes back to the block that it has just written after a whole turn: 4 ms at 15,000 turns a
+  minute. `SPINNING_US` is a quarter of that. Virtual disks say that they spin when they do not (virtio's
+  default), so the kernel's word counts only where the disk is no virtual one.
+- A device with a volatile cache must be told to flush it, which is a command of its own. If a synced write is
+  no slower than the bare one, the flush cost nothing: power-loss protection, or nobody listened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from flushlab.record import DiskFigure, Medium, Warning, Way
+
+FASTEST_US = 5.0
+SPINNING_US = 1_000.0
+FREE_FLUSH = 1.3
+"""A synced write that takes less than this much of a bare one was not followed by a flush."""
+
+_VIRTUAL = ("vd", "xvd")
+_MEMORY_ON_A_BUS = "pmem"
+_NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "9p", "virtiofs", "ceph", "glusterfs"})
+
+
+def doubts(medium: Medium, disk: Iterable[DiskFigure]) -> tuple[Warning, ...]:
+    """What speaks against the durability of this place."""
+    figures = [one for one in disk if one.latency_us is not None and one.depth == 1]
+    return (*_of_medium(medium), *_of_rates(medium, figures))
+
+
+def _of_medium(medium: Medium) -> Iterator[Warning]:
+    if medium.in_memory:
+        yield Warning(
+            "in-memory",
+            f"{medium.directory} lies in memory ({medium.filesystem}): fsync does nothing, and nothing"
+            " survives the OS",
+        )
+    if {"nobarrier", "barrier=0"} & set(medium.options):
+        yield Warning(
+            "no-barrier",
+            "the file system is mounted without barriers: fsync does not flush the device's cache",
+        )
+    if medium.filesystem == "overlay" and "volatile" in medium.options:
+        yield Warning("overlay-volatile", "the overlay is mounted volatile: its fsync does nothing")
+    if medium.filesystem in _NETWORK:
+        yield Warning(
+            "other-machine",
+            f"{medium.filesystem} hands writes to another machine: what a sync means there is not seen here",
+        )
+
+
+def _of_rates(medium: Medium, figures: list[DiskFigure]) -> Iterator[Warning]:
+    synced = _p50(figures, "fdatasync")
+    if synced is None or medium.in_memory:
+        return
+    if (medium.disk or "").startswith(_MEMORY_ON_A_BUS):
+        return
+    if synced < FASTEST_US:
+        yield Warning(
+            "fsync-too-fast",
+            f"an fdatasync takes {synced:.1f} µs: no medium is that fast, so it does not reach one (a cache,"
+            " a library or a hypervisor swallows it)",
+        )
+        return
+    if medium.rotational and not (medium.disk or "").startswith(_VIRTUAL) and synced < SPINNING_US:
+        yield Warning(
+            "fsync-too-fast",
+            f"an fdatasync takes {synced:,.0f} µs on a disk that spins: its cache answers; ask whether that"
+            " cache survives a power failure",
+        )
+        return
+    bare = _p50(figures, "direct")
+    if medium.volatile_cache and bare is not None and synced < FREE_FLUSH * bare:
+        yield Warning(
+            "flush-is-free",
+            f"{medium.disk} says that its cache is volatile, but a synced write ({synced:,.0f} µs) takes no"
+            f" longer than a bare one ({bare:,.0f} µs): its cache is protected, or flushes are ignored",
+        )
+
+
+def _p50(figures: list[DiskFigure], way: Way) -> float | None:
+    """Median latency of 4 KiB over written blocks, one at a time."""
+    for one in figures:
+        plain = one.layout == "written" and one.order == "sequential" and one.bytes == 4096
+        if one.way == way and plain and one.latency_us is not None:
+            return one.latency_us.p50
+    return None

@@ -1,0 +1,124 @@
+"""Policy: when redo log and binlog are flushed, as the servers' two settings say. Pure.
+
+Probe layer. Which flush modes a policy permits is the commit path's own rule: it refuses with the reason.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import get_args
+
+import msgspec
+
+from flushlab.errors import UsageError
+from flushlab.record import FlushMode
+
+FLUSH_MODES: tuple[FlushMode, ...] = get_args(FlushMode)
+
+MAX_SYNC_BINLOG = 4_294_967_295
+"""Of both servers."""
+
+
+class Policy(msgspec.Struct, frozen=True, order=True):
+    """One pair of settings.
+
+    Attributes:
+        redo: `innodb_flush_log_at_trx_commit`; 3 is MariaDB's.
+        sync_binlog: 0 leaves it to the kernel, N syncs every N groups.
+    """
+
+    redo: int
+    sync_binlog: int
+
+    @property
+    def name(self) -> str:
+        """`strict 1/1`, or `1/0` where no floor has the name."""
+        floor = FLOORS.get(self)
+        return f"{floor} {self.pair}" if floor else self.pair
+
+    @property
+    def pair(self) -> str:
+        """`1/1`."""
+        return f"{self.redo}/{self.sync_binlog}"
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether the redo log is synced once a second and not at commit."""
+        return self.redo in (0, 2)
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether every acknowledged commit is synced in redo log and binlog."""
+        return not self.is_timed and self.sync_binlog == 1
+
+    @property
+    def format(self) -> str:
+        """The server whose binlog files are written: 3 exists on MariaDB only."""
+        return MARIADB if self.redo == 3 else MYSQL
+
+
+MYSQL, MARIADB = "9.7.4", "10.11.19-MariaDB"
+STRICT, MARIADB_STRICT, SECOND, RELAXED = Policy(1, 1), Policy(3, 1), Policy(2, 1000), Policy(0, 0)
+FLOORS = {STRICT: "strict", MARIADB_STRICT: "strict", SECOND: "second", RELAXED: "relaxed"}
+"""Names of the durability floors whose policies these are."""
+
+_BY_NAME = {"strict": STRICT, "second": SECOND, "relaxed": RELAXED}
+_PAIR = re.compile(r"(\d{1,10})/(\d{1,10})")
+
+
+def parse_policy(text: str) -> Policy:
+    """A policy as people spell it: `strict`, `second`, `relaxed`, or REDO/SYNC_BINLOG like `2/1000`.
+
+    Raises:
+        UsageError: it is neither, or a value that no server takes.
+    """
+    if text in _BY_NAME:
+        return _BY_NAME[text]
+    found = _PAIR.fullmatch(text)
+    if found is None:
+        raise UsageError(
+            f"--policy {text!r} is no policy",
+            hint="strict, second, relaxed, or innodb_flush_log_at_trx_commit/sync_binlog like 2/1000",
+        )
+    policy = Policy(int(found[1]), int(found[2]))
+    if policy.redo > 3:
+        raise UsageError(
+            f"--policy {text}: innodb_flush_log_at_trx_commit={policy.redo} does not exist",
+            hint="it is 0, 1 or 2, on MariaDB also 3",
+        )
+    if policy.sync_binlog > MAX_SYNC_BINLOG:
+        raise UsageError(
+            f"--policy {text}: sync_binlog={policy.sync_binlog} is too large",
+            hint=f"it takes 0 to {MAX_SYNC_BINLOG}",
+        )
+    return policy
+
+
+def parse_flush(text: str) -> FlushMode:
+    """A flush mode.
+
+    Raises:
+        UsageError: there is none of that name.
+    """
+    for mode in FLUSH_MODES:
+        if text == mode:
+            return mode
+    raise UsageError(f"--flush {text!r} is no flush mode", hint=f"one of {', '.join(FLUSH_MODES)}")
+
+
+def parse_committers(text: str) -> tuple[int, ...]:
+    """Numbers of committers: `1,16,64`.
+
+    Raises:
+        UsageError: no list of numbers from 1 to 256.
+    """
+    words = [word.strip() for word in text.split(",")]
+    if not all(word.isdigit() and 1 <= int(word) <= MAX_COMMITTERS for word in words):
+        raise UsageError(
+            f"--committers {text!r} is no list of numbers from 1 to {MAX_COMMITTERS}",
+            hint="for example --committers 1,16,64",
+        )
+    return tuple(sorted({int(word) for word in words}))
+
+
+MAX_COMMITTERS = 256

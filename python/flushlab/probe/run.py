@@ -1,0 +1,225 @@
+"""One probe, from an empty folder to its record.
+
+Probe layer. Says what it does to a watcher; every file is gone when it returns or raises.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from flushlab import machine
+from flushlab.errors import UsageError
+from flushlab.probe import against, ceilings, disk, honesty
+from flushlab.probe.against import MeasuredServer
+from flushlab.probe.budget import Budget
+from flushlab.probe.ceilings import CommitCell, Maker, Matrix
+from flushlab.probe.disk import DiskCell
+from flushlab.probe.folder import existing, medium_of, most_bytes, probe_folder, storage_errors
+from flushlab.probe.policy import Policy
+from flushlab.probe.reading import headline, read
+from flushlab.record import Ceiling, DiskFigure, Machine, Medium, ProbeRecord, RefusedFlush, Warning
+from flushlab.telemetry.cpu import CpuTimes, cpu_times
+from flushlab.version import __version__
+
+LIMIT_S, QUICK_LIMIT_S = 54.0, 12.5
+"""For all windows; the command, its start and the tables have the rest of 60 and 15 seconds."""
+
+DISK_SECONDS, QUICK_DISK_SECONDS = 0.3, 0.12
+FILE_BYTES = 128 << 20
+_DOUBT_SHARE = 0.10
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """What is asked for.
+
+    Attributes:
+        directory: on the disk to be probed.
+        quick: the short matrix in 15 s.
+        seconds: length of every window; None: what fits into 60 s, 15 s if quick.
+        matrix: of the ceilings.
+        servers: that are compared with the ceilings of their own policies.
+    """
+
+    directory: Path
+    quick: bool = False
+    seconds: float | None = None
+    matrix: Matrix
+    servers: tuple[MeasuredServer, ...] = ()
+
+
+class Watch(Protocol):
+    """Hears what a probe does."""
+
+    def step(self, done: int, total: int, doing: str) -> None:
+        """A measurement begins."""
+
+
+def probe(request: Request, watch: Watch, make: Maker) -> ProbeRecord:
+    """Probes a disk.
+
+    Raises:
+        UsageError: no combination of the matrix is permitted.
+        StorageError: the directory is missing, not writable, too small or full, or its disk fails.
+        KeyboardInterrupt: on Ctrl-C.
+    """
+    directory = existing(request.directory)
+    medium = medium_of(directory)
+    most = most_bytes(medium)
+    started, begin = datetime.now(UTC).isoformat(timespec="seconds"), _Moment()
+    with probe_folder(directory) as folder:
+        cells, refused = _cells(request, folder, make)
+        steps = _Steps(request, cells, watch)
+        with _below(folder, "disk") as own:
+            measured = tuple(steps.disk(own, medium, most))
+        with _below(folder, "commits") as own:
+            reached = tuple(steps.ceilings(own, medium, most, make))
+    facts = machine.describe(directory)
+    record = ProbeRecord(
+        started_at=started,
+        seconds=time.monotonic() - begin.at,
+        quick=request.quick,
+        machine=facts,
+        medium=medium,
+        flushlab=__version__,
+        disk=measured,
+        ceilings=reached,
+        refused=refused,
+        against=against.shares(request.servers, reached, medium),
+        warnings=(
+            *honesty.doubts(medium, measured),
+            *_short(reached),
+            *_doubts(facts, begin, steps.left_out),
+        ),
+    )
+    return msgspec.structs.replace(record, headline=headline(record), reading=read(record))
+
+
+@contextmanager
+def _below(folder: Path, name: str) -> Iterator[Path]:
+    """A folder for one part of the measurements; its files make room for the next part's."""
+    own = folder / name
+    with storage_errors(folder.parent):
+        own.mkdir()
+    yield own
+    shutil.rmtree(own, ignore_errors=True)
+
+
+def _cells(
+    request: Request, folder: Path, make: Maker
+) -> tuple[tuple[CommitCell, ...], tuple[RefusedFlush, ...]]:
+    cells, refused = ceilings.plan(request.matrix, folder, make)
+    if not cells:
+        raise _nothing_permitted(request, refused, folder, make)
+    more = [
+        cell
+        for cell in against.cells(request.servers)
+        if ceilings.refusal(cell.policy, cell.flush, folder, make) is None
+    ]
+    return tuple(dict.fromkeys([*more, *cells])), refused
+
+
+def _nothing_permitted(
+    request: Request, refused: Sequence[RefusedFlush], folder: Path, make: Maker
+) -> UsageError:
+    """The rules that all of the combinations break, and the way out of the first."""
+    rules = [f"{one.flush} at {one.redo}/{one.sync_binlog}: {one.reason}" for one in refused]
+    told = ceilings.refusal(request.matrix.policies[0], request.matrix.modes[0], folder, make)
+    return UsageError(f"nothing is permitted: {'; '.join(rules)}", hint=told[1] if told else None)
+
+
+class _Steps:
+    """The measurements, each with its window and its word to the watcher."""
+
+    def __init__(self, request: Request, cells: Sequence[CommitCell], watch: Watch) -> None:
+        self._disk = disk.cells(quick=request.quick)
+        self._cells = cells
+        self._watch = watch
+        own = QUICK_DISK_SECONDS if request.quick else DISK_SECONDS
+        naturals = [*(own for _ in self._disk), *(cell.natural_seconds for cell in cells)]
+        limit: float | None = QUICK_LIMIT_S if request.quick else LIMIT_S
+        if request.seconds is not None:
+            naturals, limit = [request.seconds] * len(naturals), None
+        self._total, self._nothing = len(naturals), 0
+        self._budget = Budget(limit, naturals, time.monotonic)
+
+    @property
+    def left_out(self) -> int:
+        """Measurements that the time did not hold, or in which not one commit ended."""
+        return self._budget.left_out + self._nothing
+
+    def disk(self, folder: Path, medium: Medium, most: int) -> Iterator[DiskFigure]:
+        file_bytes = min(FILE_BYTES, most // 4)
+        for step, cell in enumerate(self._disk):
+            window = self._begin(step, _disk_words(cell))
+            if window is not None:
+                yield disk.measure(folder, cell, seconds=window, file_bytes=file_bytes, medium=medium)
+
+    def ceilings(self, folder: Path, medium: Medium, most: int, make: Maker) -> Iterator[Ceiling]:
+        for step, cell in enumerate(self._cells, len(self._disk)):
+            window = self._begin(step, f"{cell.policy.name} · {cell.flush} · {cell.committers} committers")
+            if window is not None:
+                found = ceilings.measure(
+                    folder, cell, seconds=window, most_bytes=most, medium=medium, make=make
+                )
+                if found is None:
+                    self._nothing += 1
+                else:
+                    yield found
+
+    def _begin(self, step: int, doing: str) -> float | None:
+        self._watch.step(step, self._total, doing)
+        return self._budget.window(step)
+
+
+def _disk_words(cell: DiskCell) -> str:
+    size = f"{cell.bytes >> 10} KiB" if cell.bytes >= 1024 else f"{cell.bytes} B"
+    return f"disk · {cell.way} {size}" + (f" · {cell.depth} at once" if cell.depth > 1 else "")
+
+
+class _Moment:
+    """The machine's counters when the probe begins."""
+
+    def __init__(self) -> None:
+        self.at = time.monotonic()
+        self.sample = machine.sample()
+        self.cpu: CpuTimes = cpu_times(None)
+
+
+def _short(reached: Sequence[Ceiling]) -> Iterator[Warning]:
+    timed = [one.seconds for one in reached if Policy(one.redo, one.sync_binlog).is_timed]
+    if timed and min(timed) < 1:
+        yield Warning(
+            "short-window",
+            f"windows of {min(timed):.2g} s may hold no sync of a policy that syncs once a second: p99 and"
+            " bytes at risk are too low",
+        )
+
+
+def _doubts(facts: Machine, begin: _Moment, left_out: int) -> Iterator[Warning]:
+    now, seconds = _Moment(), time.monotonic() - begin.at
+    if facts.cpu_count < 2:
+        yield Warning(
+            "one-cpu",
+            "this process may use one processor: flush modes that work in parallel can't gain here",
+        )
+    if left_out:
+        were = "measurement was" if left_out == 1 else "measurements were"
+        yield Warning(
+            "cut-short", f"{left_out} {were} left out: this disk is too slow for the time; --seconds 1"
+        )
+    steal = machine.between(begin.sample, now.sample).steal_share
+    own = now.cpu.own_s - begin.cpu.own_s
+    foreign = max(0.0, now.cpu.busy_s - begin.cpu.busy_s - own) / (seconds * (facts.cpu_count or 1))
+    for share, what in ((steal, "was stolen by the hypervisor"), (foreign, "was used by other programs")):
+        if share > _DOUBT_SHARE:
+            yield Warning(
+                "disturbed", f"{share:.0%} of the CPU time {what}: measure again on a quiet machine"
+            )

@@ -1,0 +1,103 @@
+"""Scaling: what a commit path would reach on more processors than there are here. Pure.
+
+Probe layer. The universal scalability law (Gunther, "Guerrilla Capacity Planning", 2007) without its
+term for coherence, which one or two processors do not show: with a commit's processor time T, of which S
+can only be spent by one thread at a time, N processors reach N / (T + (N - 1) S). One processor reaches 1/T,
+any number less than 1/S. S is what was measured: the longer of the ordered section and of handing the binlog
+to the kernel, which are two stations in a row. Real machines stay below: caches and locks cost more with
+every processor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from flushlab.record import Ceiling, FlushMode
+
+PROCESSORS = (1, 2, 4, 8, 16, 32, 64, 128)
+
+STORY_PROCESSORS = (16, 64)
+STORY_GAIN = (1.10, 1.30)
+"""Binlog Parallel Flush as published (documentation of ApsaraDB RDS for MySQL, 2026-03): 10 to 30 % more
+transactions/s on 16 and 64 processors, innodb_flush_log_at_trx_commit=2, sync_binlog=1000."""
+
+SERVER_US = 100.0
+"""Processor time of a server for one small transaction, where none was measured: an assumption."""
+
+
+class CommitCost(msgspec.Struct, frozen=True, kw_only=True):
+    """What one commit costs.
+
+    Attributes:
+        flush: the flush mode.
+        cpu_ns: processor time, of all threads together.
+        single_ns: the part of it that one thread at a time can spend.
+    """
+
+    flush: FlushMode
+    cpu_ns: float
+    single_ns: float
+
+    def commits_per_s(self, processors: int, own_us: float = 0.0) -> float:
+        """The ceiling on so many processors.
+
+        Args:
+            processors: 1 or more.
+            own_us: a server's own processor time per transaction besides; it runs in parallel.
+        """
+        whole_ns = self.cpu_ns + own_us * 1000
+        return 1e9 * processors / (whole_ns + (processors - 1) * self.single_ns)
+
+
+class Curve(msgspec.Struct, frozen=True, kw_only=True):
+    """One flush mode over numbers of processors.
+
+    Attributes:
+        redo, sync_binlog, committers: of the cell that it comes from.
+        cost: of a commit there.
+        commits_per_s: the ceiling on each of `PROCESSORS`.
+    """
+
+    redo: int
+    sync_binlog: int
+    committers: int
+    cost: CommitCost
+    commits_per_s: tuple[float, ...]
+
+
+def curves(ceilings: Iterable[Ceiling]) -> tuple[Curve, ...]:
+    """Of the first policy that permits parallel flush, with the most committers; its flush modes in order."""
+    cells = [one for one in ceilings if cost_of(one) is not None]
+    first = next((one for one in cells if one.flush == "parallel"), None)
+    if first is None:
+        return ()
+    policy = (first.redo, first.sync_binlog)
+    here = [one for one in cells if (one.redo, one.sync_binlog) == policy]
+    most = max(one.committers for one in here)
+    return tuple(
+        Curve(
+            redo=one.redo,
+            sync_binlog=one.sync_binlog,
+            committers=one.committers,
+            cost=cost,
+            commits_per_s=tuple(cost.commits_per_s(processors) for processors in PROCESSORS),
+        )
+        for one in here
+        if one.committers == most and (cost := cost_of(one)) is not None
+    )
+
+
+def cost_of(ceiling: Ceiling) -> CommitCost | None:
+    """What a commit of this cell costs; None if that was not measured."""
+    if not ceiling.cpu_us_per_commit or not ceiling.ordered_ns_per_commit:
+        return None
+    single_ns = max(ceiling.ordered_ns_per_commit, ceiling.write_ns_per_commit or 0.0)
+    cpu_ns = ceiling.cpu_us_per_commit * 1000
+    return CommitCost(flush=ceiling.flush, cpu_ns=max(cpu_ns, single_ns), single_ns=single_ns)
+
+
+def own_us(commits_per_s: float, processors: int, cost: CommitCost) -> float:
+    """A server's own processor time per transaction at most: all that there was, less the commit's."""
+    return max(0.0, processors * 1e6 / commits_per_s - cost.cpu_ns / 1000)

@@ -1,0 +1,210 @@
+"""Probe: what a disk allows, as frozen facts."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from flushlab.record.machine import Machine
+from flushlab.record.warning import Warning
+
+Way = Literal["fsync", "fdatasync", "dsync", "direct_dsync", "sync_file_range", "direct", "pair"]
+"""How a write becomes durable: a call after it; the file open with O_DSYNC; O_DIRECT and O_DSYNC; written
+out without a flush of the device (`sync_file_range`) or of anything (`direct`), which makes nothing durable;
+`pair`: two files, a write and an fdatasync each, as one commit of a server with a binlog."""
+
+Layout = Literal["written", "allocated", "extending"]
+"""Of the blocks: written before; allocated by fallocate; the file grows."""
+
+Order = Literal["sequential", "random"]
+
+FlushMode = Literal["serial", "parallel-leader", "parallel", "redo"]
+"""How a group's binlog reaches its file; see docs/guides/probe.md."""
+
+
+class Medium(msgspec.Struct, frozen=True, kw_only=True):
+    """What the kernel tells of the place that was probed.
+
+    Attributes:
+        directory: absolute.
+        filesystem: as the kernel names it.
+        in_memory: gone after an OS crash.
+        options: of the mount that bear on durability, as the kernel spells them.
+        device: the block device, a partition included, or None.
+        disk: the whole disk, or None.
+        scheduler: I/O scheduler of the disk, or None.
+        rotational: the kernel takes it for a spinning disk; None if unknown. Virtual disks often say so.
+        volatile_cache: the disk reports a volatile write cache; None if unknown.
+        logical_block_bytes: smallest write that the disk takes, or None.
+        free_bytes: before the probe.
+    """
+
+    directory: str
+    filesystem: str
+    in_memory: bool = False
+    options: tuple[str, ...] = ()
+    device: str | None = None
+    disk: str | None = None
+    scheduler: str | None = None
+    rotational: bool | None = None
+    volatile_cache: bool | None = None
+    logical_block_bytes: int | None = None
+    free_bytes: int = 0
+
+
+class DiskLatency(msgspec.Struct, frozen=True, kw_only=True):
+    """Of one operation, its sync included, in microseconds."""
+
+    p50: float
+    p99: float
+    max: float
+
+
+class DiskFigure(msgspec.Struct, frozen=True, kw_only=True):
+    """One way of writing to the disk.
+
+    Attributes:
+        way, layout, order: what was done.
+        bytes: of one write.
+        depth: writes under way at once.
+        operations_per_s: writes with their syncs; 0 if refused.
+        latency_us: None if refused.
+        operations: that the figure comes from.
+        seconds: length of the window.
+        file_bytes: size of the file that was written over.
+        refused: why it is not possible here; empty otherwise.
+    """
+
+    way: Way
+    bytes: int
+    layout: Layout
+    order: Order
+    depth: int
+    operations_per_s: float = 0.0
+    latency_us: DiskLatency | None = None
+    operations: int = 0
+    seconds: float = 0.0
+    file_bytes: int = 0
+    refused: str = ""
+
+
+class CommitLatency(msgspec.Struct, frozen=True, kw_only=True):
+    """Of a commit, from its request to its acknowledgement, in microseconds."""
+
+    p50: float
+    p99: float
+
+
+class Ceiling(msgspec.Struct, frozen=True, kw_only=True):
+    """What committers that do nothing but commit reach: one cell of the matrix.
+
+    Attributes:
+        redo: `innodb_flush_log_at_trx_commit`.
+        sync_binlog: as the server spells it.
+        flush: see `FlushMode`.
+        committers: threads that commit.
+        commits_per_s: acknowledged in the window.
+        latency_us: of a commit.
+        group_size: commits that went to the disk together, on average.
+        fsyncs_per_s: of redo log and binlog.
+        bytes_at_risk: most that was acknowledged at one moment and would be lost by an OS crash then.
+        noise: standard error of `commits_per_s` as a share of it, from the window's slices; None if unknown.
+        cpu_us_per_commit: user and system time of the whole path; None if unknown.
+        ordered_ns_per_commit: time that only one thread can spend; None if unknown.
+        encode_ns_per_commit: time that goes into the events themselves; None if unknown.
+        write_ns_per_commit: time of handing the binlog to the kernel, one thread at a time; None if unknown.
+        seconds: length of the window.
+    """
+
+    redo: int
+    sync_binlog: int
+    flush: FlushMode
+    committers: int
+    commits_per_s: float
+    latency_us: CommitLatency
+    group_size: float
+    fsyncs_per_s: float
+    bytes_at_risk: int
+    noise: float | None = None
+    cpu_us_per_commit: float | None = None
+    ordered_ns_per_commit: float | None = None
+    encode_ns_per_commit: float | None = None
+    write_ns_per_commit: float | None = None
+    seconds: float = 0.0
+
+
+class RefusedFlush(msgspec.Struct, frozen=True, kw_only=True):
+    """A flush mode that a policy does not permit.
+
+    Attributes:
+        redo, sync_binlog, flush: the combination.
+        reason: the rule that it breaks.
+    """
+
+    redo: int
+    sync_binlog: int
+    flush: FlushMode
+    reason: str
+
+
+class Share(msgspec.Struct, frozen=True, kw_only=True):
+    """A measured server beside the ceiling of its policy.
+
+    Attributes:
+        trial: what was measured: a trial of the store, or a short bench.
+        server: `mysql@9.7.0`.
+        redo, sync_binlog, committers: as the trial ran.
+        commits_per_s: of the server.
+        ceiling_per_s: of the committers that only commit, the same policy and flush `serial`.
+        best_flush: the flush mode with the highest ceiling at this policy.
+        best_per_s: its ceiling.
+        share: `commits_per_s / ceiling_per_s`.
+        warnings: doubts about the comparison.
+    """
+
+    trial: str
+    server: str
+    redo: int
+    sync_binlog: int
+    committers: int
+    commits_per_s: float
+    ceiling_per_s: float
+    best_flush: FlushMode
+    best_per_s: float
+    share: float
+    warnings: tuple[Warning, ...] = ()
+
+
+class ProbeRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """What one probe found.
+
+    Attributes:
+        started_at: ISO 8601, UTC.
+        seconds: that it took.
+        quick: the short matrix with short windows.
+        machine: that measured.
+        medium: the place.
+        flushlab: version.
+        disk: in the order in which they were measured.
+        ceilings: likewise.
+        refused: flush modes that a policy does not permit.
+        against: measured servers beside their ceilings.
+        headline: the answer in one line.
+        reading: the answer in plain words, a sentence or a few for each subject.
+        warnings: doubts about the disk and about the figures.
+    """
+
+    started_at: str
+    seconds: float
+    quick: bool
+    machine: Machine
+    medium: Medium
+    flushlab: str
+    disk: tuple[DiskFigure, ...] = ()
+    ceilings: tuple[Ceiling, ...] = ()
+    refused: tuple[RefusedFlush, ...] = ()
+    against: tuple[Share, ...] = ()
+    headline: str = ""
+    reading: tuple[str, ...] = ()
+    warnings: tuple[Warning, ...] = ()

@@ -1,0 +1,179 @@
+"""A probe for people and as `flushlab.probe/1`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from flushlab.probe.policy import Policy
+from flushlab.probe.reading import by_policy, duration
+from flushlab.probe.scaling import PROCESSORS, curves
+from flushlab.record import Ceiling, DiskFigure, ProbeRecord, Warning
+from flushlab.units import format_size
+
+SCHEMA = "flushlab.probe/1"
+
+
+def document(record: ProbeRecord) -> dict[str, Any]:
+    """The JSON document."""
+    return {
+        "schema": SCHEMA,
+        **msgspec.structs.asdict(record),
+        "scaling": {"processors": PROCESSORS, "curves": curves(record.ceilings)},
+    }
+
+
+def render(record: ProbeRecord) -> RenderableType:
+    """What a person reads; fits 80 columns."""
+    parts: list[RenderableType] = [_place(record), Text(""), _syncs(record.disk), Text("")]
+    parts += [_depths(record.disk), Text("")]
+    if told := impossible(record.disk):
+        parts += [*(Text(one, style="dim") for one in told), Text("")]
+    for policy, cells in by_policy(record.ceilings).items():
+        parts += [_ceilings(policy, cells), Text("")]
+    if record.refused:
+        parts += [*_refused(record), Text("")]
+    if record.against:
+        parts += [_shares(record), Text("")]
+    parts += [Text(sentence) for sentence in record.reading]
+    parts += [Text(f"warning: {one.text}", style="yellow") for one in doubts(record)]
+    return Group(*parts)
+
+
+def doubts(record: ProbeRecord) -> list[Warning]:
+    """All of them: of the disk, of the figures, of the comparisons."""
+    return [*record.warnings, *(warning for one in record.against for warning in one.warnings)]
+
+
+def _place(record: ProbeRecord) -> Table:
+    medium, machine = record.medium, record.machine
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_column(style="dim")
+    table.add_column()
+    table.add_row("directory", Text(medium.directory, overflow="fold"))
+    options = f" ({', '.join(medium.options)})" if medium.options else ""
+    table.add_row("file system", Text(f"{medium.filesystem}{options}, {format_size(medium.free_bytes)} free"))
+    table.add_row("device", Text(device_words(record)))
+    table.add_row("machine", Text(f"{machine.cpu_model}, {machine.cpu_count} processors"))
+    return table
+
+
+def device_words(record: ProbeRecord) -> str:
+    """What the kernel tells of the device, in one line."""
+    medium = record.medium
+    if medium.device is None:
+        return "none that the kernel shows"
+    words = [medium.device]
+    if medium.scheduler:
+        words.append(f"scheduler {medium.scheduler}")
+    if medium.rotational is not None:
+        words.append("said to spin" if medium.rotational else "does not spin")
+    if medium.volatile_cache is not None:
+        words.append("volatile cache" if medium.volatile_cache else "no volatile cache")
+    if medium.logical_block_bytes:
+        words.append(f"blocks of {medium.logical_block_bytes:,} B")
+    return ", ".join(words)
+
+
+def _grid(*heads: str, left: int = 1) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for place, head in enumerate(heads):
+        table.add_column(head, justify="left" if place < left else "right", no_wrap=place >= left)
+    return table
+
+
+def _syncs(disk: Iterable[DiskFigure]) -> Table:
+    table = _grid("one write at a time", "size", "per s", "p50", "p99", "max")
+    for one in disk:
+        if one.depth == 1 and one.order == "sequential" and (one.way != "direct" or one.bytes == 4096):
+            _add(table, way_words(one), one)
+    return table
+
+
+def _depths(disk: Iterable[DiskFigure]) -> Table:
+    table = _grid("16 KiB, O_DIRECT, no flush", "at once", "per s", "p50", "p99", "max")
+    for one in disk:
+        if one.way == "direct" and one.bytes == 16384:
+            _add(table, one.order, one, second=str(one.depth))
+    return table
+
+
+def _add(table: Table, name: str, one: DiskFigure, second: str | None = None) -> None:
+    latency = one.latency_us
+    if latency is not None:
+        times = (duration(us) for us in (latency.p50, latency.p99, latency.max))
+        cell = second if second is not None else size_words(one.bytes)
+        table.add_row(name, cell, f"{one.operations_per_s:,.0f}", *times)
+
+
+def impossible(disk: Iterable[DiskFigure]) -> list[str]:
+    """What this place can't do, and why, each once."""
+    found = (f"{way_words(one)}, {size_words(one.bytes)}: {one.refused}" for one in disk if one.refused)
+    return list(dict.fromkeys(found))
+
+
+WAYS = {
+    "fsync": "fsync",
+    "fdatasync": "fdatasync",
+    "dsync": "O_DSYNC",
+    "direct_dsync": "O_DIRECT + O_DSYNC",
+    "sync_file_range": "sync_file_range (no flush)",
+    "direct": "O_DIRECT (no flush)",
+    "pair": "fdatasync of redo + binlog",
+}
+"""Ways of writing, as people know them."""
+
+_LAYOUTS = {"written": "", "allocated": ", preallocated", "extending": ", growing file"}
+
+
+def way_words(one: DiskFigure) -> str:
+    """A way with the state of its blocks."""
+    return WAYS[one.way] + _LAYOUTS[one.layout]
+
+
+def size_words(size: int) -> str:
+    """`512 B`, `4 KiB`."""
+    return f"{size >> 10} KiB" if size >= 1024 else f"{size} B"
+
+
+def _ceilings(policy: Policy, cells: Iterable[Ceiling]) -> Table:
+    table = _grid(policy.name, "threads", "commits/s", "p50", "p99", "group", "syncs/s", "at risk")
+    table.columns[0].no_wrap = True
+    for one in cells:
+        table.add_row(
+            one.flush,
+            str(one.committers),
+            f"{one.commits_per_s:,.0f}",
+            duration(one.latency_us.p50),
+            duration(one.latency_us.p99),
+            f"{one.group_size:.1f}",
+            f"{one.fsyncs_per_s:,.0f}",
+            format_size(one.bytes_at_risk),
+        )
+    return table
+
+
+def _refused(record: ProbeRecord) -> list[Text]:
+    return [
+        Text(f"not at {Policy(one.redo, one.sync_binlog).name}: {one.reason}", style="dim")
+        for one in record.refused
+    ]
+
+
+def _shares(record: ProbeRecord) -> Table:
+    table = _grid("measured server", "policy", "committers", "commits/s", "ceiling", "share", left=2)
+    for one in record.against:
+        table.add_row(
+            Text(f"{one.server}, {one.trial}"),
+            Policy(one.redo, one.sync_binlog).pair,
+            str(one.committers),
+            f"{one.commits_per_s:,.0f}",
+            f"{one.ceiling_per_s:,.0f}",
+            f"{one.share:.0%}",
+        )
+    return table

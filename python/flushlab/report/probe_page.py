@@ -1,0 +1,351 @@
+"""The page of a probe: what a disk allows, as one HTML file that needs nothing else. Pure.
+
+Sits in `report`; its looks and its promises are those of `page`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from flushlab.probe import against
+from flushlab.probe.against import arms_of, is_here
+from flushlab.probe.policy import Policy
+from flushlab.probe.reading import by_policy, committers_words, duration, rate, sync_us
+from flushlab.probe.scaling import PROCESSORS, SERVER_US, STORY_GAIN, STORY_PROCESSORS, Curve, curves, own_us
+from flushlab.record import Ceiling, DiskFigure, FlushMode, ProbeRecord, Share, Trial
+from flushlab.report import probe_plots
+from flushlab.report.page import MAX_CODE, MAX_ROWS, NOTHING_TO_DO, template
+from flushlab.report.page_parts import Cell, Section, Table, times
+from flushlab.report.probe import device_words, doubts, impossible, size_words, way_words
+from flushlab.store import CampaignRow
+from flushlab.units import format_seconds, format_size
+
+
+class _Row(NamedTuple):
+    """What the page's foot says."""
+
+    id: str
+    kind: str
+    state: str
+    flushlab: str
+
+
+class _Found(NamedTuple):
+    """What the page's head says."""
+
+    headline: str
+    lead: tuple[str, ...]
+    workload: str
+    title: str
+    server: None = None
+    interval: str = ""
+
+
+def render(record: ProbeRecord, campaign: str) -> str:
+    """The page of a stored probe."""
+    sections = [
+        *ceilings(record),
+        *_shares(record),
+        *_scaling(record),
+        *_disk(record),
+        *_depths(record),
+        *_doubts(record),
+        *_machine(record),
+        *_repeat(record),
+    ]
+    return template().render(
+        row=_Row(campaign, "probe", "done", record.flushlab),
+        found=_Found(
+            headline=record.headline,
+            lead=record.reading[:1],
+            workload="update_non_index, committers that only commit",
+            title=f"What {record.medium.directory} allows",
+        ),
+        when=f"{record.started_at[:16].replace('T', ' ')} UTC",
+        keys=tuple(_keys(record)),
+        advice=NOTHING_TO_DO,
+        sections=sections,
+        max_rows=MAX_ROWS,
+        max_code=MAX_CODE,
+    )
+
+
+def beside(
+    record: ProbeRecord, probe_id: str, row: CampaignRow, trials: Sequence[Trial]
+) -> Iterator[Section]:
+    """A section of a campaign's page: its arms beside the ceilings of a probe of the same disk.
+
+    Nothing if the probe is of another disk, or has no ceiling for any arm.
+    """
+    servers = [one for one in arms_of(row.id, row.plan, trials) if is_here(one, record)]
+    found = against.shares(servers, record.ceilings, record.medium)
+    if not found:
+        return
+    names = {f"{row.id}:{number}": trial.arm.name for number, trial in enumerate(trials, 1)}
+    yield Section(
+        "ceiling",
+        "What this disk allows",
+        f"The arms beside what {probe_id} measured on the same disk: commits/s of committers that only"
+        " commit, at the same policy and number.",
+        tables=(_share_table(found, [names[one.trial] for one in found]),),
+        notes=record.reading[:1],
+    )
+
+
+def _keys(record: ProbeRecord) -> Iterator[tuple[str, str]]:
+    yield "file system", record.medium.filesystem
+    if record.medium.device:
+        yield "device", record.medium.device
+    yield "a synced write", duration(sync_us(record))
+    yield "processors", str(record.machine.cpu_count)
+    yield "took", format_seconds(record.seconds)
+
+
+def ceilings(record: ProbeRecord) -> Iterator[Section]:
+    """A section per policy, the reading's sentence above its figures."""
+    for policy, cells in by_policy(record.ceilings).items():
+        yield Section(
+            f"ceiling-{policy.redo}-{policy.sync_binlog}",
+            f"Commits/s at {policy.name}",
+            next((one for one in record.reading if one.startswith(f"At {policy.name} ")), ""),
+            plots=(
+                probe_plots.ceilings(
+                    cells,
+                    name=f"ceiling-{policy.redo}-{policy.sync_binlog}",
+                    title=f"Commits per second over committers at {policy.name}; the table has the figures",
+                ),
+            ),
+            tables=(_cells(cells),),
+            notes=tuple(_refused(record, policy)),
+        )
+
+
+def _cells(cells: Iterable[Ceiling]) -> Table:
+    head = (Cell("flush"), *(Cell(name, "num") for name in ("commits/s", "p50", "at risk")))
+    rows = tuple(
+        (
+            Cell(one.flush, "name", committers_words(one.committers)),
+            Cell(f"{one.commits_per_s:,.0f}", "num", f"groups of {one.group_size:,.1f}"),
+            Cell(duration(one.latency_us.p50), "num", f"p99 {duration(one.latency_us.p99)}"),
+            Cell(format_size(one.bytes_at_risk), "num", f"{one.fsyncs_per_s:,.0f} fsyncs/s"),
+        )
+        for one in cells
+    )
+    return Table(head, rows)
+
+
+def _refused(record: ProbeRecord, policy: Policy) -> Iterator[str]:
+    for one in record.refused:
+        if Policy(one.redo, one.sync_binlog) == policy:
+            yield f"Not measured: {one.reason}."
+
+
+def _shares(record: ProbeRecord) -> Iterator[Section]:
+    if not record.against:
+        return
+    yield Section(
+        "against",
+        "A measured server beside its ceiling",
+        "The ceiling is what committers reach that only commit, at the same policy and number; a server also"
+        " parses, locks, reads and replies.",
+        tables=(_share_table(record.against, [one.server for one in record.against]),),
+    )
+
+
+def _share_table(shares: Sequence[Share], names: Sequence[str]) -> Table:
+    head = (Cell("server"), *(Cell(name, "num") for name in ("policy", "commits/s", "share", "best flush")))
+    rows = tuple(
+        (
+            Cell(name, "name", one.trial),
+            Cell(Policy(one.redo, one.sync_binlog).pair, "num", committers_words(one.committers)),
+            Cell(f"{one.commits_per_s:,.0f}", "num", f"of {one.ceiling_per_s:,.0f}"),
+            Cell(f"{one.share:.0%}", "num"),
+            Cell(one.best_flush, "num", f"{one.best_per_s:,.0f}"),
+        )
+        for name, one in zip(names, shares, strict=True)
+    )
+    return Table(head, rows)
+
+
+def _scaling(record: ProbeRecord) -> Iterator[Section]:
+    """Ceilings on more processors than there are here, beside what was published."""
+    found = {curve.cost.flush: curve for curve in curves(record.ceilings)}
+    if "serial" not in found or len(found) < 2:
+        return
+    one = found["serial"]
+    policy, here = Policy(one.redo, one.sync_binlog), record.machine.cpu_count
+    reached = {
+        cell.flush: (here, cell.commits_per_s)
+        for cell in by_policy(record.ceilings)[policy]
+        if cell.committers == one.committers
+    }
+    low, high = (round(100 * (gain - 1)) for gain in STORY_GAIN)
+    yield Section(
+        "scaling",
+        "On more processors",
+        f"Computed, not measured: what {one.committers} committers and more could reach at {policy.name} on"
+        f" up to {PROCESSORS[-1]} processors, from the time per commit that only one thread at a time can"
+        f" spend: {', '.join(_single(curve) for curve in found.values())}. The dots were measured here.",
+        plots=(
+            probe_plots.scaling(
+                tuple(found.values()),
+                reached,
+                dict.fromkeys(STORY_PROCESSORS, f"+{low}–{high} %"),
+                name="scaling",
+                title="Ceilings over processors; the table has the figures",
+            ),
+        ),
+        tables=(_gains(record, found),),
+        notes=(
+            "Published of Binlog Parallel Flush on real servers of"
+            f" {' and '.join(map(str, STORY_PROCESSORS))} processors: +{low} to {high} % transactions/s. A"
+            " server spends most of a transaction on other"
+            " work, which runs in parallel either way: its gain is far below that of committers that only"
+            " commit, and begins on as many processors as fill the part that is passed one by one.",
+        ),
+    )
+
+
+def _single(curve: Curve) -> str:
+    return f"{curve.cost.flush} {duration(curve.cost.single_ns / 1000)}"
+
+
+def _gains(record: ProbeRecord, found: Mapping[FlushMode, Curve]) -> Table:
+    """Processors, the ceilings of serial and the best other mode, and the gain with a server's own time."""
+    serial = found["serial"]
+    best = found.get("parallel") or next(one for mode, one in found.items() if mode != "serial")
+    own, source = _own_us(record, serial)
+    head = (
+        Cell("processors"), Cell("serial", "num"), Cell(best.cost.flush, "num"), Cell("gain", "num"),
+        Cell(f"gain with {duration(own)} of a server", "num"),
+    )  # fmt: skip
+    rows = tuple(
+        (
+            Cell(str(processors), "name"),
+            Cell(rate(serial.commits_per_s[place]), "num"),
+            Cell(rate(best.commits_per_s[place]), "num"),
+            Cell(times(best.commits_per_s[place] / serial.commits_per_s[place]), "num"),
+            Cell(
+                times(best.cost.commits_per_s(processors, own) / serial.cost.commits_per_s(processors, own)),
+                "num",
+            ),
+        )
+        for place, processors in enumerate(PROCESSORS)
+        if processors >= 4
+    )
+    return Table(head, rows, source)
+
+
+def _own_us(record: ProbeRecord, serial: Curve) -> tuple[float, str]:
+    """A server's own processor time per transaction, and where it is from."""
+    for one in record.against:
+        if (one.redo, one.sync_binlog) == (serial.redo, serial.sync_binlog):
+            us = own_us(one.commits_per_s, record.machine.cpu_count, serial.cost)
+            return us, f"{one.server} spends {duration(us)} per transaction besides its commit, at most"
+    return (
+        SERVER_US,
+        f"{duration(SERVER_US)} of a server's own time per transaction are assumed, not measured",
+    )
+
+
+def _disk(record: ProbeRecord) -> Iterator[Section]:
+    alone = [one for one in record.disk if _is_alone(one)]
+    measured = [one for one in alone if one.latency_us is not None]
+    if not measured:
+        return
+    yield Section(
+        "disk",
+        "One write at a time",
+        "A write and what makes it durable. The dot is the median, the line goes to the 99th percentile, the"
+        " mark is the slowest. What is grey makes nothing durable: it shows what the flush costs.",
+        plots=(
+            probe_plots.syncs(
+                [one for one in measured if one.bytes == 4096 or one.way == "pair"],
+                name="disk",
+                title="Latency of synchronous writes by way; the table has the figures",
+            ),
+        ),
+        tables=(_figures(alone),),
+        notes=tuple(f"{one}." for one in impossible(alone)),
+    )
+
+
+def _is_alone(one: DiskFigure) -> bool:
+    return one.depth == 1 and one.order == "sequential" and (one.way != "direct" or one.bytes == 4096)
+
+
+def _figures(figures: Iterable[DiskFigure]) -> Table:
+    head = (
+        Cell("way"), Cell("size", "num"), Cell("per s", "num"), Cell("p50", "num"), Cell("p99", "num"),
+        Cell("max", "num"),
+    )  # fmt: skip
+    rows = tuple(
+        (
+            Cell(way_words(one), "name"),
+            Cell(size_words(one.bytes), "num"),
+            Cell(f"{one.operations_per_s:,.0f}", "num"),
+            *(Cell(duration(us), "num") for us in (latency.p50, latency.p99, latency.max)),
+        )
+        for one in figures
+        if (latency := one.latency_us) is not None
+    )
+    return Table(head, rows)
+
+
+def _depths(record: ProbeRecord) -> Iterator[Section]:
+    deep = [one for one in record.disk if one.way == "direct" and one.bytes == 16384 and one.latency_us]
+    if not deep:
+        return
+    head = (
+        Cell("order"), Cell("at once", "num"), Cell("per s", "num"), Cell("MiB/s", "num"), Cell("p50", "num"),
+        Cell("p99", "num"),
+    )  # fmt: skip
+    rows = tuple(
+        (
+            Cell(one.order, "name"),
+            Cell(str(one.depth), "num"),
+            Cell(f"{one.operations_per_s:,.0f}", "num"),
+            Cell(f"{one.operations_per_s * one.bytes / (1 << 20):,.0f}", "num"),
+            Cell(duration(latency.p50), "num"),
+            Cell(duration(latency.p99), "num"),
+        )
+        for one in deep
+        if (latency := one.latency_us) is not None
+    )
+    yield Section(
+        "depth",
+        "Many writes at once",
+        "16 KiB with O_DIRECT and no flush, as InnoDB's page cleaners write.",
+        tables=(Table(head, rows),),
+    )
+
+
+def _doubts(record: ProbeRecord) -> Iterator[Section]:
+    found = doubts(record)
+    rows = tuple((Cell(one.slug, "name"), Cell(one.text)) for one in found)
+    if rows:
+        yield Section("doubts", "Warnings and doubts", tables=(Table((Cell("doubt"), Cell("what")), rows),))
+    else:
+        yield Section("doubts", "Warnings and doubts", "None.")
+
+
+def _machine(record: ProbeRecord) -> Iterator[Section]:
+    medium, machine = record.medium, record.machine
+    facts = (
+        ("directory", medium.directory),
+        ("file system", " ".join([medium.filesystem, *medium.options])),
+        ("device", device_words(record)),
+        ("free", format_size(medium.free_bytes)),
+        ("processor", f"{machine.cpu_model}, {machine.cpu_count} usable"),
+        ("memory", format_size(machine.memory_bytes)),
+        ("kernel", machine.kernel),
+        ("flushlab", record.flushlab),
+    )
+    rows = tuple((Cell(name, "mute"), Cell(text)) for name, text in facts)
+    yield Section("machine", "Machine and versions", tables=(Table((), rows),))
+
+
+def _repeat(record: ProbeRecord) -> Iterator[Section]:
+    words = ["flushlab probe", "--dir", record.medium.directory, *(["--quick"] if record.quick else [])]
+    yield Section("repeat", "How to repeat it", code=(("", " ".join(words)),))

@@ -1,0 +1,167 @@
+"""Plots of a probe's page: syncs, ceilings by committers, and the curve over processors. Pure.
+
+Sits in `report`, on the drawing of `plots`; matplotlib loads with this module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from flushlab.probe.policy import FLUSH_MODES
+from flushlab.probe.reading import duration
+from flushlab.probe.scaling import PROCESSORS, Curve
+from flushlab.record import Ceiling, DiskFigure, FlushMode
+from flushlab.report.plots import COLOURS, above, axes_in, inline_svg, round_ticks, short
+from flushlab.report.probe import size_words, way_words
+
+MODE_COLOURS: Mapping[FlushMode, str] = {
+    "serial": COLOURS["mute"],
+    "parallel-leader": COLOURS["class-binlog"],
+    "parallel": COLOURS["accent"],
+    "redo": COLOURS["class-doublewrite"],
+}
+_MARKERS: Mapping[FlushMode, str] = {"serial": "o", "parallel-leader": "s", "parallel": "D", "redo": "^"}
+_LEGEND = 26
+"""Height of the line of names above a plot."""
+
+
+def syncs(figures: Sequence[DiskFigure], *, name: str, title: str) -> str:
+    """Latencies on a log axis, a row per way: the median, a line to p99, a tick at the slowest."""
+    rows = [one for one in figures if one.latency_us is not None]
+    pitch, foot = 38, 26
+    height = pitch * len(rows) + foot
+
+    def draw(figure: Figure) -> None:
+        axes = axes_in(figure, left=8, right=12, top=2, bottom=foot)
+        axes.set_ylim(len(rows) - 0.3, -0.8)
+        axes.set_xscale("log", base=10, subs=[])
+        low = min(one.latency_us.p50 for one in rows if one.latency_us)
+        high = max(one.latency_us.max for one in rows if one.latency_us)
+        low, high = low / 1.6, high * 1.3
+        axes.set_xlim(low, high)
+        marks = [10.0**power for power in range(-1, 8) if low <= 10.0**power <= high]
+        axes.set_xticks(marks, [duration(mark).replace(".0", "") for mark in marks])
+        axes.set_xticks([], minor=True)
+        axes.set_yticks([])
+        axes.grid(axis="x")
+        for place, one in enumerate(rows):
+            _sync(axes, place, one)
+
+    return inline_svg(draw, height, name, title)
+
+
+def _sync(axes: Axes, place: int, one: DiskFigure) -> None:
+    latency = one.latency_us
+    assert latency is not None
+    durable = one.way not in ("direct", "sync_file_range")
+    colour = COLOURS["accent" if durable else "mute"]
+    above(axes, f"{way_words(one)}, {size_words(one.bytes)}", place, 9)
+    above(axes, f"{one.operations_per_s:,.0f}/s", place, 9, at_end=True, colour=colour)
+    axes.plot([latency.p50, latency.p99], [place, place], color=colour, linewidth=2.4)
+    axes.plot([latency.max], [place], marker="|", markersize=8, color=colour, markeredgewidth=1.6)
+    axes.plot([latency.p50], [place], marker="o", markersize=7, color=colour, markeredgewidth=0)
+
+
+def ceilings(cells: Sequence[Ceiling], *, name: str, title: str) -> str:
+    """Commits/s over committers, a line per flush mode."""
+    counts = sorted({one.committers for one in cells})
+    modes = [mode for mode in FLUSH_MODES if any(one.flush == mode for one in cells)]
+    top = 1.08 * (max(one.commits_per_s for one in cells) or 1)
+
+    def draw(figure: Figure) -> None:
+        axes = axes_in(figure, left=50, right=16, top=_LEGEND + 8, bottom=42)
+        axes.set_ylim(0, top)
+        axes.set_xlim(-0.25, len(counts) - 0.75)
+        axes.set_xticks(range(len(counts)), [str(count) for count in counts], color=COLOURS["ink"])
+        axes.set_xlabel("committers", color=COLOURS["mute"])
+        _rates(axes, top)
+        _names(axes, modes)
+        for mode in modes:
+            own = sorted((one for one in cells if one.flush == mode), key=lambda one: one.committers)
+            axes.plot(
+                [counts.index(one.committers) for one in own],
+                [one.commits_per_s for one in own],
+                color=MODE_COLOURS[mode],
+                marker=_MARKERS[mode],
+                markersize=6,
+                linewidth=2,
+                markeredgewidth=0,
+            )
+
+    return inline_svg(draw, 232, name, title)
+
+
+def scaling(
+    curves: Sequence[Curve],
+    measured: Mapping[FlushMode, tuple[int, float]],
+    marks: Mapping[int, str],
+    *,
+    name: str,
+    title: str,
+) -> str:
+    """Ceilings over processors, both axes logarithmic; what was measured as dots; some numbers marked."""
+    rates = [rate for curve in curves for rate in curve.commits_per_s]
+    low, high = min(rates) / 1.5, max(rates) * 1.8
+
+    def draw(figure: Figure) -> None:
+        axes = axes_in(figure, left=50, right=16, top=_LEGEND + 8, bottom=42)
+        axes.set_xscale("log", base=2, subs=[])
+        axes.set_yscale("log", base=10, subs=[])
+        axes.set_xlim(PROCESSORS[0] / 1.15, PROCESSORS[-1] * 1.15)
+        axes.set_ylim(low, high)
+        axes.set_xticks(PROCESSORS, [str(one) for one in PROCESSORS], color=COLOURS["ink"])
+        ticks = [digit * 10.0**power for power in range(2, 9) for digit in (1, 3)]
+        ticks = [tick for tick in ticks if low <= tick <= high]
+        axes.set_yticks(ticks, [short(tick) for tick in ticks])
+        axes.set_xticks([], minor=True)
+        axes.set_yticks([], minor=True)
+        axes.grid(axis="y")
+        axes.set_xlabel("processors", color=COLOURS["mute"])
+        _names(axes, [curve.cost.flush for curve in curves])
+        for processors, words in marks.items():
+            axes.axvline(processors, color=COLOURS["line"], linewidth=1.4)
+            _mark(axes, words, (processors, low))
+        for curve in curves:
+            mode = curve.cost.flush
+            axes.plot(PROCESSORS, curve.commits_per_s, color=MODE_COLOURS[mode], linewidth=2)
+            if mode in measured:
+                _dot(axes, mode, measured[mode])
+
+    return inline_svg(draw, 268, name, title)
+
+
+def _mark(axes: Axes, words: str, place: tuple[float, float]) -> None:
+    colour = COLOURS["mute"]
+    axes.annotate(words, place, (4, 5), textcoords="offset points", color=colour, fontsize=11)
+
+
+def _dot(axes: Axes, mode: FlushMode, place: tuple[int, float]) -> None:
+    x, y = place
+    colour = MODE_COLOURS[mode]
+    axes.plot([x], [y], color=colour, marker=_MARKERS[mode], markersize=7, markeredgewidth=0)
+
+
+def _rates(axes: Axes, top: float) -> None:
+    ticks = round_ticks(top, count=4)
+    axes.set_yticks(ticks, [short(tick) for tick in ticks])
+    axes.grid(axis="y")
+
+
+def _names(axes: Axes, modes: Sequence[FlushMode]) -> None:
+    """The flush modes in their colours, in a line above the plot."""
+    left = 0.0
+    for mode in modes:
+        axes.annotate(
+            mode,
+            (0, 1),
+            (left, 16),
+            xycoords="axes fraction",
+            textcoords="offset points",
+            color=MODE_COLOURS[mode],
+            weight="bold",
+            fontsize=12,
+        )
+        left += 8.0 * len(mode) + 14

@@ -1,0 +1,56 @@
+"""The commit path and its fake: the same refusals, and results of the same form."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from flushlab import _core
+from flushlab.probe.ceilings import CommitCell, Maker, measure, refusal
+from flushlab.probe.fake import FakeCommitPath
+from flushlab.probe.folder import MAX_BYTES
+from flushlab.probe.policy import FLUSH_MODES, SECOND, STRICT, Policy
+from tests.unit.probes import MEDIUM
+
+MAKERS = {"core": _core.CommitPath, "fake": FakeCommitPath}
+
+
+@pytest.fixture(params=MAKERS)
+def make(request: pytest.FixtureRequest) -> Maker:
+    maker: Maker = MAKERS[request.param]
+    return maker
+
+
+@pytest.mark.parametrize(("redo", "sync_binlog"), [*itertools.product((0, 1, 2, 3), (0, 1, 1000))])
+def test_the_fake_refuses_what_the_core_refuses(tmp_path: Path, redo: int, sync_binlog: int) -> None:
+    for mode in FLUSH_MODES:
+        policy = Policy(redo, sync_binlog)
+        core, fake = (refusal(policy, mode, tmp_path, maker) for maker in MAKERS.values())
+        assert (core is None) == (fake is None), mode
+        assert core is None or (core[0] and core[1]), "the rule and the way out"
+
+
+def test_a_cell_has_every_figure(tmp_path: Path, make: Maker) -> None:
+    cell = CommitCell(policy=STRICT, flush="serial", committers=2)
+    reached = measure(tmp_path, cell, seconds=0.3, most_bytes=MAX_BYTES, medium=MEDIUM, make=make)
+    assert reached is not None
+    assert reached.commits_per_s > 0 and 0 < reached.latency_us.p50 <= reached.latency_us.p99
+    assert 1 <= reached.group_size <= 2
+    assert reached.cpu_us_per_commit and reached.ordered_ns_per_commit and reached.encode_ns_per_commit
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_that_is_stopped_has_the_result_so_far(tmp_path: Path, make: Maker) -> None:
+    cell = CommitCell(policy=SECOND, flush="parallel", committers=2)
+    reached = measure(tmp_path, cell, seconds=30, most_bytes=200 << 20, medium=MEDIUM, make=make)
+    assert reached is not None and reached.commits_per_s > 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_no_spec_is_a_usage_error() -> None:
+    with pytest.raises(_core.CoreError) as raised:
+        _core.CommitPath(msgspec.json.encode({"redo": 1}))
+    assert raised.value.kind == "usage"

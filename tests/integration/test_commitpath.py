@@ -1,0 +1,50 @@
+"""What committers write through every way of flushing is a log as servers write it: their tools say so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.integration.binlog_files import binlogs, check, counted, shown
+from tests.integration.commit_path import ALL_WAYS, run
+
+VERSIONS = ["9.7.4", "10.11.19-MariaDB-log"]
+
+
+@pytest.mark.parametrize("committers", [16, 64])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_servers_tool_and_the_checker_accept_rotated_files_of_every_way(
+    version: str, committers: int, tmp_path: Path
+) -> None:
+    result = run(tmp_path, version, committers=committers)
+    assert result["switches"] == len(ALL_WAYS)
+    files = binlogs(tmp_path)
+    assert len(files) > 4
+    commits = result["last_gtid"]
+    assert commits == 2000
+    expected = {"transactions": commits, "written": 0, "updated": commits, "deleted": 0}
+    assert counted(files) == expected == shown(version, files)
+    first, last = check(files)[0], check(files)[-1]
+    assert first["previous_gtids"] == ""
+    # One server's numbers from 1 on, none left out.
+    assert last["gtids"].endswith(f":1-{commits}" if version == "9.7.4" else f"-{commits}")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_way_writes_the_same_bytes_for_the_same_transactions(version: str, tmp_path: Path) -> None:
+    written = {}
+    for way, policy in {
+        "serial": {"sync_binlog": 1000, "redo": 2},
+        "parallel-leader": {"sync_binlog": 1000, "redo": 2},
+        "parallel": {"sync_binlog": 1000, "redo": 2},
+        "redo": {"sync_binlog": 1, "redo": 1},
+    }.items():
+        folder = tmp_path / way
+        folder.mkdir()
+        # One committer makes the order, and a fixed clock the times.
+        fixed = {"fixed_clock_us": 1_790_000_000_000_000, "changes": [], "rotate_bytes": 50_000}
+        run(folder, version, committers=1, transactions=300, flush=way, **policy, **fixed)
+        written[way] = {file.name: file.read_bytes() for file in sorted(folder.glob("binlog.*"))}
+    assert len(written["serial"]) > 3
+    assert all(files == written["serial"] for files in written.values())

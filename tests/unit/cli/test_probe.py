@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from typer.testing import CliRunner
+
+from flushlab.cli.main import make_app
+from flushlab.errors import FlushlabError
+from flushlab.store import Store
+from tests.unit.probes import probe_record
+
+HEAVY = ("scipy", "numpy", "matplotlib", "jinja2")
+
+
+@pytest.fixture(scope="module")
+def home() -> Iterator[Path]:
+    """A home with one stored probe, that the servers' user can reach."""
+    folder = Path(tempfile.mkdtemp(prefix="flh-", dir="/tmp"))
+    folder.chmod(0o755)
+    with Store(folder / "store.sqlite") as store:
+        store.create_campaign("probe-1", "probe", b'{"title": "x"}')
+        store.set_state("probe-1", "done", msgspec.json.encode(probe_record()))
+    yield folder
+    shutil.rmtree(folder)
+
+
+def flushlab(home: Path, *words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "flushlab.cli.main", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=cwd,
+        env={**os.environ, "COLUMNS": "80", "FLUSHLAB_HOME": str(home)},
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (["--dir", "/nowhere/at/all"], 5, "does not exist"),
+        (["--dir", "/etc/passwd"], 5, "is not a directory"),
+        (["--json", "/nowhere/x.json"], 5, "cannot be written"),
+        (["--report", "/nowhere/x.html"], 5, "cannot be written"),
+        (["--policy", "fast"], 2, "is no policy"),
+        (["--policy", "4/1"], 2, "does not exist"),
+        (["--flush", "quick"], 2, "is no flush mode"),
+        (["--committers", "0"], 2, "no list of numbers from 1 to 256"),
+        (["--seconds", "0"], 2, "out of range"),
+        (["--seconds", "nan"], 2, "out of range"),
+        (["--against", "a:1", "--server", "mariadb"], 2, "name two measured servers"),
+        (["--set", "sync_binlog=1"], 2, "--set is for the bench of --server"),
+        (["--against", "probe-1:x"], 2, "is no trial"),
+        (["--against", "tune-9"], 2, "there is no campaign"),
+        (["--against", "probe-1:1"], 2, "has no trial 1"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_cannot_be_done_is_said_before_anything_is_measured(
+    home: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], code: int, told: str
+) -> None:
+    monkeypatch.setenv("FLUSHLAB_HOME", str(home))
+    error = CliRunner().invoke(make_app("probe"), ["probe", *words]).exception
+    assert isinstance(error, FlushlabError)
+    assert (error.exit_code, bool(error.hint)) == (code, True)
+    assert told in error.message
+
+
+def test_a_directory_that_may_not_be_written_to_is_named(home: Path) -> None:
+    done = flushlab(home, "probe", "--dir", "/proc")
+    assert done.returncode == 5
+    assert "error:" in done.stderr and "hint:" in done.stderr
+
+
+def test_help_has_an_example_and_fits_80_columns(home: Path) -> None:
+    done = flushlab(home, "probe", "--help")
+    assert done.returncode == 0
+    assert "flushlab probe --dir /var/lib/mysql --quick" in " ".join(done.stdout.split())
+    assert max(map(len, done.stdout.splitlines())) <= 80
+
+
+def test_a_stored_probe_is_listed_and_rendered(home: Path, tmp_path: Path) -> None:
+    listed = flushlab(home, "report", "--list").stdout
+    assert "xfs nvme0n1p2" in listed and "21,000 commits/s at strict 1/1" in listed
+    done = flushlab(home, "report", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "wrote flushlab-probe-1.html\n")
+    assert "Commits/s at strict 1/1" in (tmp_path / "flushlab-probe-1.html").read_text()
+
+
+def test_its_document_is_that_of_the_command(home: Path, tmp_path: Path) -> None:
+    done = flushlab(home, "report", "probe-1", "--out", str(tmp_path / "x.html"), "--json", "-")
+    assert json.loads(done.stdout)["schema"] == "flushlab.probe/1"
+
+
+def test_the_command_loads_no_heavy_library(home: Path, tmp_path: Path) -> None:
+    program = (
+        "import sys\nfrom flushlab.probe import ceilings, run\n"
+        "from flushlab.probe.fake import FakeCommitPath\n"
+        "from flushlab.cli.main import main\nrun.FILE_BYTES = 1 << 20\n"
+        "ceilings.native = lambda: FakeCommitPath\n"
+        f"sys.argv = ['flushlab', 'probe', '--quick', '--seconds', '0.05', '--dir', {str(tmp_path)!r}]\n"
+        "try:\n    main()\nexcept SystemExit as ended:\n    assert not ended.code, ended.code\n"
+        f"print([m for m in {HEAVY!r} if m in sys.modules], file=sys.stderr)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "FLUSHLAB_HOME": str(home), "COLUMNS": "80"},
+    )
+    assert done.stderr.splitlines()[-1] == "[]"
+    assert "\x1b" not in done.stdout and max(map(len, done.stdout.splitlines())) <= 80
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+import pytest
+
+from flushlab import _core
+from flushlab.errors import FlushlabError, MeasurementError, NoSpace, NotWritable, StorageError
+from flushlab.probe.ceilings import FULL, QUICK, CommitCell, Maker, Matrix, measure, noise, plan, refusal
+from flushlab.probe.fake import FakeCommitPath
+from flushlab.probe.policy import SECOND, STRICT
+from flushlab.record import Ceiling
+from tests.unit.probes import MEDIUM
+
+HERE = Path("/nowhere/probe")
+MOST = 1 << 30
+CELL = CommitCell(policy=SECOND, flush="serial", committers=1)
+
+
+def measured(cell: CommitCell, make: Maker, *, most_bytes: int = MOST) -> Ceiling | None:
+    return measure(HERE, cell, seconds=1.0, most_bytes=most_bytes, medium=MEDIUM, make=make)
+
+
+def test_the_matrix_has_what_policies_permit_and_names_what_they_refuse() -> None:
+    cells, refused = plan(Matrix(), HERE, FakeCommitPath)
+    assert len(cells) == len(set(cells)) == 4 * (2 + 2 + 3 + 3)
+    assert {(one.redo, one.sync_binlog, one.flush) for one in refused} == {
+        (1, 1, "parallel-leader"),
+        (1, 1, "parallel"),
+        (3, 1, "parallel-leader"),
+        (3, 1, "parallel"),
+        (2, 1000, "redo"),
+        (0, 0, "redo"),
+    }
+    assert all(one.reason for one in refused)
+
+
+def test_modes_of_one_policy_stand_side_by_side() -> None:
+    cells, _ = plan(QUICK, HERE, FakeCommitPath)
+    assert [(one.flush, one.committers) for one in cells[:4]] == [
+        ("serial", 1), ("redo", 1), ("serial", 64), ("redo", 64),
+    ]  # fmt: skip
+
+
+def test_a_policy_that_syncs_once_a_second_has_a_window_with_such_a_sync() -> None:
+    timed = CommitCell(policy=SECOND, flush="serial", committers=1)
+    synced = CommitCell(policy=STRICT, flush="serial", committers=1)
+    assert timed.natural_seconds > 1 > synced.natural_seconds
+
+
+def test_a_refusal_has_the_rule_and_the_way_out() -> None:
+    told = refusal(STRICT, "parallel", HERE, FakeCommitPath)
+    assert told is not None
+    assert "sync_binlog=1" in told[0] and told[1]
+    assert refusal(SECOND, "parallel", HERE, FakeCommitPath) is None
+
+
+def test_one_cell_gives_a_ceiling_with_its_noise() -> None:
+    cell = CommitCell(policy=SECOND, flush="parallel", committers=16)
+    reached = measured(cell, FakeCommitPath)
+    assert reached is not None
+    assert (reached.redo, reached.sync_binlog, reached.flush, reached.committers) == (2, 1000, "parallel", 16)
+    assert reached.commits_per_s == pytest.approx(160_000)
+    assert reached.noise is not None and reached.noise < 0.01
+
+
+def failing(error: Exception, stopped: list[bool]) -> Maker:
+    class Failing(FakeCommitPath):
+        def wait(self, seconds: float) -> bytes | None:
+            raise error
+
+        def stop(self) -> None:
+            stopped.append(True)
+
+    return Failing
+
+
+def core_error(kind: Literal["storage", "measurement"], message: str) -> _core.CoreError:
+    error = _core.CoreError(message)
+    error.kind, error.message, error.hint = kind, message, "a hint"  # type: ignore[assignment]
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (core_error("storage", "writing: No space left on device (os error 28)"), NoSpace),
+        (core_error("storage", "making: Read-only file system (os error 30)"), NotWritable),
+        (core_error("storage", "syncing: Input/output error (os error 5)"), StorageError),
+        (core_error("measurement", "no thread is to be had"), MeasurementError),
+    ],
+)
+def test_a_run_that_fails_is_stopped_and_told(error: Exception, kind: type[FlushlabError]) -> None:
+    stopped: list[bool] = []
+    with pytest.raises(kind) as raised:
+        measured(CELL, failing(error, stopped))
+    assert type(raised.value) is kind and raised.value.hint
+    assert stopped
+
+
+def test_a_window_without_a_commit_is_no_ceiling() -> None:
+    class Slow(FakeCommitPath):
+        def _result(self) -> dict[str, Any]:
+            return {**super()._result(), "commits": 0, "commits_per_s": 0.0, "latency_us": None}
+
+    assert measured(CELL, Slow) is None
+
+
+def test_a_run_whose_files_are_large_enough_is_ended() -> None:
+    stopped = []
+
+    class Filling(FakeCommitPath):
+        def stop(self) -> None:
+            stopped.append(self._waited)
+
+    assert measured(CELL, Filling, most_bytes=128 << 20) is not None
+    assert stopped[:-1] == [], "100,000 commits/s for 0.25 s fit"
+    stopped.clear()
+    assert measured(CELL, Filling, most_bytes=65 << 20) is not None
+    assert stopped[0] < 6
+
+
+def test_the_spec_has_the_policy_and_bounds_the_redo_log() -> None:
+    seen: list[dict[str, object]] = []
+
+    def make(spec: bytes) -> FakeCommitPath:
+        seen.append(msgspec.json.decode(spec))
+        return FakeCommitPath(spec)
+
+    measured(CommitCell(policy=STRICT, flush="redo", committers=64), make, most_bytes=200 << 20)
+    spec = seen[0]
+    assert (spec["redo"], spec["sync_binlog"], spec["flush"], spec["committers"]) == (1, 1, "redo", 64)
+    assert spec["directory"] == str(HERE) and spec["keep"] is False
+    assert spec["redo_capacity_bytes"] == 64 << 20
+
+
+def test_noise_is_the_standard_error_of_the_slices() -> None:
+    even = [(0.1 * step, 100 * step) for step in range(8)]
+    wild = [(0.1 * step, 100 * step + (40 if step % 2 else 0)) for step in range(8)]
+    assert noise(even) == pytest.approx(0, abs=1e-9)
+    spread = noise(wild)
+    assert spread is not None and spread > 0.1
+    assert noise(even[:3]) is None
+    assert noise([(0.1 * step, 0) for step in range(8)]) is None
+
+
+def test_the_usual_matrix_leaves_out_what_time_does_not_hold_and_calls_none_of_it_refused() -> None:
+    cells, refused = plan(FULL, HERE, FakeCommitPath)
+    assert len(cells) == 4 * (2 + 1 + 3 + 2)
+    told = {(one.redo, one.sync_binlog, one.flush) for one in refused}
+    assert (3, 1, "redo") not in told and (0, 0, "parallel-leader") not in told
+    assert sum(cell.natural_seconds for cell in cells) < 33

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from flushlab import _core
+from flushlab.errors import NoSpace, NotWritable
+from flushlab.probe import disk
+from flushlab.probe.disk import DiskCell, cells, measure
+from flushlab.record import DiskFigure
+from tests.unit.probes import MEDIUM
+
+CELL = DiskCell(way="direct_dsync", bytes=512)
+
+
+def answered(monkeypatch: pytest.MonkeyPatch, answer: Callable[[], bytes]) -> DiskFigure:
+    monkeypatch.setattr(disk._core, "measure_disk", lambda spec: answer())
+    return measure(Path("/srv/data/x"), CELL, seconds=0.1, file_bytes=1 << 20, medium=MEDIUM)
+
+
+def test_every_way_and_size_is_measured_once() -> None:
+    for quick in (True, False):
+        found = cells(quick=quick)
+        assert len(found) == len(set(found))
+    assert set(cells(quick=True)) < set(cells(quick=False))
+    ways = {(one.way, one.bytes) for one in cells(quick=False)}
+    assert ways >= {(way, size) for way in disk.DURABLE for size in disk.SIZES}
+
+
+def test_what_the_device_does_not_take_is_a_figure_with_the_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+    figure = answered(monkeypatch, lambda: b'{"refused": "O_DIRECT takes no writes of 512 bytes here"}')
+    assert figure.refused == "not possible: the device's logical block has 4,096 bytes"
+    assert (figure.latency_us, figure.operations_per_s) == (None, 0.0)
+
+
+def test_no_o_direct_is_a_figure_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        disk._core, "measure_disk", lambda spec: b'{"refused": "the file system has no O_DIRECT"}'
+    )
+    plain = msgspec.structs.replace(MEDIUM, logical_block_bytes=None)
+    figure = measure(Path("/x"), CELL, seconds=0.1, file_bytes=1 << 20, medium=plain)
+    assert figure.refused == "not possible: the file system has no O_DIRECT"
+
+
+def test_a_stopped_measurement_is_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        answered(monkeypatch, lambda: b'"stopped"')
+
+
+@pytest.mark.parametrize(("number", "kind"), [(28, NoSpace), (30, NotWritable)])
+def test_a_failing_file_system_is_told(
+    monkeypatch: pytest.MonkeyPatch, number: int, kind: type[Exception]
+) -> None:
+    def fail() -> bytes:
+        raise OSError(number, "it failed", "/srv/data")
+
+    with pytest.raises(kind, match="/srv/data"):
+        answered(monkeypatch, fail)
+
+
+def test_a_real_folder_is_measured_by_the_core(tmp_path: Path) -> None:
+    cell = DiskCell(way="fdatasync", bytes=4096)
+    figure = measure(tmp_path, cell, seconds=0.05, file_bytes=1 << 20, medium=MEDIUM)
+    assert figure.refused == "" and figure.latency_us is not None
+    assert figure.operations_per_s == pytest.approx(figure.operations / figure.seconds)
+    assert figure.seconds >= 0.05 and figure.file_bytes == 1 << 20
+
+
+def test_the_core_refuses_a_spec_that_is_none() -> None:
+    with pytest.raises(_core.CoreError) as raised:
+        _core.measure_disk(b'{"way": "nonsense"}')
+    assert raised.value.kind == "usage"

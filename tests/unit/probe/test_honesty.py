@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from flushlab.probe.honesty import doubts
+from flushlab.record import Medium
+from tests.unit.probes import MEDIUM, disk_figure
+
+
+def slugs(medium: Medium, *figures: Any) -> list[str]:
+    return [one.slug for one in doubts(medium, figures)]
+
+
+def on(**changes: Any) -> Medium:
+    return msgspec.structs.replace(MEDIUM, **changes)
+
+
+def test_a_disk_that_takes_its_time_raises_no_doubt() -> None:
+    assert slugs(on(), disk_figure("fdatasync", 500), disk_figure("direct", 40)) == []
+
+
+def test_a_sync_faster_than_any_medium_did_not_happen() -> None:
+    assert slugs(on(), disk_figure("fdatasync", 1.7)) == ["fsync-too-fast"]
+    assert slugs(on(), disk_figure("fdatasync", 15)) == []
+
+
+def test_persistent_memory_may_be_that_fast() -> None:
+    assert slugs(on(disk="pmem0"), disk_figure("fdatasync", 1.7)) == []
+
+
+def test_a_disk_that_spins_cannot_sync_within_a_millisecond() -> None:
+    assert slugs(on(disk="sda", rotational=True), disk_figure("fdatasync", 200)) == ["fsync-too-fast"]
+    assert slugs(on(disk="sda", rotational=True), disk_figure("fdatasync", 8_000)) == []
+
+
+@pytest.mark.parametrize("disk", ["vda", "xvda"])
+def test_a_virtual_disk_says_that_it_spins_and_does_not(disk: str) -> None:
+    assert slugs(on(disk=disk, rotational=True), disk_figure("fdatasync", 200)) == []
+
+
+def test_a_flush_that_costs_nothing_is_told_where_the_cache_is_volatile() -> None:
+    figures = (disk_figure("fdatasync", 44), disk_figure("direct", 40))
+    assert slugs(on(volatile_cache=True), *figures) == ["flush-is-free"]
+    assert slugs(on(volatile_cache=False), *figures) == []
+    assert slugs(on(volatile_cache=None), *figures) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "slug"),
+    [
+        ({"filesystem": "tmpfs", "in_memory": True}, "in-memory"),
+        ({"filesystem": "ext4", "options": ("nobarrier",)}, "no-barrier"),
+        ({"filesystem": "ext4", "options": ("barrier=0",)}, "no-barrier"),
+        ({"filesystem": "overlay", "options": ("volatile",)}, "overlay-volatile"),
+        ({"filesystem": "nfs4"}, "other-machine"),
+    ],
+)
+def test_what_the_mount_says_counts(changes: dict[str, Any], slug: str) -> None:
+    assert slugs(on(**changes), disk_figure("fdatasync", 500)) == [slug]
+
+
+def test_memory_is_told_once_and_not_by_its_speed() -> None:
+    assert slugs(on(in_memory=True), disk_figure("fdatasync", 1)) == ["in-memory"]
+
+
+def test_figures_of_growing_files_and_many_threads_prove_nothing() -> None:
+    grown = disk_figure("fdatasync", 2, layout="extending")
+    assert slugs(on(), grown, disk_figure("fdatasync", 2, depth=8)) == []

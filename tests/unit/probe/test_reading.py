@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import pytest
+
+from flushlab.probe.reading import bound, duration, headline, is_gain, rate, read
+from tests.unit.probes import CEILINGS, SHARE, ceiling, disk_figure, probe_record
+
+STRICT_64, SECOND_64, PARALLEL_64 = CEILINGS[2], CEILINGS[6], CEILINGS[7]
+
+
+def sentence(record_text: tuple[str, ...], beginning: str) -> str:
+    return next(one for one in record_text if one.startswith(beginning))
+
+
+def test_the_reading_of_a_disk_names_its_sync_and_its_pairs() -> None:
+    words = sentence(read(probe_record()), "One 4 KiB write")
+    assert "takes 500 µs (p99 1.5 ms), 2,000/s" in words
+    assert "a single connection gets 1,000 commits/s at most" in words
+
+
+def test_strict_is_bound_by_fsync_and_parallel_is_not_permitted_there() -> None:
+    words = sentence(read(probe_record()), "At strict 1/1")
+    assert "allows 21,000 commits/s with 64 committers and 950 with one: fsync bounds it." in words
+    assert "Flush redo gains 1.9× there." in words
+    assert "Flush parallel is not permitted there." in words
+
+
+def test_second_gains_by_parallel_flush_and_tells_its_risk() -> None:
+    words = sentence(read(probe_record()), "At second 2/1000")
+    assert "Flush parallel gains 1.6× there." in words
+    assert "would have lost 100 MiB of acknowledged commits" in words
+
+
+def test_the_words_follow_the_figures() -> None:
+    even = (*CEILINGS[:7], ceiling("2/1000", "parallel", 64, 149_000))
+    slow = (*CEILINGS[:7], ceiling("2/1000", "parallel", 64, 100_000))
+    assert "Flush parallel gains nothing there (0.99×), because the processors bound it." in sentence(
+        read(probe_record(ceilings=even)), "At second"
+    )
+    assert "Flush parallel loses there (0.67×)." in sentence(read(probe_record(ceilings=slow)), "At second")
+
+
+def test_a_gain_within_the_noise_is_none() -> None:
+    calm, wild = ceiling("2/1000", "serial", 64, 100), ceiling("2/1000", "serial", 64, 100, noise=0.2)
+    assert is_gain(ceiling("2/1000", "parallel", 64, 120), calm)
+    assert not is_gain(ceiling("2/1000", "parallel", 64, 120), wild)
+    assert not is_gain(ceiling("2/1000", "parallel", 64, 104), calm)
+
+
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    [
+        ({"fsyncs_per_s": 1_800.0}, "fsync"),
+        ({"commits_per_s": 170_000, "cpu_us_per_commit": 10.0}, "cpu"),
+        ({"commits_per_s": 100_000, "ordered_ns_per_commit": 8_000.0}, "order"),
+        ({"commits_per_s": 10_000}, "waiting"),
+        ({"commits_per_s": 10_000, "cpu_us_per_commit": None, "ordered_ns_per_commit": None}, "waiting"),
+    ],
+)
+def test_what_bounds_a_ceiling_is_what_is_busy(changes: dict[str, float], what: str) -> None:
+    rates = {"commits_per_s": 10_000.0, **changes}
+    one = ceiling("2/1000", "serial", 64, rates.pop("commits_per_s"), **rates)
+    assert bound(one, probe_record()) == what
+
+
+def test_a_growing_file_is_told_only_where_it_is_slower() -> None:
+    assert any("syncs 2.0× slower" in one for one in read(probe_record()))
+    same = probe_record(
+        disk=(disk_figure("fdatasync", 500), disk_figure("fdatasync", 520, layout="extending"))
+    )
+    assert not any("slower" in one for one in read(same))
+
+
+def test_a_measured_server_is_read_beside_its_ceiling() -> None:
+    words = read(probe_record(against=(SHARE,)))[-1]
+    assert "mysql@9.7.0 (tune-20261121-104206-79a6:12) reaches 20% of the ceiling at second 2/1000" in words
+    assert "With flush parallel the ceiling is 240,000." in words
+
+
+def test_nothing_measured_gives_no_words() -> None:
+    assert read(probe_record(disk=(), ceilings=())) == ()
+    assert headline(probe_record(ceilings=())) == "What this disk allows"
+
+
+def test_the_headline_has_the_floors() -> None:
+    assert (
+        headline(probe_record())
+        == "21,000 commits/s at strict 1/1, 150,000 commits/s at second 2/1000 with 64 committers"
+    )
+    assert STRICT_64.commits_per_s < SECOND_64.commits_per_s < PARALLEL_64.commits_per_s
+
+
+@pytest.mark.parametrize(
+    ("us", "text"),
+    [
+        (0.4, "400 ns"),
+        (1.66, "1.7 µs"),
+        (51.2, "51 µs"),
+        (2_345, "2.3 ms"),
+        (2_345_000, "2.3 s"),
+        (999_900, "1.0 s"),
+        (150_400, "150 ms"),
+        (120e6, "120 s"),
+    ],
+)
+def test_durations_have_the_unit_that_fits(us: float, text: str) -> None:
+    assert duration(us) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(21_040, "21,000"), (949.6, "950"), (149_996, "150,000"), (0, "0")]
+)
+def test_rates_show_three_digits(value: float, text: str) -> None:
+    assert rate(value) == text

@@ -1,0 +1,146 @@
+"""Probes as tests need them: the record of a disk whose figures are round."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from flushlab.probe.reading import headline, read
+from flushlab.record import (
+    Ceiling,
+    CommitLatency,
+    DiskFigure,
+    DiskLatency,
+    FlushMode,
+    Machine,
+    Medium,
+    ProbeRecord,
+    RefusedFlush,
+    Share,
+    Warning,
+)
+
+MEDIUM = Medium(
+    directory="/srv/data",
+    filesystem="xfs",
+    device="nvme0n1p2",
+    disk="nvme0n1",
+    scheduler="none",
+    rotational=False,
+    volatile_cache=True,
+    logical_block_bytes=4096,
+    free_bytes=50 << 30,
+)
+MACHINE = Machine(
+    cpu_model="AMD EPYC",
+    cpu_count=2,
+    memory_bytes=16 << 30,
+    kernel="6.1.0",
+    filesystem="xfs",
+    device="nvme0n1p2",
+)
+
+
+def disk_figure(way: str = "fdatasync", p50: float = 500.0, **changes: Any) -> DiskFigure:
+    """4 KiB, over written blocks, one after the other, unless told otherwise."""
+    facts: dict[str, Any] = {
+        "way": way,
+        "bytes": 4096,
+        "layout": "written",
+        "order": "sequential",
+        "depth": 1,
+        "operations_per_s": 1e6 / p50,
+        "latency_us": DiskLatency(p50=p50, p99=3 * p50, max=10 * p50),
+        "operations": 400,
+        "seconds": 0.2,
+        "file_bytes": 64 << 20,
+    }
+    return DiskFigure(**{**facts, **changes})
+
+
+def ceiling(pair: str, flush: FlushMode, committers: int, commits_per_s: float, **changes: Any) -> Ceiling:
+    """A cell of the matrix: `ceiling("1/1", "serial", 64, 20_000)`."""
+    redo, sync_binlog = map(int, pair.split("/"))
+    facts: dict[str, Any] = {
+        "redo": redo,
+        "sync_binlog": sync_binlog,
+        "flush": flush,
+        "committers": committers,
+        "commits_per_s": commits_per_s,
+        "latency_us": CommitLatency(
+            p50=committers * 1e6 / commits_per_s, p99=3e6 * committers / commits_per_s
+        ),
+        "group_size": committers / 2 + 0.5,
+        "fsyncs_per_s": 0.9,
+        "bytes_at_risk": 0,
+        "noise": 0.01,
+        "cpu_us_per_commit": 10.0,
+        "ordered_ns_per_commit": 400.0,
+        "encode_ns_per_commit": 350.0,
+        "seconds": 1.15,
+    }
+    return Ceiling(**{**facts, **changes})
+
+
+DISK = (
+    disk_figure("fdatasync", 500.0),
+    disk_figure("pair", 1000.0, bytes=512),
+    disk_figure("direct", 40.0),
+    disk_figure(
+        "direct_dsync", bytes=512, operations_per_s=0.0, latency_us=None, operations=0, seconds=0.0,
+        refused="not possible: the device's logical block has 4,096 bytes",
+    ),
+    disk_figure("fdatasync", 1000.0, layout="extending"),
+    disk_figure("direct", 80.0, bytes=16384, order="random"),
+    disk_figure("direct", 400.0, bytes=16384, order="random", depth=16, operations_per_s=40_000.0),
+)  # fmt: skip
+CEILINGS = (
+    ceiling("1/1", "serial", 1, 950, fsyncs_per_s=1900),
+    ceiling("1/1", "redo", 1, 1_850, fsyncs_per_s=1850),
+    ceiling("1/1", "serial", 64, 21_040, fsyncs_per_s=1960),
+    ceiling("1/1", "redo", 64, 39_000, fsyncs_per_s=1900),
+    ceiling("2/1000", "serial", 1, 61_000, bytes_at_risk=40 << 20),
+    ceiling("2/1000", "parallel", 1, 60_000, bytes_at_risk=40 << 20),
+    ceiling("2/1000", "serial", 64, 150_000, bytes_at_risk=100 << 20, ordered_ns_per_commit=3_000.0),
+    ceiling("2/1000", "parallel", 64, 240_000, bytes_at_risk=160 << 20),
+)
+REFUSED = (
+    RefusedFlush(
+        redo=1,
+        sync_binlog=1,
+        flush="parallel",
+        reason="parallel flush contradicts sync_binlog=1: it acknowledges before the binlog is synced",
+    ),
+)
+SHARE = Share(
+    trial="tune-20261121-104206-79a6:12",
+    server="mysql@9.7.0",
+    redo=2,
+    sync_binlog=1000,
+    committers=64,
+    commits_per_s=30_000,
+    ceiling_per_s=150_000,
+    best_flush="parallel",
+    best_per_s=240_000,
+    share=0.2,
+    warnings=(Warning("client-bound", "base: the figure is the client's, not the server's"),),
+)
+
+
+def probe_record(**changes: Any) -> ProbeRecord:
+    """A whole one, with the reading that follows from its figures."""
+    facts: dict[str, Any] = {
+        "started_at": "2026-11-21T10:42:06+00:00",
+        "seconds": 14.2,
+        "quick": True,
+        "machine": MACHINE,
+        "medium": MEDIUM,
+        "flushlab": "0.1.0",
+        "disk": DISK,
+        "ceilings": CEILINGS,
+        "refused": REFUSED,
+        "warnings": (Warning("disturbed", "12% of the CPU time was used by other programs"),),
+    }
+    record = ProbeRecord(**{**facts, **changes})
+    return msgspec.structs.replace(record, headline=headline(record), reading=read(record))

@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+import msgspec
+
+from flushlab.record import Storage, Value, Warning
+from flushlab.report import probe_page, probe_plots
+from flushlab.report.page_parts import Section
+from tests.unit.probes import CEILINGS, DISK, MEDIUM, REFUSED, SHARE, disk_figure, probe_record
+from tests.unit.records import trial
+from tests.unit.report import campaigns as made
+from tests.unit.report.test_page import HOSTILE, Reader
+
+HERE = Storage(filesystem="xfs", device="nvme0n1p2")
+
+
+def page(**changes: object) -> Reader:
+    return Reader(probe_page.render(probe_record(**changes), "probe-20261121-104206-79a6"))
+
+
+def test_the_page_has_the_answer_the_ceilings_and_the_disk() -> None:
+    read = page(against=(SHARE,))
+    for section in (
+        "ceiling-1-1",
+        "ceiling-2-1000",
+        "against",
+        "disk",
+        "depth",
+        "doubts",
+        "machine",
+        "repeat",
+    ):
+        assert section in read.sections, section
+    for words in (
+        "21,000 commits/s at strict 1/1",
+        "Flush parallel gains 1.6× there",
+        "240,000",
+        "nvme0n1p2",
+    ):
+        assert words in read.text, words
+
+
+def test_it_loads_nothing_and_names_each_place_once() -> None:
+    read = page()
+    assert [one for one in read.addresses if not one.startswith("#")] == []
+    assert len(read.ids) == len(set(read.ids))
+    assert "script" not in read.tags
+
+
+def test_the_same_record_gives_the_same_bytes() -> None:
+    assert probe_page.render(probe_record(), "x") == probe_page.render(probe_record(), "x")
+
+
+def test_what_people_and_kernels_wrote_is_text() -> None:
+    read = page(
+        medium=msgspec.structs.replace(MEDIUM, directory=HOSTILE),
+        refused=(msgspec.structs.replace(REFUSED[0], reason=HOSTILE),),
+        warnings=(Warning("disturbed", HOSTILE),),
+    )
+    assert "script" not in read.tags and "img" not in read.tags
+    assert [one for one in read.addresses if not one.startswith("#")] == []
+
+
+ARM: dict[str, Value] = {"innodb_flush_log_at_trx_commit": 2, "sync_binlog": 1000, "log_bin": "ON"}
+PLAN = msgspec.json.encode({"threads": [64]})
+
+
+def beside(storage: Storage = HERE, sync_binlog: int = 1000) -> list[Section]:
+    settings = {**ARM, "sync_binlog": sync_binlog}
+    trials = [trial(settings, figure, storage=storage) for figure in (20_000.0, 30_000.0, 40_000.0)]
+    row = made.row("tune", None)
+    row = msgspec.structs.replace(row, id="tune-1", plan=PLAN)
+    return list(probe_page.beside(probe_record(), "probe-7", row, trials))
+
+
+def test_a_campaigns_arms_stand_beside_the_ceilings_of_their_disk() -> None:
+    (section,) = beside()
+    assert "probe-7" in section.lead
+    (row,) = section.tables[0].rows
+    assert [cell.text for cell in row] == [
+        "base", "2/1000", "30,000", "20%", "parallel",
+    ]  # fmt: skip
+    assert [cell.small for cell in row] == [
+        "tune-1:2", "64 committers", "of 150,000", "", "240,000",
+    ]  # fmt: skip
+
+
+def test_another_disk_or_policy_has_no_such_section() -> None:
+    assert beside(storage=Storage(filesystem="ext4", device="sdb")) == []
+    assert beside(sync_binlog=7) == []
+
+
+def test_more_processors_are_computed_beside_what_was_published() -> None:
+    read = page()
+    assert "serial 3.0 µs, parallel 400 ns" in read.text
+    assert "+10 to 30 % transactions/s" in read.text and "+10–30 %" in read.text
+    assert "100 µs of a server's own time per transaction are assumed" in read.text
+    assert "mysql@9.7.0 spends 57 µs per transaction besides its commit" in page(against=(SHARE,)).text
+
+
+def test_without_parallel_flush_there_is_no_curve() -> None:
+    assert "scaling" not in page(ceilings=CEILINGS[:4]).sections
+
+
+def test_nothing_measured_is_a_page_too() -> None:
+    read = page(disk=(), ceilings=(), refused=(), warnings=())
+    assert "What this disk allows" in read.text and "None." in read.text
+    assert read.sections == ["doubts", "machine", "repeat"]
+
+
+def test_plots_are_well_formed_and_coloured_by_the_page() -> None:
+    one_only = [disk_figure("fdatasync", 0.4)]
+    plots = [
+        probe_plots.syncs([one for one in DISK if one.latency_us], name="a", title="t"),
+        probe_plots.syncs(one_only, name="b", title="t"),
+        probe_plots.ceilings(CEILINGS[4:], name="c", title="t"),
+        probe_plots.ceilings(CEILINGS[:1], name="d", title="t"),
+    ]
+    for plot in plots:
+        assert ElementTree.fromstring(plot).get("role") == "img"
+        assert "var(--" in plot and "#0" not in plot
