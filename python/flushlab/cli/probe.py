@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -91,6 +90,7 @@ def probe(
 
     Example: flushlab probe --server mysql@9.7 --set sync_binlog=1000
     """
+    from flushlab.cli.progress import StepProgress
     from flushlab.probe import ceilings
     from flushlab.probe.run import Request
     from flushlab.probe.run import probe as run
@@ -106,7 +106,7 @@ def probe(
         matrix=matrix,
         servers=_servers(where, against, server, threads, setting or [], quick),
     )
-    with _Progress() as progress:
+    with StepProgress() as progress:
         record = run(request, progress, ceilings.native())
     campaign = _save(record, report)
     emit_json(shown.document(record), json)
@@ -228,34 +228,3 @@ def _save(record: ProbeRecord, page: str | None) -> str:
 
             write_page(store, campaign, Path(page))
     return campaign
-
-
-class _Progress:
-    """A bar on a terminal, nothing elsewhere; a context manager and a Watch."""
-
-    def __init__(self) -> None:
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=20),
-            TextColumn("{task.completed}/{task.total}"),
-            TimeElapsedColumn(),
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
-        )
-        self._task = self._bar.add_task("starting", total=None)
-
-    def __enter__(self) -> _Progress:
-        self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._bar.stop()
-
-    def step(self, done: int, total: int, doing: str) -> None:
-        """A measurement begins."""
-        self._bar.update(self._task, description=doing[:46], completed=done, total=total)

@@ -1,28 +1,25 @@
-"""Progress of a campaign on stderr: a live bar on a terminal, a line per trial elsewhere."""
+"""Progress on stderr: a live bar on a terminal; elsewhere a line per trial of a campaign."""
 
 from __future__ import annotations
 
 from types import TracebackType
+from typing import TYPE_CHECKING, Self
 
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
 from flushlab.cli.output import console
-from flushlab.experiment.protocol import Progress, Request
-from flushlab.record import Trial
 from flushlab.units import format_seconds
 
+if TYPE_CHECKING:
+    from flushlab.experiment.protocol import Progress, Request
+    from flushlab.record import Trial
 
-class CampaignProgress:
-    """Shows what runs, the best so far and the time left; a context manager and a Watcher.
 
-    Args:
-        budget_s: seconds that the campaign may take; None: the time left is estimated from its trials so far.
-    """
+class LiveBar:
+    """A bar while the context lasts; gone behind it."""
 
-    def __init__(self, budget_s: float | None) -> None:
-        self._budget_s = budget_s
-        self._spent_s = 0.0
+    def __init__(self) -> None:
         self._bar = Bar(
             TextColumn("{task.description}"),
             BarColumn(bar_width=20),
@@ -34,7 +31,7 @@ class CampaignProgress:
         )
         self._task = self._bar.add_task("starting", total=None)
 
-    def __enter__(self) -> CampaignProgress:
+    def __enter__(self) -> Self:
         self._bar.start()
         return self
 
@@ -42,6 +39,27 @@ class CampaignProgress:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._bar.stop()
+
+
+class StepProgress(LiveBar):
+    """Shows which of several measurements runs; nothing where there is no terminal."""
+
+    def step(self, done: int, total: int, doing: str) -> None:
+        """A measurement begins."""
+        self._bar.update(self._task, description=doing[:46], completed=done, total=total)
+
+
+class CampaignProgress(LiveBar):
+    """Shows what runs, the best so far and the time left; a context manager and a Watcher.
+
+    Args:
+        budget_s: seconds that the campaign may take; None: the time left is estimated from its trials so far.
+    """
+
+    def __init__(self, budget_s: float | None) -> None:
+        super().__init__()
+        self._budget_s = budget_s
+        self._spent_s = 0.0
 
     def starting(self, request: Request, progress: Progress, seconds_spent: float) -> None:
         """A trial is about to run."""
