@@ -235,7 +235,7 @@ fn prepare(spec: &Spec) -> Result<Shared, Error> {
         running: AtomicU64::new(u64::from(spec.committers)),
         large: AtomicU64::new(0),
         started: Instant::now(),
-        burn: Burn::calibrated(spec.think_us),
+        burn: Burn::new(spec.think_us),
         spec: spec.clone(),
     })
 }
@@ -571,27 +571,46 @@ fn remove_files(folder: &Path) {
 }
 
 /// Work that takes processor time and nothing else: the server's own share of a transaction.
-struct Burn(u64);
+struct Burn(Duration);
 
 impl Burn {
-    fn calibrated(us: f64) -> Self {
-        if us <= 0.0 {
-            return Self(0);
-        }
-        const ROUNDS: u64 = 1_000_000;
-        let time = || clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from);
-        let best = (0..5).map(|_| {
-            let before = time();
-            Self(ROUNDS).burn();
-            (time() - before).as_secs_f64() * 1e6
-        });
-        let took_us = best.fold(f64::INFINITY, f64::min).max(1.0);
-        Self((us * ROUNDS as f64 / took_us) as u64)
+    fn new(us: f64) -> Self {
+        Self(Duration::from_secs_f64(us / 1e6))
     }
 
+    /// By the thread's own clock: while another thread has the processor, it stands still. Counting rounds of a
+    /// loop instead was wrong by a factor of three: how long a round takes depends on where the stack lies.
     fn burn(&self) {
-        for round in 0..self.0 {
-            std::hint::black_box(round);
+        if self.0.is_zero() {
+            return;
+        }
+        let end = thread_time() + self.0;
+        while thread_time() < end {
+            std::hint::spin_loop();
+        }
+    }
+}
+
+fn thread_time() -> Duration {
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn burning_takes_the_threads_own_time_however_many_burn() {
+        let burnt = |_| {
+            std::thread::spawn(|| {
+                let before = thread_time();
+                Burn::new(300.0).burn();
+                thread_time() - before
+            })
+        };
+        let threads: Vec<_> = (0..8).map(burnt).collect();
+        for thread in threads {
+            assert!(thread.join().unwrap() >= Duration::from_micros(300));
         }
     }
 }
