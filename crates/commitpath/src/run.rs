@@ -287,7 +287,12 @@ fn supervise(shared: &Arc<Shared>) -> Result<RunResult, Error> {
         }
     }
     keeper.thread().unpark();
-    let _ = keeper.join();
+    if keeper.join().is_err() {
+        shared.engine.fail(Error::new(
+            Kind::Measurement,
+            "the thread that syncs once a second panicked: this is a bug",
+        ));
+    }
     shared.phase.store(DONE, Ordering::Relaxed);
     let closed = shared.engine.close();
     if let Err(error) = &closed {

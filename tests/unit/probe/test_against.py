@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -15,10 +17,10 @@ HERE = Storage(filesystem="xfs", device="nvme0n1p2")
 PLAN = msgspec.json.encode({"threads": [16, 64]})
 
 
-def measured(figure: float = 30_000.0, **changes: object) -> Trial:
-    return trial(
-        figure=figure, **{"storage": HERE, **changes, "settings": {**SETTINGS, **changes.get("settings", {})}}
-    )  # type: ignore[dict-item]
+def measured(figure: float = 30_000.0, **changes: Any) -> Trial:
+    settings = {**SETTINGS, **changes.get("settings", {})}
+    facts: dict[str, Any] = {"storage": HERE, **changes, "settings": settings}
+    return trial(figure=figure, **facts)
 
 
 def test_the_share_is_of_the_serial_ceiling_at_the_same_policy_and_committers() -> None:

@@ -79,7 +79,9 @@ def failing(error: Exception, stopped: list[bool]) -> Maker:
 
 def core_error(kind: Literal["storage", "measurement"], message: str) -> _core.CoreError:
     error = _core.CoreError(message)
-    error.kind, error.message, error.hint = kind, message, "a hint"  # type: ignore[assignment]
+    error.kind = kind
+    error.message = message
+    error.hint = "a hint"
     return error
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -31,9 +32,10 @@ def small(private_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "FILE_BYTES", 1 << 20)
 
 
-def request(directory: Path, **changes: object) -> Request:
+def request(directory: Path, **changes: Any) -> Request:
     matrix = Matrix(policies=(STRICT, SECOND), modes=("serial", "parallel"), committers=(1, 16))
-    return Request(**{"directory": directory, "matrix": matrix, "seconds": 0.05, **changes})  # type: ignore[arg-type]
+    wanted: dict[str, Any] = {"directory": directory, "matrix": matrix, "seconds": 0.05, **changes}
+    return Request(**wanted)
 
 
 def test_a_probe_measures_everything_tells_its_steps_and_leaves_nothing(tmp_path: Path) -> None:
