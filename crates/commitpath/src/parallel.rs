@@ -16,7 +16,7 @@ use crate::engine::{lock, Engine, Log};
 use crate::files::Aside;
 use crate::log_buffer::Place;
 use crate::measure::Watch;
-use crate::policy::Flush;
+use crate::policy::{Flush, Policy};
 use crate::redo::{Entry, Kind};
 use crate::relay::Tag;
 use crate::seat::Answer;
@@ -273,14 +273,19 @@ impl Engine {
         if policy.flush == Flush::Redo {
             self.sync_binlog()?;
         }
-        seat.number(log.gtid_number);
+        Ok(Answer::Committed(self.end_alone(&mut log, me, policy, lsn)?))
+    }
+
+    /// The last GTID is the committer's, who had the log for himself: counts it, and lets the others go on.
+    fn end_alone(&self, log: &mut Log, me: u32, policy: Policy, lsn: u64) -> io::Result<u64> {
+        self.seats()[me as usize].number(log.gtid_number);
         self.committed.fetch_max(log.gtid_number, Ordering::Release);
         self.count_group(policy, 1, lsn);
         if log.files.position() >= self.rotate_bytes {
-            self.rotate(&mut log)?;
+            self.rotate(log)?;
         }
-        self.open_section(&mut log);
-        Ok(Answer::Committed(log.gtid_number))
+        self.open_section(log);
+        Ok(log.gtid_number)
     }
 
     /// Commits a large transaction by a file of its own, which is written beside all others' commits and then
@@ -324,14 +329,7 @@ impl Engine {
         self.note_rotation(&log);
         log.gtid_number += 1;
         self.binlog_written.fetch_add(aside.end, Ordering::Relaxed);
-        seat.number(log.gtid_number);
-        self.committed.fetch_max(log.gtid_number, Ordering::Release);
-        self.count_group(policy, 1, lsn);
-        if log.files.position() >= self.rotate_bytes {
-            self.rotate(&mut log)?;
-        }
-        self.open_section(&mut log);
-        let gtid_number = log.gtid_number;
+        let gtid_number = self.end_alone(&mut log, me, policy, lsn)?;
         drop(log);
         self.sync_binlog()?;
         Ok(Answer::Committed(gtid_number))
