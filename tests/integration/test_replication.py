@@ -208,13 +208,23 @@ def test_a_mariadb_replica_takes_what_committers_wrote_in_every_way(
 
 
 @pytest.mark.server("mariadb@10.11")
+@pytest.mark.parametrize(
+    ("way", "rebuilt"),
+    [
+        ({"flush": "parallel"}, False),
+        # Their bytes stand in the redo log too.
+        ({"flush": "redo", "redo": 1, "sync_binlog": 1}, True),
+    ],
+    ids=["rolled back", "rebuilt"],
+)
 def test_a_mariadb_source_leaves_a_torn_tail_and_a_recovered_one_replicates(
-    mariadb: MariadbPair, tmp_path: Path
+    way: dict[str, Any], rebuilt: bool, mariadb: MariadbPair, tmp_path: Path
 ) -> None:
-    run(tmp_path, MARIADB, committers=16, transactions=600)
+    run(tmp_path, MARIADB, committers=16, transactions=600, changes=[], **way)
     log = images(MARIADB, tmp_path)
     load(mariadb, log.first)
     last = binlogs(tmp_path)[-1]
+    before = check([last])[0]["transactions"]
     tear(last, tears(last.read_bytes())[0])
     whole_until = check([last])[0]["whole_until"]
     serve_files(mariadb, tmp_path)
@@ -227,7 +237,10 @@ def test_a_mariadb_source_leaves_a_torn_tail_and_a_recovered_one_replicates(
     )
     sizes = {"kind": "sizes", "redo_bytes": 100, "binlog_bytes": 400}
     run(tmp_path, MARIADB, committers=4, transactions=20, shape=sizes, changes=[], resume=True)
-    assert last.stat().st_size == whole_until
+    if rebuilt:
+        assert check([last])[0]["transactions"] == before
+    else:
+        assert last.stat().st_size == whole_until
     serve_files(mariadb, tmp_path)
     assert_replica_has(mariadb, {**log.first, **images(MARIADB, tmp_path).last})
     assert mariadb.replica.query("SELECT COUNT(*) FROM sbtest.sizes") == [(20,)]
