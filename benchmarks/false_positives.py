@@ -23,10 +23,11 @@ from functools import partial
 from typing import NamedTuple
 
 from flushlab.experiment.blocks import CONTROL
+from flushlab.experiment.protocol import Request
 from flushlab.experiment.series import BEST, Series, SeriesPlan
 from flushlab.experiment.simulated import Noise, SimulatedTrials, run_to_end
 from flushlab.experiment.tune import Tune, TunePlan
-from flushlab.record import Arm, Value
+from flushlab.record import Arm, Trial, Value
 from flushlab.settings.candidate import Candidate
 from flushlab.settings.floor import Floor
 
@@ -191,7 +192,7 @@ def judge_tune(scenario: Scenario, seed: int) -> Verdict:
     arms: dict[str, Mapping[str, Value]] = {CONTROL: SETTINGS}
 
     class Watching(SimulatedTrials):
-        def run(self, request):  # type: ignore[no-untyped-def]
+        def run(self, request: Request) -> Trial:
             arms[request.arm.name] = request.arm.settings
             return super().run(request)
 
@@ -240,7 +241,7 @@ def summarise(scenario: Scenario, campaigns: int, workers: int) -> dict[str, obj
             found = [v for batch in pool.map(partial(judge_many, scenario), batches) for v in batch]
 
     def rate(field: str) -> float:
-        return sum(getattr(v, field) for v in found) / len(found)
+        return sum(float(getattr(v, field)) for v in found) / len(found)
 
     errors = [v.log_error for v in found if not math.isnan(v.log_error)]
     return {

@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -117,16 +117,18 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         require_build(*mark.args)
 
 
-@pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Shows the servers' logs with a failure."""
-    outcome = yield
-    report = outcome.get_result()
+    report = yield
     if report.when == "call" and report.failed:
         module = item.getparent(pytest.Module)
         shared = module.stash.get(_running, []) if module is not None else []
         for server in [*item.stash.get(_running, []), *shared]:
             report.sections.append((f"log of {server.name} ({server.build.name})", server.log_tail(60)))
+    return report
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

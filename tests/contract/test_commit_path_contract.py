@@ -15,13 +15,12 @@ from flushlab.probe.folder import MAX_BYTES
 from flushlab.probe.policy import FLUSH_MODES, SECOND, STRICT, Policy
 from tests.unit.probes import MEDIUM
 
-MAKERS = {"core": _core.CommitPath, "fake": FakeCommitPath}
+MAKERS: dict[str, Maker] = {"core": _core.CommitPath, "fake": FakeCommitPath}
 
 
 @pytest.fixture(params=MAKERS)
 def make(request: pytest.FixtureRequest) -> Maker:
-    maker: Maker = MAKERS[request.param]
-    return maker
+    return MAKERS[request.param]
 
 
 @pytest.mark.parametrize(("redo", "sync_binlog"), [*itertools.product((0, 1, 2, 3), (0, 1, 1000))])

@@ -13,6 +13,7 @@ from rich.console import Console, RenderableType
 from flushlab.campaign.facts import TuneFacts
 from flushlab.experiment.frontier import FrontierPoint, Rejected, TuneResult
 from flushlab.record import Arm, Comparison, KindTime, Latency, LoadResult, Machine, Ratio, RowCounts, Warning
+from flushlab.record.comparison import Verdict
 from flushlab.report import bench, tune
 from flushlab.settings.floor import Floor
 from tests.unit.records import MARIADB, load_result, trial
@@ -41,7 +42,7 @@ def ratio(estimate: float, low: float, high: float) -> Ratio:
 
 
 def comparison(arm: str, of: Ratio) -> Comparison:
-    verdict = "faster" if of.low > 1 else "no difference found"
+    verdict: Verdict = "faster" if of.low > 1 else "no difference found"
     return Comparison(arm=arm, ratio=of, blocks=8, verdict=verdict, detectable=0.03)
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from flushlab.campaign.facts import ArmFacts, ClaimFacts, SeriesFacts
 from flushlab.record import Comparison, Machine, Ratio, Warning
+from flushlab.record.comparison import Verdict
 from flushlab.report import series
 from tests.golden.test_reports import check, ratio, text_of
 from tests.unit.records import MARIADB
@@ -14,13 +17,13 @@ SAFE = {"process_crash": "nothing is lost", "os_crash": "nothing is lost", "powe
 
 
 def comparison(arm: str, of: Ratio) -> Comparison:
-    verdict = "faster" if of.low > 1 else "slower" if of.high < 1 else "no difference found"
+    verdict: Verdict = "faster" if of.low > 1 else "slower" if of.high < 1 else "no difference found"
     return Comparison(arm=arm, ratio=of, blocks=5, verdict=verdict, detectable=0.041)
 
 
-def measured(name: str, text: str, of: Ratio, **facts: object) -> ArmFacts:
-    given: dict[str, object] = {"floor": "strict", "figure": 9_000.0 * of.estimate, **facts}
-    return ArmFacts(name=name, text=text, outcome="measured", comparison=comparison(name, of), **given)  # type: ignore[arg-type]
+def measured(name: str, text: str, of: Ratio, **facts: Any) -> ArmFacts:
+    given: dict[str, Any] = {"floor": "strict", "figure": 9_000.0 * of.estimate, **facts}
+    return ArmFacts(name=name, text=text, outcome="measured", comparison=comparison(name, of), **given)
 
 
 ARMS = (

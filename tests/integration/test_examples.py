@@ -8,7 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -104,7 +104,7 @@ def test_servers_take_the_printed_containers_arguments(
 ) -> None:
     image = containers.parse_image(build(name).name)
     words = [one.word for one in containers.arguments(image)]
-    wanted: Mapping[str, object] = throwaway(image, "memory").settings
+    wanted = throwaway(image, "memory").settings
     got = sandbox(name, arguments=words).read_back(wanted)
     assert got.keys() == wanted.keys()
     catalog = load_catalog()

@@ -90,7 +90,7 @@ def recorded(variant: str) -> tuple[OltpSpec, list[str]]:
         for name, _, value in (word.partition("=") for word in head.split())
     }
     values = {name: int(value) if value.isdigit() else value == "on" for name, value in options.items()}
-    return OltpSpec(**values), lines
+    return msgspec.convert(values, OltpSpec), lines
 
 
 @pytest.mark.parametrize("variant", sorted(path.stem for path in RECORDED.glob("*.txt")))

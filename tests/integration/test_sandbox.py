@@ -142,6 +142,7 @@ def test_two_sandboxes_have_passwords_and_ports_of_their_own(sandbox: StartSandb
 def test_account_for_any_host_is_not_shadowed_on_loopback(sandbox: StartSandbox) -> None:
     server = sandbox()
     server.query("CREATE USER 'app'@'%' IDENTIFIED BY 'secret'")
+    assert server.endpoint.port is not None
     with pymysql.connect(
         host="127.0.0.1", port=server.endpoint.port, user="app", password="secret"
     ) as connection:

@@ -6,7 +6,6 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -80,7 +79,7 @@ expected = 1.0
 
 
 @pytest.fixture
-def home(private_home_with_builds: Path) -> Iterator[Path]:
+def home(private_home_with_builds: Path) -> Path:
     require_build("mariadb@10.11")
     return private_home_with_builds
 

@@ -63,6 +63,10 @@ def tiny(place: Path) -> Iterator[Path]:
     yield from mounted(place / "tiny", "-t", "tmpfs", "-o", "size=8m,mode=755", "tmpfs")
 
 
+def write(file: Path, size: int) -> None:
+    file.write_bytes(b"x" * size)
+
+
 def fill(data: Path) -> None:
     (data / "db").mkdir()
     (data / "ibdata1").write_bytes(random.Random(1).randbytes(3 * MIB))
@@ -115,7 +119,7 @@ def test_storage_of_a_loop_device_names_it(cloning: Path) -> None:
 
 def test_target_in_memory_is_restored_to_memory(tiny: Path, place: Path) -> None:
     store = Snapshots(place / "snapshots")
-    snapshot = store.make(KEY, lambda data: (data / "ibdata1").write_bytes(b"x" * MIB) and None)
+    snapshot = store.make(KEY, lambda data: write(data / "ibdata1", MIB))
     restored = store.restore(snapshot, tiny / "data", uid=os.getuid(), gid=os.getgid())
     assert restored.way == "memory"
     assert DataRoot.open(tiny).storage.in_memory
@@ -133,7 +137,7 @@ def test_disk_that_fills_up_in_the_middle_of_a_restore_leaves_nothing(
     tiny: Path, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = Snapshots(place / "snapshots")
-    snapshot = store.make(KEY, lambda data: (data / "ibdata1").write_bytes(b"x" * 9 * MIB) and None)
+    snapshot = store.make(KEY, lambda data: write(data / "ibdata1", 9 * MIB))
     monkeypatch.setattr("flushlab.datadir.data_root.free_bytes", lambda path, in_memory: 1 << 40)
     with pytest.raises(NoSpace, match="was full while a snapshot was restored"):
         store.restore(snapshot, tiny / "data", uid=0, gid=0)

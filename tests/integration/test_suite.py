@@ -10,10 +10,11 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
-from flushlab.datadir import DataRoot, Snapshots
+from flushlab.datadir import DataRoot, Snapshot, Snapshots
 from flushlab.machine import home
 from flushlab.suite.profile import throwaway
 from flushlab.suite.servers import SuiteServer
@@ -347,7 +348,7 @@ def test_a_server_moves_from_memory_to_disk_with_its_data_and_its_port(sandbox: 
     server.query("CREATE TABLE d.t (id INT PRIMARY KEY)")
     server.query("INSERT INTO d.t VALUES (1), (2)")
     in_memory, endpoint = server.datadir, server.endpoint
-    SuiteServer(server, None, Snapshots()).move_to_disk({})  # type: ignore[arg-type]
+    SuiteServer(server, cast(Snapshot, None), Snapshots()).move_to_disk({})
     assert server.query("SELECT COUNT(*) FROM d.t") == [(2,)]
     assert server.endpoint == endpoint
     assert not server.storage.in_memory

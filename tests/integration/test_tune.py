@@ -8,7 +8,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,7 +27,7 @@ SMALL = ["--tables", "2", "--table-size", "1000", "--threads", "4", "--seconds",
 
 
 @pytest.fixture
-def home(private_home_with_builds: Path) -> Iterator[Path]:
+def home(private_home_with_builds: Path) -> Path:
     require_build("mariadb@10.11")
     return private_home_with_builds
 

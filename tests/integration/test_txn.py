@@ -63,6 +63,7 @@ def test_the_example_orders_pays_and_looks(server: Sandbox) -> None:
     assert values(server, "SELECT COUNT(DISTINCT nr) - COUNT(*) FROM shop.line") == [0]
     names = {one.statement for one in measured.load.statements}
     assert {"new_order: INSERT orders", "new_order: COMMIT", "status: SELECT orders"} <= names
+    assert measured.load.commits is not None
     assert measured.load.commits < measured.load.events, "looking commits nothing"
 
 

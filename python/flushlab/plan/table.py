@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from flushlab.errors import UsageError
 from flushlab.plan.toml import Entry, Kind, Node
@@ -132,7 +132,7 @@ class Table:
             return default
         if node.kind not in kinds or not_finite(node):
             raise self.file.wrong_type(node, key, wanted)
-        return node.value  # type: ignore[return-value]  # its kind says so
+        return cast(_T, node.value)  # its kind says so
 
 
 def not_finite(node: Node) -> bool:

@@ -80,7 +80,7 @@ class Control:
         with self._turn:
             if self._connection is not None:
                 # PyMySQL lets it be chosen at connecting only.
-                self._connection._read_timeout = answer_s  # type: ignore[attr-defined]
+                vars(self._connection)["_read_timeout"] = answer_s
             self._drop_if_gone()
             return self._run(sql, args, answer_s)
 

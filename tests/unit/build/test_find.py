@@ -155,7 +155,7 @@ def test_flavor_alone_fetches_what_runs_with_this_systems_libraries(sources: lis
     sources.extend(
         [ScriptedSource(more=["mariadb@11.8.6"], release="trixie"), ScriptedSource(more=["mariadb@10.11.19"])]
     )
-    sources[0].name = "another release"  # type: ignore[misc]
+    sources[0].name = "another release"
     assert find_build("mariadb").version == (10, 11, 19)
     assert sources[0].fetched == []
     assert find_build("mariadb@11.8").version == (11, 8, 6)

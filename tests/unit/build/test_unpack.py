@@ -7,6 +7,7 @@ import stat
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -24,9 +25,12 @@ def member(name: str, kind: bytes = tarfile.REGTYPE, link: str = "", mode: int =
     return info
 
 
-def archive(*members: tarfile.TarInfo, mode: str = "w") -> io.BytesIO:
+Mode = Literal["w", "w:gz", "w:xz", "w:bz2"]
+
+
+def archive(*members: tarfile.TarInfo, mode: Mode = "w") -> io.BytesIO:
     content = io.BytesIO()
-    with tarfile.open(fileobj=content, mode=mode) as file:  # type: ignore[call-overload]
+    with tarfile.open(fileobj=content, mode=mode) as file:
         for info in members:
             file.addfile(info, io.BytesIO(b"text") if info.isreg() else None)
     content.seek(0)
@@ -47,7 +51,7 @@ def unpacked(tmp_path: Path) -> Callable[..., Path]:
     into = tmp_path / "outside" / "prefix"
     into.mkdir(parents=True)
 
-    def go(*members: tarfile.TarInfo, mode: str = "w") -> Path:
+    def go(*members: tarfile.TarInfo, mode: Mode = "w") -> Path:
         unpack.tar(archive(*members, mode=mode), into, name="it.tar")
         return into
 
@@ -55,7 +59,7 @@ def unpacked(tmp_path: Path) -> Callable[..., Path]:
 
 
 @pytest.mark.parametrize("mode", ["w", "w:gz", "w:xz", "w:bz2"])
-def test_each_format_is_told_from_its_content(unpacked: Callable[..., Path], mode: str) -> None:
+def test_each_format_is_told_from_its_content(unpacked: Callable[..., Path], mode: Mode) -> None:
     assert (unpacked(member("a/b"), mode=mode) / "a" / "b").read_text() == "text"
 
 
@@ -133,7 +137,7 @@ def test_hostile_member_is_refused_and_nothing_lies_outside(
 
 
 @pytest.mark.parametrize("mode", ["w:gz", "w:xz", "w:bz2"])
-def test_archive_that_is_cut_off_is_an_error(tmp_path: Path, mode: str) -> None:
+def test_archive_that_is_cut_off_is_an_error(tmp_path: Path, mode: Mode) -> None:
     content = archive(*(member(f"file{number}") for number in range(50)), mode=mode).getvalue()
     for length in (len(content) // 2, len(content) - 1):
         with pytest.raises(ServerError, match=r"it\.tar cannot be unpacked"):

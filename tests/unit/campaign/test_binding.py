@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,8 +25,8 @@ VALUES: Mapping[str, Value] = {
 }
 
 
-def plan(*arms: ArmPlan, **changes: object) -> Plan:
-    facts: dict[str, object] = {
+def plan(*arms: ArmPlan, **changes: Any) -> Plan:
+    facts: dict[str, Any] = {
         "name": "test",
         "title": "a test",
         "workload": WorkloadSpec(name="oltp_update_non_index", options={"threads": 4, "table_size": 1000}),
@@ -33,12 +34,12 @@ def plan(*arms: ArmPlan, **changes: object) -> Plan:
         "arms": arms,
         **changes,
     }
-    return Plan(**facts)  # type: ignore[arg-type]
+    return Plan(**facts)
 
 
-def places(tmp_path: Path, **storage: object) -> Places:
+def places(tmp_path: Path, **storage: Any) -> Places:
     facts = {"filesystem": "ext4", "volatile_cache": False, **storage}
-    return Places(Spot(DataRoot(path=tmp_path, storage=Storage(**facts)), None))  # type: ignore[arg-type]
+    return Places(Spot(DataRoot(path=tmp_path, storage=Storage(**facts)), None))
 
 
 def bound(
@@ -53,8 +54,8 @@ def bound(
     return bind(a_plan, here, places(tmp_path), scale=scale, path="p.toml")
 
 
-def only(a_plan: Plan, tmp_path: Path, **more: object) -> BoundArm:
-    (arm,) = bound(a_plan, tmp_path, **more).arms  # type: ignore[arg-type]
+def only(a_plan: Plan, tmp_path: Path, **more: Any) -> BoundArm:
+    (arm,) = bound(a_plan, tmp_path, **more).arms
     return arm
 
 

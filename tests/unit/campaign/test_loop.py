@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -19,7 +19,7 @@ class Scripted:
         self.told: list[str] = []
         self._conversation = Conversation(self._story(arms))
 
-    def _story(self, arms: tuple[str, ...]) -> Iterator[Request]:
+    def _story(self, arms: tuple[str, ...]) -> Generator[Request, Trial, None]:
         for number, arm in enumerate(arms):
             answer = yield Request(arm=Arm(name=arm, settings={}), stage="screen", block=number)
             self.told.append(answer.arm.name)
@@ -87,7 +87,7 @@ def test_ctrl_c_keeps_what_was_measured(store: Store) -> None:
 
 def test_a_resumed_campaign_repeats_only_the_trial_that_was_lost(store: Store) -> None:
     for killed in ("b", "d"):
-        ran = []
+        ran: list[str] = []
 
         def run_trial(request: Request, killed: str = killed, ran: list[str] = ran) -> Trial:
             ran.append(request.arm.name)

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from flushlab.campaign import places as module
 from flushlab.campaign.places import Places, Spot, expanded, mismatch
 from flushlab.datadir import DataRoot
+from flushlab.datadir.disk_limit import LimitedDisk
 from flushlab.errors import HarnessError, StorageError
 from flushlab.record import DiskLimit, Storage
 
@@ -38,7 +40,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Limit]:
         return DataRoot(path=path, storage=Storage(in_memory=path.name == "memory"))
 
     monkeypatch.setattr(module, "limit_disk", limit_disk)
-    monkeypatch.setattr(module.DataRoot, "open", staticmethod(opened))
+    monkeypatch.setattr(DataRoot, "open", staticmethod(opened))
     return limits
 
 
@@ -68,7 +70,7 @@ def test_a_limit_of_its_own_is_made_once_and_lifted_at_the_end(tmp_path: Path, m
 def test_a_disk_of_its_own_is_as_slow_as_the_bases(tmp_path: Path, made: list[Limit]) -> None:
     limited = Limit(root(tmp_path, "base"), 120)
     root(tmp_path, "other")
-    with Places(Spot(root(tmp_path, "base"), limited)) as places:  # type: ignore[arg-type]
+    with Places(Spot(root(tmp_path, "base"), cast(LimitedDisk, limited))) as places:
         spot = places.open(str(tmp_path / "other"), None)
     assert spot.disk_limit is not None
     assert (spot.disk_limit.record.write_iops, made[0].root.path) == (120, tmp_path / "other")
@@ -77,7 +79,7 @@ def test_a_disk_of_its_own_is_as_slow_as_the_bases(tmp_path: Path, made: list[Li
 def test_memory_has_no_disk_to_make_slow(tmp_path: Path, made: list[Limit]) -> None:
     limited = Limit(root(tmp_path, "base"), 120)
     root(tmp_path, "memory")
-    with Places(Spot(root(tmp_path, "base"), limited)) as places:  # type: ignore[arg-type]
+    with Places(Spot(root(tmp_path, "base"), cast(LimitedDisk, limited))) as places:
         assert places.open(str(tmp_path / "memory"), None).disk_limit is None
     assert made == []
 

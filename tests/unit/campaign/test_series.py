@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -37,7 +38,7 @@ def effect(settings: Mapping[str, Value]) -> float:
     return flush + (math.log(1.2) if settings.get("sync_binlog") == 0 else 0.0)
 
 
-def series(tmp_path: Path, *arms: ArmPlan, claims: tuple[Claim, ...] = (), **changes: object) -> BoundSeries:
+def series(tmp_path: Path, *arms: ArmPlan, claims: tuple[Claim, ...] = (), **changes: Any) -> BoundSeries:
     plan = Plan(
         name="test",
         title="a test",
@@ -49,7 +50,7 @@ def series(tmp_path: Path, *arms: ArmPlan, claims: tuple[Claim, ...] = (), **cha
     )
     here = ServerHere(identity=MARIADB, catalog=load_catalog(), values=BASE, launch=Launch())
     bound = bind(plan, here, Places(Spot(DataRoot(path=tmp_path, storage=STORAGE), None)))
-    facts: dict[str, object] = {
+    facts: dict[str, Any] = {
         "build": "mariadb@10.11.19",
         "build_id": "x",
         "plan": plan.name,
@@ -64,7 +65,7 @@ def series(tmp_path: Path, *arms: ArmPlan, claims: tuple[Claim, ...] = (), **cha
         "notes": bound.notes,
         **changes,
     }
-    request = SeriesRequest(**facts)  # type: ignore[arg-type]
+    request = SeriesRequest(**facts)
     request = msgspec.json.decode(msgspec.json.encode(request), type=SeriesRequest)  # as a resumed one is
     return BoundSeries(request=request, identity=MARIADB, storage=STORAGE, catalog=load_catalog())
 

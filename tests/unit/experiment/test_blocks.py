@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from typing import Any
 
 import msgspec
 import pytest
@@ -11,14 +12,15 @@ from flushlab.experiment.blocks import Blocks, BlocksPlan
 from flushlab.experiment.protocol import Request
 from flushlab.experiment.simulated import Noise, SimulatedTrials, run_to_end
 from flushlab.record import Arm, Trial
+from flushlab.record.trial import Outcome
 
 BASE = Arm(name="base", settings={"x": 0})
 FAST = Arm(name="fast", settings={"x": 1})
 
 
-def simulated(seed: int = 1, **changes: object) -> SimulatedTrials:
-    facts = {"noise": Noise(trial=0.02), "seed": seed, **changes}
-    return SimulatedTrials(lambda s: math.log(1.5) * float(s["x"]), BASE.settings, **facts)  # type: ignore[arg-type]
+def simulated(seed: int = 1, **changes: Any) -> SimulatedTrials:
+    facts: dict[str, Any] = {"noise": Noise(trial=0.02), "seed": seed, **changes}
+    return SimulatedTrials(lambda s: math.log(1.5) * float(s["x"]), BASE.settings, **facts)
 
 
 def collect(blocks: Blocks, trials: SimulatedTrials) -> list[Request]:
@@ -29,13 +31,13 @@ def collect(blocks: Blocks, trials: SimulatedTrials) -> list[Request]:
     return asked
 
 
-def answer(request: Request, outcome: str, reason: str = "") -> Trial:
+def answer(request: Request, outcome: Outcome, reason: str = "") -> Trial:
     return Trial(
         arm=request.arm,
         stage=request.stage,
         block=request.block,
         variant=request.variant,
-        outcome=outcome,  # type: ignore[arg-type]
+        outcome=outcome,
         reason=reason,
         figure=100.0 if outcome == "measured" else None,
     )

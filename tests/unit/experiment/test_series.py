@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 import pytest
@@ -34,24 +35,24 @@ def compose(names: tuple[str, ...]) -> Arm:
     return Arm(name="best", settings=settings)
 
 
-def plan(**changes: object) -> SeriesPlan:
-    facts: dict[str, object] = {
+def plan(**changes: Any) -> SeriesPlan:
+    facts: dict[str, Any] = {
         "base": Arm(name="base", settings=BASE),
         "arms": ARMS,
         "compose": compose,
         "seed": 3,
         **changes,
     }
-    return SeriesPlan(**facts)  # type: ignore[arg-type]
+    return SeriesPlan(**facts)
 
 
-def trials(seed: int = 1, **changes: object) -> SimulatedTrials:
-    facts = {"noise": Noise(trial=0.02), "seed": seed, **changes}
-    return SimulatedTrials(effect, BASE, **facts)  # type: ignore[arg-type]
+def trials(seed: int = 1, **changes: Any) -> SimulatedTrials:
+    facts: dict[str, Any] = {"noise": Noise(trial=0.02), "seed": seed, **changes}
+    return SimulatedTrials(effect, BASE, **facts)
 
 
 def run_until(series: Series, simulated: SimulatedTrials, stop: int) -> list[Trial]:
-    told = []
+    told: list[Trial] = []
     while len(told) < stop and (request := series.ask()) is not None:
         told.append(simulated.run(request))
         series.tell(told[-1])

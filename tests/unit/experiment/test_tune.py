@@ -157,7 +157,8 @@ def test_two_settings_that_do_the_same_are_not_both_dropped() -> None:
 
 
 def test_reported_figures_come_from_confirmation_blocks_only() -> None:
-    tune, trials, confirmed = Tune(plan()), simulated(effect(flush2=1.3)), {}
+    tune, trials = Tune(plan()), simulated(effect(flush2=1.3))
+    confirmed: dict[str, list[float]] = {}
     while (request := tune.ask()) is not None:
         trial = trials.run(request)
         tune.tell(trial)
@@ -281,8 +282,9 @@ def test_void_trials_are_repeated_and_cost_only_trials() -> None:
         count += 1
         trial = trials.run(request)
         tune.tell(msgspec.structs.replace(trial, outcome="void", figure=None) if count % 7 == 0 else trial)
-    assert tune.result().winner is not None
-    assert tune.result().winner.settings["flush"] == 2  # type: ignore[union-attr]
+    winner = tune.result().winner
+    assert winner is not None
+    assert winner.settings["flush"] == 2
 
 
 def test_a_base_that_cannot_be_measured_stops_the_campaign() -> None:
@@ -422,11 +424,9 @@ def test_a_winner_rejected_from_outside_gives_way_to_the_next_best() -> None:
 @settings(max_examples=25, deadline=None)
 @given(cut=st.integers(0, 60), seed=st.integers(0, 50))
 def test_stored_trials_told_again_lead_to_the_same_campaign(cut: int, seed: int) -> None:
-    first, trials, stored = (
-        Tune(plan(seed=seed)),
-        simulated(effect(flush2=1.2, a=1.1), noise=0.04, seed=seed),
-        [],
-    )
+    first = Tune(plan(seed=seed))
+    trials = simulated(effect(flush2=1.2, a=1.1), noise=0.04, seed=seed)
+    stored: list[Trial] = []
     while (request := first.ask()) is not None and len(stored) < cut:
         stored.append(trials.run(request))
         first.tell(stored[-1])

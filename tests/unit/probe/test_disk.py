@@ -17,7 +17,7 @@ CELL = DiskCell(way="direct_dsync", bytes=512)
 
 
 def answered(monkeypatch: pytest.MonkeyPatch, answer: Callable[[], bytes]) -> DiskFigure:
-    monkeypatch.setattr(disk._core, "measure_disk", lambda spec: answer())
+    monkeypatch.setattr(_core, "measure_disk", lambda spec: answer())
     return measure(Path("/srv/data/x"), CELL, seconds=0.1, file_bytes=1 << 20, medium=MEDIUM)
 
 
@@ -37,9 +37,7 @@ def test_what_the_device_does_not_take_is_a_figure_with_the_rule(monkeypatch: py
 
 
 def test_no_o_direct_is_a_figure_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        disk._core, "measure_disk", lambda spec: b'{"refused": "the file system has no O_DIRECT"}'
-    )
+    monkeypatch.setattr(_core, "measure_disk", lambda spec: b'{"refused": "the file system has no O_DIRECT"}')
     plain = msgspec.structs.replace(MEDIUM, logical_block_bytes=None)
     figure = measure(Path("/x"), CELL, seconds=0.1, file_bytes=1 << 20, medium=plain)
     assert figure.refused == "not possible: the file system has no O_DIRECT"

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from flushlab import machine
 from flushlab.errors import NoSpace, UsageError
 from flushlab.probe import disk, run
 from flushlab.probe.against import MeasuredServer
@@ -71,9 +72,9 @@ def test_a_policy_that_permits_none_of_the_flush_modes_is_refused_before_any_win
 
 
 def test_a_single_processor_is_a_doubt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    described = run.machine.describe
+    described = machine.describe
     monkeypatch.setattr(
-        run.machine, "describe", lambda path: msgspec.structs.replace(described(path), cpu_count=1)
+        machine, "describe", lambda path: msgspec.structs.replace(described(path), cpu_count=1)
     )
     record = probe(request(tmp_path), Heard(), FakeCommitPath)
     assert {"one-cpu", "short-window"} <= {one.slug for one in record.warnings}

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from flushlab.record import FileActivity, Trial
@@ -17,7 +19,7 @@ MYSQL_DELTAS = {
 """Of a MySQL 5.7.22 window with 177,042 transactions; Innodb_data_written says 2,451,174,912 in all."""
 
 
-def mysql(**changes: object) -> Trial:
+def mysql(**changes: Any) -> Trial:
     import msgspec
 
     server = msgspec.structs.replace(MARIADB, flavor="mysql", version=(5, 7, 22))

@@ -13,8 +13,13 @@ from tests.unit.probes import probe_record
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "reference" / "probe-json.md").read_text()
-PARTS = {"Of `medium`": Medium, "A figure of `disk[]`": DiskFigure, "A cell of `ceilings[]`": Ceiling,
-         "Of `refused[]`": RefusedFlush, "Of `against[]`": Share}  # fmt: skip
+PARTS: dict[str, type[msgspec.Struct]] = {
+    "Of `medium`": Medium,
+    "A figure of `disk[]`": DiskFigure,
+    "A cell of `ceilings[]`": Ceiling,
+    "Of `refused[]`": RefusedFlush,
+    "Of `against[]`": Share,
+}
 
 
 def section(title: str) -> str:

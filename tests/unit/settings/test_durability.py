@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
@@ -33,8 +35,11 @@ def judge(
     identity: ServerIdentity,
     storage: Storage = DISK,
     launch: Launch = LAUNCH,
+    flush: int | None = None,
     **settings: Value,
 ) -> Guarantees:
+    if flush is not None:
+        settings[FLUSH] = flush
     return guarantees(settings, identity, storage, launch)
 
 
@@ -66,13 +71,13 @@ def test_mysqls_binary_log_is_synced_by_default() -> None:
 @pytest.mark.parametrize("every", [0, 2, 100, 1000])
 @pytest.mark.parametrize("flush", [0, 1, 2])
 def test_a_binary_log_synced_every_n_groups_has_no_bound_in_seconds(every: int, flush: int) -> None:
-    found = judge(MYSQL80, sync_binlog=every, **{FLUSH: flush})
+    found = judge(MYSQL80, sync_binlog=every, flush=flush)
     assert found.os_crash.level == "unknown"
     assert level(found) is Floor.THROWAWAY
 
 
 def test_mariadbs_policy_three_keeps_the_engine_without_a_synced_binary_log_but_not_the_log() -> None:
-    found = judge(MARIADB1011, log_bin="ON", sync_binlog=0, **{FLUSH: 3})
+    found = judge(MARIADB1011, log_bin="ON", sync_binlog=0, flush=3)
     assert found.os_crash.level == "nothing_lost"
     assert found.binlog.level == "unknown"
     assert found.replication.level == "may_diverge"
@@ -80,14 +85,14 @@ def test_mariadbs_policy_three_keeps_the_engine_without_a_synced_binary_log_but_
 
 
 def test_policy_two_loses_about_a_second_when_the_system_crashes_and_nothing_when_the_server_does() -> None:
-    found = judge(MYSQL57, **{FLUSH: 2})
+    found = judge(MYSQL57, flush=2)
     assert found.process_crash.level == "nothing_lost"
     assert (found.os_crash.level, found.os_crash.window_s) == ("window", 1.0)
     assert level(found) is Floor.SECOND
 
 
 def test_policy_two_with_a_synced_binary_log_leaves_the_log_ahead() -> None:
-    found = judge(MYSQL80, **{FLUSH: 2})
+    found = judge(MYSQL80, flush=2)
     assert level(found) is Floor.SECOND
     assert found.replication.level == "may_diverge"
     assert "the binary log ahead" in found.replication.text
@@ -95,14 +100,14 @@ def test_policy_two_with_a_synced_binary_log_leaves_the_log_ahead() -> None:
 
 @pytest.mark.parametrize("identity", [MYSQL57, MYSQL80, MARIADB1011])
 def test_policy_zero_loses_about_a_second_even_when_only_the_server_dies(identity: ServerIdentity) -> None:
-    found = judge(identity, **{FLUSH: 0})
+    found = judge(identity, flush=0)
     assert (found.process_crash.level, found.process_crash.window_s) == ("window", 1.0)
     assert level(found) is Floor.RELAXED
 
 
 @pytest.mark.parametrize(("timeout", "window_s"), [(0, 1.0), (1, 1.0), (2, 2.0), (2700, 2700.0)])
 def test_the_window_is_as_long_as_the_flush_timeout(timeout: int, window_s: float) -> None:
-    found = judge(MARIADB1011, innodb_flush_log_at_timeout=timeout, **{FLUSH: 2})
+    found = judge(MARIADB1011, innodb_flush_log_at_timeout=timeout, flush=2)
     assert found.os_crash.window_s == window_s
     assert level(found) is (Floor.SECOND if window_s <= 1 else Floor.THROWAWAY)
 
@@ -112,11 +117,11 @@ def test_a_long_flush_timeout_costs_nothing_while_every_commit_is_synced() -> No
 
 
 def test_a_binary_log_inside_innodb_is_as_durable_as_the_flush_policy() -> None:
-    inside: dict[str, Value] = {"log_bin": "ON", "binlog_storage_engine": "innodb", "sync_binlog": 0}
-    kept = judge(MARIADB123, **inside)
+    inside = partial(judge, MARIADB123, log_bin="ON", binlog_storage_engine="innodb", sync_binlog=0)
+    kept = inside()
     assert level(kept) is Floor.STRICT
     assert kept.replication.level == "consistent"
-    lost = judge(MARIADB123, **inside, **{FLUSH: 2})
+    lost = inside(flush=2)
     assert (lost.os_crash.level, lost.binlog.level) == ("window", "window")
     assert level(lost) is Floor.SECOND
 
@@ -282,7 +287,7 @@ def test_semi_synchronous_replication_is_unknown_until_a_rule_exists() -> None:
 
 
 def test_a_galera_node_gets_its_commits_back_and_a_whole_cluster_may_not() -> None:
-    found = judge(MARIADB1011, wsrep_on="ON", **{FLUSH: 2})
+    found = judge(MARIADB1011, wsrep_on="ON", flush=2)
     assert found.node_loss.level == "nothing_lost"
     assert found.cluster_loss.level == "unknown"
     assert "lost when all nodes go at once" in found.cluster_loss.text
@@ -295,18 +300,18 @@ def test_a_single_server_has_no_other_node() -> None:
 def test_what_loses_more_does_not_keep_the_references_guarantees() -> None:
     reference = judge(MYSQL80)
     assert keeps(reference, reference)
-    assert not keeps(judge(MYSQL80, **{FLUSH: 2}), reference)
+    assert not keeps(judge(MYSQL80, flush=2), reference)
     assert not keeps(judge(MYSQL80, innodb_doublewrite="OFF"), reference)
 
 
 def test_every_loss_names_its_rule_and_source() -> None:
-    found = judge(MARIADB1011, log_bin="ON", innodb_doublewrite="OFF", **{FLUSH: 0})
+    found = judge(MARIADB1011, log_bin="ON", innodb_doublewrite="OFF", flush=0)
     assert found.torn_page.because[0].startswith("doublewrite: https://")
     assert {one.split(":")[0] for one in found.os_crash.because} == {"binlog-sync", "flush-policy"}
 
 
 def test_all_losses_are_told_the_worst_first() -> None:
-    text = describe(judge(MARIADB1011, log_bin="ON", **{FLUSH: 2}))["os_crash"]
+    text = describe(judge(MARIADB1011, log_bin="ON", flush=2))["os_crash"]
     assert text.index("rolled back") < text.index("about 1 s")
 
 
@@ -318,7 +323,7 @@ def test_describe_has_words_for_every_failure() -> None:
 
 def test_a_value_that_the_server_would_refuse_is_refused() -> None:
     with pytest.raises(ValueOutOfRange):
-        judge(MYSQL80, **{FLUSH: 3})
+        judge(MYSQL80, flush=3)
 
 
 # Properties. For each setting, pairs (safer, less safe); what is not comparable is not paired.

@@ -13,7 +13,7 @@ from flushlab.record import FileActivity, Value
 from flushlab.settings.effects import Evidence, no_effect
 from tests.unit.records import MARIADB
 
-BINLOG = {"log_bin": "ON", "sync_binlog": 1}
+BINLOG: dict[str, Value] = {"log_bin": "ON", "sync_binlog": 1}
 
 
 def evidence(settings: Mapping[str, Value], **changes: Any) -> Evidence:

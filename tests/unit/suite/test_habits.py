@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from flushlab.suite.habits import OBJECTS, Habits
+from flushlab.suite.servers import SuiteServer
 
 
 class Counting:
@@ -22,7 +23,7 @@ class Counting:
 
 
 def habits(server: Counting) -> Habits:
-    return Habits(server)  # type: ignore[arg-type]
+    return Habits(cast(SuiteServer, server))
 
 
 def test_a_suite_that_leaves_its_schema_alone() -> None:

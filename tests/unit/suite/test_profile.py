@@ -6,7 +6,7 @@ import pytest
 
 from flushlab.build import Build
 from flushlab.settings.catalog import load_catalog
-from flushlab.suite.profile import CHOICES, content_settings, throwaway
+from flushlab.suite.profile import CHOICES, Where, content_settings, throwaway
 from tests.unit.builds import MARIADB, MYSQL57, MYSQL80, MYSQL97
 
 ALL = (MARIADB, MYSQL57, MYSQL80, MYSQL97)
@@ -21,9 +21,9 @@ CHANGES_MEANING = {
 
 @pytest.mark.parametrize("build", ALL, ids=lambda build: build.name)
 @pytest.mark.parametrize("where", ["memory", "disk"])
-def test_every_setting_exists_in_that_version_with_that_value(build: Build, where: str) -> None:
+def test_every_setting_exists_in_that_version_with_that_value(build: Build, where: Where) -> None:
     catalog = load_catalog()
-    settings = throwaway(build, where).settings  # type: ignore[arg-type]
+    settings = throwaway(build, where).settings
     assert len(settings) >= 6
     for name, value in settings.items():
         if name in catalog:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from flushlab.errors import NoSpace
 from flushlab.record import Value
 from flushlab.suite import watch as module
+from flushlab.suite.servers import SuiteServer
 from flushlab.suite.watch import Watch
 
 GIB = 1 << 30
@@ -41,7 +42,7 @@ def watching(servers: list[InMemory], monkeypatch: pytest.MonkeyPatch, free: lis
     """A watch that finds so much memory free, look by look."""
     monkeypatch.setattr(module, "reserve_bytes", lambda: GIB)
     monkeypatch.setattr(module, "available_memory_bytes", lambda: free.pop(0))
-    return Watch(servers, {})  # type: ignore[arg-type]
+    return Watch(cast(list[SuiteServer], servers), {})
 
 
 def test_enough_memory_moves_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

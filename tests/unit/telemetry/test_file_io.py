@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from flushlab.record import FileIo
@@ -65,13 +66,22 @@ def reading(rows: list[tuple[Any, ...]], *, room: int = -1, on: int = 51) -> Rea
     return file_io.read(server)
 
 
+def between(
+    rows: Iterable[list[tuple[Any, ...]]],
+    called: Names | None = None,
+    fsyncs: Mapping[str, int] | None = None,
+) -> tuple[FileIo, ...]:
+    before, after = map(reading, rows)
+    return file_io.between(before, after, called, fsyncs)
+
+
 def by_name(told: tuple[FileIo, ...]) -> dict[str, FileIo]:
     assert len({one.file for one in told}) == len(told)
     return {one.file: one for one in told}
 
 
 def test_mysql_tells_calls_bytes_and_time_of_each_file_most_time_first() -> None:
-    told = file_io.between(*map(reading, MYSQL_5_7))
+    told = between(MYSQL_5_7)
     assert [one.file for one in told] == [
         "ib_logfile0",
         "removed files of class data",
@@ -87,15 +97,15 @@ def test_mysql_tells_calls_bytes_and_time_of_each_file_most_time_first() -> None
 
 
 def test_what_was_done_to_removed_files_is_what_their_kind_has_more_than_those_that_are_left() -> None:
-    removed = by_name(file_io.between(*map(reading, MYSQL_5_7)))["removed files of class data"]
+    removed = by_name(between(MYSQL_5_7))["removed files of class data"]
     assert (removed.kind, removed.files) == ("data", 0)
     assert (removed.writes, removed.misc, removed.written_bytes) == (13, 52, 409_600)
-    total = sum(one.seconds or 0 for one in file_io.between(*map(reading, MYSQL_5_7)) if one.kind == "data")
+    total = sum(one.seconds or 0 for one in between(MYSQL_5_7) if one.kind == "data")
     assert round(total, 6) == round((363020397740 - 96495268870) * 1e-12, 6), "nothing is counted twice"
 
 
 def test_files_that_only_the_kernel_knows_have_syncs_and_nothing_else() -> None:
-    told = by_name(file_io.between(*map(reading, MARIADB_10_11), None, MARIADB_FSYNCS))
+    told = by_name(between(MARIADB_10_11, None, MARIADB_FSYNCS))
     redo = told["ib_logfile0"]
     assert (redo.kind, redo.fsyncs, redo.writes, redo.seconds) == ("redo", 82, None, None)
     assert (told["ddl_recovery.log"].fsyncs, told["ddl_recovery.log"].misc) == (53, 53)

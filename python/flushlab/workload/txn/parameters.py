@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime
 
+import msgspec
+
 from flushlab.errors import UsageError
 from flushlab.plan.table import File, Table, nearest
 from flushlab.plan.toml import Node
@@ -219,7 +221,7 @@ def _distribution(table: Table) -> tuple[str, RandSpec]:
                 values[option.name.removeprefix("rand_")] = option.check(node.value)
             except UsageError as error:
                 raise table.file.error(node, error.message, error.hint) from None
-    return rand_type, RandSpec(**values)  # type: ignore[arg-type]  # the options have checked them
+    return rand_type, msgspec.convert(values, RandSpec)
 
 
 def _word(table: Table, key: str, words: tuple[str, ...], default: str = "") -> str:
