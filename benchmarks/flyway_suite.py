@@ -45,7 +45,7 @@ from flushlab.machine import server_user
 from flushlab.plan.shipped import find_plan, read_plan
 from flushlab.server import Sandbox
 from flushlab.server.initialise import initialise
-from flushlab.server.placement import give
+from flushlab.server.paths import give
 from flushlab.suite.environment import fields_of, variables
 
 FLYWAY = Path(__file__).parents[1] / "examples" / "flyway-suite"

@@ -223,7 +223,8 @@ def _description(sandbox: Sandbox) -> dict[str, object]:
 
 
 def _status(one: Status) -> dict[str, object]:
-    from flushlab.server import placement
+    from flushlab.server.account import USER
+    from flushlab.server.ports import HOST
 
     return {
         "name": one.saved.name,
@@ -232,10 +233,10 @@ def _status(one: Status) -> dict[str, object]:
         "state": _state(one),
         "pid": one.pid,
         "socket": one.saved.socket,
-        "host": placement.HOST,
+        "host": HOST,
         "port": one.saved.port,
-        "user": placement.USER,
-        "option_file": str(one.saved.placement.client_options),
+        "user": USER,
+        "option_file": str(one.saved.paths.client_options),
     }
 
 

@@ -18,7 +18,8 @@ from flushlab.machine import server_user
 from flushlab.process import Guard, run_folder
 from flushlab.record import Value
 from flushlab.server import log
-from flushlab.server.placement import always, give, option_line
+from flushlab.server.option_files import always, option_line
+from flushlab.server.paths import give
 from flushlab.settings.catalog import load_catalog
 
 FORMAT = "1"

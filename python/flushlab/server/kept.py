@@ -18,10 +18,9 @@ from flushlab.errors import StorageError, UsageError
 from flushlab.process import ProcessIdentity, all_records, run_folder, run_record, terminate
 from flushlab.process.janitor import reap_record
 from flushlab.record import Endpoint, Storage, Value
-from flushlab.server.placement import HOST, Placement
-
-STOP_LIMIT_S = 300.0
-"""Longest wait for an orderly stop, which writes all dirty pages; then SIGKILL."""
+from flushlab.server.detached import STOP_LIMIT_S
+from flushlab.server.paths import SandboxPaths
+from flushlab.server.ports import HOST
 
 _FILE = "sandbox.json"
 
@@ -32,7 +31,7 @@ class Saved(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         name: of the sandbox.
         build: what it was started from.
-        placement: where its files lie.
+        paths: where its files lie.
         settings: in its option file.
         arguments: of its command line.
         storage: what its data directory lies on.
@@ -42,7 +41,7 @@ class Saved(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     build: Build
-    placement: Placement
+    paths: SandboxPaths
     settings: Mapping[str, Value]
     arguments: tuple[str, ...]
     storage: Storage
@@ -64,7 +63,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
 def save(saved: Saved) -> None:
     """Writes a sandbox down, or again."""
-    file = saved.placement.folder / _FILE
+    file = saved.paths.folder / _FILE
     temporary = file.with_suffix(f".{os.getpid()}")
     temporary.write_bytes(msgspec.json.encode(saved, enc_hook=str))
     temporary.replace(file)
@@ -104,7 +103,7 @@ def endpoint(saved: Saved) -> Endpoint:
     Raises:
         StorageError: that file cannot be read.
     """
-    file = saved.placement.client_options
+    file = saved.paths.client_options
     parser = configparser.ConfigParser(interpolation=None)
     try:
         parser.read_string(file.read_text())

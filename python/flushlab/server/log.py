@@ -25,6 +25,7 @@ __all__ = [
     "refusal_from_log",
     "refused_name",
     "since",
+    "size",
     "tail",
 ]
 
@@ -49,6 +50,11 @@ _NO_MEMORY = re.compile(
 def tail(file: Path, lines: int = 20) -> str:
     """The last lines of a log file; empty if there is none."""
     return "\n".join(_last_part(file).splitlines()[-lines:])
+
+
+def size(file: Path) -> int:
+    """Bytes of a log file; 0 if there is none."""
+    return file.stat().st_size if file.exists() else 0
 
 
 def since(file: Path, offset_bytes: int) -> str:

@@ -7,74 +7,33 @@ until it is stopped. Ready means that a query succeeded over the socket and over
 
 from __future__ import annotations
 
-import secrets
 import shutil
 import signal
-import socket
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import msgspec
-import pymysql
 
 from flushlab.build import Build, Progress, silent
 from flushlab.datadir import DataRoot, Restored, Snapshot, Snapshots, storage_of
-from flushlab.datadir.copy import copy_tree
-from flushlab.errors import (
-    FlushlabError,
-    HarnessError,
-    LibraryMissing,
-    NoMemory,
-    NoSpace,
-    PortTaken,
-    ServerDied,
-    ServerError,
-    SnapshotDamaged,
-    StartFailed,
-    ValueOutOfRange,
-)
+from flushlab.errors import PortTaken, ServerDied, ServerError
 from flushlab.machine import server_user
 from flushlab.process import Guard, reap
 from flushlab.record import Endpoint, Launch, ServerIdentity, Storage, Value
+from flushlab.server import account, contents, failures, log, ports, reconfigure, variables
 from flushlab.server import kept as keeping
-from flushlab.server import log, placement, variables
-from flushlab.server.control import (
-    ACCESS_DENIED,
-    READ_ONLY_VARIABLE,
-    ConnectionGone,
-    Control,
-    StatementFailed,
-    connect,
-    explain,
-)
-from flushlab.server.detached import DetachedProcess, ServerProcess
-from flushlab.server.initialise import initialised
-from flushlab.server.placement import Placement
-from flushlab.server.protocol import Applied, Refusal
+from flushlab.server.control import ConnectionGone, Control
+from flushlab.server.detached import DetachedProcess, ServerProcess, end
+from flushlab.server.option_files import server_option_file
+from flushlab.server.paths import SandboxPaths, give
+from flushlab.server.placement import check_names
+from flushlab.server.protocol import Applied
+from flushlab.server.starting import AttachesProcess, Start
 
-READY_LIMIT_S = 900.0
-"""Longest wait for a living server to become ready: recovery from a large redo log on a slow disk. A server
-that dies is noticed at once."""
-
-RESIZE_LIMIT_S = 60.0
-"""Longest wait for the buffer pool's new size; what is read back then counts."""
-
-_POOL_SIZE = "innodb_buffer_pool_size"
-_RESIZED = ("Completed", "Size did not change", "Resizing buffer pool failed")
 _PORT_TRIES = 8
-_POLL_S = 0.002
-
-
-class AttachesProcess(Protocol):
-    """A disk limit: takes in a process before it executes anything."""
-
-    def attach(self, pid: int) -> None:
-        """Limits the process and everything that it starts."""
-        ...
 
 
 class Sandbox:
@@ -83,7 +42,7 @@ class Sandbox:
     def __init__(
         self,
         build: Build,
-        where: Placement,
+        paths: SandboxPaths,
         *,
         settings: Mapping[str, Value],
         arguments: Sequence[str],
@@ -94,7 +53,7 @@ class Sandbox:
         disk_limit: AttachesProcess | None,
     ) -> None:
         self._build = build
-        self._where = where
+        self._paths = paths
         self._settings = dict(settings)
         self._arguments = tuple(arguments)
         self._storage = storage
@@ -158,23 +117,23 @@ class Sandbox:
             NoSpace: the disk was full; NoMemory: the memory was.
             LibraryMissing: a shared library that it needs is gone.
         """
-        checked = placement.check_names(settings or {})
+        checked = check_names(settings or {})
         root = data_root or DataRoot.open()
-        where = Placement.choose(name, root)
+        paths = SandboxPaths.choose(name, root)
         if port is not None:
-            _require_free_port(port)
-        chosen = port or free_port()
+            ports.require_free_port(port)
+        chosen = port or ports.free_port()
         reap()
-        guard = Guard(where.name, where.folders)
+        guard = Guard(paths.name, paths.folders)
         try:
-            where.make(server_user())
+            paths.make(server_user())
             sandbox = cls(
                 build,
-                where,
+                paths,
                 settings=checked,
                 arguments=arguments,
                 storage=root.storage,
-                endpoint=_endpoint(where, chosen, password),
+                endpoint=_endpoint(paths, chosen, password),
                 kept=kept,
                 guard=guard,
                 disk_limit=disk_limit,
@@ -202,7 +161,7 @@ class Sandbox:
         saved, identity = keeping.load(name)
         sandbox = cls(
             saved.build,
-            saved.placement,
+            saved.paths,
             settings=saved.settings,
             arguments=saved.arguments,
             storage=saved.storage,
@@ -223,7 +182,7 @@ class Sandbox:
     @property
     def name(self) -> str:
         """Of the sandbox."""
-        return self._where.name
+        return self._paths.name
 
     @property
     def build(self) -> Build:
@@ -238,12 +197,12 @@ class Sandbox:
     @property
     def folder(self) -> Path:
         """Its option files and log."""
-        return self._where.folder
+        return self._paths.folder
 
     @property
     def datadir(self) -> Path:
         """Its data directory."""
-        return self._where.datadir
+        return self._paths.datadir
 
     @property
     def settings(self) -> Mapping[str, Value]:
@@ -302,13 +261,13 @@ class Sandbox:
             StatementFailed: the server answered with an error.
         """
         if not self.alive():
-            raise self._died()
+            raise failures.died(self.name, self.said_since_start())
         try:
             return self._control.query(sql, args, answer_s=answer_s)
         except ConnectionGone as error:
             # A crash closes its connections some time before the process is dead.
             if self._process is None or self._process.wait(1.0) is not None:
-                raise self._died() from error
+                raise failures.died(self.name, self.said_since_start()) from error
             raise ServerError(f"the server {self.name} does not answer: {error}") from error
 
     def read_back(self, names: Iterable[str]) -> dict[str, Value]:
@@ -325,32 +284,20 @@ class Sandbox:
             UsageError: a setting is one that sandboxes set themselves.
             ServerDied, StartFailed: the server is gone, and was before or does not come back as it was.
         """
-        asked = placement.check_names(settings)
-        refused: list[Refusal] = []
-        later: dict[str, Value] = {}
-        for name, value in asked.items():
-            reason = self._set_now(name, value)
-            if reason is None:
-                self._settings[name] = value
-            elif reason == "":
-                later[name] = value
-            else:
-                refused.append(Refusal(name=name, value=value, reason=reason))
-        if later:
-            refused += self._set_by_restart(later)
-        accepted = {name: value for name, value in asked.items() if name not in {one.name for one in refused}}
+        return reconfigure.apply(self, check_names(settings))
+
+    def note_settings(self, settings: Mapping[str, Value]) -> None:
+        """Puts settings that are in effect already into the option file, for later restarts."""
+        self._settings = dict(settings)
         self._write_options()
-        got = self.read_back(accepted)
-        return Applied(
-            settings=got,
-            refused=tuple(refused),
-            restarted=bool(later),
-            warnings=variables.doubts(self.identity, accepted, got),
-        )
 
     def log_tail(self, lines: int = 20) -> str:
         """The end of the server's error log."""
-        return log.tail(self._where.log, lines)
+        return log.tail(self._paths.log, lines)
+
+    def said_since_start(self) -> str:
+        """What its error log says since the last start, or try to start."""
+        return log.since(self._paths.log, self._log_start)
 
     def restart(self, settings: Mapping[str, Value] | None = None) -> None:
         """Stops in an orderly way and starts again.
@@ -362,13 +309,13 @@ class Sandbox:
             StartFailed: it did not become ready.
         """
         if settings is not None:
-            self._settings = placement.check_names(settings)
+            self._settings = check_names(settings)
         self.stop()
         self.start_again()
 
     def kill(self) -> None:
         """SIGKILL, and waits until the process is dead. The data directory stays."""
-        self._end(signal.SIGKILL, keeping.STOP_LIMIT_S)
+        self._end(signal.SIGKILL)
 
     def stop(self) -> None:
         """Stops the server in an orderly way; does nothing if it is stopped. The data directory stays.
@@ -376,7 +323,7 @@ class Sandbox:
         Raises:
             HarnessError: it survives even SIGKILL.
         """
-        self._end(signal.SIGTERM, keeping.STOP_LIMIT_S)
+        self._end(signal.SIGTERM)
 
     def start_again(self) -> None:
         """Starts a stopped or killed server on its data directory, with the settings that it has.
@@ -402,12 +349,7 @@ class Sandbox:
             StorageError: it cannot be moved there.
         """
         assert not self.alive(), "a running server's data directory is not moved"
-        if target.is_dir():
-            target.rmdir()
-        try:
-            self.datadir.rename(target)
-        except OSError:  # another file system
-            copy_tree(self.datadir, target)
+        contents.move(self.datadir, target)
 
     def move_to_own_folder(self) -> None:
         """Moves the data directory of a stopped server out of its data root, into the sandbox's own folder.
@@ -415,14 +357,14 @@ class Sandbox:
         Raises:
             StorageError: it does not fit there.
         """
-        own = msgspec.structs.replace(self._where, data_folder=self._where.folder)
-        if own == self._where:
+        own = msgspec.structs.replace(self._paths, data_folder=self._paths.folder)
+        if own == self._paths:
             return
         self.move_datadir(own.datadir)
         own.temporary.mkdir(mode=0o755, exist_ok=True)
-        placement.give(own.temporary, server_user())
-        shutil.rmtree(self._where.data_folder, ignore_errors=True)
-        self._where = own
+        give(own.temporary, server_user())
+        shutil.rmtree(self._paths.data_folder, ignore_errors=True)
+        self._paths = own
         self._storage = storage_of(own.folder)
 
     def set_before_start(self, settings: Mapping[str, Value], arguments: Sequence[str]) -> None:
@@ -432,7 +374,7 @@ class Sandbox:
             UsageError: a setting is one that sandboxes set themselves.
         """
         assert not self.alive(), "a running server takes settings by apply or restart"
-        self._settings = placement.check_names(settings)
+        self._settings = check_names(settings)
         self._arguments = tuple(arguments)
 
     def replace_datadir(self, fresh: Path) -> Path:
@@ -442,10 +384,7 @@ class Sandbox:
             Where the old one lies now; it is the caller's to delete.
         """
         assert not self.alive(), "a running server's data directory is not replaced"
-        old = self.datadir.with_name(f"old-{secrets.token_hex(4)}")
-        self.datadir.rename(old)
-        fresh.rename(self.datadir)
-        return old
+        return contents.exchange(self.datadir, fresh)
 
     def close(self) -> None:
         """Ends an owned sandbox: kills the server and removes its folders. Lets go of a kept one."""
@@ -476,21 +415,13 @@ class Sandbox:
     def _restore(
         self, snapshot: Snapshot | None, progress: Progress, snapshots: Snapshots, *, settle: bool
     ) -> None:
-        user = server_user()
         began = time.monotonic()
         if snapshot is not None:
-            self.restored = snapshots.restore(
-                snapshot, self.datadir, uid=user.uid, gid=user.gid, settle=settle
-            )
+            self.restored = contents.restore(snapshot, snapshots, self.datadir, settle=settle)
         else:
-            own = initialised(self._build, self._settings, progress)
-            began = time.monotonic()
-            try:
-                self.restored = snapshots.restore(own, self.datadir, uid=user.uid, gid=user.gid, settle=False)
-            except SnapshotDamaged:
-                snapshots.remove(own.key)
-                own = initialised(self._build, self._settings, progress)
-                self.restored = snapshots.restore(own, self.datadir, uid=user.uid, gid=user.gid, settle=False)
+            self.restored = contents.restore_initialised(
+                self._build, self._settings, snapshots, self.datadir, progress
+            )
         self.seconds["restore"] = time.monotonic() - began
 
     def _start(self, guard: Guard, *, port_is_fixed: bool) -> None:
@@ -503,69 +434,25 @@ class Sandbox:
             except PortTaken:
                 if port_is_fixed or attempt == _PORT_TRIES - 1:
                     raise
-                self._endpoint = _endpoint(self._where, free_port(), self._endpoint.password)
+                self._endpoint = _endpoint(self._paths, ports.free_port(), self._endpoint.password)
                 self._control = Control(self._endpoint)
         self.seconds["start"] = time.monotonic() - began
 
     def _launch(self, guard: Guard) -> None:
-        where, user = self._where, server_user()
-        where.clear_socket()
         self._write_options()
-        placement.write_secret(where.client_options, placement.client_option_file(self._endpoint))
-        accounts = placement.account_sql(self._build, self._endpoint.password)
-        placement.write_secret(where.init_file, accounts + "".join(f"{one};\n" for one in self._sql), user)
-        self._log_start = where.log.stat().st_size if where.log.exists() else 0
-        self._process = guard.spawn(
-            [*self._build.command, f"--defaults-file={where.server_options}", *self._arguments],
-            log=where.log,
-            cwd=where.server_folder,
-            environment={
-                **self._build.environment,
-                "HOME": str(where.server_folder),
-                "TMPDIR": str(where.temporary),
-            },
-            before_exec=self._disk_limit.attach if self._disk_limit else None,
-            outlives_guard=self._kept,
+        start = Start(
+            build=self._build,
+            paths=self._paths,
+            endpoint=self._endpoint,
+            settings=self._settings,
+            arguments=self._arguments,
+            sql=self._sql,
+            disk_limit=self._disk_limit,
+            kept=self._kept,
         )
-        try:
-            self._await_ready()
-        finally:
-            where.init_file.unlink(missing_ok=True)
-
-    def _await_ready(self) -> None:
-        deadline = time.monotonic() + READY_LIMIT_S
-        complaint = "nothing listens on its socket"
-        while self._started.wait(_POLL_S) is None:
-            if not self._where.socket.exists():
-                pass  # not yet
-            else:
-                try:
-                    for transport in ("socket", "tcp"):
-                        with connect(
-                            self._endpoint,
-                            transport,
-                            answer_s=READY_LIMIT_S,
-                            tls=placement.logs_in_by_sha2(self._build),
-                        ) as connection:
-                            connection.cursor().execute("SELECT 1")
-                    self._identify()
-                    return
-                except (ConnectionGone, OSError, pymysql.MySQLError) as error:
-                    complaint = str(error)
-                    if isinstance(error, pymysql.MySQLError) and explain(error)[0] in ACCESS_DENIED:
-                        self._end(signal.SIGKILL, keeping.STOP_LIMIT_S)
-                        raise self._start_failed(f"does not let flushlab in: {complaint}") from error
-            if time.monotonic() > deadline:
-                self._end(signal.SIGKILL, keeping.STOP_LIMIT_S)
-                raise self._start_failed(f"was not ready after {READY_LIMIT_S:.0f} s: {complaint}")
-        code = self._started.wait(0)
-        if code == -signal.SIGKILL:
-            raise NoSpace(
-                f"the server {self._build.name} was killed by SIGKILL while it started, as the kernel does"
-                " when memory runs out",
-                hint=log.MEMORY_HINT,
-            )
-        raise self._start_failed(f"ended while it started ({_ending(code)})")
+        self._log_start = log.size(self._paths.log)
+        self._process = start.spawn(guard)
+        start.await_ready(self._process, self._log_start, self._identify)
 
     def _identify(self) -> None:
         ((text,),) = self._control.query("SELECT VERSION()")
@@ -576,64 +463,9 @@ class Sandbox:
             build_id=self._build.id,
         )
 
-    def _set_now(self, name: str, value: Value) -> str | None:
-        """None if it was set, empty if it takes a restart, else the reason why not."""
-        here = variables.setting_here(self.identity, name)
-        if here is not None and not here.dynamic:
-            try:
-                here.parse(value)
-            except ValueOutOfRange as error:
-                return error.message
-            got = self.read_back([name])
-            return None if name in got and here.same(value, got[name]) else ""
-        try:
-            variables.set_variable(self.query, self.identity, name, value)
-        except StatementFailed as error:
-            takes_restart = error.errno == READ_ONLY_VARIABLE or (here is not None and here.partly_dynamic)
-            return "" if takes_restart else error.text
-        if name == _POOL_SIZE:
-            self._await_resize()
-        if here is not None and here.partly_dynamic and not here.same(value, self.read_back([name])[name]):
-            return ""  # taken, and without effect
-        return None
-
-    def _await_resize(self) -> None:
-        """MySQL (and older MariaDB) resizes the buffer pool behind SET's back, and tells how far it is.
-
-        Without waiting, the size before it would be read back. The status is set before SET returns.
-        """
-        deadline = time.monotonic() + RESIZE_LIMIT_S
-        while time.monotonic() < deadline:
-            rows = self.query("SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_resize_status'")
-            if not rows or not str(rows[0][1]) or str(rows[0][1]).startswith(_RESIZED):
-                return
-            self._started.wait(_POLL_S)
-
-    def _set_by_restart(self, wanted: Mapping[str, Value]) -> list[Refusal]:
-        """Restarts with settings; those that the server refuses are left out and returned."""
-        before = dict(self._settings)
-        remaining = dict(wanted)
-        refused: list[Refusal] = []
-        while True:
-            try:
-                self.restart({**before, **remaining})
-                return refused
-            except (StartFailed, NoSpace) as error:  # too large a pool is refused by lack of memory
-                if not remaining:
-                    raise
-                said = log.since(self._where.log, self._log_start)
-                named = log.refused_name(said, remaining)
-                out = [named] if named in remaining else list(remaining)
-                reason = log.refusal_from_log(said, remaining) or log.digest(said, 1) or error.message
-                refused += [
-                    Refusal(name=name, value=remaining.pop(name), reason=reason) for name in out if name
-                ]
-
     def _write_options(self) -> None:
-        content = placement.server_option_file(
-            self._build, self._where, self._endpoint.port or 0, self._settings
-        )
-        file = self._where.server_options
+        content = server_option_file(self._build, self._paths, self._endpoint.port or 0, self._settings)
+        file = self._paths.server_options
         temporary = file.with_suffix(".new")
         temporary.write_text(content)
         temporary.chmod(0o644)
@@ -646,11 +478,11 @@ class Sandbox:
             keeping.Saved(
                 name=self.name,
                 build=self._build,
-                placement=self._where,
+                paths=self._paths,
                 settings=self._settings,
                 arguments=self._arguments,
                 storage=self._storage,
-                socket=str(self._where.socket),
+                socket=str(self._paths.socket),
                 port=self._endpoint.port or 0,
             )
         )
@@ -660,83 +492,19 @@ class Sandbox:
         self._process = DetachedProcess(self._started.identity)
         self._guard = None
 
-    def _end(self, number: signal.Signals, seconds: float) -> None:
+    def _end(self, number: signal.Signals) -> None:
         self._control.close()
-        process = self._process
-        if process is None:
-            return
-        process.signal(number)
-        if process.wait(seconds) is None:
-            process.signal(signal.SIGKILL)
-            if process.wait(seconds) is None:
-                raise HarnessError(
-                    f"the server {self.name} (process {self.pid}) does not die of SIGKILL",
-                    hint="its disk may hang; see dmesg",
-                )
-        self._process = None
-
-    def _start_failed(self, how: str) -> FlushlabError:
-        """The error that fits what the log says about a start."""
-        said = log.since(self._where.log, self._log_start)
-        self._process = None if not self.alive() else self._process
-        what = f"the server {self._build.name} {how}"
-        if log.port_taken(said):
-            return PortTaken(f"port {self._endpoint.port} on {HOST} is in use", hint=_PORT_HINT)
-        if (line := log.no_space(said)) is not None:
-            return NoSpace(f"{what}: {line}", hint="make room, or choose another place with --data-root")
-        soname = log.library_in(said)
-        if soname is not None:
-            return LibraryMissing(
-                f"{what}: the shared library {soname} is gone", hint=log.library_hint(soname)
-            )
-        if (line := log.no_memory(said)) is not None:
-            return NoMemory(f"{what}: {line}", hint=log.MEMORY_HINT)
-        refusal = log.refusal_from_log(said, self._settings)
-        return StartFailed(f"{what}; its log says:\n{log.digest(said)}", refusal=refusal)
-
-    def _died(self) -> FlushlabError:
-        """What the log says about an end that nobody asked for."""
-        said = log.since(self._where.log, self._log_start)
-        what = f"the server {self.name} is gone"
-        if (line := log.no_space(said)) is not None:
-            return NoSpace(f"{what}: {line}", hint="make room, or choose another place with --data-root")
-        return ServerDied(f"{what}; its log says:\n{log.digest(said)}")
+        if self._process is not None:
+            end(self._process, number)
+            self._process = None
 
 
-HOST = placement.HOST
-_PORT_HINT = "choose another port, or leave it out: a free one is found"
-
-
-def free_port() -> int:
-    """A port on loopback that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return int(probe.getsockname()[1])
-
-
-def _require_free_port(port: int) -> None:
-    with socket.socket() as probe:
-        # As servers do: ports of connections that were closed a moment ago are free to listen on.
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((HOST, port))
-        except (OSError, OverflowError) as error:
-            raise PortTaken(f"port {port} on {HOST} cannot be used: {error}", hint=_PORT_HINT) from None
-
-
-def _endpoint(where: Placement, port: int, password: str | None = None) -> Endpoint:
+def _endpoint(paths: SandboxPaths, port: int, password: str | None = None) -> Endpoint:
     return Endpoint(
-        user=placement.USER,
-        password=password or placement.new_password(),
-        socket=str(where.socket),
-        host=HOST,
+        user=account.USER,
+        password=password or account.new_password(),
+        socket=str(paths.socket),
+        host=ports.HOST,
         port=port,
-        option_file=str(where.client_options),
+        option_file=str(paths.client_options),
     )
-
-
-def _ending(code: int | None) -> str:
-    if code is not None and code < 0:
-        with suppress(ValueError):
-            return f"killed by {signal.Signals(-code).name}"
-    return f"exit code {code}"

@@ -19,9 +19,10 @@ from flushlab.datadir import DataRoot, Snapshot
 from flushlab.errors import FlushlabError, SnapshotDamaged
 from flushlab.record import ServerIdentity, Value
 from flushlab.server import Sandbox
+from flushlab.server.account import new_password
 from flushlab.server.control import StatementFailed
 from flushlab.server.initialise import initialised
-from flushlab.server.placement import check_names, new_password
+from flushlab.server.placement import check_names
 from flushlab.server.variables import doubts
 from flushlab.suite import command, prepare
 from flushlab.suite.command import Ended

@@ -1,0 +1,64 @@
+"""Account: flushlab's own account on a sandbox, under a random password.
+
+Server layer. The password is in the clients' option file (mode 0600) and, until the server is ready, in a
+file of SQL that the server reads once.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+
+from flushlab.build import Build
+from flushlab.machine import ServerUser
+from flushlab.server.paths import give
+from flushlab.server.ports import HOST
+
+USER = "flushlab"
+
+
+def account_sql(build: Build, password: str) -> str:
+    """SQL that makes flushlab's account, or gives it this password; one statement per line, none binlogged.
+
+    `mysql_native_password` where the server has it on by default, so that every client can log in; MySQL has
+    it off since 8.4.
+    """
+    if build.flavor == "mariadb":
+        identified = f"IDENTIFIED VIA mysql_native_password USING PASSWORD('{password}')"
+    elif not logs_in_by_sha2(build):
+        identified = f"IDENTIFIED WITH mysql_native_password BY '{password}'"
+    else:
+        identified = f"IDENTIFIED BY '{password}'"
+    lines = ["SET sql_log_bin = 0;"]
+    for host in ("localhost", HOST):
+        lines += [
+            f"CREATE USER IF NOT EXISTS '{USER}'@'{host}' {identified};",
+            f"ALTER USER '{USER}'@'{host}' {identified};",
+            f"GRANT ALL PRIVILEGES ON *.* TO '{USER}'@'{host}' WITH GRANT OPTION;",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def logs_in_by_sha2(build: Build) -> bool:
+    """True if flushlab's account has `caching_sha2_password`; MySQL 9 has no `mysql_native_password`.
+
+    Its first login after a start needs a private channel, or the server's RSA key; from then on the server
+    remembers a digest (MySQL 8.4 manual, 8.4.1.2, Caching SHA-2 Pluggable Authentication).
+    """
+    return build.flavor == "mysql" and build.version >= (8, 4)
+
+
+def new_password() -> str:
+    """A random password that passes the servers' password policies and needs no quoting anywhere."""
+    return f"aZ9-{secrets.token_hex(16)}"
+
+
+def write_secret(file: Path, content: str, owner: ServerUser | None = None) -> None:
+    """Writes a file that only its owner can read, from the first byte on."""
+    file.unlink(missing_ok=True)
+    handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(handle, "w") as stream:
+        stream.write(content)
+    if owner is not None:
+        give(file, owner)

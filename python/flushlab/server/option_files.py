@@ -1,0 +1,83 @@
+"""Option files: what a sandbox's server and its clients are told.
+
+Server layer, pure. No secret stands in the server's option file or in its arguments.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from flushlab.build import Build
+from flushlab.record import Endpoint, Value
+from flushlab.server.paths import SandboxPaths
+from flushlab.server.ports import HOST
+from flushlab.settings.catalog import load_catalog
+
+_PLAIN = re.compile(r"[\w.,:/+@%=-]*")
+
+
+def server_option_file(build: Build, paths: SandboxPaths, port: int, settings: Mapping[str, Value]) -> str:
+    """Content of the server's option file: the sandbox's own lines first, then the settings."""
+    lines = [
+        "[mysqld]",
+        f"basedir = {Path(build.mysqld).parent.parent}",
+        f"datadir = {paths.datadir}",
+        f"tmpdir = {paths.temporary}",
+        f"socket = {paths.socket}",
+        f"pid_file = {paths.server_folder / 'mysqld.pid'}",
+        f"init_file = {paths.init_file}",
+        f"bind_address = {HOST}",
+        f"port = {port}",
+        *always(build),
+    ]
+    # MySQL 5.7 refuses log_bin without a server_id; 1 is the default of MariaDB and of MySQL 8.0.
+    if "server_id" not in settings:
+        lines.append("server_id = 1")
+    lines += [option_line(build, name, value) for name, value in settings.items()]
+    return "\n".join(lines) + "\n"
+
+
+def always(build: Build) -> list[str]:
+    """Lines that every start of a build needs, its initialisation included."""
+    lines = [f"lc_messages_dir = {build.share}"] if build.share else []
+    if build.flavor == "mysql" and build.version >= (8, 0):
+        lines.append("loose_mysqlx = OFF")  # it would listen on port 33060
+    if build.flavor == "mysql":
+        # Distributions' builds expect a directory of the system's server here; NULL is the tarballs' default.
+        lines.append("secure_file_priv = NULL")
+    return lines
+
+
+def option_line(build: Build, name: str, value: Value) -> str:
+    """A setting as a line of an option file; what the catalog does not know is passed on as it is."""
+    catalog = load_catalog()
+    here = catalog.here(name, build.flavor, build.version) if name in catalog else None
+    if here is None:
+        return f"{name} = {_quoted(str(value))}"
+    if here.entry.switch and here.parse(value) == "ON":
+        return f"{name} = binlog"  # without a value the name would hold the machine's
+    if here.type == "string":
+        return f"{name} = {_quoted(here.render(value))}"
+    return here.option(value)
+
+
+def client_option_file(endpoint: Endpoint) -> str:
+    """Content of the clients' option file."""
+    return (
+        "[client]\n"
+        f"user = {endpoint.user}\n"
+        f"password = {endpoint.password}\n"
+        f"socket = {endpoint.socket}\n"
+        f"host = {endpoint.host}\n"
+        f"port = {endpoint.port}\n"
+    )
+
+
+def _quoted(text: str) -> str:
+    """A value as option files take it; `#` starts a comment and blanks at the ends are cut off."""
+    if text and _PLAIN.fullmatch(text):
+        return text
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'

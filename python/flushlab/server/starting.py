@@ -1,0 +1,131 @@
+"""Starting: one start of a sandbox's process, from its files to the first answered query.
+
+Server layer. Ready means that a query succeeded over the socket and over TCP.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import pymysql
+
+from flushlab.build import Build
+from flushlab.errors import FlushlabError
+from flushlab.machine import server_user
+from flushlab.process import Guard
+from flushlab.record import Endpoint, Value
+from flushlab.server import account, failures, log, option_files
+from flushlab.server.control import ACCESS_DENIED, ConnectionGone, connect, explain
+from flushlab.server.detached import ServerProcess, end
+from flushlab.server.paths import SandboxPaths
+
+READY_LIMIT_S = 900.0
+"""Longest wait for a living server to become ready: recovery from a large redo log on a slow disk. A server
+that dies is noticed at once."""
+
+_POLL_S = 0.002
+
+
+class AttachesProcess(Protocol):
+    """A disk limit: takes in a process before it executes anything."""
+
+    def attach(self, pid: int) -> None:
+        """Limits the process and everything that it starts."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Start:
+    """One start of one sandbox.
+
+    Attributes:
+        build, paths, endpoint, settings, arguments: the sandbox's.
+        sql: statements that the server runs before it lets anybody in.
+        disk_limit: the process is attached before it executes the server.
+        kept: the process outlives its guard.
+    """
+
+    build: Build
+    paths: SandboxPaths
+    endpoint: Endpoint
+    settings: Mapping[str, Value]
+    arguments: Sequence[str]
+    sql: Sequence[str]
+    disk_limit: AttachesProcess | None
+    kept: bool
+
+    def spawn(self, guard: Guard) -> ServerProcess:
+        """Writes the client's option file and the accounts, and starts the process under the guard."""
+        paths, user = self.paths, server_user()
+        paths.clear_socket()
+        account.write_secret(paths.client_options, option_files.client_option_file(self.endpoint))
+        accounts = account.account_sql(self.build, self.endpoint.password)
+        account.write_secret(paths.init_file, accounts + "".join(f"{one};\n" for one in self.sql), user)
+        return guard.spawn(
+            [*self.build.command, f"--defaults-file={paths.server_options}", *self.arguments],
+            log=paths.log,
+            cwd=paths.server_folder,
+            environment={
+                **self.build.environment,
+                "HOME": str(paths.server_folder),
+                "TMPDIR": str(paths.temporary),
+            },
+            before_exec=self.disk_limit.attach if self.disk_limit else None,
+            outlives_guard=self.kept,
+        )
+
+    def await_ready(self, process: ServerProcess, log_start: int, identify: Callable[[], None]) -> None:
+        """Waits until queries are answered over both ways in; `identify` asks the last one.
+
+        Args:
+            process: that was spawned.
+            log_start: length of its log before.
+            identify: asks over the control connection; may raise `ConnectionGone`.
+
+        Raises:
+            StartFailed, PortTaken, NoSpace, NoMemory, LibraryMissing: it did not become ready, and is dead.
+        """
+        try:
+            self._await_ready(process, log_start, identify)
+        finally:
+            self.paths.init_file.unlink(missing_ok=True)
+
+    def _await_ready(self, process: ServerProcess, log_start: int, identify: Callable[[], None]) -> None:
+        deadline = time.monotonic() + READY_LIMIT_S
+        complaint = "nothing listens on its socket"
+        while process.wait(_POLL_S) is None:
+            if self.paths.socket.exists():
+                try:
+                    self._knock()
+                    identify()
+                    return
+                except (ConnectionGone, OSError, pymysql.MySQLError) as error:
+                    complaint = str(error)
+                    if isinstance(error, pymysql.MySQLError) and explain(error)[0] in ACCESS_DENIED:
+                        end(process, signal.SIGKILL)
+                        raise self._failed(f"does not let flushlab in: {complaint}", log_start) from error
+            if time.monotonic() > deadline:
+                end(process, signal.SIGKILL)
+                raise self._failed(f"was not ready after {READY_LIMIT_S:.0f} s: {complaint}", log_start)
+        code = process.wait(0)
+        if code == -signal.SIGKILL:
+            raise failures.killed_while_starting(self.build)
+        raise self._failed(f"ended while it started ({failures.ending(code)})", log_start)
+
+    def _knock(self) -> None:
+        for transport in ("socket", "tcp"):
+            with connect(
+                self.endpoint,
+                transport,
+                answer_s=READY_LIMIT_S,
+                tls=account.logs_in_by_sha2(self.build),
+            ) as connection:
+                connection.cursor().execute("SELECT 1")
+
+    def _failed(self, how: str, log_start: int) -> FlushlabError:
+        said = log.since(self.paths.log, log_start)
+        return failures.start_failed(self.build, self.endpoint, self.settings, said, how)
