@@ -117,7 +117,7 @@ class SettingEntry(_Facts, frozen=True, kw_only=True, forbid_unknown_fields=True
         spellings: what the server shows or accepts in place of one of `values`.
         partly_dynamic: SET GLOBAL exists but refuses or ignores some changes, so that a restart is the way.
         variable: the name under which SHOW VARIABLES has it, where that is not `name`.
-        deprecated: since when it is, and what to use: `since 8.0.30, in favour of …`.
+        deprecated: since when it is, and what to use: `since 8.0.30, in favor of …`.
         successor: settings that do its work on servers that lack it, or did before it came.
     """
 
