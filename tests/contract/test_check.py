@@ -69,7 +69,9 @@ def test_numbers_become_what_the_server_makes_of_them(any_build: Build, which: s
             continue  # an unsigned number that MySQL prints as a signed one
         checked += 1
         if expected != actual:
-            wrong.append(f"{here.name} = {texts[here.name]}: the server makes it {actual}, not {expected}")
+            wrong.append(
+                f"{here.name} = {texts[here.name]}: the server changes it to {actual}, not {expected}"
+            )
     assert not wrong
     assert checked >= 30
 

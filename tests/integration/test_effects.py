@@ -230,7 +230,7 @@ def test_o_dsync_itself_raises_no_alarm(name: str, run: Run) -> None:
 def test_in_memory_o_direct_and_syncs_are_reported(name: str, run: Run, memory_root: DataRoot) -> None:
     trial = run(name, data_root=memory_root, innodb_flush_method="O_DIRECT", log_bin="ON", sync_binlog=1)
     assert {"innodb_flush_method", "innodb_flush_log_at_trx_commit", "sync_binlog"} <= found(trial).keys()
-    assert "the data files lie in memory" in found(trial)["innodb_flush_method"]
+    assert "the data files are in memory" in found(trial)["innodb_flush_method"]
 
 
 def test_a_command_without_a_count_of_commits_is_judged_by_checkpoints(

@@ -53,4 +53,4 @@ def test_the_binary_tells_what_it_makes_of_options_outside_the_catalog(
     file.write_text("[mysqld]\nskip-name-resolve\nnet_retry_count = 5\nback_log = 99999999\n")
     (finding,) = judge(file, build("mariadb@10.11").id, basedir=None, floor=None).findings
     assert (finding.kind, finding.name, finding.line) == ("out-of-range", "back_log", 4)
-    assert "the server makes it 65535" in finding.text
+    assert "the server changes it to 65535" in finding.text

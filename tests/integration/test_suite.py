@@ -77,7 +77,7 @@ def test_settings_are_told_as_the_server_has_them_and_a_rounded_one_is_said(proj
     has = int(out)
     assert has != asked
     assert result["settings"]["innodb_buffer_pool_size"] == has
-    assert f"innodb_buffer_pool_size was set to {asked}, and the server made it {has}" in " ".join(
+    assert f"innodb_buffer_pool_size was set to {asked}, and the server changed it to {has}" in " ".join(
         err.split()
     )
 

@@ -141,12 +141,12 @@ def show(judged: Judged, file: Path) -> None:
     ]
     starts = "" if judged.checked.starts else "; the server does not start with it"
     _print(f"{file} on {judged.server.name}: {', '.join(counted) or 'nothing found'}{starts}.")
-    it = "It meets" if judged.checked.starts else "Once that is mended, as far as it can be read, it meets"
-    _print(f"{it} the floor {judged.floor}, on a disk that keeps its word:")
+    it = "It meets" if judged.checked.starts else "Apart from what cannot be read, it meets"
+    _print(f"{it} the floor {judged.floor} if the disk is honest:")
     for key, label in _FAILURES.items():
         _print(f"  {label:<17} {judged.guarantees[key]}", indent=" " * 20)
     if not judged.asked:
-        _print("Judged by the catalog alone; the build itself was not asked.")
+        _print("Checked against the catalog only; the build's binary was not asked.")
 
 
 def _print(text: str, *, indent: str = "    ") -> None:
@@ -209,7 +209,7 @@ def _ignored(file: Path) -> list[Finding]:
     """A file that anybody may write to is not read by the servers."""
     if not stat.S_IMODE(file.stat().st_mode) & stat.S_IWOTH:
         return []
-    says = "may be written to by anybody: the server does not read it"
+    says = "is world-writable: the server does not read it"
     hint = f"chmod o-w {file}"
     return [
         Finding(kind="ignored-file", severity="error", name="", path=str(file), line=0, text=says, hint=hint)

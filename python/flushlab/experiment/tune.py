@@ -463,7 +463,7 @@ class Tune:
         for index in selection & self._usable:
             names = self._plan.candidates[index].settings
             if all(n in trial.settings and trial.settings[n] == self._base_read_back.get(n) for n in names):
-                self._exclude(index, "the server makes it what the base has", refused=False)
+                self._exclude(index, "the server changes it to the base's value", refused=False)
 
     def _block(self, arms: Sequence[Arm], stage: Stage, block: int) -> Steps[dict[str, tuple[Trial, ...]]]:
         """A round of arms with at most one change each: whoever fails is out for good."""

@@ -92,7 +92,7 @@ def doubts(
         here = setting_here(identity, name)
         if not same(value, got[name], here):
             rounded = isinstance(got[name], int) and isinstance(literal(value, here), int)
-            text = f"{name} was set to {value}, and the server made it {got[name]}"
+            text = f"{name} was set to {value}, and the server changed it to {got[name]}"
             found.append(Warning("rounded" if rounded else "differs", text))
     return tuple(found)
 

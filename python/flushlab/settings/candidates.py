@@ -41,7 +41,7 @@ _HOW_FILES_ARE_OPENED = {
 
 _SAFER: tuple[tuple[str, tuple[Value, ...], str], ...] = (
     ("innodb_flush_log_at_trx_commit", (2, 1), "so that a crash loses no more commits than the floor allows"),
-    ("innodb_flush_log_at_timeout", (1,), "so that at most about a second of commits waits for a sync"),
+    ("innodb_flush_log_at_timeout", (1,), "so that at most about a second of commits is not yet synced"),
     ("sync_binlog", (1,), "so that recovery never rolls back commits that the binary log lost"),
     ("innodb_doublewrite", ("ON",), "so that torn pages can be repaired"),
     ("innodb_flush_method", ("O_DIRECT", "fsync"), "so that files are synced at all"),
@@ -147,8 +147,8 @@ def _below(
         worst.append(f"binary log: {found.binlog.text}")
     reached = level(found)
     return BelowFloor(
-        f"the base is below the floor {floor}; it meets {reached} ({'; '.join(worst)})",
-        hint=f"ask for --floor {reached}, or change what the message names",
+        f"the base is below the floor {floor}; it meets only {reached} ({'; '.join(worst)})",
+        hint=f"use --floor {reached}, or change these settings",
     )
 
 

@@ -203,7 +203,9 @@ def adjusted(checked: Checked, known: HelpText, complaints: str) -> tuple[Findin
         if now.isdecimal() and int(now) != _number(text):
             kind = "out-of-range" if name in told else "rounded"
             found.append(
-                _finding(kind, "warning", name, checked.lines[name], f"is {text}; the server makes it {now}")
+                _finding(
+                    kind, "warning", name, checked.lines[name], f"is {text}; the server changes it to {now}"
+                )
             )
     return tuple(found)
 
@@ -264,7 +266,7 @@ def _gather(
             findings.append(_finding("include", "note", "", place, f"{target} was not read"))
             continue
         if depth >= INCLUDES_AT_MOST:
-            says = f"files include each other more than {INCLUDES_AT_MOST} deep: {target} is not read"
+            says = f"includes are nested more than {INCLUDES_AT_MOST} deep: {target} is not read"
             findings.append(_finding("include", "error", "", place, says))
             continue
         try:
@@ -280,7 +282,7 @@ def _unread(target: str, directory: bool, place: tuple[str, int], error: OSError
     says = f"{target} cannot be read ({error.strerror or error})"
     if directory:
         return _finding("include", "error", "", place, f"{says}: the server does not start", None, True)
-    return _finding("include", "warning", "", place, f"{says}: the server goes on without it")
+    return _finding("include", "warning", "", place, f"{says}: the server continues without it")
 
 
 def _syntax(line: Line, server: _Server) -> list[Finding]:
@@ -298,7 +300,7 @@ def _elsewhere(line: Line, server: _Server) -> list[Finding]:
     bare = re.sub(r"^(skip|disable|enable)_", "", name)
     if _OF_A_SERVER.fullmatch(line.group) or not (name in server.catalog or bare in server.catalog):
         return []
-    says = f"stands in [{line.group}], which the server does not read"
+    says = f"is in [{line.group}], which the server does not read"
     return [_finding("wrong-group", "error", name, (line.path, line.line), says, "put it under [mysqld]")]
 
 
@@ -307,7 +309,7 @@ def _judge(line: Line, server: _Server, findings: list[Finding]) -> list[_Given]
     spelled = canonical(line.name)
     loose, name, place = spelled.startswith("loose_"), spelled.removeprefix("loose_"), (line.path, line.line)
     if server.identity.flavor == "mysql" and line.name != line.name.lower():
-        says = "is written with capitals, which MySQL does not know its options by: the server does not start"
+        says = "contains capital letters, but MySQL's option names are lowercase: the server does not start"
         findings.append(
             _finding("misspelled", "error", name, place, says, f"write {line.name.lower()}", True)
         )
@@ -348,13 +350,13 @@ def _stranger(name: str, line: Line, loose: bool, server: _Server, findings: lis
     this = f"{identity.flavor} {'.'.join(map(str, identity.version))}"
     ignored = server.ignores(name)
     fatal = not (loose or ignored)
-    ends = "the server does not start" if fatal else "the server goes on without it"
-    ends = "the server takes it and does nothing" if ignored else ends
+    ends = "the server does not start" if fatal else "the server continues without it"
+    ends = "the server accepts and ignores it" if ignored else ends
     severity: Severity = "error" if fatal else "warning"
     if name in server.catalog:
         entry = server.catalog.setting(name)
         if entry.name != name or server.here(name) is not None:
-            says = f"is a variable's name, not an option's: {ends}"
+            says = f"is a variable, not an option: {ends}"
             instead = f"write {entry.name}" if entry.name != name else "set it with SET GLOBAL"
             findings.append(_finding("unknown-name", severity, name, place, says, instead, fatal))
             return None
@@ -365,8 +367,8 @@ def _stranger(name: str, line: Line, loose: bool, server: _Server, findings: lis
         findings.append(_finding(kind, severity, name, place, says, has, fatal))
         return None
     if _PLUGIN.match(name) and not ignored:
-        says = "belongs to a plugin or component: the server takes it only while that is installed"
-        way_out = None if loose else "loose_ before it lets the server start without"
+        says = "belongs to a plugin or component: the server accepts it only if that is installed"
+        way_out = None if loose else "prefix it with loose_ to let the server start without the plugin"
         findings.append(_finding("plugin", "note", name, place, says, way_out))
         return name
     where = server.names.where(name)
@@ -378,13 +380,13 @@ def _stranger(name: str, line: Line, loose: bool, server: _Server, findings: lis
         return None
     full = server.abbreviated(name)
     if full is not None:
-        says = f"is taken for {full}, which it is the beginning of"
+        says = f"is an abbreviation of {full}"
         findings.append(_finding("abbreviated", "warning", name, place, says, f"write {full}"))
         return full
     near = server.near(name)
     kind, hint = ("misspelled", f"did you mean {near}?") if near else ("unknown-name", None)
     if server.unheard_of(name):
-        says = f"is an option of no server that flushlab knows, and {this} is newer than those"
+        says = f"is not an option of any server that flushlab knows, but {this} is newer than those"
         findings.append(_finding(kind, "warning", name, place, says, hint))
         return None
     says = f"is not an option of {this}: {ends}"
@@ -422,7 +424,7 @@ def _duplicates(given: Sequence[_Given]) -> Iterator[Finding]:
         wins = all_of[-1].line
         for one in all_of[:-1]:
             same_file = (one.line.path, one.line.group) == (wins.path, wins.group)
-            says = f"is given again at {wins.place}, and the last one wins"
+            says = f"is set again at {wins.place}; the last one wins"
             yield _finding(
                 "duplicate", "warning" if same_file else "note", name, (one.line.path, one.line.line), says
             )
@@ -445,7 +447,7 @@ def _pool(
     if becomes == size:
         return []
     settings[name] = becomes
-    says = f"is {size} bytes; the server makes it {becomes}, whole chunks"
+    says = f"is {size} bytes; the server changes it to {becomes}, a whole number of chunks"
     return [_finding("rounded", "warning", name, places[name], says)]
 
 

@@ -72,14 +72,14 @@ def _io_capacity(given: Given) -> Iterator[Told]:
     if {"innodb_io_capacity", "innodb_io_capacity_max"} <= given.settings.keys():
         usual, most = given.number("innodb_io_capacity"), given.number("innodb_io_capacity_max")
         if usual > most:
-            why = f"is {usual}, above innodb_io_capacity_max = {most}: the server cuts it to that"
+            why = f"is {usual}, above innodb_io_capacity_max = {most}: the server lowers it to that"
             yield Told("innodb_io_capacity", why, "raise innodb_io_capacity_max", becomes=most)
 
 
 def _dirty_pages(given: Given) -> Iterator[Told]:
     low, high = "innodb_max_dirty_pages_pct_lwm", "innodb_max_dirty_pages_pct"
     if low in given.settings and given.number(low) > given.number(high):
-        why = f"is {given.number(low):g}, above {high} = {given.number(high):g}: the server cuts it to that"
+        why = f"is {given.number(low):g}, above {high} = {given.number(high):g}: the server lowers it to that"
         yield Told(low, why, becomes=given.number(high))
 
 
@@ -89,16 +89,16 @@ def _flush_method(given: Given) -> Iterator[Told]:
     ]
     both = [name for name in booleans if name in given.settings]
     if "innodb_flush_method" in given.settings and both and given.value("innodb_data_file_buffering"):
-        why = f"overrules {', '.join(both)}, which the file gives too"
-        yield Told("innodb_flush_method", why, "keep the four booleans alone")
+        why = f"overrides {', '.join(both)}, which the file also sets"
+        yield Told("innodb_flush_method", why, "keep only the four booleans")
 
 
 def _redo(given: Given) -> Iterator[Told]:
     older = [name for name in ("innodb_log_file_size", "innodb_log_files_in_group") if name in given.settings]
     if "innodb_redo_log_capacity" in given.settings:
         for name in older:
-            why = "is ignored: innodb_redo_log_capacity is given too, and wins"
-            yield Told(name, why, "keep innodb_redo_log_capacity alone")
+            why = "is ignored, because innodb_redo_log_capacity is set too"
+            yield Told(name, why, "keep only innodb_redo_log_capacity")
 
 
 def _server_id(given: Given) -> Iterator[Told]:
@@ -125,11 +125,11 @@ def _statements(given: Given) -> Iterator[Told]:
         return
     level = given.value("transaction_isolation")
     if level in ("READ-COMMITTED", "READ-UNCOMMITTED"):
-        why = f"is STATEMENT, with which InnoDB refuses all writes at {level}"
+        why = f"is STATEMENT, and InnoDB then refuses all writes at {level}"
         yield Told("binlog_format", why, "write ROW")
     if given.value("innodb_autoinc_lock_mode") == 2:
-        why = "is STATEMENT, with which innodb_autoinc_lock_mode = 2 gives replicas other numbers"
-        yield Told("binlog_format", why, "write ROW, or innodb_autoinc_lock_mode = 1")
+        why = "is STATEMENT; with innodb_autoinc_lock_mode = 2, replicas then generate other numbers"
+        yield Told("binlog_format", why, "use ROW, or innodb_autoinc_lock_mode = 1")
 
 
 def _group_commit(given: Given) -> Iterator[Told]:
@@ -147,7 +147,7 @@ def _instances(given: Given) -> Iterator[Told]:
         return
     pool, count = given.number("innodb_buffer_pool_size"), given.number("innodb_buffer_pool_instances")
     if "innodb_buffer_pool_instances" in given.settings and count > 1 and pool < 1 << 30:
-        why = f"is {count}; the server makes it 1, because the buffer pool is below 1G"
+        why = f"is {count}; the server changes it to 1, because the buffer pool is below 1G"
         yield Told("innodb_buffer_pool_instances", why, becomes=1)
 
 

@@ -159,7 +159,7 @@ def typed(file: OptionFile, identity: ServerIdentity, catalog: Catalog) -> Typed
             given = _given(option, is_switch=here.entry.switch)
             if not option.negated and (misread := read(here, given)).kind == "wrong-type":
                 raise ValueOutOfRange(
-                    f"{here.name} {misread.text}", hint="`flushlab settings --check` says more of the file"
+                    f"{here.name} {misread.text}", hint="`flushlab settings --check` explains what is wrong"
                 )
             settings[here.name] = here.parse(given)
         except UnknownSetting as error:
@@ -243,11 +243,11 @@ def _line(line: str, group: str | None) -> Line | str:
         match = _GROUP.fullmatch(line)
         return _bad(f"{line!r} is not a group", "write [mysqld]") if match is None else match[1]
     if group is None:
-        return _bad(f"{line!r} stands before any group", "put [mysqld] above it")
+        return _bad(f"{line!r} is outside any group", "put [mysqld] above it")
     raw_name, equals, rest = _cut_comment(line).partition("=")
     name = raw_name.strip()
     if not _NAME.fullmatch(canonical(name)):
-        return Line(path="", line=0, name=name, problem=f"{name!r} is not an option's name")
+        return Line(path="", line=0, name=name, problem=f"{name!r} is not an option name")
     text = _value(rest) if equals else None
     if equals and text is None:
         return Line(path="", line=0, name=name, problem=f"the quote {rest.strip()[0]} is not closed")
@@ -279,7 +279,7 @@ def _include(
         return
     if depth >= INCLUDES_AT_MOST:
         raise UsageError(
-            f"{include.path}:{include.line}: files include each other more than {INCLUDES_AT_MOST} deep"
+            f"{include.path}:{include.line}: includes are nested more than {INCLUDES_AT_MOST} deep"
         )
     for path, content in loader(include.target, include.directory):
         yield from _read(content, groups, catalog, path, loader, depth + 1)

@@ -54,7 +54,7 @@ def read(here: SettingHere, text: str | None) -> Reading:
     if here.type == "enumeration":
         return _enumeration(here, text)
     if text is None:
-        return _refused("is given without a value")
+        return _refused("has no value")
     if not text:
         return _refused("is empty")
     return _float(here, text) if here.type == "float" else _integer(here, text)
@@ -94,7 +94,7 @@ def _switch(here: SettingHere, text: str | None) -> Reading:
     return Reading(
         value="ON",
         kind="not-a-switch",
-        text=f"takes a file name: this writes a log called {text}; {wanted}",
+        text=f"takes a file name, so this writes a log named {text}; {wanted}",
     )
 
 
@@ -112,7 +112,7 @@ def _boolean(here: SettingHere, text: str | None) -> Reading:
 
 def _enumeration(here: SettingHere, text: str | None) -> Reading:
     if text is None:
-        return _refused("is given without a value")
+        return _refused("has no value")
     spelled = {value.upper(): value for value in here.values}
     spelled |= {spelling.upper(): value for spelling, value in here.spellings.items()}
     if text.upper() in spelled:
@@ -124,7 +124,7 @@ def _enumeration(here: SettingHere, text: str | None) -> Reading:
         return Reading(value=begin[0])
     near = difflib.get_close_matches(text.upper(), spelled, n=1)
     meant = f"; did you mean {spelled[near[0]]}?" if near else f": {', '.join(here.values)}"
-    return _refused(f"is {text!r}, which is none of its values{meant}")
+    return _refused(f"is {text!r}, which is not one of its values{meant}")
 
 
 def _float(here: SettingHere, text: str) -> Reading:
@@ -140,7 +140,7 @@ def _integer(here: SettingHere, text: str) -> Reading:
     suffixes = "KMGTPE" if here.flavor == "mariadb" or here.version >= LARGE_SUFFIXES_SINCE else "KMG"
     if match is None or (match[3] and match[3].upper() not in suffixes):
         return _refused(
-            f"is {text!r}; the server takes whole numbers, with {', '.join(suffixes)} behind them"
+            f"is {text!r}; the server takes whole numbers, optionally followed by {', '.join(suffixes)}"
         )
     number = int(match[2]) << _POWER[match[3].upper()]
     if match[1] == "-" and number and here.flavor == "mariadb":
@@ -160,15 +160,15 @@ def _bounded(here: SettingHere, number: int | float, text: str) -> Reading:
     if number != value and (number < (low or 0) or (high is not None and number > high)):
         rule = f"{here.name} takes {here.describe_range()}"
         return Reading(
-            value=value, kind="out-of-range", text=f"is {text}; {rule}, and the server makes it {value}"
+            value=value, kind="out-of-range", text=f"is {text}; {rule}, and the server changes it to {value}"
         )
     if here.name in _POWERS_OF_TWO and isinstance(value, int) and value & (value - 1):
         if here.name == "innodb_page_size":
             return _refused(f"is {text}, which is not a power of 2", "out-of-range")
         down = 1 << (value.bit_length() - 1)
         return Reading(
-            value=down, kind="rounded", text=f"is {text}; the server makes it {down}, a power of 2"
+            value=down, kind="rounded", text=f"is {text}; the server changes it to {down}, a power of 2"
         )
     if number != value:
-        return Reading(value=value, kind="rounded", text=f"is {text}; the server makes it {value}")
+        return Reading(value=value, kind="rounded", text=f"is {text}; the server changes it to {value}")
     return Reading(value=value)

@@ -166,7 +166,7 @@ def compare_settings(
             continue
         if not _is_rounded(value, got[name]):
             return doubts, f"{name} was set to {value} but the server reports {got[name]}"
-        doubts.append(Warning("rounded", f"{name} was set to {value}; the server made it {got[name]}"))
+        doubts.append(Warning("rounded", f"{name} was set to {value}; the server changed it to {got[name]}"))
     return doubts, ""
 
 

@@ -248,7 +248,7 @@ def test_doubts_of_trials_are_told_once_with_the_arm_they_are_about(tmp_path: Pa
             Warning("shared", "it was like this"),
         ]
         if trial.arm.name == "flush":
-            found.append(Warning("rounded", f"a was set to 5; the server made it {trial.block}"))
+            found.append(Warning("rounded", f"a was set to 5; the server changed it to {trial.block}"))
         return msgspec.structs.replace(trial, warnings=tuple(found))
 
     facts = run(series(tmp_path, FLUSH, IDLE), change=doubted)

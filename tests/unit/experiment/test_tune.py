@@ -356,7 +356,7 @@ def test_a_change_that_the_server_rounds_back_is_not_tried_again() -> None:
         arms += request.arm.settings["a"] == 1
         tune.tell(msgspec.structs.replace(trials.run(request), settings={**request.arm.settings, "a": 0}))
     assert arms == 1
-    assert any(e.reason == "the server makes it what the base has" for e in tune.result().excluded)
+    assert any(e.reason == "the server changes it to the base's value" for e in tune.result().excluded)
 
 
 def test_a_free_part_that_the_server_refuses_is_unknown() -> None:

@@ -73,7 +73,9 @@ def test_rounded_value_is_a_doubt() -> None:
         MARIADB, {"innodb_buffer_pool_size": 200_000_000}, {"innodb_buffer_pool_size": 199_229_440}
     )
     assert doubt.slug == "rounded"
-    assert doubt.text == "innodb_buffer_pool_size was set to 200000000, and the server made it 199229440"
+    assert (
+        doubt.text == "innodb_buffer_pool_size was set to 200000000, and the server changed it to 199229440"
+    )
 
 
 def test_changed_value_and_missing_variable_are_doubts() -> None:

@@ -140,7 +140,7 @@ def test_four_booleans_take_the_place_of_the_flush_method_on_newer_mariadb() -> 
 
 
 def test_a_base_below_the_floor_is_refused_with_what_it_meets() -> None:
-    with pytest.raises(BelowFloor, match="the base is below the floor strict; it meets second"):
+    with pytest.raises(BelowFloor, match="the base is below the floor strict; it meets only second"):
         candidates(MARIADB1011, {FLUSH: 2}, Floor.STRICT)
 
 
@@ -230,7 +230,7 @@ def test_a_base_is_lifted_with_the_fewest_changes(
 
 def test_nothing_lifts_data_in_memory_to_strict() -> None:
     memory = Storage(filesystem="tmpfs", in_memory=True)
-    with pytest.raises(BelowFloor, match="lies in memory"):
+    with pytest.raises(BelowFloor, match="is in memory"):
         lift({}, Floor.STRICT, identity=MARIADB1011, storage=memory, launch=LAUNCH)
 
 

@@ -134,7 +134,7 @@ def test_a_name_of_other_versions_says_where_it_lives_and_what_to_write(
 def test_what_mariadb_takes_and_does_nothing_with_does_not_stop_it(line: str, server: ServerIdentity) -> None:
     finding = only(line, server)
     assert (finding.severity, finding.fatal) == ("warning", False)
-    assert "takes it and does nothing" in finding.text
+    assert "accepts and ignores it" in finding.text
     assert of(f"[mysqld]\n{line}\n", server).settings == {}
 
 

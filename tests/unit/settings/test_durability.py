@@ -290,7 +290,7 @@ def test_a_galera_node_gets_its_commits_back_and_a_whole_cluster_may_not() -> No
     found = judge(MARIADB1011, wsrep_on="ON", flush=2)
     assert found.node_loss.level == "nothing_lost"
     assert found.cluster_loss.level == "unknown"
-    assert "lost when all nodes go at once" in found.cluster_loss.text
+    assert "lost if all nodes fail at once" in found.cluster_loss.text
 
 
 def test_a_single_server_has_no_other_node() -> None:

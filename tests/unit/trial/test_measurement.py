@@ -163,6 +163,6 @@ def test_a_setting_without_effect_is_a_doubt_that_names_it() -> None:
     assert trial.outcome == "measured", trial.reason
     (doubt,) = [warning for warning in trial.warnings if warning.slug == "no-effect"]
     assert doubt.setting == "innodb_flush_method"
-    assert doubt.text.startswith("innodb_flush_method=O_DIRECT reads back, but the data files lie in memory")
+    assert doubt.text.startswith("innodb_flush_method=O_DIRECT reads back, but the data files are in memory")
     assert trial.file_activity["redo"] == FileActivity(fsyncs=2, bytes=400_000)
     assert trial.file_activity["data"] == FileActivity(bytes=0)

@@ -24,7 +24,7 @@ def replication(situation: Situation, os_crash: Guarantee) -> Replication:
     if not situation.has_binlog:
         return Replication(level="not_applicable", text="no binary log, so no replicas")
     if any(situation.is_on(name) for name in _SEMI_SYNC):
-        return Replication(level="unknown", text="semi-synchronous replication: no rule says what it keeps")
+        return Replication(level="unknown", text="semi-synchronous replication: no rule covers it")
     flush = situation.value("innodb_flush_log_at_trx_commit")
     if situation.binlog_in_innodb:
         return _in_innodb(flush, os_crash)
@@ -42,12 +42,14 @@ def replication(situation: Situation, os_crash: Guarantee) -> Replication:
 
 def _both_synced(os_crash: Guarantee) -> Replication:
     if os_crash.level == "nothing_lost":
-        return Replication(level="consistent", text="replicas agree after any crash", because=_SOURCE)
+        return Replication(
+            level="consistent", text="replicas stay consistent after any crash", because=_SOURCE
+        )
     if os_crash.level == "unknown":
-        return Replication(level="unknown", text="what a crash leaves is unknown, so replicas may differ")
+        return Replication(level="unknown", text="what survives a crash is unknown, so replicas may diverge")
     return Replication(
         level="may_diverge",
-        text="this server can lose what replicas have: rebuild replicas after an OS crash",
+        text="this server can lose commits that replicas have: rebuild replicas after an OS crash",
     )
 
 
@@ -55,7 +57,9 @@ def _in_innodb(flush: object, os_crash: Guarantee) -> Replication:
     because = ("replication: https://jira.mariadb.org/browse/MDEV-34705",)
     if flush == 1 and os_crash.level == "nothing_lost":
         return Replication(
-            level="consistent", text="binary log and engine are one log: replicas agree", because=because
+            level="consistent",
+            text="binary log and engine share one log: replicas stay consistent",
+            because=because,
         )
     return Replication(
         level="may_diverge",

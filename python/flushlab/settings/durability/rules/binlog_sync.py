@@ -15,7 +15,9 @@ def _find(situation: Situation) -> Iterator[Effect]:
         yield from _in_innodb(situation)
         return
     if situation.value("sync_binlog") == 1:
-        yield Effect(on="binlog", level="nothing_lost", text="nothing is lost: synced at every commit group")
+        yield Effect(
+            on="binlog", level="nothing_lost", text="nothing is lost: synced after every commit group"
+        )
         return
     yield Effect(
         on="binlog",

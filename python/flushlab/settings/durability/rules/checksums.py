@@ -12,7 +12,7 @@ def _find(situation: Situation) -> Iterator[Effect]:
     if algorithm in ("none", "strict_none") or situation.value("innodb_checksums") == "OFF":
         yield Effect(on="torn_page", level="at_risk", text="torn pages go unnoticed: page checksums are off")
     if situation.value("innodb_log_checksums") == "OFF":
-        yield from on_crashes("unknown", "recovery cannot tell a torn redo block: redo checksums are off")
+        yield from on_crashes("unknown", "recovery cannot detect a torn redo block: redo checksums are off")
 
 
 CHECKSUMS = Rule(

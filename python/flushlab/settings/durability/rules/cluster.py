@@ -14,12 +14,12 @@ def _find(situation: Situation) -> Iterator[Effect]:
         yield Effect(on="cluster_loss", level="at_risk", text=text)
         return
     yield Effect(
-        on="node_loss", level="nothing_lost", text="the other nodes hold the commits and bring the node back"
+        on="node_loss", level="nothing_lost", text="the other nodes have the commits and restore the node"
     )
     if situation.value("innodb_flush_log_at_trx_commit") in (1, 3):
-        text = "commits are synced on each node, yet losses were seen under crashes and partitions"
+        text = "commits are synced on each node, but losses were observed under crashes and partitions"
     else:
-        text = "acknowledged commits are lost when all nodes go at once: no node has synced them"
+        text = "acknowledged commits are lost if all nodes fail at once: no node has synced them"
     yield Effect(on="cluster_loss", level="unknown", text=text)
 
 

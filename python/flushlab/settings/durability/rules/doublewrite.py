@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from flushlab.settings.durability.rule import Effect, Rule, Situation, on_crashes
 
 _TORN = {
-    "OFF": "a page torn in mid-write is beyond repair: doublewrite is off",
-    "DETECT_ONLY": "a page torn in mid-write is found and not repaired: doublewrite only detects",
+    "OFF": "a torn page is beyond repair: doublewrite is off",
+    "DETECT_ONLY": "a torn page is detected but not repaired: doublewrite only detects",
 }
 
 

@@ -10,7 +10,7 @@ from flushlab.settings.durability.rule import Effect, Rule, Situation, on_crashe
 def _find_unsynced(situation: Situation) -> Iterator[Effect]:
     method = situation.value("innodb_flush_method")
     if method in ("nosync", "littlesync"):
-        text = f"the data directory may be beyond repair: innodb_flush_method={method} leaves out syncs"
+        text = f"the data directory may be beyond repair: innodb_flush_method={method} skips syncs"
         yield from on_crashes("at_risk", text)
         yield Effect(on="torn_page", level="at_risk", text=text)
 
@@ -35,9 +35,7 @@ def _find_no_fsync(situation: Situation) -> Iterator[Effect]:
                 "caches may be volatile",
             )
     elif situation.identity.flavor == "mariadb":
-        yield from on_crashes(
-            "unknown", "O_DIRECT_NO_FSYNC leaves out syncs, and no rule says what MariaDB keeps then"
-        )
+        yield from on_crashes("unknown", "O_DIRECT_NO_FSYNC skips syncs, and no rule covers MariaDB")
 
 
 def _unfixed(version: tuple[int, ...]) -> bool:

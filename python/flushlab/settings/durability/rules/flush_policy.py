@@ -16,10 +16,10 @@ def _find(situation: Situation) -> Iterator[Effect]:
         yield Effect(on="process_crash", level="window", text=lost, window_s=window_s)
     else:
         yield Effect(
-            on="process_crash", level="nothing_lost", text="nothing is lost: commits reached the log file"
+            on="process_crash", level="nothing_lost", text="nothing is lost: commits are in the log file"
         )
     if policy in (1, 3):
-        yield from on_crashes("nothing_lost", "nothing is lost, if the device is honest: commits were synced")
+        yield from on_crashes("nothing_lost", "nothing is lost if the device is honest: commits are synced")
     else:
         yield from on_crashes("window", lost, window_s)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from flushlab.settings.durability.rule import Effect, Rule, Situation, on_crashes
 
-_TEXT = "the whole data directory may be lost: the redo log is switched off"
+_TEXT = "the whole data directory may be lost: the redo log is disabled"
 
 
 def _find(situation: Situation) -> Iterator[Effect]:

@@ -10,10 +10,10 @@ from flushlab.settings.durability.rule import Effect, Rule, Situation, on_crashe
 def _find(situation: Situation) -> Iterator[Effect]:
     storage = situation.storage
     if not storage.visible:
-        text = "the server's host cannot be seen, so its disk's honesty is unknown"
+        text = "flushlab cannot see the server's host, so nobody knows whether its disk is honest"
         yield Effect(on="power_loss", level="unknown", text=text)
     elif storage.in_memory:
-        yield from on_crashes("at_risk", "everything is lost: the data directory lies in memory")
+        yield from on_crashes("at_risk", "everything is lost: the data directory is in memory")
 
 
 STORAGE = Rule(

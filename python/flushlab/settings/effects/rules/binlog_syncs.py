@@ -46,7 +46,7 @@ def too_many_binlog_syncs(evidence: Evidence) -> Iterator[Finding]:
         yield Finding(
             setting=_SETTING,
             value=period,
-            seen=f"the binary log was {times(synced)} for {evidence.load}, much as 1 would do",
+            seen=f"the binary log was {times(synced)} for {evidence.load}, about as often as with 1",
         )
 
 

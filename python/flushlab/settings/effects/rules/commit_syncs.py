@@ -54,7 +54,7 @@ def synced_writes(evidence: Evidence) -> Iterator[Finding]:
     yield Finding(
         setting=_SETTING,
         value=2,
-        seen=f"the redo log is written through ({', '.join(sorted(through))}), so that the write of every "
+        seen=f"the redo log is written through ({', '.join(sorted(through))}), so the write of every "
         f"commit is a sync{counted}",
     )
 
@@ -69,7 +69,7 @@ def too_many_commit_syncs(evidence: Evidence) -> Iterator[Finding]:
         yield Finding(
             setting=_SETTING,
             value=policy,
-            seen=f"{_times(synced, evidence)} for {evidence.load}, much as 1 would do",
+            seen=f"{_times(synced, evidence)} for {evidence.load}, about as often as with 1",
         )
 
 
@@ -80,7 +80,7 @@ def never_synced(evidence: Evidence) -> Iterator[Finding]:
         yield Finding(
             setting=_SETTING,
             value=policy,
-            seen=f"{_times(0, evidence)}, although a checkpoint was made that takes it{_suspects(evidence)}",
+            seen=f"{_times(0, evidence)}, although a checkpoint was made{_suspects(evidence)}",
         )
 
 
@@ -107,5 +107,5 @@ def _times(synced: int, evidence: Evidence) -> str:
 
 def _suspects(evidence: Evidence) -> str:
     if evidence.flush_method in _UNSYNCED_METHODS:
-        return f" (innodb_flush_method={evidence.settings['innodb_flush_method']} leaves syncs out)"
+        return f" (innodb_flush_method={evidence.settings['innodb_flush_method']} skips syncs)"
     return " (a preloaded library such as libeatmydata, or --debug-no-sync)"

@@ -21,7 +21,7 @@ def buffered_data(evidence: Evidence) -> Iterator[Finding]:
     if evidence.flush_method in _METHODS:
         setting, value = "innodb_flush_method", evidence.settings["innodb_flush_method"]
         if "data" in evidence.in_memory:
-            seen = "the data files lie in memory, where there is no device to write to directly"
+            seen = "the data files are in memory, where there is no device to write to directly"
             yield Finding(setting=setting, value=value, seen=seen)
         elif _buffered(evidence, "data"):
             yield Finding(setting=setting, value=value, seen=_DATA)

@@ -17,12 +17,12 @@ def syncs_in_memory(evidence: Evidence) -> Iterator[Finding]:
         yield Finding(
             setting="innodb_flush_log_at_trx_commit",
             value=policy,
-            seen="the redo log lies in memory, where a sync makes nothing durable",
+            seen="the redo log is in memory, where a sync makes nothing durable",
         )
     period = evidence.number("sync_binlog")
     if period and evidence.is_set("log_bin", "ON") and "binlog" in evidence.in_memory:
         yield Finding(
             setting="sync_binlog",
             value=period,
-            seen="the binary log lies in memory, where a sync makes nothing durable",
+            seen="the binary log is in memory, where a sync makes nothing durable",
         )
