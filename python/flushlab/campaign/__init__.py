@@ -1,5 +1,6 @@
 """Campaign: one run of an experiment: the only loop that asks, runs, saves and tells."""
 
-from flushlab.campaign.loop import Budget, Watcher, run
+from flushlab.campaign.loop import Budget, run
+from flushlab.campaign.watcher import Watcher
 
 __all__ = ["Budget", "Watcher", "run"]

@@ -14,8 +14,9 @@ from pathlib import Path
 import msgspec
 
 from flushlab.campaign.facts import ArmOutcome
-from flushlab.campaign.places import Places, Spot, mismatch
 from flushlab.campaign.series_request import BoundArm
+from flushlab.campaign.volumes import Volumes, mismatch
+from flushlab.datadir import Volume
 from flushlab.errors import FlushlabError, UsageError, ValueOutOfRange
 from flushlab.plan.plan import BASE, ArmPlan, Plan, Requirement
 from flushlab.record import Launch, ServerIdentity, Storage, Value, Warning
@@ -100,7 +101,7 @@ def base_settings(
 def bind(
     plan: Plan,
     here: ServerHere,
-    places: Places,
+    volumes: Volumes,
     *,
     scale: float = 1.0,
     folder: Path | None = None,
@@ -111,7 +112,7 @@ def bind(
     Args:
         plan: what was asked for.
         here: the server.
-        places: opens data roots and disk limits.
+        volumes: opens data roots and disk limits.
         scale: factor on the workload's table_size.
         folder: what a workload's file is relative to.
         path: the plan's own, for messages.
@@ -119,16 +120,16 @@ def bind(
     Raises:
         UsageError: the workload does not take an option or its value, or there is no size to scale.
     """
-    return _Binder(plan, here, places, scale, folder, path).bound()
+    return _Binder(plan, here, volumes, scale, folder, path).bound()
 
 
 class _Binder:
     def __init__(
-        self, plan: Plan, here: ServerHere, places: Places, scale: float, folder: Path | None, path: str
+        self, plan: Plan, here: ServerHere, volumes: Volumes, scale: float, folder: Path | None, path: str
     ) -> None:
         self._plan = plan
         self._here = here
-        self._places = places
+        self._volumes = volumes
         self._scale = scale
         self._folder = folder
         self._path = path
@@ -154,10 +155,10 @@ class _Binder:
                 self._notes.append(_left_out(name, value, f"{here.identity.name} has no {name}"))
         options = self._options({}, plan.workload.options, "workload")
         self._made[BASE] = _Made(settings=settings, options=options)
-        spot = self._places.base
+        volume = self._volumes.base
         known_as = "" if plan.base_name == BASE else plan.base_name
         text = ": ".join(filter(None, (known_as, plan.base_text)))
-        return self._finished(BASE, text, self._made[BASE], spot, "measured", "")
+        return self._finished(BASE, text, self._made[BASE], volume, "measured", "")
 
     def _arm(self, index: int, arm: ArmPlan, missing: tuple[ArmOutcome, str] | None) -> BoundArm:
         on = self._made[arm.on]
@@ -177,11 +178,11 @@ class _Binder:
         )
         self._made[arm.name] = made
         outcome: ArmOutcome = "not_in_version" if reason else "measured"
-        spot = self._places.base
+        volume = self._volumes.base
         if missing is not None:
             outcome, reason = missing
         if not reason:
-            spot, reason = self._spot(made)
+            volume, reason = self._volume(made)
             outcome = "skipped" if reason else "measured"
         if not reason and self._plan.alternate:
             reason = self._not_switchable(made)
@@ -189,7 +190,7 @@ class _Binder:
         if not reason and made.lacks:
             text = f"{arm.name} is measured without what it should build on and this server lacks: "
             self._notes.append(Warning("builds-on-missing", text + ", ".join(made.lacks)))
-        bound = self._finished(arm.name, arm.text, made, spot, outcome, reason)
+        bound = self._finished(arm.name, arm.text, made, volume, outcome, reason)
         if outcome == "not_in_version" and missing is None:
             asked = {self._name(name): value for name, value in arm.settings.items()}
             bound = msgspec.structs.replace(bound, changes=asked)
@@ -290,15 +291,15 @@ class _Binder:
             return "other than " + " and ".join(map(str, requirement.not_values))
         return ""
 
-    def _spot(self, made: _Made) -> tuple[Spot, str]:
+    def _volume(self, made: _Made) -> tuple[Volume, str]:
         """Where the arm runs, and why it cannot, if so."""
         if self._plan.alternate and (made.data_root or made.disk_iops):
-            return self._places.base, "one running server cannot move to another place"
+            return self._volumes.base, "one running server cannot move to another place"
         try:
-            spot = self._places.open(made.data_root, made.disk_iops)
+            volume = self._volumes.open(made.data_root, made.disk_iops)
         except FlushlabError as error:
-            return self._places.base, error.message
-        return spot, mismatch(spot, made.file_system, made.record_size)
+            return self._volumes.base, error.message
+        return volume, mismatch(volume, made.file_system, made.record_size)
 
     def _not_switchable(self, made: _Made) -> str:
         """Why settings cannot be switched while the server runs, or an empty string."""
@@ -311,7 +312,7 @@ class _Binder:
         return ""
 
     def _finished(
-        self, name: str, text: str, made: _Made, spot: Spot, outcome: ArmOutcome, reason: str
+        self, name: str, text: str, made: _Made, volume: Volume, outcome: ArmOutcome, reason: str
     ) -> BoundArm:
         here, base = self._here, self._made[BASE]
         runs = outcome == "measured"
@@ -322,11 +323,11 @@ class _Binder:
             reason=reason,
             settings=made.settings,
             options=made.options,
-            data_root=str(spot.data_root.path) if made.data_root and runs else made.data_root,
+            data_root=str(volume.data_root.path) if made.data_root and runs else made.data_root,
             disk_iops=made.disk_iops,
         )
         reference = BoundArm(name=BASE, settings=base.settings, options=base.options)
-        return judged(arm, reference, here.identity, spot.data_root.storage, here.launch, here.catalog)
+        return judged(arm, reference, here.identity, volume.data_root.storage, here.launch, here.catalog)
 
 
 def judged(

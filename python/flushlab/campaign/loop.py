@@ -7,11 +7,12 @@ campaign that was killed goes on where it was; kill -9 costs at most the trial t
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, Protocol
+from typing import Literal
 
 import msgspec
 
-from flushlab.experiment.protocol import Experiment, Progress, Request
+from flushlab.campaign.watcher import Watcher
+from flushlab.experiment.protocol import Experiment, Request
 from flushlab.record import Trial
 from flushlab.store import Store
 
@@ -34,18 +35,6 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
         return (self.seconds is not None and seconds >= self.seconds) or (
             self.trials is not None and trials >= self.trials
         )
-
-
-class Watcher(Protocol):
-    """Told what happens; shows it to somebody."""
-
-    def starting(self, request: Request, progress: Progress, seconds_spent: float) -> None:
-        """A trial is about to run."""
-        ...
-
-    def ended(self, trial: Trial, progress: Progress) -> None:
-        """A trial has been saved and is about to be told."""
-        ...
 
 
 def run(

@@ -38,6 +38,8 @@ class TuneRequest(msgspec.Struct, frozen=True, kw_only=True):
         p99_limit: a winner's p99 may be at most this many times the base's.
         standalone: there are no replicas to care for.
         dataset: path of the user's data, or None.
+        keep: settings that had to stay as they are.
+        memory: that the server may use, as the user wrote it, or None.
         data_root, disk_iops: where, and how slow.
         seed: of every random order.
     """
@@ -62,6 +64,8 @@ class TuneRequest(msgspec.Struct, frozen=True, kw_only=True):
     p99_limit: float = Guards().p99_ratio
     standalone: bool = False
     dataset: str | None = None
+    keep: tuple[str, ...] = ()
+    memory: str | None = None
     data_root: str | None = None
     disk_iops: int | None = None
     seed: int = 1

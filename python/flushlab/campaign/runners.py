@@ -10,9 +10,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from flushlab.campaign.places import Places
-from flushlab.campaign.series import BoundSeries
+from flushlab.campaign.bound_series import BoundSeries
 from flushlab.campaign.series_request import BoundArm, SeriesRequest
+from flushlab.campaign.volumes import Volumes
 from flushlab.errors import UsageError
 from flushlab.experiment.protocol import Request
 from flushlab.experiment.series import Series
@@ -28,14 +28,14 @@ class ArmRunners:
         series: the bound request.
         experiment: knows what `best` is composed of.
         base: the runner of the base.
-        places: where arms with a place of their own run.
+        volumes: where arms with a place of their own run.
     """
 
-    def __init__(self, series: BoundSeries, experiment: Series, base: TrialRunner, places: Places) -> None:
+    def __init__(self, series: BoundSeries, experiment: Series, base: TrialRunner, volumes: Volumes) -> None:
         self._series = series
         self._experiment = experiment
         self._base = base
-        self._places = places
+        self._volumes = volumes
         self._runners: dict[str, TrialRunner] = {}
         self._alternating = (
             AlternatingRunner(base, series.request.base.settings) if series.request.alternate else None
@@ -79,12 +79,12 @@ class ArmRunners:
 
     def _runner(self, arm: BoundArm) -> TrialRunner:
         if arm.name not in self._runners:
-            spot = self._places.open(arm.data_root, arm.disk_iops)
+            volume = self._volumes.open(arm.data_root, arm.disk_iops)
             self._runners[arm.name] = replace(
                 self._base,
                 workloads=(workload_of(self._series.request, arm),),
-                data_root=spot.data_root,
-                disk_limit=spot.disk_limit,
+                data_root=volume.data_root,
+                disk_limit=volume.disk_limit,
             )
         return self._runners[arm.name]
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import msgspec
 
+from flushlab.campaign.bound_series import BoundSeries
 from flushlab.campaign.facts import SeriesFacts, TuneFacts
 from flushlab.campaign.request import TuneRequest
-from flushlab.campaign.series import BoundSeries
 from flushlab.campaign.series_request import SeriesRequest
 from flushlab.campaign.tuning import Tuning
 from flushlab.errors import FlushlabError

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from flushlab.errors import UsageError
 from flushlab.record import Value
 
 Server = Annotated[
@@ -101,6 +103,42 @@ DiskIops = Annotated[
 
 OWN = {"allow_extra_args": True, "ignore_unknown_options": True}
 """Context settings of a command that reads them with `own`."""
+
+
+def given(context: typer.Context, *without: str) -> dict[str, Any]:
+    """The flags of a command as the function of its name takes them.
+
+    Args:
+        context: of a command; one with `OWN` has the options of workloads, too.
+        without: names of flags that are the command's alone.
+
+    Raises:
+        UsageError: as `own` and `assigned`.
+    """
+    flags = {name: value for name, value in context.params.items() if name not in without}
+    if "setting" in flags:
+        flags["settings"] = assigned(flags.pop("setting") or ())
+    return flags | (own(context) if context.allow_extra_args else {})
+
+
+def assigned(assignments: Iterable[str]) -> dict[str, Value]:
+    """Settings of `--set NAME=VALUE`, as texts.
+
+    Raises:
+        UsageError: not of the form NAME=VALUE, or given twice.
+    """
+    settings: dict[str, Value] = {}
+    for assignment in assignments:
+        name, separator, text = assignment.partition("=")
+        name = name.strip().replace("-", "_")
+        if not separator or not name:
+            raise UsageError(
+                f"--set {assignment!r} is not NAME=VALUE", hint="for example --set sync_binlog=1"
+            )
+        if name in settings:
+            raise UsageError(f"--set names {name} twice", hint="give each setting once")
+        settings[name] = text.strip()
+    return settings
 
 
 def own(context: typer.Context) -> dict[str, Value]:

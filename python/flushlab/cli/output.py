@@ -31,6 +31,11 @@ def print_error(error: FlushlabError) -> None:
         console.print(f"[bold]hint:[/] {_plain(error.hint)}")
 
 
+def say(text: str) -> None:
+    """Prints a line of progress on stderr."""
+    console.print(text, markup=False, style="dim")
+
+
 def print_warning(text: str) -> None:
     """Prints `warning: …` on stderr."""
     console.print(f"[yellow]warning:[/] {_plain(text)}")
@@ -63,6 +68,23 @@ def require_writable(path: str | None) -> None:
     folder = Path(path).parent
     if not folder.is_dir() or not os.access(folder, os.W_OK) or Path(path).is_dir():
         raise NotWritable(f"{path} cannot be written", hint="name a file in a directory that exists")
+
+
+def require_folder(out: Path | None) -> None:
+    """Makes the folder that the files go to, before anything is measured; None: the present one.
+
+    Raises:
+        NotWritable: it cannot be made, or not be written to.
+    """
+    folder = out or Path()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise NotWritable(
+            f"{folder} cannot be made: {error.strerror}", hint="name another with --out"
+        ) from error
+    if not os.access(folder, os.W_OK):
+        raise NotWritable(f"{folder.absolute()} is not writable", hint="name another with --out")
 
 
 def write_file(target: Path, content: bytes) -> None:

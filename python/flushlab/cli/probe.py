@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flushlab.cli import options
-from flushlab.cli.output import console, emit_json, require_writable, stdout
+from flushlab.cli.output import console, emit_json, require_writable, say, stdout
 from flushlab.errors import UsageError
 
 if TYPE_CHECKING:
@@ -192,22 +192,21 @@ def _of_store(name: str) -> tuple[MeasuredServer, ...]:
 
 def _of_bench(where: Path, server: str, threads: int, settings: list[str], seconds: float) -> MeasuredServer:
     """A short bench of what the ceilings commit; a fresh server has its data on the disk that is probed."""
-    from flushlab.cli import place
-    from flushlab.cli.bench import on_build, on_sandbox
+    from flushlab.campaign.bench import bench
     from flushlab.probe.against import of_trial
-    from flushlab.workload import parse_workload
 
-    shape = place.parse_shape(
-        threads=threads, tables=8, table_size=10_000, transport="socket", rand_type=None, rate=0.0
+    given = options.assigned(settings)
+    kept = server.startswith("sandbox:")
+    if not kept:
+        given = {"log_bin": "ON", **given}
+    trial = bench(
+        server=server,
+        threads=threads,
+        settings=given,
+        seconds=seconds,
+        data_root=None if kept else where,
+        progress=say,
     )
-    workload, timing = parse_workload("oltp_update_non_index", shape), place.parse_timing(seconds)
-    if server.startswith("sandbox:"):
-        return of_trial(f"bench of {server}", on_sandbox(server, workload, timing, settings), threads)
-    if not any(one.partition("=")[0].strip() == "log_bin" for one in settings):
-        settings = [*settings, "log_bin=ON"]
-    arguments = place.connection_arguments(threads)
-    with place.open_place(server, basedir=None, data_root=where, disk_iops=None) as here:
-        trial = on_build(here, workload, timing, settings, arguments, None)
     return of_trial(f"bench of {server}", trial, threads)
 
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
-from flushlab.cli.output import console
-from flushlab.units import format_seconds
-
-if TYPE_CHECKING:
-    from flushlab.experiment.protocol import Progress, Request
-    from flushlab.record import Trial
+from flushlab.campaign.watcher import Watcher
+from flushlab.cli.output import console, print_warning, say
+from flushlab.experiment.protocol import Progress, Request
+from flushlab.record import Trial
 
 
 class LiveBar:
@@ -40,59 +40,45 @@ class LiveBar:
     ) -> None:
         self._bar.stop()
 
+    def show(self, done: int, total: int, doing: str) -> None:
+        """So much is done, and what runs now."""
+        self._bar.update(self._task, description=doing, completed=done, total=total)
+
 
 class StepProgress(LiveBar):
     """Shows which of several measurements runs; nothing where there is no terminal."""
 
     def step(self, done: int, total: int, doing: str) -> None:
         """A measurement begins."""
-        self._bar.update(self._task, description=doing[:46], completed=done, total=total)
+        self.show(done, total, doing[:46])
 
 
-class CampaignProgress(LiveBar):
-    """Shows what runs, the best so far and the time left; a context manager and a Watcher.
+class CampaignProgress(Watcher):
+    """Shows what runs, the best so far and the time left."""
 
-    Args:
-        budget_s: seconds that the campaign may take; None: the time left is estimated from its trials so far.
-    """
+    def __init__(self) -> None:
+        super().__init__(say)
+        self._bar: LiveBar | None = None
 
-    def __init__(self, budget_s: float | None) -> None:
-        super().__init__()
-        self._budget_s = budget_s
-        self._spent_s = 0.0
+    def warn(self, text: str) -> None:
+        """A line that should not be overlooked."""
+        print_warning(text)
+
+    @contextmanager
+    def campaign(self, budget_s: float | None) -> Iterator[None]:
+        """Shows a bar while trials run."""
+        with super().campaign(budget_s), LiveBar() as self._bar:
+            yield
 
     def starting(self, request: Request, progress: Progress, seconds_spent: float) -> None:
         """A trial is about to run."""
-        self._spent_s = seconds_spent
-        self._bar.update(
-            self._task,
-            description=f"{request.stage} · {request.arm.name[:32]}{self._outlook(progress, progress.done)}",
-            completed=progress.done,
-            total=max(progress.total, progress.done + 1),
-        )
+        super().starting(request, progress, seconds_spent)
+        if self._bar is not None:
+            doing = f"{request.stage} · {request.arm.name[:32]}{self._outlook(progress, progress.done)}"
+            self._bar.show(progress.done, max(progress.total, progress.done + 1), doing)
 
     def ended(self, trial: Trial, progress: Progress) -> None:
-        """A trial has been saved."""
+        """A trial has been saved; said in a line where nobody sees the bar, or where it has no figure."""
         self._spent_s += sum(trial.seconds.values())
-        self._bar.update(self._task, completed=progress.done)
-        if trial.outcome == "measured" and trial.figure is not None:
-            what = f"{trial.figure:,.{2 if trial.figure < 100 else 0}f} {trial.unit}"
-        else:
-            what = f"{trial.outcome}: {trial.reason.strip().splitlines()[0] if trial.reason.strip() else ''}"
         if trial.outcome != "measured" or not console.is_terminal:
-            console.print(
-                f"{trial.stage} {trial.block} · {trial.arm.name}: {what}"
-                f"{self._outlook(progress, progress.done + 1)}",
-                markup=False,
-            )
-
-    def _outlook(self, progress: Progress, done: int) -> str:
-        parts = []
-        if progress.best is not None:
-            parts.append(f"best so far {progress.best.estimate:.2f}×")
-        if self._budget_s is not None:
-            parts.append(f"at most {format_seconds(max(0.0, self._budget_s - self._spent_s))} left")
-        elif done and progress.total > done:
-            left_s = self._spent_s / done * (progress.total - done)
-            parts.append(f"about {format_seconds(left_s)} left")
-        return f" ({', '.join(parts)})" if parts else ""
+            console.print(self._line(trial, progress), markup=False)

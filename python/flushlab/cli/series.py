@@ -8,11 +8,12 @@ from typing import Annotated
 import typer
 
 from flushlab.cli import options
-from flushlab.cli.output import emit_json, require_writable, stdout
-from flushlab.errors import UsageError
+from flushlab.cli.output import emit_json, require_folder, require_writable, stdout, write_file
+from flushlab.errors import NotWritable, UsageError
 
 
 def series(
+    context: typer.Context,
     plan: Annotated[
         str | None,
         typer.Argument(help="A plan's file, or the name of a shipped one.", show_default=False),
@@ -52,61 +53,46 @@ def series(
 
     Example: flushlab series insert-on-duplicate --server mysql@5.7 --blocks 5
     """
-    from flushlab.cli import campaigns, place, planned
-    from flushlab.cli.report import write_page
-    from flushlab.machine import home
-    from flushlab.report import series as report
-    from flushlab.store import Store
-
     if init:
         target = Path(plan or "plan.toml")
-        planned.write_starter(target, force=force)
+        _write_starter(target, force=force)
         stdout.print(f"wrote {target}; run it with: flushlab series {target}", markup=False, soft_wrap=True)
         return
-    if (plan is None) == (resume is None):
-        raise UsageError(
-            "series takes either a PLAN or --resume ID",
-            hint="`flushlab series --init` writes a plan to start from",
-        )
-    require_writable(json)
-    campaigns.require_folder(out)
-    flags = planned.Flags(
-        blocks=blocks,
-        seconds=seconds,
-        scale=scale,
-        basedir=basedir,
-        data_root=data_root,
-        disk_iops=disk_iops,
-        seed=seed,
-    )
-    planned.check(flags)
-    loaded = planned.load_plan(plan) if plan is not None else None
-    with Store(home() / "store.sqlite") as store:
-        earlier = planned.stored_request(store, resume) if resume else None
-        with (
-            place.open_place(
-                earlier.build
-                if earlier
-                else server or (loaded.plan.server if loaded else None) or planned.DEFAULT_SERVER,
-                basedir=Path(earlier.basedir) if earlier and earlier.basedir else basedir,
-                data_root=Path(earlier.data_root) if earlier and earlier.data_root else data_root,
-                disk_iops=earlier.disk_iops if earlier else disk_iops,
-            ) as where,
-            planned.open_places(where) as places,
-        ):
-            request = earlier
-            if loaded is not None:
-                request = planned.decide(loaded, flags, where, places)
-            assert request is not None
+    from flushlab.campaign.series import series as run
+    from flushlab.cli.progress import CampaignProgress
+    from flushlab.report import series as report
 
-            facts = planned.carry_out(request, where, places, store, resume)
-        if out is not None:
-            write_page(store, facts.campaign_id, out / "report.html")
+    require_writable(json)
+    require_folder(out)
+    flags = options.given(context, "json", "out", "init", "force")
+    facts = run(**flags, progress=CampaignProgress())
     document = report.document(facts)
-    emit_json(document, json)
     if out is not None:
+        from flushlab.cli.report import write_page
+        from flushlab.machine import home
+        from flushlab.store import Store
+
+        with Store.existing(home() / "store.sqlite") as store:
+            write_page(store, facts.campaign_id, out / "report.html")
         emit_json(document, str(out / "series.json"))
+    emit_json(document, json)
     if json != "-":
         stdout.print(report.render(facts))
     if facts.ending == "interrupted":
         raise typer.Exit(130)
+
+
+def _write_starter(target: Path, *, force: bool) -> None:
+    """Writes a commented plan to start from.
+
+    Raises:
+        UsageError: the file exists, and `force` was not given.
+        NotWritable: it cannot be written.
+    """
+    from flushlab.plan.shipped import example
+
+    if target.exists() and not force:
+        raise UsageError(f"{target} exists", hint="give another name, or --force to overwrite it")
+    if not target.absolute().parent.is_dir():
+        raise NotWritable(f"there is no folder {target.absolute().parent}", hint="make it first")
+    write_file(target, example().encode())

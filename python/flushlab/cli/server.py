@@ -103,14 +103,15 @@ def start(
     Example: flushlab server start --server mysql@5.7 --name legacy --set sync_binlog=1 --json -
     """
     from flushlab.build import find_build
-    from flushlab.cli import place
     from flushlab.datadir import DataRoot
     from flushlab.errors import StartFailed
     from flushlab.server import Sandbox
+    from flushlab.server.refusal import refusal
     from flushlab.settings.catalog import load_catalog
+    from flushlab.settings.given import parse_settings
 
     build = find_build(server, basedir=basedir, progress=_say)
-    settings = place.parse_settings(set_ or [], build, load_catalog())
+    settings = parse_settings(options.assigned(set_ or []), build.flavor, build.version, load_catalog())
     root = DataRoot.open(data_root)
     try:
         sandbox = Sandbox.start(
@@ -119,7 +120,7 @@ def start(
     except StartFailed as error:
         if error.refusal is None:
             raise
-        raise place.refusal(error.refusal, settings, load_catalog(), build) from error
+        raise refusal(error.refusal, settings, load_catalog(), build) from error
     with sandbox:
         emit_json(_description(sandbox), json)
         if json != "-":

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import msgspec
 
-from flushlab.cli.output import stdout
-from flushlab.cli.place import open_place, say
+from flushlab.campaign.target import open_target
+from flushlab.cli.output import say, stdout
 from flushlab.machine import available_memory_bytes
 from flushlab.record import ServerIdentity, Value
 from flushlab.server import Sandbox, Server
@@ -53,9 +53,9 @@ def survey(name: str, *, basedir: Path | None, floor: Floor | None, only: str | 
         return _read(Sandbox.attach(name.removeprefix("sandbox:")), floor, only)
     if only is not None:
         load_catalog().setting(only)  # an unknown name shall not cost the start of a server
-    with open_place(name, basedir=basedir, data_root=None, disk_iops=None) as where:
-        say(f"reading {where.build.name}'s settings")
-        with Sandbox.start(where.build, data_root=where.data_root, progress=say) as server:
+    with open_target(name, basedir=basedir, progress=say) as target:
+        say(f"reading {target.build.name}'s settings")
+        with Sandbox.start(target.build, data_root=target.volume.data_root, progress=say) as server:
             return _read(server, floor, only)
 
 

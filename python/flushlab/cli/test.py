@@ -126,7 +126,7 @@ def test(
     except StartFailed as error:
         if error.refusal is None or not request.settings:
             raise
-        from flushlab.cli.place import refusal
+        from flushlab.server.refusal import refusal
         from flushlab.settings.catalog import load_catalog
 
         raise refusal(error.refusal, request.settings, load_catalog(), request.build) from error
@@ -162,8 +162,8 @@ def _print_container(
         UsageError: more than one form, an image that cannot be told, or a setting that it does not have.
     """
     from flushlab.advice import containers
-    from flushlab.cli.place import parse_settings
     from flushlab.settings.catalog import load_catalog
+    from flushlab.settings.given import parse_settings
     from flushlab.suite.environment import check_database
 
     if len(forms) > 1:
@@ -171,7 +171,7 @@ def _print_container(
         raise UsageError(f"{names} print one text each", hint="run the command once for each")
     image = containers.parse_image(server)
     check_database(database)
-    chosen = parse_settings(assignments, image, load_catalog())
+    chosen = parse_settings(options.assigned(assignments), image.flavor, image.version, load_catalog())
     sys.stdout.write(containers.render(forms[0], image, database=database, command=command, chosen=chosen))
 
 
@@ -257,10 +257,10 @@ def _request(
 def _settings(assignments: list[str], build: Build) -> dict[str, Value]:
     if not assignments:
         return {}
-    from flushlab.cli.place import parse_settings  # imports much
     from flushlab.settings.catalog import load_catalog
+    from flushlab.settings.given import parse_settings
 
-    return parse_settings(assignments, build, load_catalog())
+    return parse_settings(options.assigned(assignments), build.flavor, build.version, load_catalog())
 
 
 def _say(text: str) -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from flushlab.cli import options
-from flushlab.cli.output import emit_json, require_writable, stdout
+from flushlab.cli.output import emit_json, require_folder, require_writable, stdout, write_file
+from flushlab.errors import UsageError
 from flushlab.settings.floor import Floor
+
+if TYPE_CHECKING:
+    from flushlab.campaign.facts import TuneFacts
 
 CONTEXT = options.OWN
 
@@ -80,59 +84,58 @@ def tune(
 
     OLTP workloads take sysbench's options under its names; docs/reference/workloads.md lists all options.
     """
-    from flushlab.cli import campaigns, place, tuning
-    from flushlab.machine import home
+    from flushlab.campaign.tune import tune as run
+    from flushlab.cli.progress import CampaignProgress
     from flushlab.report import tune as report
-    from flushlab.store import Store
 
     require_writable(json)
-    campaigns.require_folder(out)
-    asked = tuning.Flags(
-        server=server,
-        workload=workload,
-        floor=floor,
-        minutes=minutes,
-        trials=trials,
-        base=base,
-        assignments=tuple(setting or ()),
-        keep=tuple(keep or ()),
-        dataset=dataset,
-        threads=threads,
-        memory=memory,
-        objective=objective,
-        p99_limit=p99_limit,
-        rate=rate,
-        standalone=standalone,
-        tables=tables,
-        table_size=table_size,
-        seconds=seconds,
-        transport=transport,
-        ssl_mode=ssl_mode,
-        ssl_ca=ssl_ca,
-        rand_type=rand_type,
-        rows=rows,
-        key=key,
-        hit_ratio=hit_ratio,
-        commit=commit,
-        options=options.own(context),
-        basedir=basedir,
-        data_root=data_root,
-        disk_iops=disk_iops,
-        seed=seed,
-    )
-    with Store(home() / "store.sqlite") as store:
-        earlier = tuning.stored_request(store, resume) if resume else None
-        with place.open_place(
-            earlier.build if earlier else server,
-            basedir=Path(earlier.basedir) if earlier and earlier.basedir else basedir,
-            data_root=Path(earlier.data_root) if earlier and earlier.data_root else data_root,
-            disk_iops=earlier.disk_iops if earlier else disk_iops,
-        ) as where:
-            request = earlier or tuning.decide(asked, where)
-            facts = tuning.carry_out(request, where, store, resume)
-            facts = tuning.write_files(facts, request, where, out, store)
+    require_folder(out)
+    flags = options.given(context, "json", "out") | {"threads": _parse_threads(threads)}
+    facts = write_files(run(**flags, progress=CampaignProgress()), out)
     emit_json(report.document(facts), json)
     if json != "-":
         stdout.print(report.render(facts))
     if facts.ending == "interrupted":
         raise typer.Exit(130)
+
+
+def write_files(facts: TuneFacts, out: Path | None) -> TuneFacts:
+    """Writes the result and its page, and the option file and the statements where something was found.
+
+    Raises:
+        NotWritable: the folder cannot be written.
+    """
+    import msgspec
+
+    from flushlab.advice.tuned import tuned_files
+    from flushlab.campaign.request import TuneRequest
+    from flushlab.cli.report import write_page
+    from flushlab.machine import home
+    from flushlab.report import tune as report
+    from flushlab.store import Store
+
+    folder = out or Path(f"flushlab-{facts.campaign_id}")
+    require_folder(folder)
+    files = [folder / "tune.json", folder / "report.html"]
+    with Store.existing(home() / "store.sqlite") as store:
+        if facts.result.winner is not None:
+            files += [folder / "my.cnf", folder / "settings.sql"]
+            request = msgspec.json.decode(store.campaign(facts.campaign_id).plan, type=TuneRequest)
+            ran = next(trial for trial in store.trials(facts.campaign_id) if trial.storage and trial.launch)
+            assert ran.storage and ran.launch
+            tuned = tuned_files(facts, request, ran.storage, ran.launch)
+            write_file(folder / "my.cnf", tuned.option_file.encode())
+            write_file(folder / "settings.sql", tuned.statements.encode())
+        facts = msgspec.structs.replace(facts, files=tuple(str(file) for file in files))
+        emit_json(report.document(facts), str(folder / "tune.json"))
+        write_page(store, facts.campaign_id, folder / "report.html")
+    return facts
+
+
+def _parse_threads(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise UsageError(
+            f"--threads {text!r} is not a list of numbers", hint="for example --threads 1,16,64"
+        ) from None

@@ -13,8 +13,10 @@ from flushlab.workload.parse import (
     all_options,
     build_workload,
     fingerprint,
+    parse_timing,
     parse_workload,
     settled_name,
+    shape_of,
     workload_options,
 )
 from flushlab.workload.protocol import Measured, Timing, Window, Workload
@@ -37,7 +39,9 @@ __all__ = [
     "all_options",
     "build_workload",
     "fingerprint",
+    "parse_timing",
     "parse_workload",
     "settled_name",
+    "shape_of",
     "workload_options",
 ]

@@ -16,12 +16,21 @@ from flushlab.workload import oltp, sql, sysbench, txn, upsert
 from flushlab.workload.command import CommandWorkload
 from flushlab.workload.driven import check_schedule
 from flushlab.workload.oltp import OltpWorkload
-from flushlab.workload.options import OptionInfo, Spelling, check_tls, settle
-from flushlab.workload.protocol import Workload
+from flushlab.workload.options import (
+    RAND_TYPE,
+    SSL_MODE,
+    TRANSPORT,
+    OptionInfo,
+    Spelling,
+    check_tls,
+    settle,
+)
+from flushlab.workload.protocol import Timing, Workload
 from flushlab.workload.sql import SqlWorkload
 from flushlab.workload.txn import TxnWorkload
 from flushlab.workload.upsert import UpsertWorkload
 
+MIN_SECONDS, MAX_SECONDS = 0.5, 86_400.0
 _COMMAND = "command:"
 _OPTIONS: Mapping[str, tuple[OptionInfo, ...]] = {
     **dict.fromkeys(oltp.NAMES, oltp.OPTIONS),
@@ -50,6 +59,45 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     ssl_ca: str | None = None
     options: Mapping[str, Value] = {}
     """Those that only some workloads take."""
+
+
+def shape_of(options: Mapping[str, object]) -> Shape:
+    """The options of a workload as flags give them; None is one that was not given. The workload judges them,
+    but for their words.
+
+    Raises:
+        UsageError: no workload has such an option, or its value is none of the allowed words, or no value.
+    """
+    known = all_options()
+    given = {name: value for name, value in options.items() if value is not None}
+    for name in given:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean {near[0]}?" if near else "docs/reference/workloads.md lists them"
+            raise UsageError(f"no workload has an option {name}", hint=hint)
+    for option in (TRANSPORT, RAND_TYPE, upsert.KEY, SSL_MODE):
+        if option.name in given:
+            given[option.name] = option.check(given[option.name], flag)
+    if given.get("ssl_ca"):
+        given["ssl_ca"] = str(Path(str(given["ssl_ca"])).expanduser().absolute())
+    own = {name: given.pop(name) for name in tuple(given) if name not in Shape.__struct_fields__}
+    try:
+        return msgspec.convert({**given, "options": own}, Shape)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"an option of the workload has no such value: {error}") from error
+
+
+def parse_timing(seconds: float) -> Timing:
+    """The timing of a window of this length.
+
+    Raises:
+        UsageError: no window, or one longer than a day.
+    """
+    if not MIN_SECONDS <= seconds <= MAX_SECONDS:
+        raise UsageError(
+            f"--seconds {seconds:g} is out of range", hint=f"it takes {MIN_SECONDS:g} to {MAX_SECONDS:g}"
+        )
+    return Timing(seconds=seconds)
 
 
 _SHARED = ("threads", "tables", "table_size", "transport", "rand_type", "rate")

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from flushlab.campaign.binding import Bound, ServerHere, base_settings, bind
-from flushlab.campaign.places import Places, Spot
 from flushlab.campaign.series_request import BoundArm
-from flushlab.datadir import DataRoot
+from flushlab.campaign.volumes import Volumes
+from flushlab.datadir import DataRoot, Volume
 from flushlab.errors import UsageError
 from flushlab.plan.plan import ArmPlan, Plan, Requirement, WorkloadSpec
 from flushlab.record import Launch, ServerIdentity, Storage, Value
@@ -37,9 +37,9 @@ def plan(*arms: ArmPlan, **changes: Any) -> Plan:
     return Plan(**facts)
 
 
-def places(tmp_path: Path, **storage: Any) -> Places:
+def volumes(tmp_path: Path, **storage: Any) -> Volumes:
     facts = {"filesystem": "ext4", "volatile_cache": False, **storage}
-    return Places(Spot(DataRoot(path=tmp_path, storage=Storage(**facts)), None))
+    return Volumes(Volume(DataRoot(path=tmp_path, storage=Storage(**facts)), None))
 
 
 def bound(
@@ -51,7 +51,7 @@ def bound(
     scale: float = 1.0,
 ) -> Bound:
     here = ServerHere(identity=identity, catalog=load_catalog(), values=values, launch=Launch())
-    return bind(a_plan, here, places(tmp_path), scale=scale, path="p.toml")
+    return bind(a_plan, here, volumes(tmp_path), scale=scale, path="p.toml")
 
 
 def only(a_plan: Plan, tmp_path: Path, **more: Any) -> BoundArm:
@@ -218,7 +218,7 @@ def test_a_place_of_another_kind_skips_its_arm(tmp_path: Path) -> None:
 
 def test_a_place_that_fits_is_used(tmp_path: Path) -> None:
     here = ServerHere(identity=MARIADB, catalog=load_catalog(), values=VALUES, launch=Launch())
-    fuse = places(tmp_path, filesystem="fuse", record_size_bytes=16384)
+    fuse = volumes(tmp_path, filesystem="fuse", record_size_bytes=16384)
     arm = ArmPlan(name="J", file_system="zfs", record_size=16384)
     assert bind(plan(arm), here, fuse, scale=1).arms[0].outcome == "measured"
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from flushlab.campaign import Budget, run
+from flushlab.campaign import Budget, Watcher, run
 from flushlab.experiment.protocol import Conversation, Progress, Request
 from flushlab.record import Arm, Trial
 from flushlab.store import Store
@@ -35,14 +35,6 @@ class Scripted:
         return Progress(stage=None, done=len(self.told), total=0)
 
 
-class Silent:
-    def starting(self, request: Request, progress: Progress, seconds_spent: float) -> None:
-        pass
-
-    def ended(self, record: Trial, progress: Progress) -> None:
-        pass
-
-
 def answer(request: Request) -> Trial:
     return trial(arm=request.arm, stage=request.stage, block=request.block, seconds={"window": 10.0})
 
@@ -67,7 +59,7 @@ def test_every_trial_is_saved_before_the_next_question(store: Store) -> None:
         store=store,
         campaign_id="c",
         budget=Budget(trials=9),
-        watcher=Silent(),
+        watcher=Watcher(),
     )
     assert (ending, saved_when_asked) == ("done", [0, 1, 2])
 
@@ -80,7 +72,7 @@ def test_ctrl_c_keeps_what_was_measured(store: Store) -> None:
 
     experiment = Scripted("a", "b", "c")
     ending = run(
-        experiment, run_trial, store=store, campaign_id="c", budget=Budget(trials=9), watcher=Silent()
+        experiment, run_trial, store=store, campaign_id="c", budget=Budget(trials=9), watcher=Watcher()
     )
     assert (ending, experiment.told, store.campaign("c").trials) == ("interrupted", ["a"], 1)
 
@@ -102,7 +94,7 @@ def test_a_resumed_campaign_repeats_only_the_trial_that_was_lost(store: Store) -
                 store=store,
                 campaign_id="c",
                 budget=Budget(trials=9),
-                watcher=Silent(),
+                watcher=Watcher(),
             )
     assert ran == ["b", "c", "d"]
     assert [t.arm.name for t in store.trials("c")] == ["a", "b", "c"]
@@ -112,5 +104,5 @@ def test_a_resumed_campaign_repeats_only_the_trial_that_was_lost(store: Store) -
 def test_budget_counts_trials_of_earlier_sessions(store: Store, budget: Budget) -> None:
     store.save("c", trial(arm=Arm(name="a", settings={}), stage="screen", block=0, seconds={"window": 10.0}))
     experiment = Scripted("a", "b", "c")
-    ending = run(experiment, answer, store=store, campaign_id="c", budget=budget, watcher=Silent())
+    ending = run(experiment, answer, store=store, campaign_id="c", budget=budget, watcher=Watcher())
     assert (ending, experiment.told) == ("budget spent", ["a", "b"])

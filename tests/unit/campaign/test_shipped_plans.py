@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from flushlab.campaign.binding import Bound, ServerHere, base_settings, bind
-from flushlab.campaign.places import Places, Spot
-from flushlab.datadir import DataRoot
+from flushlab.campaign.volumes import Volumes
+from flushlab.datadir import DataRoot, Volume
 from flushlab.plan.parse import parse_plan
 from flushlab.plan.shipped import example, find_plan, read_plan, shipped_names
 from flushlab.record import Launch, ServerIdentity, Storage
@@ -31,8 +31,8 @@ def bound(path: Path, server: ServerIdentity, tmp_path: Path) -> Bound:
     values = {name: here.default for name, here in known.items() if here is not None}
     values |= base_settings(plan, server, catalog)[0]
     here = ServerHere(identity=server, catalog=catalog, values=values, launch=Launch())
-    places = Places(Spot(DataRoot(path=tmp_path, storage=STORAGE), None))
-    return bind(plan, here, places, folder=path.parent, path=str(path))
+    volumes = Volumes(Volume(DataRoot(path=tmp_path, storage=STORAGE), None))
+    return bind(plan, here, volumes, folder=path.parent, path=str(path))
 
 
 @pytest.mark.parametrize("server", SERVERS, ids=lambda server: server.name)

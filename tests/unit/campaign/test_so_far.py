@@ -16,7 +16,7 @@ from flushlab.settings.candidate import Candidate
 from flushlab.settings.floor import Floor
 from flushlab.store import CampaignRow
 from flushlab.workload import Shape, Timing
-from tests.unit.campaign.test_series import BASE, FLUSH, MARIADB, STORAGE, effect, series
+from tests.unit.campaign.test_bound_series import BASE, FLUSH, MARIADB, STORAGE, effect, series
 
 
 def row(request: msgspec.Struct, kind: str) -> CampaignRow:

@@ -8,7 +8,6 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
-from flushlab.cli import bench
 from flushlab.cli.main import make_app
 from flushlab.record import Interval, LoadResult
 from flushlab.report.bench import per_second_csv
@@ -31,10 +30,10 @@ def measured() -> LoadResult:
 def test_ctrl_c_prints_what_was_measured_and_exits_with_130(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def interrupted(*_: object) -> None:
+    def interrupted(**_: object) -> None:
         raise LoadInterrupted(measured(), "transactions/s")
 
-    monkeypatch.setattr(bench, "on_sandbox", interrupted)
+    monkeypatch.setattr("flushlab.campaign.bench.bench", interrupted)
     log, seconds = tmp_path / "log", tmp_path / "seconds.csv"
     words = ["bench", "--server", "sandbox:x", "--hdr-log", str(log), "--per-second", str(seconds)]
     done = CliRunner().invoke(make_app(), words)

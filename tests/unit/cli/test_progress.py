@@ -11,7 +11,8 @@ from tests.unit.records import trial
 def told(budget_s: float | None, done: int, total: int, capsys: pytest.CaptureFixture[str]) -> str:
     """What is said when a trial of 10 s has ended, after `done` others of 10 s."""
     progress = Progress(stage="arms", done=done, total=total)
-    with CampaignProgress(budget_s) as shown:
+    shown = CampaignProgress()
+    with shown.campaign(budget_s):
         request = Request(arm=Arm(name="A", settings={}), stage="arms", block=1)
         shown.starting(request, progress, 10.0 * done)
         shown.ended(trial(arm=request.arm, stage="arms", seconds={"window": 10.0}), progress)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from flushlab.cli.place import refusal
 from flushlab.errors import UnknownSetting, UsageError
+from flushlab.server.refusal import refusal
 from flushlab.settings.catalog import load_catalog
 from tests.unit.builds import MARIADB, MYSQL80
 

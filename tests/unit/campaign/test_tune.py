@@ -9,12 +9,15 @@ from typing import Any
 import pytest
 
 from flushlab.campaign.request import TuneRequest
-from flushlab.cli.tuning import _runner
+from flushlab.campaign.tune import _runner
+from flushlab.campaign.watcher import Watcher
 from flushlab.errors import UsageError
 from flushlab.settings.floor import Floor
 from flushlab.workload import Shape, Timing, fingerprint, parse_workload
 
-NOWHERE: Any = SimpleNamespace(build=None, catalog=None, data_root=None, disk_limit=None)
+NOWHERE: Any = SimpleNamespace(
+    build=None, catalog=None, volume=SimpleNamespace(data_root=None, disk_limit=None)
+)
 
 
 def test_a_resumed_tune_refuses_a_script_that_changed(tmp_path: Path) -> None:
@@ -35,7 +38,7 @@ def test_a_resumed_tune_refuses_a_script_that_changed(tmp_path: Path) -> None:
         candidates=(),
         timing=Timing(),
     )
-    assert _runner(request, NOWHERE).workloads[0].name == workload
+    assert _runner(request, NOWHERE, Watcher()).workloads[0].name == workload
     script.write_text("CREATE TABLE b (i INT);\n")
     with pytest.raises(UsageError, match="not what it was when the campaign began"):
-        _runner(request, NOWHERE)
+        _runner(request, NOWHERE, Watcher())

@@ -1,6 +1,6 @@
-"""Places: the data roots and disk limits that the arms of a campaign ask for, opened once each.
+"""Volumes: the data roots and disk limits that the arms of a campaign ask for, opened once each.
 
-Sits in `campaign`, above datadir. That a place is not here is an error of this module; binding makes it the
+Sits in `campaign`, above datadir. That a volume is not here is an error of this module; binding makes it the
 reason why an arm is skipped.
 """
 
@@ -9,42 +9,33 @@ from __future__ import annotations
 import os
 import re
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from flushlab.build import Progress, silent
-from flushlab.datadir import DataRoot, LimitedDisk, limit_disk
+from flushlab.datadir import DataRoot, LimitedDisk, Volume, limit_disk
 from flushlab.errors import StorageError
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
-@dataclass(frozen=True)
-class Spot:
-    """A data root with the limit on its disk."""
-
-    data_root: DataRoot
-    disk_limit: LimitedDisk | None
-
-
-class Places:
-    """Opens places; a context manager that lifts the limits it made.
+class Volumes:
+    """Opens volumes; a context manager that lifts the limits it made.
 
     Args:
         base: where the base runs.
         progress: told what takes long.
     """
 
-    def __init__(self, base: Spot, progress: Progress = silent) -> None:
+    def __init__(self, base: Volume, progress: Progress = silent) -> None:
         self.base = base
         self._progress = progress
         self._stack = ExitStack()
-        self._open: dict[tuple[Path, int | None], Spot] = {}
+        self._open: dict[tuple[Path, int | None], Volume] = {}
 
-    def open(self, data_root: str | None, disk_iops: int | None) -> Spot:
-        """The place with this data root and this limit; where they are None, the base's.
+    def open(self, data_root: str | None, disk_iops: int | None) -> Volume:
+        """The volume with this data root and this limit; where they are None, the base's.
 
         A data root in memory is not limited with the base's limit: it has no disk.
 
@@ -60,7 +51,7 @@ class Places:
             wanted = self.base.disk_limit.record.write_iops
         key = (root.path, wanted)
         if key not in self._open:
-            self._open[key] = Spot(root, None if wanted is None else self._limit(root, wanted))
+            self._open[key] = Volume(root, None if wanted is None else self._limit(root, wanted))
         return self._open[key]
 
     def close(self) -> None:
@@ -105,9 +96,9 @@ def expanded(text: str) -> str:
     return _VARIABLE.sub(value, text)
 
 
-def mismatch(spot: Spot, file_system: str | None, record_size: int | None) -> str:
-    """Why a place is not what an arm asks for, or an empty string."""
-    storage, path = spot.data_root.storage, spot.data_root.path
+def mismatch(volume: Volume, file_system: str | None, record_size: int | None) -> str:
+    """Why a volume is not what an arm asks for, or an empty string."""
+    storage, path = volume.data_root.storage, volume.data_root.path
     # zfs-fuse mounts as `fuse`; a record size is known of ZFS alone.
     is_zfs = storage.filesystem == "zfs" or storage.record_size_bytes is not None
     found = "zfs" if is_zfs else storage.filesystem

@@ -5,9 +5,9 @@ from typing import cast
 
 import pytest
 
-from flushlab.campaign import places as module
-from flushlab.campaign.places import Places, Spot, expanded, mismatch
-from flushlab.datadir import DataRoot
+from flushlab.campaign import volumes as module
+from flushlab.campaign.volumes import Volumes, expanded, mismatch
+from flushlab.datadir import DataRoot, Volume
 from flushlab.datadir.disk_limit import LimitedDisk
 from flushlab.errors import HarnessError, StorageError
 from flushlab.record import DiskLimit, Storage
@@ -51,15 +51,15 @@ def root(tmp_path: Path, name: str) -> DataRoot:
 
 
 def test_an_arm_without_a_place_runs_where_the_base_runs(tmp_path: Path, made: list[Limit]) -> None:
-    base = Spot(root(tmp_path, "base"), None)
-    with Places(base) as places:
-        assert places.open(None, None) is base
+    base = Volume(root(tmp_path, "base"), None)
+    with Volumes(base) as volumes:
+        assert volumes.open(None, None) is base
     assert made == []
 
 
 def test_a_limit_of_its_own_is_made_once_and_lifted_at_the_end(tmp_path: Path, made: list[Limit]) -> None:
-    with Places(Spot(root(tmp_path, "base"), None)) as places:
-        first, second = places.open(None, 120), places.open(None, 120)
+    with Volumes(Volume(root(tmp_path, "base"), None)) as volumes:
+        first, second = volumes.open(None, 120), volumes.open(None, 120)
         assert first is second
         assert first.data_root.path == tmp_path / "base"
         assert [limit.record.write_iops for limit in made] == [120]
@@ -70,23 +70,26 @@ def test_a_limit_of_its_own_is_made_once_and_lifted_at_the_end(tmp_path: Path, m
 def test_a_disk_of_its_own_is_as_slow_as_the_bases(tmp_path: Path, made: list[Limit]) -> None:
     limited = Limit(root(tmp_path, "base"), 120)
     root(tmp_path, "other")
-    with Places(Spot(root(tmp_path, "base"), cast(LimitedDisk, limited))) as places:
-        spot = places.open(str(tmp_path / "other"), None)
-    assert spot.disk_limit is not None
-    assert (spot.disk_limit.record.write_iops, made[0].root.path) == (120, tmp_path / "other")
+    with Volumes(Volume(root(tmp_path, "base"), cast(LimitedDisk, limited))) as volumes:
+        volume = volumes.open(str(tmp_path / "other"), None)
+    assert volume.disk_limit is not None
+    assert (volume.disk_limit.record.write_iops, made[0].root.path) == (120, tmp_path / "other")
 
 
 def test_memory_has_no_disk_to_make_slow(tmp_path: Path, made: list[Limit]) -> None:
     limited = Limit(root(tmp_path, "base"), 120)
     root(tmp_path, "memory")
-    with Places(Spot(root(tmp_path, "base"), cast(LimitedDisk, limited))) as places:
-        assert places.open(str(tmp_path / "memory"), None).disk_limit is None
+    with Volumes(Volume(root(tmp_path, "base"), cast(LimitedDisk, limited))) as volumes:
+        assert volumes.open(str(tmp_path / "memory"), None).disk_limit is None
     assert made == []
 
 
 def test_a_folder_that_is_not_there_is_an_error_and_is_not_made(tmp_path: Path) -> None:
-    with Places(Spot(root(tmp_path, "base"), None)) as places, pytest.raises(StorageError, match="no folder"):
-        places.open(str(tmp_path / "nowhere"), None)
+    with (
+        Volumes(Volume(root(tmp_path, "base"), None)) as volumes,
+        pytest.raises(StorageError, match="no folder"),
+    ):
+        volumes.open(str(tmp_path / "nowhere"), None)
     assert not (tmp_path / "nowhere").exists()
 
 
@@ -95,8 +98,8 @@ def test_a_limit_that_cannot_be_made_is_an_error(tmp_path: Path, monkeypatch: py
         raise HarnessError("no cgroups")
 
     monkeypatch.setattr(module, "limit_disk", refuse)
-    with Places(Spot(root(tmp_path, "base"), None)) as places, pytest.raises(HarnessError):
-        places.open(None, 120)
+    with Volumes(Volume(root(tmp_path, "base"), None)) as volumes, pytest.raises(HarnessError):
+        volumes.open(None, 120)
 
 
 def test_environment_variables_are_put_in(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,6 +124,6 @@ def test_environment_variables_are_put_in(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_place_is_what_the_arm_asks_for_or_says_what_it_is(
     tmp_path: Path, storage: Storage, file_system: str | None, record_size: int | None, why: str
 ) -> None:
-    found = mismatch(Spot(DataRoot(path=tmp_path, storage=storage), None), file_system, record_size)
+    found = mismatch(Volume(DataRoot(path=tmp_path, storage=storage), None), file_system, record_size)
     assert why in found
     assert bool(found) == bool(why)

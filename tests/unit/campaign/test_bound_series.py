@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 
 from flushlab.campaign.binding import ServerHere, bind
+from flushlab.campaign.bound_series import BoundSeries
 from flushlab.campaign.facts import SeriesFacts
 from flushlab.campaign.loop import Ending
-from flushlab.campaign.places import Places, Spot
-from flushlab.campaign.series import BoundSeries
 from flushlab.campaign.series_request import SeriesRequest
-from flushlab.datadir import DataRoot
+from flushlab.campaign.volumes import Volumes
+from flushlab.datadir import DataRoot, Volume
 from flushlab.experiment.simulated import Noise, SimulatedTrials
 from flushlab.plan.plan import ArmPlan, Claim, Plan, WorkloadSpec
 from flushlab.record import Launch, Machine, ServerIdentity, Storage, Trial, Value, Warning
@@ -49,7 +49,7 @@ def series(tmp_path: Path, *arms: ArmPlan, claims: tuple[Claim, ...] = (), **cha
         claims=claims,
     )
     here = ServerHere(identity=MARIADB, catalog=load_catalog(), values=BASE, launch=Launch())
-    bound = bind(plan, here, Places(Spot(DataRoot(path=tmp_path, storage=STORAGE), None)))
+    bound = bind(plan, here, Volumes(Volume(DataRoot(path=tmp_path, storage=STORAGE), None)))
     facts: dict[str, Any] = {
         "build": "mariadb@10.11.19",
         "build_id": "x",

@@ -1,0 +1,119 @@
+"""`bench`: one workload on one configuration, one record.
+
+Sits in `campaign`, without a loop: nothing is stored. The command line, `probe --server` and callers from
+Python call the same function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from flushlab.build import Progress, silent
+from flushlab.campaign.target import connection_arguments, open_target, trial_runner
+from flushlab.errors import MeasurementError, UsageError
+from flushlab.record import Arm, Trial, Value
+from flushlab.server import Sandbox
+from flushlab.server.refusal import refusal
+from flushlab.settings.catalog import load_catalog
+from flushlab.settings.given import parse_settings
+from flushlab.trial import Draft, measure
+from flushlab.workload import Timing, Workload, parse_timing, parse_workload, shape_of
+from flushlab.workload.driven import Driven
+
+_KEPT = "sandbox:"
+
+
+def bench(
+    *,
+    server: str = "mariadb",
+    workload: str = "oltp_update_non_index",
+    settings: Mapping[str, Value] | None = None,
+    seconds: float = 10.0,
+    dataset: Path | str | None = None,
+    basedir: Path | str | None = None,
+    data_root: Path | str | None = None,
+    disk_iops: int | None = None,
+    intervals: bool = False,
+    progress: Progress = silent,
+    **options: Value | None,
+) -> Trial:
+    """Runs one workload on one configuration.
+
+    The arguments are those of `flushlab bench` under the same names.
+
+    Args:
+        server: a build (`mariadb`, `mysql@5.7`), a tarball or a URL, or a kept sandbox (`sandbox:NAME`), to
+            which the settings are applied and stay.
+        workload: one of sysbench's, `upsert`, `txn:FILE`, `sql:FILE` or `command: …`.
+        settings: of the server (`--set`).
+        seconds: length of the measured window.
+        dataset: your data: a dump or a stopped server's data directory.
+        basedir: use the server installed there.
+        data_root: where data directories lie.
+        disk_iops: make a slow disk: at most this many writes/s (root, cgroups).
+        intervals: keep the latencies of each second (`--per-second`, `--hdr-log`).
+        progress: takes a line at a time.
+        **options: of the workload, like `threads=16`, `tables=8` or `rand_type="uniform"`.
+
+    Returns:
+        The record; it has a figure.
+
+    Raises:
+        UsageError: what makes no sense, or settings that the server refuses.
+        MeasurementError: nothing was measured.
+        LoadInterrupted: Ctrl-C in the window; it has what was measured until then.
+    """
+    shape = shape_of(options)
+    asked, timing = parse_workload(workload, shape), parse_timing(seconds)
+    if intervals:
+        asked = _with_intervals(asked)
+    if server.startswith(_KEPT):
+        if dataset:
+            raise UsageError(
+                "--dataset needs a fresh server, and a kept sandbox has data", hint="leave it out"
+            )
+        return _counted(_on_sandbox(server, asked, timing, settings or {}, progress))
+    with open_target(
+        server, basedir=basedir, data_root=data_root, disk_iops=disk_iops, progress=progress
+    ) as target:
+        given = parse_settings(settings or {}, target.build.flavor, target.build.version, target.catalog)
+        arguments = connection_arguments(shape.threads)
+        runner = trial_runner(
+            target, (asked,), timing, arguments=arguments, dataset=dataset, progress=progress
+        )
+        progress(f"running {asked.name} on {target.build.name}")
+        trial = runner.run(Arm(name="bench", settings=given), stage="bench", block=1)
+        if trial.outcome == "refused":
+            raise refusal(trial.reason, given, target.catalog, target.build)
+        return _counted(trial)
+
+
+def _on_sandbox(
+    name: str, workload: Workload, timing: Timing, settings: Mapping[str, Value], progress: Progress
+) -> Trial:
+    """A kept sandbox, as it is; settings are applied to it and stay."""
+    server, catalog = Sandbox.attach(name.removeprefix(_KEPT)), load_catalog()
+    given = parse_settings(settings, server.build.flavor, server.build.version, catalog)
+    for refused in server.apply(given).refused:
+        raise refusal(f"{refused.name}={refused.value}: {refused.reason}", given, catalog, server.build)
+    workload.prepare(server)
+    progress(f"running {workload.name} on {name}")
+    draft = Draft(arm=Arm(name="bench", settings=given), stage="bench", block=1, variant=0)
+    return measure(draft, server, workload, timing, catalog)
+
+
+def _with_intervals(workload: Workload) -> Workload:
+    if not isinstance(workload, Driven):
+        raise UsageError(
+            f"{workload.name} has no latencies per second", hint="leave out --hdr-log and --per-second"
+        )
+    return msgspec.structs.replace(workload, intervals=True)
+
+
+def _counted(trial: Trial) -> Trial:
+    if trial.figure is None:
+        raise MeasurementError(f"nothing was measured: {trial.reason}", hint=trial.hint or None)
+    return trial

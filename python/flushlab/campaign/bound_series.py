@@ -1,0 +1,360 @@
+"""A series: from the bound request to the facts of its report.
+
+    BoundSeries(request, …) -> run(experiment, runners) -> conclude: what became of every arm, claims
+    answered, warnings gathered -> SeriesFacts
+
+Sits in `campaign`. `best` is composed here, because only here is known which arms are settings and which are
+places; when it runs and what its figures count is the experiment's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from flushlab.campaign.binding import judged
+from flushlab.campaign.claims import answered
+from flushlab.campaign.doubts import doubts, geometric_mean
+from flushlab.campaign.facts import ArmFacts, ArmOutcome, SeriesFacts
+from flushlab.campaign.loop import Ending
+from flushlab.campaign.series_request import BoundArm, SeriesRequest
+from flushlab.experiment.blocks import BASE, CONTROL
+from flushlab.experiment.series import BEST, Series, SeriesPlan, SeriesResult
+from flushlab.plan.plan import Claim
+from flushlab.record import (
+    Arm,
+    Comparison,
+    Launch,
+    Machine,
+    Ratio,
+    ServerIdentity,
+    Storage,
+    Trial,
+    Value,
+    Warning,
+)
+from flushlab.settings.catalog import Catalog
+from flushlab.settings.redo import redo_capacity_bytes
+
+BEST_TEXT = "all that proved faster, together"
+
+
+@dataclass(frozen=True)
+class BoundSeries:
+    """A request with the server and the storage that it is about."""
+
+    request: SeriesRequest
+    identity: ServerIdentity
+    storage: Storage
+    catalog: Catalog
+
+    def experiment(self) -> Series:
+        """The planner, fresh."""
+        request = self.request
+        return Series(
+            SeriesPlan(
+                base=Arm(name=BASE, settings=request.base.settings),
+                arms=tuple(Arm(name=arm.name, settings=arm.settings) for arm in request.running),
+                blocks=request.blocks,
+                compose=self._compose if request.best else None,
+                pairs=tuple(
+                    (claim.arm, claim.against)
+                    for claim in request.claims
+                    if BASE not in (claim.arm, claim.against)
+                ),
+                seed=request.seed,
+            )
+        )
+
+    def arm(self, name: str, best_of: Sequence[str] = ()) -> BoundArm:
+        """An arm by its name; the control is the base, `best` is composed of the arms named."""
+        if name in (BASE, CONTROL):
+            return self.request.base
+        if name == BEST:
+            return self.best(best_of)
+        return next(arm for arm in self.request.arms if arm.name == name)
+
+    def best(self, names: Iterable[str]) -> BoundArm:
+        """The composition of arms, the last of which has the last word on a setting; places are left out."""
+        base = self.request.base
+        settings, options = dict(base.settings), dict(base.options)
+        for arm in self._composable(names):
+            for name, value in arm.changes.items():
+                if value is None:
+                    settings.pop(name, None)
+                else:
+                    settings[name] = value
+            options |= arm.option_changes
+        best = BoundArm(name=BEST, text=BEST_TEXT, settings=settings, options=options)
+        return judged(best, base, self.identity, self.storage, self._launch, self.catalog)
+
+    def conclude(
+        self, experiment: Series, trials: Iterable[Trial], ending: Ending, campaign_id: str, machine: Machine
+    ) -> SeriesFacts:
+        """Gathers the facts.
+
+        Args:
+            experiment: with all records told.
+            trials: these records.
+            ending: why the campaign ended.
+            campaign_id: of the campaign.
+            machine: that measured.
+        """
+        request, trials, result = self.request, list(trials), experiment.result()
+        base = [t for t in trials if t.arm.name == BASE and t.stage == "arms" and t.figure is not None]
+        settings = base[-1].settings if base else {}
+        pool = settings.get("innodb_buffer_pool_size")
+        pool_bytes = pool if isinstance(pool, int) else None
+        data_bytes = max((trial.data_bytes or 0 for trial in base), default=0)
+        redo_bytes = redo_capacity_bytes(settings or request.base.settings, self.identity) or None
+        arms = [self._facts(arm, result, trials, ending) for arm in request.arms]
+        if request.best:
+            arms.append(self._best_facts(result, trials, ending))
+        warnings = [
+            *request.notes,
+            *self._warnings(result, trials, ending),
+            *doubts(
+                trials,
+                base,
+                data_bytes=data_bytes,
+                pool_bytes=pool_bytes,
+                redo_bytes=redo_bytes,
+                disk_iops=request.disk_iops,
+            ),
+        ]
+        return SeriesFacts(
+            campaign_id=campaign_id,
+            ending=ending,
+            plan=request.plan,
+            title=request.title,
+            server=(base[-1].server if base else None) or self.identity,
+            workload=workload_words(request),
+            unit=base[-1].unit if base else "",
+            higher_is_better=base[-1].higher_is_better if base else True,
+            base=request.base.settings,
+            base_text=request.base.text,
+            base_figure=geometric_mean(base),
+            base_floor=request.base.floor,
+            base_guarantees=request.base.guarantees,
+            arms=tuple(arms),
+            control=result.control,
+            claims=tuple(answered(claim, _ratio(claim, result)) for claim in request.claims),
+            blocks=result.blocks,
+            planned_blocks=request.blocks,
+            seconds=request.timing.seconds,
+            scale=request.scale,
+            alternate=request.alternate,
+            machine=machine,
+            warnings=tuple(dict.fromkeys(warnings)),
+            data_bytes=data_bytes or None,
+            pool_bytes=pool_bytes,
+            redo_bytes=redo_bytes,
+        )
+
+    @property
+    def _launch(self) -> Launch:
+        return Launch(arguments=self.request.arguments)
+
+    def _compose(self, names: tuple[str, ...]) -> Arm | None:
+        if not self._composable(names):
+            return None
+        return Arm(name=BEST, settings=self.best(names).settings)
+
+    def _composable(self, names: Iterable[str]) -> list[BoundArm]:
+        return [arm for arm in map(self.arm, names) if arm.composable]
+
+    def _facts(self, arm: BoundArm, result: SeriesResult, trials: list[Trial], ending: Ending) -> ArmFacts:
+        outcome, reason = arm.outcome, arm.reason
+        own = [trial for trial in trials if trial.arm.name == arm.name]
+        if outcome == "measured":
+            outcome, reason = _outcome(arm.name, result, own, ending)
+        figures = [trial for trial in own if trial.figure is not None]
+        read_back = figures[-1].settings if figures else {}
+        return ArmFacts(
+            name=arm.name,
+            text=arm.text,
+            outcome=outcome,
+            reason=reason,
+            settings={name: self._shown(name, value, read_back) for name, value in arm.changes.items()},
+            workload=arm.option_changes,
+            data_root=arm.data_root,
+            disk_iops=arm.disk_iops,
+            contract=arm.contract,
+            floor=arm.floor,
+            guarantees=arm.guarantees,
+            comparison=result.comparisons.get(arm.name),
+            figure=geometric_mean(figures) if outcome == "measured" else None,
+        )
+
+    def _best_facts(self, result: SeriesResult, trials: list[Trial], ending: Ending) -> ArmFacts:
+        if result.best is None:
+            reason = self._no_best(result, ending)
+            return ArmFacts(name=BEST, text=BEST_TEXT, outcome="skipped", reason=reason)
+        composed_of = tuple(arm.name for arm in self._composable(result.best_of))
+        facts = self._facts(self.best(result.best_of), result, trials, ending)
+        return msgspec.structs.replace(facts, composed_of=composed_of)
+
+    def _no_best(self, result: SeriesResult, ending: Ending) -> str:
+        if not self.request.running:
+            return "no arm could be measured"
+        if not result.finished:
+            return "the series was stopped before its turn" if ending == "interrupted" else ending
+        if BASE in result.out:
+            return "the base could not be measured any more"
+        places = [name for name, one in result.comparisons.items() if one.verdict == "faster"]
+        if places:
+            return f"what proved faster is a place, not a setting: {', '.join(places)}"
+        return "no arm proved faster"
+
+    def _shown(self, name: str, value: Value | None, read_back: Mapping[str, Value]) -> Value:
+        """The value that an arm asks for; for one that goes back to the default, what that is."""
+        if value is not None:
+            return value
+        if name in read_back:
+            return read_back[name]
+        known = None
+        if name in self.catalog:
+            known = self.catalog.here(name, self.identity.flavor, self.identity.version)
+        return known.default if known is not None else "default"
+
+    def _warnings(self, result: SeriesResult, trials: list[Trial], ending: Ending) -> list[Warning]:
+        request = self.request
+        found = []
+        if ending == "interrupted":
+            found.append(
+                Warning(
+                    "interrupted",
+                    f"stopped after {result.blocks} of {request.blocks} blocks: the intervals hold if it was "
+                    "not stopped because of its figures",
+                )
+            )
+        if BASE in result.out:
+            outcome, reason = result.out[BASE]
+            found.append(Warning("base-failed", f"the base {outcome} in block {result.blocks}: {reason}"))
+        if CONTROL in result.out:
+            outcome, reason = result.out[CONTROL]
+            found.append(
+                Warning("control-failed", f"the control {outcome}, so nothing checks the blocks: {reason}")
+            )
+        for control in (result.control, result.best_control):
+            if control is not None and control.verdict != "no difference found":
+                found.append(Warning("control-differs", _control_words(control)))
+        found += self._conflicts(result)
+        base = [t for t in trials if t.arm.name == BASE and t.figure is not None]
+        found += self._same_as_base(base, trials)
+        found += self._short_windows(result, trials)
+        found += _of_trials(base, trials)
+        return found
+
+    def _conflicts(self, result: SeriesResult) -> Iterator[Warning]:
+        """Settings on which arms of `best` disagree."""
+        if result.best is None:
+            return
+        asked: dict[str, list[tuple[str, Value | None]]] = {}
+        for arm in self._composable(result.best_of):
+            for name, value in {**arm.changes, **arm.option_changes}.items():
+                asked.setdefault(name, []).append((arm.name, value))
+        for name, values in asked.items():
+            if len({value for _, value in values}) > 1:
+                arms = ", ".join(arm for arm, _ in values)
+                text = (
+                    f"{arms} change {name} differently; best has it from {values[-1][0]}, the fastest of them"
+                )
+                yield Warning("best-conflict", text)
+
+    def _same_as_base(self, base: list[Trial], trials: list[Trial]) -> Iterator[Warning]:
+        if not base:
+            return
+        for arm in self.request.running:
+            own = [trial for trial in trials if trial.arm.name == arm.name and trial.figure is not None]
+            if not own or arm.option_changes or not arm.composable:
+                continue
+            got, reference = own[-1].settings, base[-1].settings
+            if all(reference.get(name) == value for name, value in got.items()):
+                text = f"{arm.name} reads back exactly as the base: its ratio shows noise and nothing else"
+                yield Warning("same-as-base", text)
+
+    def _short_windows(self, result: SeriesResult, trials: list[Trial]) -> Iterator[Warning]:
+        """Arms that changed what needs a steady state, and were measured in windows that had none."""
+        short = {t.arm.name for t in trials if any(w.slug == "window-too-short" for w in t.warnings)}
+        needy: dict[str, list[str]] = {}
+        best = [self.best(result.best_of)] if result.best is not None else []
+        for arm in (*self.request.running, *best):
+            names = [
+                n for n in arm.changes if n in self.catalog and self.catalog.setting(n).needs_steady_state
+            ]
+            if arm.name in short and names:
+                needy[arm.name] = names
+        if needy:
+            text = "; ".join(f"{arm} ({', '.join(names)})" for arm, names in needy.items())
+            by_window = all(trial.higher_is_better for trial in trials)  # what is timed ends by itself
+            yield Warning(
+                "window-too-short",
+                "windows did not outlast the redo log, so these ratios may show work that was only put off, "
+                f"not saved: {text}" + ("; measure longer with --seconds" if by_window else ""),
+            )
+
+
+def workload_words(request: SeriesRequest) -> str:
+    """The workload with its options, in words."""
+    options = (
+        f"{name} {value:,}" if isinstance(value, int) else f"{name} {value}"
+        for name, value in request.base.options.items()
+    )
+    return ", ".join((request.workload, *options))
+
+
+def _outcome(name: str, result: SeriesResult, trials: list[Trial], ending: Ending) -> tuple[ArmOutcome, str]:
+    """What became of an arm that was to run."""
+    if name in result.out:
+        outcome, reason = result.out[name]
+        return "refused", reason if outcome == "refused" else f"{outcome}: {reason}"
+    if not trials:
+        stopped = "the series was stopped" if ending == "interrupted" else "the base failed"
+        return "skipped", f"{stopped} before its turn"
+    return "measured", ""
+
+
+def _ratio(claim: Claim, result: SeriesResult) -> Ratio | None:
+    """The ratio that a claim is about, or None where there is none."""
+    if claim.against == BASE:
+        found = result.control if claim.arm == CONTROL else result.comparisons.get(claim.arm)
+        return found.ratio if found is not None else None
+    if claim.arm == BASE:
+        found = result.comparisons.get(claim.against)
+        return found.ratio.inverse() if found is not None else None
+    return result.pairs.get((claim.arm, claim.against))
+
+
+def _control_words(control: Comparison) -> str:
+    ratio = control.ratio
+    return (
+        f"the control, the base once more, was {control.verdict} than the base ({ratio.estimate:.2f} "
+        f"[{ratio.low:.2f}, {ratio.high:.2f}]): the machine was disturbed in a way that blocks do not mend"
+    )
+
+
+def _of_trials(base: list[Trial], trials: list[Trial]) -> Iterator[Warning]:
+    """What trials were doubted for: one warning per kind of doubt, with the arms that it is about; without
+    where the base shares it."""
+    shared = {_kind(warning) for trial in base for warning in trial.warnings}
+    first: dict[tuple[str, str], Warning] = {}
+    arms: dict[tuple[str, str], dict[str, None]] = {}
+    for trial in trials:
+        for warning in trial.warnings:
+            if warning.slug != "window-too-short":
+                first.setdefault(_kind(warning), warning)
+                arms.setdefault(_kind(warning), {})[trial.arm.name] = None
+    for kind, warning in first.items():
+        if kind in shared or warning.slug == "disturbed":
+            yield warning
+        else:
+            yield Warning(warning.slug, f"{', '.join(arms[kind])}: {warning.text}", warning.setting)
+
+
+def _kind(warning: Warning) -> tuple[str, str]:
+    """What makes two doubts the same one: their words, whatever their figures."""
+    return warning.slug, re.sub(r"[0-9.,]+", "", warning.text)

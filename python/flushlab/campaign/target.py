@@ -1,0 +1,104 @@
+"""Target: the build, the catalog and the volume that trials run on.
+
+Sits in `campaign`; `bench`, `compare`, `tune` and `series` open one each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from flushlab.build import Progress, find_build, silent
+from flushlab.build.build import Build
+from flushlab.datadir import Snapshots, Volume, open_volume
+from flushlab.process import reap
+from flushlab.record import ServerIdentity
+from flushlab.settings.catalog import Catalog, load_catalog
+from flushlab.trial import Dataset, Preparation, TrialRunner
+from flushlab.workload import Timing, Workload
+
+_SPARE_CONNECTIONS = 50
+_DEFAULT_MAX_CONNECTIONS = 151
+
+
+@dataclass(frozen=True)
+class Target:
+    """What trials run on."""
+
+    build: Build
+    catalog: Catalog
+    volume: Volume
+
+    @property
+    def identity(self) -> ServerIdentity:
+        """Which server the build will be."""
+        build = self.build
+        return ServerIdentity(
+            flavor=build.flavor, version=build.version, version_text=build.version_text, build_id=build.id
+        )
+
+
+@contextmanager
+def open_target(
+    server: str,
+    *,
+    basedir: Path | str | None = None,
+    data_root: Path | str | None = None,
+    disk_iops: int | None = None,
+    progress: Progress = silent,
+) -> Iterator[Target]:
+    """Finds the build (obtains it if needed), opens the data root, makes the disk slow if asked to.
+
+    Raises:
+        BuildNotFound, StorageError, HarnessError: as their makers say.
+    """
+    for reaped in reap():
+        progress(f"removed what an earlier run left behind: {reaped}")
+    build = find_build(server, basedir=Path(basedir) if basedir else None, progress=progress)
+    with open_volume(Path(data_root) if data_root else None, disk_iops, progress) as volume:
+        yield Target(build, load_catalog(), volume)
+
+
+def connection_arguments(threads: int) -> tuple[str, ...]:
+    """Arguments that let this many connections in, where the default would not."""
+    wanted = threads + _SPARE_CONNECTIONS
+    return (f"--max-connections={wanted}",) if wanted > _DEFAULT_MAX_CONNECTIONS else ()
+
+
+def trial_runner(
+    target: Target,
+    workloads: tuple[Workload, ...],
+    timing: Timing,
+    *,
+    arguments: tuple[str, ...],
+    dataset: Path | str | None = None,
+    outlast_redo: bool = False,
+    progress: Progress = silent,
+) -> TrialRunner:
+    """What runs trials on a target; see `TrialRunner`.
+
+    Raises:
+        UsageError: the data set is none.
+    """
+    root = target.volume.data_root
+    preparation = Preparation(
+        build=target.build,
+        catalog=target.catalog,
+        data_root=root,
+        dataset=Dataset.open(Path(dataset), target.build) if dataset else None,
+        snapshots=Snapshots(),
+        progress=progress,
+    )
+    return TrialRunner(
+        build=target.build,
+        catalog=target.catalog,
+        workloads=workloads,
+        timing=timing,
+        preparation=preparation,
+        data_root=root,
+        disk_limit=target.volume.disk_limit,
+        outlast_redo=outlast_redo,
+        arguments=arguments,
+    )

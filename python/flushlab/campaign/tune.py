@@ -1,0 +1,352 @@
+"""`tune`: from what was asked to the facts of a tuning.
+
+    tune(…) -> decide: everything that must not change while the campaign runs -> carry_out: run and conclude
+
+Sits in `campaign`; the command line and callers from Python call the same function.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+import msgspec
+
+from flushlab.build import Progress, silent
+from flushlab.campaign.base import file_settings, read_base
+from flushlab.campaign.facts import TuneFacts
+from flushlab.campaign.loop import Budget, Ending
+from flushlab.campaign.request import TuneRequest
+from flushlab.campaign.stored import carry_out as carry_out_stored
+from flushlab.campaign.stored import stored_request
+from flushlab.campaign.target import Target, connection_arguments, open_target, trial_runner
+from flushlab.campaign.tuning import FIRST_LOOK_MINUTES, Tuning
+from flushlab.campaign.watcher import Watcher, watching
+from flushlab.errors import UsageError
+from flushlab.experiment.objective import Objective
+from flushlab.experiment.protocol import Request
+from flushlab.machine import available_memory_bytes, home
+from flushlab.record import Launch, Trial, Value
+from flushlab.settings.candidates import lift, propose
+from flushlab.settings.floor import Floor
+from flushlab.settings.given import parse_settings
+from flushlab.store import Store
+from flushlab.trial import TrialRunner
+from flushlab.units import parse_size
+from flushlab.workload import (
+    Timing,
+    Workload,
+    fingerprint,
+    parse_timing,
+    parse_workload,
+    settled_name,
+    shape_of,
+    workload_options,
+)
+
+DEFAULT_MINUTES = 10.0
+FIRST_LOOK = Timing(warm_up_s=1.5, max_warm_up_s=4.0, seconds=4.0)
+STEADY = Timing(warm_up_s=5.0, max_warm_up_s=30.0, seconds=20.0, max_seconds=180.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What a tuning was asked for; see `tune`."""
+
+    workload: str
+    floor: Floor
+    minutes: float | None
+    trials: int | None
+    base: Path | None
+    settings: Mapping[str, Value]
+    keep: tuple[str, ...]
+    dataset: Path | None
+    threads: tuple[int, ...]
+    memory: str | None
+    objective: str
+    p99_limit: float
+    standalone: bool
+    seconds: float | None
+    basedir: Path | None
+    data_root: Path | None
+    disk_iops: int | None
+    seed: int | None
+    options: Mapping[str, object]
+
+
+def tune(
+    *,
+    server: str = "mariadb",
+    workload: str = "oltp_update_non_index",
+    floor: Floor | str = Floor.SECOND,
+    minutes: float | None = None,
+    trials: int | None = None,
+    base: Path | str | None = None,
+    settings: Mapping[str, Value] | None = None,
+    keep: Sequence[str] = (),
+    dataset: Path | str | None = None,
+    threads: int | Sequence[int] = 16,
+    memory: str | None = None,
+    objective: str = "throughput",
+    p99_limit: float = 2.0,
+    standalone: bool = False,
+    seconds: float | None = None,
+    basedir: Path | str | None = None,
+    data_root: Path | str | None = None,
+    disk_iops: int | None = None,
+    seed: int | None = None,
+    resume: str | None = None,
+    progress: Progress | Watcher = silent,
+    **options: Value | None,
+) -> TuneFacts:
+    """Finds the fastest settings at a durability floor and proves them.
+
+    The arguments are those of `flushlab tune` under the same names. The campaign is stored; an interrupted
+    one goes on with `resume`.
+
+    Args:
+        server: a build (`mariadb`, `mysql@5.7`), a tarball or a URL.
+        workload: one of sysbench's, `upsert`, `txn:FILE`, `sql:FILE` or `command: …`.
+        floor: the least guarantees that you accept.
+        minutes, trials: the budget in time, in trials; 10 minutes if neither is given.
+        base: your option file, which everything is compared with.
+        settings: on top of the base (`--set`).
+        keep: settings that must stay as they are.
+        dataset: your data: a dump or a stopped server's data directory.
+        threads: connections; several counts are all measured.
+        memory: that the server may use, like `2G`.
+        objective: `throughput`, or `p99` (with `rate`).
+        p99_limit: a winner's p99 may be at most this many times the base's.
+        standalone: there are no replicas to care for.
+        seconds: measured window of a trial; chosen by the budget if None.
+        basedir: use the server installed there.
+        data_root: where data directories lie.
+        disk_iops: make a slow disk: at most this many writes/s (root, cgroups).
+        seed: of every random order.
+        resume: id of a campaign to go on with; all else is as it was, then.
+        progress: takes a line at a time.
+        **options: of the workload, like `tables=8` or `rand_type="uniform"`.
+
+    Returns:
+        What was found; its `ending` tells whether Ctrl-C ended it.
+
+    Raises:
+        FlushlabError: what no record can hold; what was measured is safe.
+    """
+    watcher = watching(progress)
+    asked = Asked(
+        workload=workload,
+        floor=_parse_floor(floor),
+        minutes=minutes,
+        trials=trials,
+        base=Path(base) if base else None,
+        settings=settings or {},
+        keep=tuple(keep),
+        dataset=Path(dataset) if dataset else None,
+        threads=(threads,) if isinstance(threads, int) else tuple(threads),
+        memory=memory,
+        objective=objective,
+        p99_limit=p99_limit,
+        standalone=standalone,
+        seconds=seconds,
+        basedir=Path(basedir) if basedir else None,
+        data_root=Path(data_root) if data_root else None,
+        disk_iops=disk_iops,
+        seed=seed,
+        options=options,
+    )
+    with Store(home() / "store.sqlite") as store:
+        earlier = stored_request(store, resume, "tune", TuneRequest) if resume else None
+        with open_target(
+            earlier.build if earlier else server,
+            basedir=earlier.basedir if earlier else basedir,
+            data_root=earlier.data_root if earlier else data_root,
+            disk_iops=earlier.disk_iops if earlier else disk_iops,
+            progress=watcher.say,
+        ) as target:
+            return carry_out(earlier or decide(asked, target, watcher), target, store, resume, watcher)
+
+
+def decide(asked: Asked, target: Target, watcher: Watcher) -> TuneRequest:
+    """Everything that must not change while the campaign runs.
+
+    Raises:
+        UsageError and its kin: what makes no sense, alone or together.
+    """
+    threads = asked.threads
+    if not threads or len(set(threads)) != len(threads):
+        raise UsageError(
+            f"--threads {','.join(map(str, threads))} names a count twice"
+            if threads
+            else "--threads names no count",
+            hint="for example --threads 1,16,64",
+        )
+    shape = shape_of({**asked.options, "threads": threads[0]})
+    for count in threads:
+        parse_workload(asked.workload, msgspec.structs.replace(shape, threads=count))
+    taken = workload_options(asked.workload)
+    if len(threads) > 1 and "threads" not in taken:
+        raise UsageError(f"--threads names several counts, but {asked.workload} has no connections to count")
+    if shape.rate and "rate" not in taken:
+        raise UsageError(f"--rate {shape.rate:g}: {asked.workload} ends by itself and takes no rate")
+    minutes = DEFAULT_MINUTES if asked.minutes is None and asked.trials is None else asked.minutes
+    if (minutes is not None and minutes <= 0) or (asked.trials is not None and asked.trials <= 0):
+        raise UsageError("the budget is not above 0", hint="give --minutes or --trials")
+    if not asked.p99_limit >= 1:
+        raise UsageError(
+            f"--p99-limit {asked.p99_limit:g} is below 1",
+            hint="it is the most that a winner's p99 may be, as a multiple of the base's",
+        )
+    steady = minutes is not None and minutes >= FIRST_LOOK_MINUTES
+    build, launch = target.build, Launch(arguments=connection_arguments(max(threads)))
+    identity = target.identity
+    original = {
+        **file_settings(asked.base, target, watcher),
+        **parse_settings(asked.settings, build.flavor, build.version, target.catalog),
+    }
+    kept = [target.catalog.setting(name.replace("-", "_")).name for name in asked.keep]
+    storage = target.volume.data_root.storage
+    changes, lifted = lift(
+        original, asked.floor, identity=identity, storage=storage, launch=launch, keep=kept
+    )
+    base = {**original, **changes}
+    seen = read_base(base, target, launch, watcher)
+    memory = (
+        available_memory_bytes()
+        if asked.memory is None
+        else min(parse_size(asked.memory), available_memory_bytes())
+    )
+    candidates = propose(
+        target.catalog,
+        identity,
+        base={**base, **seen},
+        floor=asked.floor,
+        storage=storage,
+        launch=launch,
+        memory_bytes=memory,
+        keep=kept,
+        steady_state=steady,
+    )
+    timing = STEADY if steady else FIRST_LOOK
+    if asked.seconds is not None:
+        timing = msgspec.structs.replace(timing, seconds=parse_timing(asked.seconds).seconds)
+    return TuneRequest(
+        build=build.name,
+        build_id=build.id,
+        basedir=str(asked.basedir) if asked.basedir else None,
+        workload=settled_name(asked.workload),
+        workload_digest=fingerprint(parse_workload(settled_name(asked.workload), shape)),
+        shape=shape,
+        threads=threads,
+        floor=asked.floor,
+        minutes=minutes,
+        trials=asked.trials,
+        base=base,
+        original=original,
+        lifted=lifted,
+        candidates=candidates,
+        timing=timing,
+        steady_state=steady,
+        objective=_parse_objective(asked.objective, shape.rate),
+        p99_limit=asked.p99_limit,
+        standalone=asked.standalone,
+        dataset=str(asked.dataset) if asked.dataset else None,
+        keep=asked.keep,
+        memory=asked.memory,
+        data_root=str(asked.data_root) if asked.data_root else None,
+        disk_iops=asked.disk_iops,
+        seed=asked.seed if asked.seed is not None else secrets.randbelow(1 << 31),
+    )
+
+
+def carry_out(
+    request: TuneRequest, target: Target, store: Store, resumed: str | None, watcher: Watcher
+) -> TuneFacts:
+    """Runs the campaign and gathers its facts; see `stored.carry_out`."""
+    tuning = Tuning(
+        request=request,
+        identity=target.identity,
+        storage=target.volume.data_root.storage,
+        launch=_launch(request),
+    )
+    experiment = tuning.experiment()
+    runner = _runner(request, target, watcher)
+
+    def run_trial(asked: Request) -> Trial:
+        return runner.run(asked.arm, stage=asked.stage, block=asked.block, variant=asked.variant)
+
+    def conclude(campaign_id: str, ending: Ending) -> TuneFacts:
+        return tuning.conclude(
+            experiment,
+            store.trials(campaign_id),
+            ending,
+            campaign_id,
+            target.volume.machine(),
+            target.catalog,
+            runner if ending != "interrupted" else None,
+        )
+
+    return carry_out_stored(
+        request,
+        target,
+        store,
+        resumed,
+        watcher,
+        about=f"{len(request.candidates)} candidates down to the floor {request.floor}",
+        experiment=experiment,
+        run_trial=run_trial,
+        budget=Budget(seconds=request.budget_s and 1.2 * request.budget_s, trials=request.trials),
+        budget_s=request.budget_s,
+        conclude=conclude,
+    )
+
+
+def _launch(request: TuneRequest) -> Launch:
+    return Launch(arguments=connection_arguments(max(request.threads)))
+
+
+def _runner(request: TuneRequest, target: Target, watcher: Watcher) -> TrialRunner:
+    workloads: tuple[Workload, ...] = tuple(
+        parse_workload(request.workload, msgspec.structs.replace(request.shape, threads=count))
+        for count in request.threads
+    )
+    if request.workload_digest and fingerprint(workloads[0]) != request.workload_digest:
+        raise UsageError(
+            f"the workload {request.workload} is not what it was when the campaign began",
+            hint="put its file back, or start a new campaign: figures of two workloads are not comparable",
+        )
+    return trial_runner(
+        target,
+        workloads,
+        request.timing,
+        arguments=connection_arguments(max(request.threads)),
+        dataset=request.dataset,
+        outlast_redo=request.steady_state,
+        progress=watcher.say,
+    )
+
+
+def _parse_floor(text: str) -> Floor:
+    try:
+        return Floor(text)
+    except ValueError:
+        floors = ", ".join(floor.value for floor in Floor)
+        raise UsageError(f"--floor {text!r} is not known", hint=f"it takes {floors}") from None
+
+
+def _parse_objective(objective: str, rate: float) -> Objective:
+    if objective not in ("throughput", "p99"):
+        raise UsageError(f"--objective {objective!r} is not known", hint="it takes throughput or p99")
+    if objective == "p99" and rate <= 0:
+        raise UsageError(
+            "--objective p99 needs --rate: without a fixed rate the fastest arm is also the most loaded",
+            hint="give the transactions/s that your service sees, like --rate 2000",
+        )
+    if objective == "throughput" and rate > 0:
+        raise UsageError(
+            "--rate fixes the throughput, so it cannot be the objective", hint="use --objective p99 with it"
+        )
+    return cast(Objective, objective)
