@@ -134,7 +134,7 @@ def test_tune_without_improvement_says_what_it_would_have_seen() -> None:
 
 def test_tune_that_rejects_what_is_faster_says_so() -> None:
     rejected = (
-        Rejected(arm="innodb_flush_log_at_trx_commit=2", reason="p99 of the latency is 2.8 times the base's"),
+        Rejected(arm="innodb_flush_log_at_trx_commit=2", reason="p99 latency is 2.8 times the base's"),
     )
     result = msgspec.structs.replace(NOTHING.result, rejected=rejected)
     check("tune-rejected.txt", text_of(tune.render(msgspec.structs.replace(NOTHING, result=result))))

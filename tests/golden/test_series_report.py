@@ -118,7 +118,7 @@ FACTS = SeriesFacts(
     planned_blocks=5,
     seconds=10.0,
     machine=Machine(cpu_model="a cpu", cpu_count=2, memory_bytes=24 << 30, kernel="6.1", filesystem="ext4"),
-    warnings=(Warning("fits-in-pool", "the data (22 MiB) fit into the buffer pool (128 MiB)"),),
+    warnings=(Warning("fits-in-pool", "the data (22 MiB) fits in the buffer pool (128 MiB)"),),
     data_bytes=22 << 20,
     pool_bytes=128 << 20,
     redo_bytes=96 << 20,
@@ -183,7 +183,7 @@ def test_series_report_where_nothing_could_be_measured() -> None:
 def test_best_that_is_not_proven_says_so() -> None:
     best = msgspec.structs.replace(ARMS[-1], comparison=comparison("best", ratio(1.02, 0.97, 1.08)))
     text = text_of(series.render(msgspec.structs.replace(FACTS, arms=(*ARMS[:-1], best))))
-    assert "Together they are not proven to be faster" in text
+    assert "Together, they are not proven to be faster" in text
 
 
 def test_json_document() -> None:

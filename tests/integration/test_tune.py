@@ -128,7 +128,7 @@ def check_option_file(file: Path, expected: dict[str, object]) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (["--trials", "3"], 2, "smallest honest campaign"),
+        (["--trials", "3"], 2, "need at least"),
         (["--minutes", "0"], 2, "budget"),
         (["--threads", "1,x"], 2, "--threads"),
         (["--threads", "4,4"], 2, "twice"),

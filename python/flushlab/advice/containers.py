@@ -34,7 +34,7 @@ OLDEST: Mapping[Flavor, tuple[int, ...]] = {"mysql": (5, 7), "mariadb": (10, 4)}
 _NEWEST = 999
 """`mysql:8.0` is the newest image of its series."""
 
-_HINT = "name flavor and version of the image: --server mysql@8.0 or --server mariadb@10.11"
+_HINT = "name the image's flavor and version: --server mysql@8.0 or --server mariadb@10.11"
 
 
 class Image(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,7 +76,7 @@ def parse_image(server: str) -> Image:
     """
     wanted = parse_name(server)
     if wanted.flavor not in ("mysql", "mariadb") or not wanted.version:
-        raise UsageError(f"--server {server}: which image that is cannot be told", hint=_HINT)
+        raise UsageError(f"--server {server}: there is no known image for it", hint=_HINT)
     flavor: Flavor = "mysql" if wanted.flavor == "mysql" else "mariadb"
     version = (*wanted.version, *(_NEWEST,) * (3 - len(wanted.version)))
     if version < OLDEST[flavor]:

@@ -36,4 +36,4 @@ def _lines(here: SettingHere, value: Value, persists: bool) -> list[str]:
         return [
             f"SET PERSIST_ONLY {here.variable} = {here.sql(value)};  -- needs a restart",
         ]
-    return [f"-- {here.option(value)}: needs a restart; write it into the option file"]
+    return [f"-- {here.option(value)}: needs a restart; set it in the option file"]

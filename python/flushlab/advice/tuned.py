@@ -66,8 +66,8 @@ def _reasons(
         return {}
     what = "it" if len(bought) == 1 else f"{' and '.join(bought)}"
     left = f"{free.estimate:.2f}x ({free.low:.2f} to {free.high:.2f})"
-    reasons = dict.fromkeys(bought, f"Without {what}: {left} in place of {ratio.estimate:.2f}x.")
-    others = f"Lowers no guarantee; such changes alone give {left}."
+    reasons = dict.fromkeys(bought, f"Without {what}: {left} instead of {ratio.estimate:.2f}x.")
+    others = f"Weakens no guarantee; such changes alone give {left}."
     return reasons | {name: others for name in winner.settings if name not in bought}
 
 
@@ -87,6 +87,6 @@ def _comments(facts: TuneFacts, winner: FrontierPoint) -> list[str]:
         if dropped.floor is winner.floor:
             change = ", ".join(f"{name} = {value}" for name, value in dropped.settings.items())
             cost = f"{dropped.cost:.1%}, standard error {dropped.error:.1%}"
-            lines.append(f"Left out, because leaving it out costs too little ({cost}): {change}.")
+            lines.append(f"Left out, because it gains too little ({cost}): {change}.")
     lines += [f"Doubt: {warning.text}." for warning in facts.warnings]
     return lines

@@ -188,7 +188,7 @@ class _Binder:
             reason = self._not_switchable(made)
             outcome = "skipped" if reason else "measured"
         if not reason and made.lacks:
-            text = f"{arm.name} is measured without what it should build on and this server lacks: "
+            text = f"{arm.name} is measured without these arms, which this server lacks: "
             self._notes.append(Warning("builds-on-missing", text + ", ".join(made.lacks)))
         bound = self._finished(arm.name, arm.text, made, volume, outcome, reason)
         if outcome == "not_in_version" and missing is None:
@@ -244,9 +244,7 @@ class _Binder:
         if self._scale != 1 and (TABLE_SIZE in changes or not below):
             known = workload_options(name)
             if TABLE_SIZE not in known:
-                raise UsageError(
-                    f"{name} has no {TABLE_SIZE} that --scale could multiply", hint="leave --scale out"
-                )
+                raise UsageError(f"{name} has no {TABLE_SIZE} for --scale to multiply", hint="remove --scale")
             size = options.get(TABLE_SIZE, known[TABLE_SIZE].default)
             if isinstance(size, int):
                 options[TABLE_SIZE] = max(1, round(size * self._scale))

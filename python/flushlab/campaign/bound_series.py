@@ -203,7 +203,7 @@ class BoundSeries:
         if not result.finished:
             return "the series was stopped before its turn" if ending == "interrupted" else ending
         if BASE in result.out:
-            return "the base could not be measured any more"
+            return "the base could no longer be measured"
         places = [name for name, one in result.comparisons.items() if one.verdict == "faster"]
         if places:
             return f"what proved faster is a place, not a setting: {', '.join(places)}"
@@ -227,8 +227,8 @@ class BoundSeries:
             found.append(
                 Warning(
                     "interrupted",
-                    f"stopped after {result.blocks} of {request.blocks} blocks: the intervals hold if it was "
-                    "not stopped because of its figures",
+                    f"stopped after {result.blocks} of {request.blocks} blocks: the intervals hold only if "
+                    "it was not stopped because of its figures",
                 )
             )
         if BASE in result.out:
@@ -260,9 +260,7 @@ class BoundSeries:
         for name, values in asked.items():
             if len({value for _, value in values}) > 1:
                 arms = ", ".join(arm for arm, _ in values)
-                text = (
-                    f"{arms} change {name} differently; best has it from {values[-1][0]}, the fastest of them"
-                )
+                text = f"{arms} change {name} differently; best takes it from the fastest, {values[-1][0]}"
                 yield Warning("best-conflict", text)
 
     def _same_as_base(self, base: list[Trial], trials: list[Trial]) -> Iterator[Warning]:
@@ -274,7 +272,7 @@ class BoundSeries:
                 continue
             got, reference = own[-1].settings, base[-1].settings
             if all(reference.get(name) == value for name, value in got.items()):
-                text = f"{arm.name} reads back exactly as the base: its ratio shows noise and nothing else"
+                text = f"{arm.name} reads back the same as the base: its ratio is only noise"
                 yield Warning("same-as-base", text)
 
     def _short_windows(self, result: SeriesResult, trials: list[Trial]) -> Iterator[Warning]:
@@ -293,7 +291,7 @@ class BoundSeries:
             by_window = all(trial.higher_is_better for trial in trials)  # what is timed ends by itself
             yield Warning(
                 "window-too-short",
-                "windows did not outlast the redo log, so these ratios may show work that was only put off, "
+                "windows did not outlast the redo log, so these ratios may show work that was postponed, "
                 f"not saved: {text}" + ("; measure longer with --seconds" if by_window else ""),
             )
 
@@ -333,7 +331,7 @@ def _control_words(control: Comparison) -> str:
     ratio = control.ratio
     return (
         f"the control, the base once more, was {control.verdict} than the base ({ratio.estimate:.2f} "
-        f"[{ratio.low:.2f}, {ratio.high:.2f}]): the machine was disturbed in a way that blocks do not mend"
+        f"[{ratio.low:.2f}, {ratio.high:.2f}]): blocks cannot correct what disturbed the machine"
     )
 
 

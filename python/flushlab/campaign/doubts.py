@@ -32,21 +32,23 @@ def doubts(
         disk_iops: the limit on the disk, or None.
     """
     if pool_bytes is not None and 0 < data_bytes < pool_bytes:
-        fit = f"the data ({format_size(data_bytes)}) fit into the buffer pool ({format_size(pool_bytes)})"
+        fit = f"the data ({format_size(data_bytes)}) fits in the buffer pool ({format_size(pool_bytes)})"
         if redo_bytes is not None and redo_bytes < data_bytes:  # pages are written before they can wait
-            yield Warning("fits-in-pool", f"{fit}: what speeds up reads can't be tested with this data")
+            yield Warning("fits-in-pool", f"{fit}: settings that speed up reads can't be tested with it")
         else:
-            yield Warning("fits-in-pool", f"{fit}: I/O settings can't be tested with this data")
+            yield Warning("fits-in-pool", f"{fit}: I/O settings can't be tested with it")
     figures = [trial.figure for trial in base if trial.figure is not None]
     if (
         len(figures) > 2
         and (spread := (max(figures) - min(figures)) * len(figures) / sum(figures)) > NOISE_RANGE
     ):
-        yield Warning("noisy", f"the base's figures scatter over {spread:.0%} of their mean")
+        yield Warning("noisy", f"the base's figures vary over {spread:.0%} of their mean")
     void = sum(trial.outcome == "void" for trial in trials)
     if void:
         were = "trial was" if void == 1 else "trials were"
-        yield Warning("void-trials", f"{void} {were} disturbed by the machine; such a trial is repeated once")
+        yield Warning(
+            "void-trials", f"{void} {were} disturbed by other load; a disturbed trial is repeated once"
+        )
     if disk_iops is not None:
         yield Warning("limited-disk", f"measured on a disk limited to {disk_iops} writes/s")
 

@@ -56,14 +56,14 @@ class ArmRunners:
         """Opens the places and reads the workloads of all arms that run, before anything is measured.
 
         Raises:
-            UsageError: a file of the workload is not what it was when the series began.
+            UsageError: a file of the workload has changed since the series began.
             StorageError, HarnessError: a place that was there when the series began is gone.
         """
         request = self._series.request
         if fingerprint(workload_of(request, request.base)) != request.workload_digest:
             raise UsageError(
-                f"the workload {request.workload} is not what it was when the series began",
-                hint="put its file back, or start a new series: figures of two workloads are not comparable",
+                f"the workload {request.workload} has changed since the series began",
+                hint="restore its file, or start a new series: figures of two workloads are not comparable",
             )
         for arm in request.running:
             self._runner(arm)

@@ -315,8 +315,8 @@ def _runner(request: TuneRequest, target: Target, watcher: Watcher) -> TrialRunn
     )
     if request.workload_digest and fingerprint(workloads[0]) != request.workload_digest:
         raise UsageError(
-            f"the workload {request.workload} is not what it was when the campaign began",
-            hint="put its file back, or start a new campaign: figures of two workloads are not comparable",
+            f"the workload {request.workload} has changed since the campaign began",
+            hint="restore its file, or start a new campaign: figures of two workloads are not comparable",
         )
     return trial_runner(
         target,

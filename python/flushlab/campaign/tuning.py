@@ -178,7 +178,7 @@ class Tuning:
             try:
                 seconds[arm.name] = runner.recovery_s(arm)
             except ServerError as error:
-                experiment.reject(arm.name, f"it did not come back after SIGKILL: {error.message}")
+                experiment.reject(arm.name, f"it did not start again after SIGKILL: {error.message}")
                 continue
             if seconds[arm.name] > limit:
                 experiment.reject(

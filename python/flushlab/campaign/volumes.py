@@ -69,7 +69,7 @@ class Volumes:
     def _root(self, text: str) -> DataRoot:
         path = Path(expanded(text)).expanduser()
         if not path.is_dir():
-            raise StorageError(f"there is no folder {path}", hint="mount it, or leave the arm out")
+            raise StorageError(f"there is no folder {path}", hint="mount it, or remove the arm")
         return DataRoot.open(path)
 
     def _limit(self, root: DataRoot, write_iops: int) -> LimitedDisk:
@@ -89,7 +89,7 @@ def expanded(text: str) -> str:
         if not known:
             raise StorageError(
                 f"the environment variable {found[1]}, which names its data root, is not set",
-                hint=f"set {found[1]} to a folder, or leave the arm out",
+                hint=f"set {found[1]} to a folder, or remove the arm",
             )
         return known
 
@@ -103,7 +103,7 @@ def mismatch(volume: Volume, file_system: str | None, record_size: int | None) -
     is_zfs = storage.filesystem == "zfs" or storage.record_size_bytes is not None
     found = "zfs" if is_zfs else storage.filesystem
     if file_system is not None and found != file_system.lower():
-        return f"{path} lies on {found}, not on {file_system}"
+        return f"{path} is on {found}, not on {file_system}"
     if record_size is not None and storage.record_size_bytes != record_size:
         size = storage.record_size_bytes
         has = "records of unknown size" if size is None else f"records of {size} bytes"

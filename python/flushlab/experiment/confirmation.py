@@ -82,8 +82,8 @@ class Confirmation:
             ratio = latency.ratio.inverse()  # scores are better when higher
             if ratio.estimate > limit and ratio.low > 1:
                 return (
-                    f"p99 of the latency is {ratio.estimate:.2f} [{ratio.low:.2f}, {ratio.high:.2f}] times "
-                    f"the base's, above the limit {limit:g}"
+                    f"p99 latency is {ratio.estimate:.2f} [{ratio.low:.2f}, {ratio.high:.2f}] times "
+                    f"the base's, above the limit of {limit:g}"
                 )
         stalls, base_stalls = _mean(map(stall_share, own)), _mean(map(stall_share, base))
         limit = self._guards.stall_share

@@ -104,7 +104,7 @@ class Conversation:
             raise UsageError(
                 f"a trial of {trial.arm.name!r} ({trial.stage} block {trial.block}) does not belong here: "
                 f"the plan expects {expected}",
-                hint="a campaign resumes only with the plan, seed and version that it was started with",
+                hint="a campaign can be resumed only with the plan, seed and version it was started with",
             )
         self.told += 1
         try:

@@ -123,7 +123,7 @@ class Tune:
         level = plan.level_of(plan.base)
         if not level.at_least(plan.floor):
             raise BelowFloor(
-                f"the base keeps only {level}, below the floor {plan.floor}",
+                f"the base meets only {level}, below the floor {plan.floor}",
                 hint=f"make the base safer, or accept less with --floor {level}",
             )
         is_free = plan.is_free or (lambda settings: plan.level_of(settings).at_least(level))
@@ -504,7 +504,7 @@ class Tune:
                 self._exclude(index, "the base has this value", refused=False)
             elif not self._space.legal(single, self._plan.floor):
                 self._exclude(
-                    index, f"keeps only {self._space.level(single)}, below the floor", refused=False
+                    index, f"meets only {self._space.level(single)}, below the floor", refused=False
                 )
 
     def _exclude(self, index: int, reason: str, *, refused: bool) -> None:
@@ -700,9 +700,9 @@ class Tune:
         if self._spent_s:
             needs += f", about {format_seconds(trials * self._spent_s / self._told)}"
         raise BudgetTooSmall(
-            f"the budget holds {has}, but the smallest honest campaign for {len(self._usable)} candidates "
-            f"down to the floor {self._plan.floor} needs {needs}",
-            hint="give it more --minutes or --trials, a safer --floor, or fewer candidates",
+            f"the budget allows {has}, but {len(self._usable)} candidates "
+            f"down to the floor {self._plan.floor} need at least {needs}",
+            hint="use more --minutes or --trials, a safer --floor, or fewer candidates",
         )
 
     def _screen_runs(self, free: int) -> int:

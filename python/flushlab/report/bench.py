@@ -84,8 +84,8 @@ def render_interrupted(load: LoadResult, unit: str) -> RenderableType:
     table.add_column()
     table.add_row("figure", Text(f"{load.throughput:,.0f} {unit}", style="bold"))
     _add_load(table, load)
-    table.add_row("window", f"{load.seconds:.1f} s, then it was interrupted")
-    doubt = Text("warning: interrupted: the window is shorter than was asked for", style="yellow")
+    table.add_row("window", f"{load.seconds:.1f} s, until interrupted")
+    doubt = Text("warning: interrupted: the window is shorter than requested", style="yellow")
     return Group(table, doubt)
 
 
@@ -119,7 +119,7 @@ def _add_load(table: Table, load: LoadResult) -> None:
                 table.add_row(one.statement, f"{_latency(one.latency_us)} of {one.count:,}")
     if load.open_loop is not None:
         loop = load.open_loop
-        table.add_row("intended", f"{loop.intended:,.0f}/s; overdue at most {loop.backlog_max:,} events")
+        table.add_row("intended", f"{loop.intended:,.0f}/s; backlog at most {loop.backlog_max:,} events")
         if loop.lag_us is not None:
             lag = loop.lag_us
             table.add_row("lag", f"p50 {lag.p50} · p99 {lag.p99} · p99.9 {lag.p999} · max {lag.max} µs")

@@ -143,7 +143,7 @@ def _answer(row: CampaignRow, summary: _Summary) -> str:
         return "nothing is proven"
     if result.winner is not None:
         return f"{_ratio(result.winner.ratio)} at floor {result.winner.floor}"
-    seen = f" (would have seen ≥ {result.detectable:.1%})" if result.detectable is not None else ""
+    seen = f" (gains ≥ {result.detectable:.1%} were detectable)" if result.detectable is not None else ""
     return f"no improvement found{seen}"
 
 

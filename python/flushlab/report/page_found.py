@@ -109,7 +109,7 @@ def found(row: CampaignRow, plan: StoredPlan, facts: Facts | None, trials: Seque
     else:
         return _so_far(row, plan, trials)
     if row.result is None:
-        lead = (*known.lead, f"{_standing(row)}: this is what is proven so far.")
+        lead = (*known.lead, f"{_standing(row)}: these are the results so far.")
         return msgspec.structs.replace(known, lead=lead)
     return known
 
@@ -117,7 +117,7 @@ def found(row: CampaignRow, plan: StoredPlan, facts: Facts | None, trials: Seque
 # -- tune ------------------------------------------------------------------------------------------------
 
 
-_LOWER = "How many times lower the latency's 99th percentile is than the base's"
+_LOWER = "How many times lower the 99th percentile of latency is than the base's"
 
 
 def _tuned(facts: TuneFacts) -> Found:
@@ -189,7 +189,7 @@ def _left_out_of_tune(facts: TuneFacts) -> Iterable[LeftOut]:
         cost = f"dropping it costs {dropped.cost:.1%} ± {dropped.error:.1%} at floor {dropped.floor.value}"
         yield LeftOut("dropped", changes(dropped.settings), cost)
     for lifted in facts.lifted:
-        yield LeftOut("lifted to the floor", lifted, "your base was below the floor")
+        yield LeftOut("raised to the floor", lifted, "your base was below the floor")
 
 
 # -- series ----------------------------------------------------------------------------------------------
@@ -260,7 +260,7 @@ def _series_answer(facts: SeriesFacts, best: ArmFacts | None) -> tuple[str, str,
         ratio = best.comparison.ratio
         lead.append(f"The fastest is {best.name}: {ratio.estimate:.2f}× [{ratio.low:.2f}, {ratio.high:.2f}].")
     if best is not None and best.floor and best.floor == facts.base_floor:
-        lead.append(f"The floor stays {best.floor}.")
+        lead.append(f"The floor is still {best.floor}.")
     elif best is not None and best.floor and not best.composed_of:
         lead.append(f"Its floor is {best.floor}, the base's {facts.base_floor}.")
     if best is not None and best.contract:
@@ -270,7 +270,7 @@ def _series_answer(facts: SeriesFacts, best: ArmFacts | None) -> tuple[str, str,
     if facts.claims:
         lead.append(f"Claims: {count_answers(facts.claims)}.")
     if facts.ending != "done":
-        lead.append(f"{facts.blocks} of {facts.planned_blocks} blocks were finished.")
+        lead.append(f"{facts.blocks} of {facts.planned_blocks} blocks were completed.")
     return headline, interval, lead
 
 
@@ -317,11 +317,7 @@ def _so_far(row: CampaignRow, plan: StoredPlan, trials: Sequence[Trial]) -> Foun
     base = [trial.figure for trial in counted if trial.arm.name == BASE and trial.figure]
     stages = Counter(trial.stage for trial in trials)
     told = ", ".join(f"{count} of the stage {stage}" for stage, count in stages.items())
-    shown = (
-        f"its trials ({told}) are shown as they are, which is no comparison"
-        if trials
-        else "no trial has ended"
-    )
+    shown = f"its trials ({told}) are shown below, but not compared" if trials else "no trial has ended"
     out = {trial.arm.name: trial for trial in trials if trial.outcome in ("refused", "failed", "invalid")}
     return Found(
         title=plan.title,

@@ -38,7 +38,7 @@ def ratios(subject: Subject) -> Iterator[Section]:
     what = subject.found
     rows = list(what.compared)
     if what.control is not None:
-        rows.append(Compared(CONTROL, "the base once more: must be about 1", what.control))
+        rows.append(Compared(CONTROL, "the base once more: should be about 1", what.control))
     if not rows:
         return
     plotted = rows[: MAX_PLOTTED - 1] + rows[-1:] if len(rows) > MAX_PLOTTED else rows
@@ -57,10 +57,10 @@ def ratios(subject: Subject) -> Iterator[Section]:
     )
     head = (Cell("arm"), Cell("ratio", "num"), Cell("interval", "num"), Cell("verdict"))
     lead = (
-        f"{what.compares}, each with its interval. The intervals hold all at once, with a probability "
-        "of 95 %. Filled: the interval leaves out 1. The control is the base once more."
+        f"{what.compares}, each with its interval. All intervals hold together with 95 % "
+        "probability. Filled: the interval excludes 1. The control is the base once more."
     )
-    notes = (f"{len(rows) - len(plotted)} more stand in the table only.",) if len(rows) > len(plotted) else ()
+    notes = (f"{len(rows) - len(plotted)} more are in the table only.",) if len(rows) > len(plotted) else ()
     table = Table(head, tuple(map(_ratio_row, rows)))
     yield Section("ratios", "Against the base", lead, (plot,), tables=(table,), notes=notes)
 
@@ -86,13 +86,13 @@ def frontier(subject: Subject) -> Iterator[Section]:
     ]
     drawn = []
     if len(steps) > 1 and any(point.settings for point in result.frontier):
-        title = "Best proven ratio at each floor, the safest at the left"
+        title = "Best proven ratio at each floor, from the safest on the left"
         drawn.append(plots.frontier(steps, name="frontier", title=title))
     rows = [row for point in result.frontier for row in _floor_rows(point, is_winner=point == result.winner)]
     head = (Cell("floor"), Cell("ratio", "num"), Cell("interval", "num"), Cell("free", "num"))
     lead = (
-        "What each floor of durability buys, the safest first, and what it changes in the base. “Free” is "
-        "the part of the gain that lowers no guarantee (a hollow diamond where it is less than the whole)."
+        "What each durability floor gains, from the safest, and what it changes in the base. “Free” is "
+        "the part of the gain that weakens no guarantee (a hollow diamond if it is less than the whole)."
     )
     table = Table(head, tuple(rows))
     yield Section("frontier", "Speed against safety", lead, tuple(drawn), tables=(table,))
@@ -127,10 +127,10 @@ def over_time(subject: Subject) -> Iterator[Section]:
     windows = max(line.windows for line in lines)
     title = "Throughput of each second of the measured windows, per arm"
     head = ("median", "slowest", "stalled", "p99")
-    stand = f"{windows} measured windows stand" if windows != 1 else "one measured window stands"
+    stand = f"{windows} measured windows" if windows != 1 else "one measured window"
     lead = (
-        f"Throughput of every second in {subject.found.unit or 'events/s'}; {stand} end to end, parted by "
-        "thin lines. A triangle marks a stalled second: below a tenth of its window's median."
+        f"Throughput of every second in {subject.found.unit or 'events/s'}; {stand} end to end, separated by "
+        "thin lines. A triangle marks a stalled second: less than a tenth of its window's median."
     )
     table = Table((Cell("arm"), *(Cell(name, "num") for name in head)), tuple(map(_line_row, lines)))
     drawn = (plots.seconds(lines, name="time", title=title),)
@@ -229,8 +229,8 @@ def files(subject: Subject) -> Iterator[Section]:
         for quantity in told
     )
     lead = (
-        f"Where writes went, per {per}. A class without a bar did nothing; one without a figure (–) is not "
-        "told by this server."
+        f"Where writes went, per {per}. A class without a bar wrote nothing; one without a figure (–) is not "
+        "reported by this server."
     )
     yield Section(
         "files",

@@ -42,7 +42,7 @@ def settings(subject: Subject) -> Iterator[Section]:
     rows.sort(key=lambda row: not row[0])
     head = (Cell("setting"), Cell("default"), *(Cell(name) for name in columns))
     lead = "Settings that differ from this version's default, as the server read them back" + (
-        "; what was changed stands first." if len(columns) > 1 else "."
+        "; changed settings come first." if len(columns) > 1 else "."
     )
     yield Section("settings", "Settings", lead, tables=(Table(head, tuple(cells for _, cells in rows)),))
 
@@ -102,7 +102,7 @@ _FAILURES = {
     "replication": "replicas",
 }
 _OUTCOMES = {
-    "void": "disturbed by the machine",
+    "void": "disturbed by other load",
     "refused": "refused by the server",
     "failed": "failed",
     "invalid": "invalid: a setting read back differently",
@@ -130,8 +130,8 @@ def claims(subject: Subject) -> Iterator[Section]:
     if rows:
         head = (Cell("claim"), Cell("claimed", "num"), Cell("measured", "num"), Cell("answer"))
         lead = (
-            "What was said of these changes, and what this server on this disk says to it. Refuted: the "
-            "interval leaves out what was claimed. Undecided: the interval is too wide to tell."
+            "What was claimed of these changes, and what was measured on this server and disk. Refuted: the "
+            "interval excludes the claim. Undecided: the interval is too wide to tell."
         )
         yield Section("claims", "Claims", lead, tables=(Table(head, rows),))
 
@@ -153,12 +153,12 @@ def guarantees(subject: Subject) -> Iterator[Section]:
     otherwise = tuple(_otherwise(subject.found.weaker))
     if otherwise:
         head = (Cell("arm"), Cell("when"), Cell("what is kept"))
-        tables.append(Table(head, otherwise, "Arms that keep something else than the base"))
+        tables.append(Table(head, otherwise, "Arms whose guarantees differ from the base's"))
     recovery = tuple(
         f"Recovery after SIGKILL under load, {arm}: {format_seconds(seconds)}."
         for arm, seconds in subject.found.recovery_s.items()
     )
-    lead = "What is kept of acknowledged commits under each failure, by the rules for this version and disk."
+    lead = "What happens to acknowledged commits in each failure, by the rules for this version and disk."
     yield Section("guarantees", "What a failure costs", lead, tables=tuple(tables), notes=recovery)
 
 
@@ -189,7 +189,7 @@ def doubts(subject: Subject) -> Iterator[Section]:
     outcomes = Counter(trial.outcome for trial in subject.trials if trial.outcome != "measured")
     rows += [(Cell(f"Trials {_OUTCOMES[name]}"), _share(count, whole)) for name, count in outcomes.items()]
     if rows:
-        lead = "Everything that speaks against taking the figures at face value."
+        lead = "Reasons not to take the figures at face value."
         table = Table((Cell("doubt"), Cell("about", "num")), tuple(rows))
         yield Section("doubts", "Warnings and doubts", lead, tables=(table,))
     elif subject.facts is not None:
@@ -231,7 +231,7 @@ def _machine_rows(subject: Subject) -> Iterator[tuple[str, str]]:
         if (limit := found.disk_limit) is not None:
             syncs = f", {limit.measured_syncs_per_s:.0f} synced" if limit.measured_syncs_per_s else ""
             gave = f"{limit.measured_write_iops:.0f} measured{syncs}"
-            yield "disk limit", f"{limit.write_iops} writes/s asked for, {gave} ({limit.way})"
+            yield "disk limit", f"{limit.write_iops} writes/s requested, {gave} ({limit.way})"
     spent = format_seconds(sum(sum(trial.seconds.values()) for trial in subject.trials))
     yield "measured", f"{when(subject.row)}, {len(subject.trials):,} trials in {spent}"
     yield "flushlab", subject.row.flushlab
@@ -242,12 +242,12 @@ def repeat(subject: Subject) -> Iterator[Section]:
     row, plan = subject.row, subject.plan
     code = [("", command(row, plan))] if plan.build else []
     if text := plan_text(row, plan):
-        code.append(("The plan" if plan.plan_text else "The plan as it was decided and stored", text))
+        code.append(("The plan" if plan.plan_text else "The plan as stored", text))
     notes = []
     if row.state != "done":
-        notes.append(f"To go on with it: flushlab {row.kind} --resume {row.id}")
+        notes.append(f"To resume it: flushlab {row.kind} --resume {row.id}")
     if row.kind == "tune":
-        notes.append("What --keep and --memory ruled out shows only in the plan's candidates.")
+        notes.append("The effect of --keep and --memory shows only in the plan's list of candidates.")
     if code or notes:
         yield Section("repeat", "How to repeat it", code=tuple(code), notes=tuple(notes))
 

@@ -67,12 +67,12 @@ def device_words(record: ProbeRecord) -> str:
     """What the kernel tells of the device, in one line."""
     medium = record.medium
     if medium.device is None:
-        return "none that the kernel shows"
+        return "none visible to the kernel"
     words = [medium.device]
     if medium.scheduler:
         words.append(f"scheduler {medium.scheduler}")
     if medium.rotational is not None:
-        words.append("said to spin" if medium.rotational else "does not spin")
+        words.append("rotational" if medium.rotational else "non-rotational")
     if medium.volatile_cache is not None:
         words.append("volatile cache" if medium.volatile_cache else "no volatile cache")
     if medium.logical_block_bytes:

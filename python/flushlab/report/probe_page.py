@@ -86,8 +86,8 @@ def beside(
     yield Section(
         "ceiling",
         "What this disk allows",
-        f"The arms beside what {probe_id} measured on the same disk: commits/s of committers that only"
-        " commit, at the same policy and number.",
+        f"The arms next to what {probe_id} measured on the same disk: commits/s of committers that only"
+        " commit, with the same policy and number.",
         tables=(_share_table(found, [names[one.trial] for one in found]),),
         notes=record.reading[:1],
     )
@@ -146,8 +146,8 @@ def _shares(record: ProbeRecord) -> Iterator[Section]:
         return
     yield Section(
         "against",
-        "A measured server beside its ceiling",
-        "The ceiling is what committers reach that only commit, at the same policy and number; a server also"
+        "A measured server next to its ceiling",
+        "The ceiling is what committers that only commit reach with the same policy and number; a server also"
         " parses, locks, reads and replies.",
         tables=(_share_table(record.against, [one.server for one in record.against]),),
     )
@@ -257,8 +257,8 @@ def _disk(record: ProbeRecord) -> Iterator[Section]:
     yield Section(
         "disk",
         "One write at a time",
-        "A write and what makes it durable. The dot is the median, the line goes to the 99th percentile, the"
-        " mark is the slowest. What is grey makes nothing durable: it shows what the flush costs.",
+        "A write and the call that makes it durable. Dot: median; line: up to the 99th percentile;"
+        " mark: the slowest. Gray rows make nothing durable: they show what the flush costs.",
         plots=(
             probe_plots.syncs(
                 [one for one in measured if one.bytes == 4096 or one.way == "pair"],

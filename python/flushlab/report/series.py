@@ -108,12 +108,12 @@ def answer(facts: SeriesFacts) -> Text:
     measured = [arm for arm in facts.arms if arm.outcome == "measured"]
     if not measured:
         reasons = {arm.reason for arm in facts.arms if arm.name != "best"}
-        why = f": {reasons.pop()}" if len(reasons) == 1 else "; every arm says why"
+        why = f": {reasons.pop()}" if len(reasons) == 1 else "; see the reason of each arm"
         return Text(f"Nothing was measured{why}.", style="bold")
     compared = [arm for arm in measured if arm.comparison is not None]
     if not compared:
         return Text(
-            f"Nothing is proven: {facts.blocks} of {facts.planned_blocks} blocks are done, two are needed.",
+            f"Nothing is proven: {facts.blocks} of {facts.planned_blocks} blocks are done; two are needed.",
             style="bold",
         )
     best = next((arm for arm in compared if arm.composed_of), None)
@@ -122,9 +122,9 @@ def answer(facts: SeriesFacts) -> Text:
         ratio = best.comparison.ratio
         text.append(f"{ratio.estimate:.2f}× as fast as the base ")
         text.append(_interval(ratio, brackets=True), style="not bold")
-        text.append(f"\n{' + '.join(best.composed_of)}, together.", style="not bold")
+        text.append(f"\nTogether: {' + '.join(best.composed_of)}.", style="not bold")
         if best.comparison.verdict != "faster":
-            text.append("\nTogether they are not proven to be faster.", style="not bold")
+            text.append("\nTogether, they are not proven to be faster.", style="not bold")
         if best.floor and best.floor != facts.base_floor:
             words = f"\nIts floor is {best.floor}, the base's {facts.base_floor}."
             text.append(words, style="not bold")
@@ -133,7 +133,11 @@ def answer(facts: SeriesFacts) -> Text:
     if faster:
         return Text(f"Faster than the base: {', '.join(faster)}.", style="bold")
     seen = max(arm.comparison.detectable for arm in compared if arm.comparison)
-    words = f"would have seen ≥ {seen:.1%}" if seen < _TOO_COARSE else "too few blocks to tell"
+    words = (
+        f"a gain of {seen:.1%} or more would probably have been detected"
+        if seen < _TOO_COARSE
+        else "too few blocks to tell"
+    )
     return Text(f"Nothing proved faster than the base ({words}).", style="bold")
 
 
@@ -158,7 +162,7 @@ def _table(facts: SeriesFacts) -> Iterator[RenderableType]:
             yield _below(f"changes the service: {', '.join(arm.contract)}", style="yellow")
     if facts.control is not None:
         yield _row("control", *_figures(facts.control), "", width, style="dim")
-        yield _below("the base again: must be about 1")
+        yield _below("the base again: should be about 1")
 
 
 def _arm_row(arm: ArmFacts, width: int, *, lowered: bool) -> Text:
@@ -234,7 +238,7 @@ def _notes(facts: SeriesFacts) -> Iterator[RenderableType]:
         windows = "" if facts.unit == "s" else f", windows of {facts.seconds:g} s"
         yield Text(f"{words} ({blocks}{windows})", style="dim")
     if facts.scale != 1:
-        yield Text(f"the plan's tables at {facts.scale:g} of their size", style="dim")
+        yield Text(f"tables at {facts.scale:g} of the plan's size", style="dim")
     sizes = [("data", facts.data_bytes), ("pool", facts.pool_bytes), ("redo", facts.redo_bytes)]
     known = " : ".join(f"{name} {format_size(size)}" for name, size in sizes if size is not None)
     if known:
@@ -242,9 +246,9 @@ def _notes(facts: SeriesFacts) -> Iterator[RenderableType]:
     for warning in facts.warnings:
         yield Text(f"warning: {warning.text}", style="yellow")
     if facts.ending == "interrupted":
-        yield Text(f"interrupted; go on with: flushlab series --resume {facts.campaign_id}")
+        yield Text(f"interrupted; resume with: flushlab series --resume {facts.campaign_id}")
     else:
-        yield Text(f"as a page: flushlab report {facts.campaign_id}", style="dim")
+        yield Text(f"HTML page: flushlab report {facts.campaign_id}", style="dim")
 
 
 def _interval(ratio: Ratio, *, brackets: bool = False) -> str:

@@ -79,8 +79,8 @@ def facts_of(row: CampaignRow) -> Facts | None:
         return msgspec.json.decode(row.result, type=kinds[row.kind])
     except KeyError:
         raise StorageError(
-            f"campaign {row.id} is of the kind {row.kind!r}, which this flushlab cannot report",
-            hint="use the flushlab that ran it",
+            f"campaign {row.id} has kind {row.kind!r}, which this version of flushlab cannot report",
+            hint="use the version that ran it",
         ) from None
     except msgspec.DecodeError as error:
         raise _other_version(row, error) from error
@@ -100,8 +100,8 @@ def probe_of(row: CampaignRow) -> ProbeRecord:
 
 def _other_version(row: CampaignRow, error: Exception) -> StorageError:
     return StorageError(
-        f"the result of campaign {row.id} was stored by another version of flushlab: {error}",
-        hint="use the flushlab that ran it, or run it again",
+        f"another version of flushlab stored the result of campaign {row.id}: {error}",
+        hint="use the version that ran it, or run it again",
     )
 
 

@@ -79,9 +79,9 @@ def _hints(result: Result, request: Request) -> list[str]:
         return [f"flushlab: {said}{way_out}"]
     if result.created and not request.prepare:
         return [
-            f"hint: the suite made {result.created.count} objects, in about"
-            f" {format_seconds(result.created.seconds)}; with --prepare 'COMMAND' --inputs 'FILES' a template"
-            " saves that in every later run"
+            f"hint: the suite created {result.created.count} objects in about"
+            f" {format_seconds(result.created.seconds)}; with --prepare 'COMMAND' --inputs 'FILES',"
+            " a template saves that in later runs"
         ]
     if result.template == "hit" and result.saved_seconds >= _WORTH_A_HINT_S:
         return [f"flushlab: the template saved {format_seconds(result.saved_seconds)} of preparing"]
@@ -113,25 +113,25 @@ def comparison(compared: Compared) -> list[str]:
     stock, fast = compared.stock, compared.fast
     rows = [("", "stock", "fast", "")]
     for name, label in (
-        ("ready", "set-up: server"),
-        ("prepare", "set-up: migrations"),
+        ("ready", "setup: server"),
+        ("prepare", "setup: migrations"),
         ("command", "tests"),
         ("teardown", "teardown"),
     ):
         rows.append(_seconds(label, stock, fast, partial(_part, name)))
     rows.append(_seconds("total", stock, fast, lambda side: side.total_s))
-    rows.append(_seconds("  the database's part", stock, fast, lambda side: side.database_s))
-    rows.append(_seconds("  the application's part", stock, fast, lambda side: side.application_s))
+    rows.append(_seconds("  the database's share", stock, fast, lambda side: side.database_s))
+    rows.append(_seconds("  the application's share", stock, fast, lambda side: side.application_s))
     syncs = [one.fsyncs for one in (stock[-1], fast[-1])]
     if None not in syncs:
         rows.append(("fsyncs", f"{syncs[0]:,}", f"{syncs[1]:,}", ""))
     lines = _aligned(rows)
     lines.append("")
-    lines.append(f"{_words(compared.ratio)} as fast; the database's part {_words(compared.database_ratio)}")
+    lines.append(f"{_words(compared.ratio)} as fast; the database's share {_words(compared.database_ratio)}")
     if compared.prepared_s:
         lines.append(
             f"migrations take {format_seconds(compared.prepared_s)} on the fast server too:"
-            " settings cannot save them, the template does"
+            " only the template saves them"
         )
     return [*lines, *_where(compared.stock[-1])]
 
@@ -157,7 +157,7 @@ def _where(side: Side) -> list[str]:
         for title, rows in (("I/O", files), ("statements", kinds), ("stages", stages)):
             if len(rows) > 1:
                 lines += ["", f"stock, {what}: {title}", *_aligned(rows)]
-        lines += [f"not told: {name}: {why}" for name, why in told.untold.items()]
+        lines += [f"not available: {name}: {why}" for name, why in told.untold.items()]
     return lines
 
 

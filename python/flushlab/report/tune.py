@@ -91,35 +91,41 @@ def answer(facts: TuneFacts) -> Text:
     """One or two sentences: what the tuning concludes."""
     winner, result = facts.result.winner, facts.result
     if not result.frontier:
-        why = "it was interrupted" if facts.ending == "interrupted" else "the budget was spent"
-        return Text(f"Nothing is proven: {why} before the first look at the confirmation.", style="bold")
+        why = "tune was interrupted" if facts.ending == "interrupted" else "the budget was spent"
+        return Text(
+            f"Nothing is proven: {why} before the first look at the confirmation blocks.", style="bold"
+        )
     if winner is None and result.rejected:
-        return Text("Nothing faster may be kept: see what was rejected. The base stays.", style="bold")
+        return Text("Every faster arm was rejected, for the reasons below. Keep the base.", style="bold")
     if winner is None:
-        seen = f" (would have seen ≥ {result.detectable:.1%})" if result.detectable is not None else ""
-        return Text(f"No improvement found{seen}. The base stays.", style="bold")
+        seen = (
+            f" (a gain of {result.detectable:.1%} or more would probably have been detected)"
+            if result.detectable is not None
+            else ""
+        )
+        return Text(f"No improvement found{seen}. Keep the base.", style="bold")
     text = Text(style="bold")
     gain = f"{winner.ratio.estimate:.2f}×"
     if facts.objective == "p99":
-        text.append(f"p99 of the latency is {gain} lower than the base's at floor {winner.floor.value} ")
+        text.append(f"p99 latency is {gain} lower than the base's at floor {winner.floor.value} ")
     else:
         text.append(f"{gain} as fast as the base at floor {winner.floor.value} ")
     text.append(f"[{winner.ratio.low:.2f}, {winner.ratio.high:.2f}]", style="not bold")
     free = winner.free_ratio
     if free is None:
-        words = "What part of it is free could not be measured."
+        words = "How much of it is free could not be measured."
     elif free == winner.ratio:
-        words = "All of it is free: no guarantee gets weaker."
+        words = "All of it is free: no guarantee is weakened."
     elif free.low > 1:
         bought = winner.ratio.estimate / free.estimate
-        words = f"{free.estimate:.2f}× is free, {bought:.2f}× is bought with durability."
+        words = f"{free.estimate:.2f}× is free; the other {bought:.2f}× costs durability."
     else:
-        words = "It is bought with durability: no part of it is proven to be free."
+        words = "No gain was proven without weakening durability."
     text.append(f"\n{words}", style="not bold")
     lower = [point for point in result.frontier if not point.floor.at_least(winner.floor)]
     if lower:
         text.append(
-            f"\nFloor {lower[-1].floor.value} buys no more that is proven: stay at {winner.floor.value}.",
+            f"\nFloor {lower[-1].floor.value} has no further proven gain: stay at {winner.floor.value}.",
             style="not bold",
         )
     return text
@@ -151,7 +157,7 @@ def _frontier(facts: TuneFacts) -> Table:
             f"{ratio.estimate:.2f}",
             _interval(ratio),
             "",
-            "the base again: must be about 1",
+            "the base again: should be about 1",
             style="dim",
         )
     return table
@@ -189,7 +195,7 @@ def _notes(facts: TuneFacts) -> Group:
     for arm, seconds in facts.recovery_s.items():
         lines.append(Text(f"recovery after SIGKILL, {arm}: {seconds:.1f} s", style="dim"))
     for lifted in facts.lifted:
-        lines.append(Text(f"lifted to the floor: {lifted}", style="yellow"))
+        lines.append(Text(f"raised to the floor: {lifted}", style="yellow"))
     for rejected in result.rejected:
         lines.append(Text(f"rejected {rejected.arm}: {rejected.reason}", style="yellow"))
     for excluded in result.excluded:
@@ -201,7 +207,7 @@ def _notes(facts: TuneFacts) -> Group:
     for file in facts.files:
         lines.append(Text(f"wrote {file}"))
     if facts.ending == "interrupted":
-        lines.append(Text(f"interrupted; go on with: flushlab tune --resume {facts.campaign_id}"))
+        lines.append(Text(f"interrupted; resume with: flushlab tune --resume {facts.campaign_id}"))
     return Group(*(Padding(line, 0) for line in lines))
 
 

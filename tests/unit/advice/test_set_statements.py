@@ -21,7 +21,7 @@ def test_mysql_8_persists_also_what_needs_a_restart() -> None:
         "SET PERSIST innodb_flush_log_at_trx_commit = 2;",
         "SET PERSIST_ONLY innodb_flush_method = 'O_DIRECT';  -- needs a restart",
         "SET PERSIST innodb_adaptive_flushing = ON;",
-        "-- skip_log_bin: needs a restart; write it into the option file",
+        "-- skip_log_bin: needs a restart; set it in the option file",
         "SET PERSIST transaction_isolation = 'READ-COMMITTED';",
     ]
 
@@ -29,9 +29,9 @@ def test_mysql_8_persists_also_what_needs_a_restart() -> None:
 def test_mysql_57_sets_globals_and_points_to_the_option_file() -> None:
     assert set_statements(SETTINGS, MYSQL57) == [
         "SET GLOBAL innodb_flush_log_at_trx_commit = 2;",
-        "-- innodb_flush_method = O_DIRECT: needs a restart; write it into the option file",
+        "-- innodb_flush_method = O_DIRECT: needs a restart; set it in the option file",
         "SET GLOBAL innodb_adaptive_flushing = ON;",
-        "-- skip_log_bin: needs a restart; write it into the option file",
+        "-- skip_log_bin: needs a restart; set it in the option file",
         "SET GLOBAL transaction_isolation = 'READ-COMMITTED';",
     ]
 

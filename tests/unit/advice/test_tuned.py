@@ -47,10 +47,10 @@ def above(name: str, option_file: str) -> str:
 def test_what_is_bought_says_what_is_left_without_it_and_the_rest_what_it_gives() -> None:
     found = text(SECOND)
     assert above("innodb_flush_log_at_trx_commit", found) == (
-        "# Without it: 1.04x (1.01 to 1.07) in place of 1.62x."
+        "# Without it: 1.04x (1.01 to 1.07) instead of 1.62x."
     )
     assert above("innodb_log_buffer_size", found) == (
-        "# Lowers no guarantee; such changes alone give 1.04x (1.01 to 1.07)."
+        "# Weakens no guarantee; such changes alone give 1.04x (1.01 to 1.07)."
     )
 
 
@@ -74,5 +74,5 @@ def test_what_was_dropped_at_the_winners_floor_says_what_dropping_it_cost() -> N
     here = Dropped(floor=Floor.SECOND, settings=settings, cost=0.004, error=0.006)
     other = Dropped(floor=Floor.STRICT, settings={"innodb_log_buffer_size": 1}, cost=0.1, error=0.1)
     found = text(SECOND, here, other)
-    assert "costs too little (0.4%, standard error 0.6%): innodb_flush_method = fsync." in found
+    assert "gains too little (0.4%, standard error 0.6%): innodb_flush_method = fsync." in found
     assert found.count("Left out") == 1

@@ -212,7 +212,7 @@ def test_a_place_that_does_not_exist_skips_its_arm(tmp_path: Path, monkeypatch: 
 def test_a_place_of_another_kind_skips_its_arm(tmp_path: Path) -> None:
     zfs, records = ArmPlan(name="zfs", file_system="zfs"), ArmPlan(name="records", record_size=16384)
     result = bound(plan(zfs, records), tmp_path)
-    assert result.arms[0].reason == f"{tmp_path} lies on ext4, not on zfs"
+    assert result.arms[0].reason == f"{tmp_path} is on ext4, not on zfs"
     assert result.arms[1].reason == f"{tmp_path} has records of unknown size, not of 16384"
 
 

@@ -40,5 +40,5 @@ def test_a_resumed_tune_refuses_a_script_that_changed(tmp_path: Path) -> None:
     )
     assert _runner(request, NOWHERE, Watcher()).workloads[0].name == workload
     script.write_text("CREATE TABLE b (i INT);\n")
-    with pytest.raises(UsageError, match="not what it was when the campaign began"):
+    with pytest.raises(UsageError, match="has changed since the campaign began"):
         _runner(request, NOWHERE, Watcher())

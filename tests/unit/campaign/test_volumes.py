@@ -117,7 +117,7 @@ def test_environment_variables_are_put_in(monkeypatch: pytest.MonkeyPatch) -> No
         (Storage(filesystem="zfs", record_size_bytes=16384), "zfs", 16384, ""),
         (Storage(filesystem="fuse", record_size_bytes=16384), "ZFS", 16384, ""),
         (Storage(filesystem="zfs", record_size_bytes=131072), "zfs", 16384, "records of 131072 bytes"),
-        (Storage(filesystem="xfs"), "ext4", None, "lies on xfs, not on ext4"),
+        (Storage(filesystem="xfs"), "ext4", None, "is on xfs, not on ext4"),
         (Storage(filesystem="xfs"), None, None, ""),
     ],
 )

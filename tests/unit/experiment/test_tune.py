@@ -201,8 +201,8 @@ def test_a_base_below_the_floor_is_refused() -> None:
 def test_candidates_below_the_floor_are_left_out_with_the_reason() -> None:
     left_out = {str(e.settings): e.reason for e in Tune(plan(floor=Floor.STRICT)).result().excluded}
     assert left_out == {
-        "{'flush': 2}": "keeps only second, below the floor",
-        "{'flush': 0}": "keeps only relaxed, below the floor",
+        "{'flush': 2}": "meets only second, below the floor",
+        "{'flush': 0}": "meets only relaxed, below the floor",
     }
 
 
@@ -232,20 +232,20 @@ def test_trials_that_get_slower_shorten_the_confirmation_not_its_honesty() -> No
 
 
 def test_a_budget_that_is_too_small_says_what_it_needs() -> None:
-    with pytest.raises(BudgetTooSmall, match=r"holds 10 trials.*needs \d+ trials"):
+    with pytest.raises(BudgetTooSmall, match=r"allows 10 trials.*need at least \d+ trials"):
         Tune(plan(budget_trials=10))
 
 
 def test_a_budget_in_seconds_that_is_too_small_says_so_after_calibration() -> None:
     tune = Tune(plan(budget_trials=None, budget_s=100.0))
-    with pytest.raises(BudgetTooSmall, match=r"needs \d+ trials, about \d+ min"):
+    with pytest.raises(BudgetTooSmall, match=r"need at least \d+ trials, about \d+ min"):
         run_to_end(tune, simulated(effect(), trial_s=9.0))
 
 
 def test_the_smallest_budget_that_is_accepted_is_enough() -> None:
     with pytest.raises(BudgetTooSmall) as error:
         Tune(plan(budget_trials=5))
-    needed = int(error.value.message.split("needs ")[1].split()[0])
+    needed = int(error.value.message.split("at least ")[1].split()[0])
     result = finished(effect(flush2=1.5), budget_trials=needed)
     assert result.progress.done <= needed
     assert result.result().control is not None

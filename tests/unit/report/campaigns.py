@@ -220,7 +220,7 @@ def series_facts(**changes: Any) -> SeriesFacts:
         planned_blocks=5,
         seconds=10.0,
         machine=MACHINE,
-        warnings=(Warning("noisy", "the base's figures scatter over 35 % of their mean"),),
+        warnings=(Warning("noisy", "the base's figures vary over 35 % of their mean"),),
         data_bytes=22 << 20,
         pool_bytes=128 << 20,
         redo_bytes=96 << 20,

@@ -43,7 +43,7 @@ def test_a_tmpfs_has_no_device() -> None:
         MEDIUM, filesystem="tmpfs", device=None, disk=None, scheduler=None, rotational=None,
         volatile_cache=None, logical_block_bytes=None,
     )  # fmt: skip
-    assert "none that the kernel shows" in shown(medium=medium)
+    assert "none visible to the kernel" in shown(medium=medium)
 
 
 def test_all_doubts_are_shown() -> None:

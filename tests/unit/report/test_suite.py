@@ -83,7 +83,7 @@ def test_a_suite_that_recreates_what_the_template_has() -> None:
 def test_a_suite_that_migrates_itself_hears_of_templates() -> None:
     bare = msgspec.structs.replace(REQUEST, prepare="")
     (_, hint) = summary(result(template="none", created=Objects(count=150, seconds=4.2)), bare)
-    assert "150 objects, in about 4.2 s" in hint
+    assert "150 objects in about 4.2 s" in hint
     assert "--prepare" in hint
     assert len(summary(result(created=Objects(count=150, seconds=4.2)), REQUEST)) == 1
 
@@ -99,15 +99,15 @@ def test_death_comes_with_its_log() -> None:
 def test_comparison_is_a_table_and_where_stocks_time_went() -> None:
     lines = comparison(compared())
     text = "\n".join(lines)
-    assert re.search(r"^set-up: migrations\s+40\.00 s\s+0\.00 s$", text, re.MULTILINE)
+    assert re.search(r"^setup: migrations\s+40\.00 s\s+0\.00 s$", text, re.MULTILINE)
     assert re.search(r"^total\s+65\.00 s\s+13\.19 s\s+4\.9×$", text, re.MULTILINE)
-    assert re.search(r"^  the database's part\s+35\.00 s", text, re.MULTILINE)
-    assert re.search(r"^  the application's part\s+30\.00 s", text, re.MULTILINE)
+    assert re.search(r"^  the database's share\s+35\.00 s", text, re.MULTILINE)
+    assert re.search(r"^  the application's share\s+30\.00 s", text, re.MULTILINE)
     assert re.search(r"^fsyncs\s+1,300\s+0$", text, re.MULTILINE)
     assert re.search(r"^ib_logfile0\s+1,234\s+3 MiB\s+4\.50 s \(45%\)$", text, re.MULTILINE)
     assert re.search(r"^alter_table\s+412\s+30\.00 s$", text, re.MULTILINE)
     assert "4.9× (one block, no interval)" in text
-    assert "not told: stages: half of them are off" in text
+    assert "not available: stages: half of them are off" in text
 
 
 def test_document_of_a_comparison_has_stocks_files_and_statements_by_part() -> None:
