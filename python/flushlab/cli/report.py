@@ -15,8 +15,8 @@ from flushlab.errors import StorageError, UsageError
 
 if TYPE_CHECKING:
     from flushlab.record import Trial
-    from flushlab.report.page import Advice
-    from flushlab.report.page_parts import Section
+    from flushlab.report.page.page import Advice
+    from flushlab.report.page.parts import Section
     from flushlab.report.stored import Facts
     from flushlab.store import CampaignRow, Store
 
@@ -74,7 +74,7 @@ def page_of(store: Store, row: CampaignRow) -> bytes:
     if row.kind == "probe":
         return probe_page(row)
     _let_matplotlib_write()
-    from flushlab.report import page
+    from flushlab.report.page import page
     from flushlab.report.stored import facts_of
 
     trials = list(store.trials(row.id))
@@ -143,7 +143,7 @@ def _list(store: Store, json: str | None) -> None:
 def _advice(row: CampaignRow, facts: Facts | None) -> Advice:
     """What to change, spelled for the server that was measured."""
     from flushlab.advice import set_statements
-    from flushlab.report.page import Advice
+    from flushlab.report.page.page import Advice
     from flushlab.report.stored import advised
     from flushlab.settings.catalog import load_catalog
     from flushlab.settings.optionfile import render

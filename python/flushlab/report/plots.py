@@ -26,7 +26,7 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from flushlab.record import FILE_CLASSES, Ratio
-from flushlab.report.page_trials import Activity, Throughput
+from flushlab.report.page.arms import Activity, Throughput
 
 WIDTH = 440
 POINTS = 400

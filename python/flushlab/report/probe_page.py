@@ -15,8 +15,8 @@ from flushlab.probe.reading import by_policy, committers_words, duration, rate, 
 from flushlab.probe.scaling import PROCESSORS, SERVER_US, STORY_GAIN, STORY_PROCESSORS, Curve, curves, own_us
 from flushlab.record import Ceiling, DiskFigure, FlushMode, ProbeRecord, Share, Trial
 from flushlab.report import probe_plots
-from flushlab.report.page import MAX_CODE, MAX_ROWS, NOTHING_TO_DO, template
-from flushlab.report.page_parts import Cell, Section, Table, times
+from flushlab.report.page.page import MAX_CODE, MAX_ROWS, NOTHING_TO_DO, template
+from flushlab.report.page.parts import Cell, Section, Table, times
 from flushlab.report.probe import device_words, doubts, impossible, size_words, way_words
 from flushlab.store import CampaignRow
 from flushlab.units import format_seconds, format_size

@@ -12,8 +12,8 @@ from flushlab.campaign.facts import ArmFacts
 from flushlab.errors import StorageError
 from flushlab.experiment.frontier import FrontierPoint, TuneResult
 from flushlab.record import Arm, Trial, Warning
-from flushlab.report import page
-from flushlab.report.page import Advice
+from flushlab.report.page import page
+from flushlab.report.page.page import Advice
 from flushlab.report.stored import facts_of
 from flushlab.settings.floor import Floor
 from flushlab.store import CampaignRow

@@ -7,7 +7,7 @@ import pytest
 
 from flushlab.record import Ratio
 from flushlab.report import plots
-from flushlab.report.page_trials import Activity, Throughput
+from flushlab.report.page.arms import Activity, Throughput
 
 
 def ratio(estimate: float, low: float, high: float) -> Ratio:

@@ -6,7 +6,7 @@ import msgspec
 
 from flushlab.record import Storage, Value, Warning
 from flushlab.report import probe_page, probe_plots
-from flushlab.report.page_parts import Section
+from flushlab.report.page.parts import Section
 from tests.unit.probes import CEILINGS, DISK, MEDIUM, REFUSED, SHARE, disk_figure, probe_record
 from tests.unit.records import trial
 from tests.unit.report import campaigns as made

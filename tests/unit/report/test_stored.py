@@ -5,7 +5,7 @@ import shlex
 import msgspec
 import pytest
 
-from flushlab.report.page_repeat import command, plan_text
+from flushlab.report.page.repeat import command, plan_text
 from flushlab.report.stored import advised, facts_of, plan_of
 from tests.unit.report import campaigns as made
 

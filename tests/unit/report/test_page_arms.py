@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from flushlab.record import FileActivity, Trial
-from flushlab.report.page_trials import activity, by_arm, throughput
+from flushlab.report.page.arms import activity, by_arm, throughput
 from tests.unit.records import MARIADB, load_result, trial
 from tests.unit.report.campaigns import series_of
 

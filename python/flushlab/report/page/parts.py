@@ -8,11 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from flushlab.plan.plan import BASE, CONTROL
 from flushlab.record import Comparison, Ratio, Trial
-from flushlab.report.page_found import Found
+from flushlab.report.page.found import Found
 from flushlab.report.plots import Verdict
 from flushlab.report.stored import Facts, StoredPlan
 from flushlab.store import CampaignRow
+
+MAX_PANELS = 8
+"""Most arms that one section shows in plots."""
 
 _LONG_NAME = 26
 
@@ -88,6 +92,12 @@ class Subject(NamedTuple):
     found: Found
     trials: Sequence[Trial]
     arms: Mapping[str, list[Trial]]
+
+
+def shown_arms(subject: Subject) -> list[str]:
+    """The base, the arm of the answer, then what was compared; all that ran as long as nothing was."""
+    arms = subject.found.arms or [arm for arm in subject.arms if arm != CONTROL]
+    return [arm for arm in dict.fromkeys((BASE, *arms)) if arm in subject.arms]
 
 
 def verdict_kind(comparison: Comparison) -> Verdict:

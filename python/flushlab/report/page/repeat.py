@@ -1,4 +1,4 @@
-"""How to repeat a campaign: the command that its stored plan stands for, and the plan itself. Pure."""
+"""Section: how to repeat a campaign: the command that its plan stands for, and the plan itself. Pure."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ from collections.abc import Iterator
 
 import msgspec
 
+from flushlab.report.page.parts import (
+    Section,
+    Subject,
+)
 from flushlab.report.stored import StoredPlan
 from flushlab.store import CampaignRow
 
@@ -27,6 +31,21 @@ _SHAPE = (
 
 _WINDOW_S = {False: 4.0, True: 20.0}
 """Window that `tune` chooses by itself: first look, steady state."""
+
+
+def section(subject: Subject) -> Iterator[Section]:
+    """The command and the plan."""
+    row, plan = subject.row, subject.plan
+    code = [("", command(row, plan))] if plan.build else []
+    if text := plan_text(row, plan):
+        code.append(("The plan" if plan.plan_text else "The plan as stored", text))
+    notes = []
+    if row.state != "done":
+        notes.append(f"To resume it: flushlab {row.kind} --resume {row.id}")
+    if row.kind == "tune":
+        notes.append("The effect of --keep and --memory shows only in the plan's list of candidates.")
+    if code or notes:
+        yield Section("repeat", "How to repeat it", code=tuple(code), notes=tuple(notes))
 
 
 def command(row: CampaignRow, plan: StoredPlan) -> str:

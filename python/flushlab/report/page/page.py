@@ -21,10 +21,22 @@ from typing import NamedTuple
 import jinja2
 
 from flushlab.record import Trial
-from flushlab.report import page_measured, page_told
-from flushlab.report.page_found import found
-from flushlab.report.page_parts import Section, Subject, figure, interval, when
-from flushlab.report.page_trials import by_arm
+from flushlab.report.page import (
+    claims,
+    doubts,
+    files,
+    frontier,
+    guarantees,
+    left_out,
+    machine,
+    over_time,
+    ratios,
+    repeat,
+    settings,
+)
+from flushlab.report.page.arms import by_arm
+from flushlab.report.page.found import found
+from flushlab.report.page.parts import Section, Subject, figure, interval, when
 from flushlab.report.stored import Facts, plan_of
 from flushlab.store import CampaignRow
 
@@ -46,17 +58,17 @@ class Advice(NamedTuple):
 NOTHING_TO_DO = Advice()
 
 _STORY: tuple[Callable[[Subject], Iterator[Section]], ...] = (
-    page_measured.ratios,
-    page_measured.frontier,
-    page_measured.over_time,
-    page_measured.files,
-    page_told.settings,
-    page_told.claims,
-    page_told.guarantees,
-    page_told.doubts,
-    page_told.machine,
-    page_told.repeat,
-    page_told.left_out,
+    ratios.section,
+    frontier.section,
+    over_time.section,
+    files.section,
+    settings.section,
+    claims.section,
+    guarantees.section,
+    doubts.section,
+    machine.section,
+    repeat.section,
+    left_out.section,
 )
 
 

@@ -1,0 +1,44 @@
+"""Section: what a plan claims, answered. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from flushlab.plan.plan import BASE
+from flushlab.report.page.parts import (
+    Cell,
+    Section,
+    Subject,
+    Table,
+    interval,
+    times,
+)
+
+_ANSWERS = {"confirmed": "good", "refuted": "bad"}
+
+
+def section(subject: Subject) -> Iterator[Section]:
+    """What a plan claims, answered."""
+    rows = tuple(
+        (
+            Cell(
+                claim.text,
+                "",
+                f"{claim.arm} against {'the base' if claim.against == BASE else claim.against}"
+                + (f" · {claim.source}" if claim.source else ""),
+            ),
+            Cell(claim.wanted, "num"),
+            Cell(times(claim.ratio.estimate), "num", interval(claim.ratio))
+            if claim.ratio
+            else Cell("", "num"),
+            Cell(claim.answer, _ANSWERS.get(claim.answer, "mute")),
+        )
+        for claim in subject.found.claims
+    )
+    if rows:
+        head = (Cell("claim"), Cell("claimed", "num"), Cell("measured", "num"), Cell("answer"))
+        lead = (
+            "What was claimed of these changes, and what was measured on this server and disk. Refuted: the "
+            "interval excludes the claim. Undecided: the interval is too wide to tell."
+        )
+        yield Section("claims", "Claims", lead, tables=(Table(head, rows),))

@@ -1,0 +1,47 @@
+"""Section: warnings and doubts. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from flushlab.report.page.parts import (
+    Cell,
+    Section,
+    Subject,
+    Table,
+)
+
+_OUTCOMES = {
+    "void": "disturbed by other load",
+    "refused": "refused by the server",
+    "failed": "failed",
+    "invalid": "invalid: a setting read back differently",
+}
+
+
+def section(subject: Subject) -> Iterator[Section]:
+    """Warnings of the whole and of trials, and trials that did not count."""
+    whole = len(subject.trials)
+    rows = [(Cell(warning.text), Cell("the whole", "num mute")) for warning in subject.found.warnings]
+    told = {warning.text for warning in subject.found.warnings}
+    seen: dict[str, list[str]] = {}
+    for trial in subject.trials:
+        for warning in trial.warnings:
+            seen.setdefault(warning.slug, []).append(warning.text)
+    for slug, own in seen.items():
+        if not told.intersection(own):
+            first = f", first of {len(own):,}" if len(own) > 1 else ""
+            rows.append((Cell(own[0], "", f"{slug}{first}"), _share(len(own), whole)))
+    outcomes = Counter(trial.outcome for trial in subject.trials if trial.outcome != "measured")
+    rows += [(Cell(f"Trials {_OUTCOMES[name]}"), _share(count, whole)) for name, count in outcomes.items()]
+    if rows:
+        lead = "Reasons not to take the figures at face value."
+        table = Table((Cell("doubt"), Cell("about", "num")), tuple(rows))
+        yield Section("doubts", "Warnings and doubts", lead, tables=(table,))
+    elif subject.facts is not None:
+        yield Section("doubts", "Warnings and doubts", "None.")
+
+
+def _share(count: int, whole: int) -> Cell:
+    return Cell(f"{count:,} of {whole:,} trials", "num")

@@ -1,0 +1,48 @@
+"""Section: what was measured, on what, and when. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from flushlab.report.page.parts import (
+    Cell,
+    Section,
+    Subject,
+    Table,
+    when,
+)
+from flushlab.units import format_seconds, format_size
+
+
+def section(subject: Subject) -> Iterator[Section]:
+    """What was measured, on what, and when."""
+    rows = tuple((Cell(name, "mute"), Cell(text)) for name, text in _machine_rows(subject) if text)
+    yield Section("machine", "Machine and versions", tables=(Table((), rows),))
+
+
+def _machine_rows(subject: Subject) -> Iterator[tuple[str, str]]:
+    what = subject.found
+    if what.server is not None:
+        yield "server", f"{what.server.name} ({what.server.version_text})"
+        yield "build", what.server.build_id
+    arguments = next((t.launch.arguments for t in subject.trials if t.launch and t.launch.arguments), ())
+    yield "arguments", " ".join(arguments)
+    yield "workload", what.workload
+    sizes = (("data", what.data_bytes), ("buffer pool", what.pool_bytes), ("redo capacity", what.redo_bytes))
+    for name, size in sizes:
+        yield name, format_size(size) if size is not None else ""
+    if (found := what.machine) is not None:
+        yield "processor", f"{found.cpu_model}, {found.cpu_count} usable"
+        yield "memory", format_size(found.memory_bytes)
+        yield "kernel", found.kernel
+        yield "file system", found.filesystem
+        caches = {True: "volatile write cache", False: "no volatile write cache", None: ""}
+        parts = (found.device, found.scheduler, caches[found.volatile_cache])
+        yield "device", ", ".join(part for part in parts if part)
+        if (limit := found.disk_limit) is not None:
+            syncs = f", {limit.measured_syncs_per_s:.0f} synced" if limit.measured_syncs_per_s else ""
+            gave = f"{limit.measured_write_iops:.0f} measured{syncs}"
+            yield "disk limit", f"{limit.write_iops} writes/s requested, {gave} ({limit.way})"
+    spent = format_seconds(sum(sum(trial.seconds.values()) for trial in subject.trials))
+    yield "measured", f"{when(subject.row)}, {len(subject.trials):,} trials in {spent}"
+    yield "flushlab", subject.row.flushlab

@@ -1,0 +1,75 @@
+"""Section: throughput over time, or every trial where a workload has no seconds. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from flushlab.report import plots
+from flushlab.report.page.arms import Throughput, throughput
+from flushlab.report.page.parts import (
+    MAX_PANELS,
+    Cell,
+    Section,
+    Subject,
+    Table,
+    figure,
+    shown_arms,
+)
+
+
+def section(subject: Subject) -> Iterator[Section]:
+    """Throughput of every second, or the figure of every trial where a workload has no seconds."""
+    candidates = shown_arms(subject)
+    shown = candidates[:MAX_PANELS]
+    left = len(candidates) - len(shown)
+    notes = (f"{left} more {'arms are' if left > 1 else 'arm is'} not shown.",) if left else ()
+    lines = [line for arm in shown if (line := throughput(arm, subject.arms[arm])) is not None]
+    if not lines:
+        yield from _every_trial(subject, shown, notes)
+        return
+    windows = max(line.windows for line in lines)
+    title = "Throughput of each second of the measured windows, per arm"
+    head = ("median", "slowest", "stalled", "p99")
+    stand = f"{windows} measured windows" if windows != 1 else "one measured window"
+    lead = (
+        f"Throughput of every second in {subject.found.unit or 'events/s'}; {stand} end to end, separated by "
+        "thin lines. A triangle marks a stalled second: less than a tenth of its window's median."
+    )
+    table = Table((Cell("arm"), *(Cell(name, "num") for name in head)), tuple(map(_line_row, lines)))
+    drawn = (plots.seconds(lines, name="time", title=title),)
+    yield Section("time", "Throughput over time", lead, drawn, tables=(table,), notes=notes)
+
+
+def _line_row(line: Throughput) -> tuple[Cell, ...]:
+    return (
+        Cell(line.arm, "name"),
+        Cell(figure(line.median), "num"),
+        Cell(figure(line.slowest), "num"),
+        Cell(f"{len(line.stalled)} of {len(line.seconds):,} s", "num bad" if line.stalled else "num"),
+        Cell(f"{line.p99_ms:,.1f} ms" if line.p99_ms is not None else "", "num"),
+    )
+
+
+def _every_trial(subject: Subject, shown: Sequence[str], notes: tuple[str, ...]) -> Iterator[Section]:
+    unit = subject.found.unit
+    rows = {
+        arm: own
+        for arm in shown
+        if (own := [trial.figure for trial in subject.arms[arm] if trial.figure is not None])
+    }
+    if not rows:
+        return
+    head = ("least", "median", "most", "trials")
+    table = Table(
+        (Cell("arm"), *(Cell(name, "num") for name in head)),
+        tuple(_figures_row(arm, sorted(own)) for arm, own in rows.items()),
+    )
+    better = "more" if subject.found.higher_is_better else "less"
+    lead = f"Each trial yields one figure in {unit}; {better} is better. A dot is a trial."
+    drawn = (plots.figures(rows, name="time", title=f"Figure of every trial in {unit}, per arm"),)
+    yield Section("time", "Every trial", lead, drawn, tables=(table,), notes=notes)
+
+
+def _figures_row(arm: str, own: Sequence[float]) -> tuple[Cell, ...]:
+    picked = (figure(own[0]), figure(own[len(own) // 2]), figure(own[-1]), f"{len(own):,}")
+    return (Cell(arm, "name"), *(Cell(text, "num") for text in picked))
