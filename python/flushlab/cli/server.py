@@ -146,7 +146,8 @@ def stop(
             "name the sandboxes to stop, or say --all", hint="`flushlab server status` lists them"
         )
     for name in names or [one.saved.name for one in kept.statuses()]:
-        kept.stop(name)
+        for left in kept.stop(name):
+            print_warning(f"{left} has no mark that says it is flushlab's, and was left: remove it yourself")
         console.print(f"stopped {name}", markup=False)
 
 
@@ -242,7 +243,7 @@ def _status(one: Status) -> dict[str, object]:
 
 
 def _state(one: Status) -> str:
-    return "running" if one.pid else "dead"
+    return "running" if one.pid else "elsewhere" if one.elsewhere else "dead"
 
 
 def _introduce(sandbox: Sandbox) -> None:

@@ -8,7 +8,6 @@ bits. Its `storage` is what the durability rules are asked about.
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
 from pathlib import Path
 from typing import Self
@@ -17,7 +16,7 @@ import msgspec
 
 from flushlab.errors import NoSpace, NotWritable
 from flushlab.machine import Place, available_memory_bytes, home, may_write, place_of, server_user
-from flushlab.process import short_lived_name, sweep
+from flushlab.process import passing_folder
 from flushlab.record import Storage
 from flushlab.units import format_size
 
@@ -112,24 +111,21 @@ _HINT = "choose a writable directory with --data-root"
 
 def _try_directory(folder: Path) -> None:
     """Makes a directory, gives it to the servers' user, and tries that user's right to write into it."""
-    trial = folder / short_lived_name(f"trial-{secrets.token_hex(4)}")
+    user = server_user()
+    made = False
     try:
-        sweep(folder)
-        trial.mkdir(mode=0o700)
+        with passing_folder(folder, "trial") as trial:
+            made = True
+            if user.uid != os.geteuid():
+                os.chown(trial, user.uid, user.gid)
+            writable = may_write(trial, user)
     except OSError as error:
+        if made:
+            what = f"a directory in the data root {folder} cannot be given to {user.name}: {error.strerror}"
+            raise NotWritable(what, hint=_HINT) from error
         if os.access(folder, os.W_OK) and shutil.disk_usage(folder).free == 0:
             raise NoSpace(f"the data root {folder} is full", hint=NO_SPACE_HINT) from error
         raise NotWritable(f"the data root {folder} is not writable: {error.strerror}", hint=_HINT) from error
-    user = server_user()
-    try:
-        if user.uid != os.geteuid():
-            os.chown(trial, user.uid, user.gid)
-        writable = may_write(trial, user)
-    except OSError as error:
-        message = f"a directory in the data root {folder} cannot be given to {user.name}: {error.strerror}"
-        raise NotWritable(message, hint=_HINT) from error
-    finally:
-        trial.rmdir()
     if not writable:
         raise NotWritable(
             f"{user.name}, the user that servers run as, cannot write to a directory of its own"

@@ -38,6 +38,7 @@ from flushlab.datadir.data_root import DataRoot
 from flushlab.errors import HarnessError, UsageError
 from flushlab.machine import place_of
 from flushlab.machine.cgroup import group_of_self
+from flushlab.process import passing_folder
 from flushlab.record import DiskLimit
 
 PROBE_SECONDS = 2.0
@@ -234,17 +235,17 @@ def _disk_number(data_root: DataRoot) -> tuple[int, int]:
 
 
 def _measure(hierarchy: Hierarchy, group: Path, folder: Path, write_iops: int) -> DiskLimit:
-    file = folder / f".flushlab-write-probe-{os.getpid()}"
     command = [sys.executable, "-I", write_probe.__file__]
     try:
-        done = subprocess.run(
-            [*command, str(file), str(group / "cgroup.procs"), str(PROBE_SECONDS)],
-            capture_output=True, text=True, check=False, timeout=60 + 20 * PROBE_SECONDS,
-        )  # fmt: skip
+        with passing_folder(folder, "write-probe") as own:
+            done = subprocess.run(
+                [*command, str(own / "file"), str(group / "cgroup.procs"), str(PROBE_SECONDS)],
+                capture_output=True, text=True, check=False, timeout=60 + 20 * PROBE_SECONDS,
+            )  # fmt: skip
     except subprocess.TimeoutExpired as error:
         raise HarnessError(f"the disk limit could not be measured in {error.timeout:.0f} s") from error
-    finally:
-        file.unlink(missing_ok=True)
+    except OSError as error:
+        raise HarnessError(f"the disk limit could not be measured: {error}") from error
     if done.returncode != 0:
         reason = done.stderr.strip().splitlines()[-1:] or [f"exit status {done.returncode}"]
         raise HarnessError(f"the disk limit could not be measured: {reason[0]}")

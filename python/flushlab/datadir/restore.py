@@ -3,8 +3,8 @@
 Datadir layer, below `snapshots`. The ways: `memory` when the target lies in memory, `reflink` where the file
 system shares blocks between files (XFS, btrfs), else `copy`. Holes stay holes and blocks that were reserved
 stay reserved, so that a redo log behaves as it did when it was saved. The target appears at once and
-whole, by a rename: a kill in the middle leaves a folder `.<name>.restoring`, which the next restore
-to the same target removes.
+whole, by a rename: a kill in the middle leaves a folder `.<name>.restoring-*` beside it, in the sandbox's own
+folder, and it goes with that.
 
 Measured traps that `settle` answers (short campaigns on MariaDB 10.11): writeback of the copy runs into the
 measured window, and its cached pages flatter buffered I/O over O_DIRECT.
@@ -17,6 +17,7 @@ import errno
 import fcntl
 import os
 import shutil
+import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -61,11 +62,11 @@ def restore_tree(
     """Makes `target` a copy of the saved directory `source`; see `Snapshots.restore` for the arguments."""
     start = time.monotonic()
     _require_vacant(target)
-    partial_copy = target.parent / f".{target.name}.restoring"
     try:
-        if partial_copy.exists():
-            shutil.rmtree(partial_copy)
-        partial_copy.mkdir(mode=0o700)
+        partial_copy = Path(tempfile.mkdtemp(prefix=f".{target.name}.restoring-", dir=target.parent))
+    except OSError as error:
+        raise _named(error, target) from error
+    try:
         way = _choose(manifest, source, partial_copy)
         _require_free(manifest, way, target)
         _fill(manifest, source, partial_copy, way=way, owner=(uid, gid) if os.geteuid() == 0 else None)

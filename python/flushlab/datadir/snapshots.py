@@ -6,13 +6,13 @@ Layout of the snapshots' folder:
 
     <digest>/manifest.json    what is in it, with sizes and checksums
     <digest>/data/            the data directory, readable by its owner only (it may hold secrets)
-    making-<digest>-*/        being made; a leftover of a kill if its lock is free
-    removing-<digest>-*/      being removed; the same
+    <digest>/.flushlab        the mark: only what has it is ever removed
+    flushlab-snapshot-*/      being made
     locks/<digest>.lock       flock: exclusive to make or remove, shared to restore
 
 A snapshot appears by one rename of a folder that is complete and on disk. So a kill at any moment leaves at
-most a `making-` folder, which the next `make` (of any key) removes, and two processes that want the same key
-make it once.
+most a folder that a run record names, which the next `make` (of any key) removes, and two processes that want
+the same key make it once.
 """
 
 from __future__ import annotations
@@ -22,11 +22,9 @@ import fcntl
 import hashlib
 import json
 import os
-import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -35,7 +33,8 @@ from flushlab.datadir.data_root import NO_SPACE_HINT, free_bytes
 from flushlab.datadir.manifest import Manifest, check_content, check_facts, read_manifest, survey
 from flushlab.datadir.restore import Restored, drop_cached, restore_tree, sync_filesystem
 from flushlab.errors import NoSpace, NotWritable, SnapshotDamaged, StorageError
-from flushlab.machine import home, may_enter, server_user
+from flushlab.machine import home, may_enter, ownership, server_user
+from flushlab.process import RunRecord, discard, passing_folder, reap
 
 _FULL_BELOW_BYTES = 1 << 20
 
@@ -105,7 +104,7 @@ class Snapshots:
             SnapshotDamaged: it has no readable manifest; `make` would rebuild it.
         """
         folder = self._folder(key)
-        return _read(folder) if folder.is_dir() else None
+        return _read(folder) if os.path.lexists(folder) else None
 
     def make(self, key: SnapshotKey, fill: Callable[[Path], None]) -> Snapshot:
         """The snapshot of `key`: the one that exists if it is whole, else a new one.
@@ -125,7 +124,7 @@ class Snapshots:
         What `fill` raises passes through, and nothing is left behind.
         """
         with self._locked(key.digest):
-            self._sweep(key.digest)
+            reap()
             try:
                 found = self.find(key)
                 if found is not None:
@@ -189,7 +188,7 @@ class Snapshots:
         """Removes the snapshot of `key`, damaged or not, after restores of it; False if there was none."""
         with self._locked(key.digest):
             folder = self._folder(key)
-            if not folder.is_dir():
+            if not os.path.lexists(folder):
                 return False
             self._discard(folder)
             return True
@@ -198,60 +197,68 @@ class Snapshots:
         return self._directory / key.digest
 
     def _make(self, key: SnapshotKey, fill: Callable[[Path], None]) -> Snapshot:
-        making = Path(tempfile.mkdtemp(prefix=f"making-{key.digest}-", dir=self._directory))
         try:
-            making.chmod(0o755)
-            data = making / "data"
-            data.mkdir(mode=0o700)
-            user = server_user()
-            if user.uid != os.geteuid():
-                os.chown(data, user.uid, user.gid)
-            if not may_enter(data, user):
-                raise NotWritable(
-                    f"the snapshots' folder {self._directory} cannot be reached by {user.name},"
-                    " the user that servers run as",
-                    hint="choose a folder whose parents everybody may enter",
-                )
-            fill(data)
-            sync_filesystem(making)  # before it is surveyed: blocks may be allocated only now
-            manifest = survey(data, dict(key.parts))
-            _seal(manifest, data)
-            (making / "manifest.json").write_bytes(msgspec.json.format(msgspec.json.encode(manifest)))
-            (making / "manifest.json").chmod(0o400)
-            sync_filesystem(making)
-            making.chmod(0o700)
-            making.rename(self._folder(key))
-            sync_filesystem(self._directory)
-        except BaseException as error:
-            full = free_bytes(self._directory, in_memory=False) < _FULL_BELOW_BYTES
-            _delete(making)
-            full = full or (isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT})
-            if full and isinstance(error, Exception):
-                message = f"the disk of {self._directory} was full while a snapshot was made: {error}"
-                raise NoSpace(message, hint=NO_SPACE_HINT) from error
+            with passing_folder(self._directory, "snapshot", name=key.digest, mode=0o711) as making:
+                try:
+                    self._fill(key, making, fill)
+                except Exception as error:
+                    if self._is_full():  # found out while the half of it is still there
+                        raise self._full(error) from error
+                    raise
+        except OSError as error:
+            if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+                raise self._full(error) from error
             raise
         snapshot = _read(self._folder(key))
         drop_cached(snapshot.manifest, snapshot.path)
         _checked.add(_identity(snapshot))
         return snapshot
 
-    def _discard(self, folder: Path) -> None:
-        """Takes a snapshot away by a rename before it is deleted, so that a kill leaves no half of it."""
-        holder = Path(tempfile.mkdtemp(prefix=f"removing-{folder.name}-", dir=self._directory))
-        folder.rename(holder / "snapshot")
-        _delete(holder)
+    def _is_full(self) -> bool:
+        return free_bytes(self._directory, in_memory=False) < _FULL_BELOW_BYTES
 
-    def _sweep(self, held: str) -> None:
-        """Deletes what killed makers and removers left; those at work hold their lock, and we hold `held`."""
-        for pattern in ("making-*-*", "removing-*-*"):
-            for leftover in self._directory.glob(pattern):
-                digest = leftover.name.split("-")[1]
-                if digest == held:
-                    _delete(leftover)
-                    continue
-                with self._locked(digest, wait=False) as free:
-                    if free:
-                        _delete(leftover)
+    def _full(self, error: Exception) -> NoSpace:
+        message = f"the disk of {self._directory} was full while a snapshot was made: {error}"
+        return NoSpace(message, hint=NO_SPACE_HINT)
+
+    def _fill(self, key: SnapshotKey, making: Path, fill: Callable[[Path], None]) -> None:
+        data = making / "data"
+        data.mkdir(mode=0o700)
+        user = server_user()
+        if user.uid != os.geteuid():
+            os.chown(data, user.uid, user.gid)
+        if not may_enter(data, user):
+            raise NotWritable(
+                f"the snapshots' folder {self._directory} cannot be reached by {user.name},"
+                " the user that servers run as",
+                hint="choose a folder whose parents everybody may enter",
+            )
+        fill(data)
+        sync_filesystem(making)  # before it is surveyed: blocks may be allocated only now
+        manifest = survey(data, dict(key.parts))
+        _seal(manifest, data)
+        (making / "manifest.json").write_bytes(msgspec.json.format(msgspec.json.encode(manifest)))
+        (making / "manifest.json").chmod(0o400)
+        sync_filesystem(making)
+        making.chmod(0o700)
+        making.rename(self._folder(key))
+        sync_filesystem(self._directory)
+
+    def _discard(self, folder: Path) -> None:
+        """Takes a snapshot away.
+
+        Raises:
+            StorageError: it cannot be deleted, or nothing proves that it is one.
+        """
+        try:
+            _adopt(folder)
+            gone = discard(folder, what="snapshot", name=folder.name)
+        except OSError as error:
+            raise StorageError(f"{folder} cannot be deleted: {error}") from error
+        if not gone:
+            raise StorageError(
+                f"{folder} is in the place of a snapshot, and flushlab did not make it", hint="move it away"
+            )
 
     @contextmanager
     def _locked(self, digest: str, *, shared: bool = False, wait: bool = True) -> Iterator[bool]:
@@ -260,7 +267,7 @@ class Snapshots:
         try:
             if not self._directory.is_dir():
                 self._directory.mkdir(parents=True, exist_ok=True)
-                self._directory.chmod(0o755)
+                self._directory.chmod(0o711)
             locks.mkdir(exist_ok=True)
             descriptor = os.open(locks / f"{digest}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
@@ -315,17 +322,13 @@ def _seal(manifest: Manifest, data: Path) -> None:
         (data / folder.path).chmod(0o500)
 
 
-def _delete(folder: Path) -> None:
-    """Deletes a folder whose parts may be sealed.
-
-    Raises:
-        StorageError: it cannot be deleted.
-    """
-    try:
-        for root, _, _ in os.walk(folder):
-            Path(root).chmod(0o700)
-        shutil.rmtree(folder)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise StorageError(f"{folder} cannot be deleted: {error}") from error
+def _adopt(folder: Path) -> None:
+    """Marks a snapshot of flushlab 0.1, which is proven by its manifest."""
+    if ownership.read_mark(str(folder)) is None and not folder.is_symlink():
+        with suppress(SnapshotDamaged):
+            if _read(folder).key.digest == folder.name:
+                opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+                try:
+                    ownership.write_mark(opened, RunRecord.mine("adopt").mark("snapshot", folder.name))
+                finally:
+                    os.close(opened)

@@ -1,23 +1,19 @@
 """The folder that a probe writes in: checked before, removed after, whatever happens.
 
-Probe layer. It is written down as a run record with this process as its owner, so that after SIGKILL the
-next flushlab that reaps leftovers removes it, in whatever directory it lies.
+Probe layer. After SIGKILL the next flushlab that reaps leftovers removes it, in whatever directory it lies.
 """
 
 from __future__ import annotations
 
 import errno
-import secrets
-import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from flushlab.datadir.data_root import free_bytes
 from flushlab.errors import FlushlabError, NoSpace, NotWritable, StorageError
 from flushlab.machine import place_of
-from flushlab.process import RunRecord, myself, run_record
-from flushlab.process.identity import world
+from flushlab.process import passing_folder
 from flushlab.record import Medium
 from flushlab.units import format_size
 
@@ -90,17 +86,10 @@ def probe_folder(directory: Path) -> Iterator[Path]:
         NotWritable: the directory cannot be written to.
         NoSpace: it is full.
     """
-    name = f"flushlab-probe-{secrets.token_hex(4)}"
-    folder = directory / name
-    record = RunRecord(name=name, kind="owned", world=world(), owner=myself(), folders=(str(folder),))
-    run_record.claim(record)
-    try:
+    with ExitStack() as stack:
         with storage_errors(directory):
-            folder.mkdir(mode=0o700)
+            folder = stack.enter_context(passing_folder(directory, "probe"))
         yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        run_record.remove(name)
 
 
 @contextmanager

@@ -3,8 +3,8 @@
 from flushlab.process.guard import Guard, GuardedProcess
 from flushlab.process.identity import ProcessIdentity, identify, myself
 from flushlab.process.janitor import reap
+from flushlab.process.passing import discard, passing_folder
 from flushlab.process.run_record import RunRecord, all_records, run_folder
-from flushlab.process.short_lived import short_lived_name, sweep
 from flushlab.process.terminate import terminate
 
 __all__ = [
@@ -13,11 +13,11 @@ __all__ = [
     "ProcessIdentity",
     "RunRecord",
     "all_records",
+    "discard",
     "identify",
     "myself",
+    "passing_folder",
     "reap",
     "run_folder",
-    "short_lived_name",
-    "sweep",
     "terminate",
 ]

@@ -1,8 +1,8 @@
 """Guard: starts processes so that none of them outlives flushlab.
 
 Process layer. `Guard` is flushlab's end of the guard process (`guard_main.py`): it writes the run record,
-spawns programs under the unprivileged user, and when it is closed, or when flushlab dies in whatever way, the
-guard kills them and removes their folders.
+makes the folders, spawns programs under the unprivileged user, and when it is closed, or when flushlab dies
+in whatever way, the guard kills them and removes the folders that have its record's mark.
 """
 
 from __future__ import annotations
@@ -17,16 +17,18 @@ import sys
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import msgspec
 
-from flushlab.errors import HarnessError
-from flushlab.machine import server_user
+from flushlab.errors import HarnessError, NotWritable, UsageError
+from flushlab.machine import ownership, server_user
 from flushlab.process import run_record
-from flushlab.process.identity import ProcessIdentity, identify, myself, world
+from flushlab.process.identity import ProcessIdentity, identify
+from flushlab.process.janitor import reap_record
 from flushlab.process.run_record import RunRecord
 
 _GUARD_MAIN = Path(__file__).with_name("guard_main.py")
@@ -39,27 +41,28 @@ class Guard:
 
     Args:
         name: of the run record; must be free.
-        folders: directories that belong to it; each one's last part is `name`. They need not exist yet.
+        folders: directories that it makes, mode 0711, and removes.
 
     Raises:
-        UsageError: the name is taken.
+        UsageError: the name is taken, or something is in the place of a folder.
+        NotWritable: a folder cannot be made.
         HarnessError: the guard process does not come up.
     """
 
     def __init__(self, name: str, folders: Sequence[Path] = ()) -> None:
-        assert all(folder.name == name and folder.is_absolute() for folder in folders), folders
+        assert all(folder.is_absolute() for folder in folders), folders
         self.name = name
         self._processes: dict[int, GuardedProcess] = {}
         self._buffer = b""
         self._abandoned = False
-        self._record = RunRecord(
-            name=name, kind="owned", world=world(), owner=myself(), folders=tuple(map(str, folders))
-        )
+        self._record = RunRecord.mine(name, *folders)
         run_record.claim(self._record)
         try:
-            self._control, self._guard = _start(folders, run_record.record_path(name))
+            for folder in folders:
+                _make(folder, self._record)
+            self._control, self._guard = _start(self._record)
         except BaseException:
-            run_record.remove(name)
+            reap_record(self._record)
             raise
         _open_guards.add(self)
         try:
@@ -155,9 +158,12 @@ class Guard:
             for process in self._processes.values():
                 process.forget()
         if self._guard.returncode != 0:  # killed by somebody: do its work
-            from flushlab.process.janitor import reap_record
-
             reap_record(self._record)
+
+    def remove_folder(self, folder: Path) -> None:
+        """Removes one of its folders now; what cannot be removed goes when the guard is closed."""
+        with suppress(OSError):
+            ownership.remove(str(folder), token=self._record.token)
 
     def __enter__(self) -> Self:
         return self
@@ -271,13 +277,26 @@ class GuardedProcess:
         return bool(poll.poll(seconds * 1000))
 
 
-def _start(folders: Sequence[Path], record: Path) -> tuple[socket.socket, subprocess.Popen[bytes]]:
+def _make(folder: Path, record: RunRecord) -> None:
+    try:
+        ownership.make(str(folder), record.mark("sandbox", record.name), 0o711)
+    except FileExistsError:
+        raise UsageError(
+            f"{folder} exists already, and flushlab did not make it for this sandbox",
+            hint="choose another name, or another --data-root",
+        ) from None
+    except OSError as error:
+        raise NotWritable(f"{folder} cannot be made: {error.strerror}") from error
+
+
+def _start(record: RunRecord) -> tuple[socket.socket, subprocess.Popen[bytes]]:
     ours, theirs = socket.socketpair()  # close-on-exec, both: no other child of ours holds the guard alive
+    path = str(run_record.record_path(record.name))
     with theirs:
         command = [sys.executable, "-I", "-S", str(_GUARD_MAIN), str(theirs.fileno())]
         try:
             guard = subprocess.Popen(
-                [*command, *map(str, folders), str(record)],
+                [*command, path, record.token, *record.folders],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

@@ -1,8 +1,8 @@
 """The guard: parent of servers, so that none outlives flushlab.
 
-Executed as a program of its own (`python -I -S guard_main.py FD PATH…`), with the standard library only,
-so that it is up in some 40 ms. It holds one end of a socket pair whose other end only flushlab has, and obeys
-lines of JSON on it:
+Executed as a program of its own (`python -I -S guard_main.py FD RECORD TOKEN FOLDER…`), with the standard
+library and `machine/ownership.py` only, so that it is up in some 40 ms. It holds one end of a socket pair
+whose other end only flushlab has, and obeys lines of JSON on it:
 
     {"spawn": {"argv", "env", "cwd", "uid", "gid", "log", "dies_with_guard"}} -> {"pid": N}
     {"go": N}          that process, which waited, executes its program -> {"gone": true} or {"error": TEXT}
@@ -11,8 +11,8 @@ lines of JSON on it:
 
 End of file, whatever its reason (normal end, exception, SIGKILL of flushlab), makes it kill the process
 group of every server with SIGKILL, kill and reap every process that became an orphan below it, remove the
-paths (folders and then the run record), and exit. Servers die with the guard too (PR_SET_PDEATHSIG), so
-killing the guard first does not help them.
+folders whose marks have the token and then the run record, and exit. Servers die with the guard too
+(PR_SET_PDEATHSIG), so killing the guard first does not help them.
 """
 
 from __future__ import annotations
@@ -31,6 +31,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any, NoReturn
+
+    from flushlab.machine import ownership
+else:  # the file alone: the package around it would take ten times as long
+    sys.path.append(os.path.join(os.path.dirname(os.path.dirname(__file__)), "machine"))  # noqa: PTH118, PTH120
+    import ownership
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
@@ -227,15 +232,12 @@ def _kill(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-def _remove(paths: Sequence[str]) -> None:
-    import shutil
-
-    for path in paths:
-        if os.path.isdir(path) and not os.path.islink(path):  # noqa: PTH112, PTH114
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(path)  # noqa: PTH108
+def _remove(record: str, token: str, folders: Sequence[str]) -> None:
+    """What cannot be removed keeps its record: the janitor tries again."""
+    with contextlib.suppress(OSError):
+        for folder in folders:
+            ownership.remove(folder, token=token)
+        os.unlink(record)  # noqa: PTH108
 
 
 def main() -> None:
@@ -253,7 +255,7 @@ def main() -> None:
     if guard.run():
         return
     guard.kill_all()
-    _remove(sys.argv[2:])
+    _remove(sys.argv[2], sys.argv[3], sys.argv[4:])
 
 
 if __name__ == "__main__":

@@ -52,6 +52,19 @@ def world() -> str:
     return f"{boot} {Path('/proc/self/ns/pid').readlink()}"
 
 
+@cache
+def machine() -> str:
+    """Names this machine across its boots, machine-id(5) and host name; empty where it has no machine-id.
+
+    The host name is part of it because containers of one image may share a machine-id.
+    """
+    try:
+        number = Path("/etc/machine-id").read_text().strip()
+    except OSError:
+        return ""
+    return f"{number} {os.uname().nodename}" if number else ""
+
+
 def session_members(session: int) -> list[ProcessIdentity]:
     """Living processes of a session (field 6 of /proc/PID/stat): all descendants of its leader that did not
     leave it."""

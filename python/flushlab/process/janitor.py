@@ -1,19 +1,18 @@
 """Janitor: at the start of a command, ends and removes what a killed flushlab has left behind.
 
 Process layer. The guard does this at once; the janitor is for the cases in which the guard was killed as
-well, or the machine went down. It goes by run records: owned ones whose owner is dead are reaped, kept ones
-are spared.
+well, or the machine went down. It goes by run records of this machine: owned ones whose owner is dead are
+reaped, kept ones are spared. A folder goes only if its mark has the record's token.
 """
 
 from __future__ import annotations
 
-import shutil
+from contextlib import suppress
 from pathlib import Path
 
+from flushlab.machine import ownership
 from flushlab.process import run_record
-from flushlab.process.identity import world
 from flushlab.process.run_record import RunRecord
-from flushlab.process.short_lived import sweep
 from flushlab.process.terminate import kill, kill_session, wait_for_end
 
 _GUARD_S = 10.0
@@ -25,28 +24,36 @@ def reap() -> list[str]:
     Raises:
         HarnessError: a server does not die of SIGKILL.
     """
-    sweep(run_record.run_folder())
-    return [record.name for record in run_record.all_records() if _abandoned(record) and reap_record(record)]
+    run_record.sweep()
+    reaped = []
+    for record in run_record.all_records():
+        if record.kind == "owned" and _abandoned(record):
+            with suppress(OSError):  # it keeps its record: another time
+                reap_record(record)
+                reaped.append(record.name)
+    return reaped
 
 
-def reap_record(record: RunRecord) -> bool:
-    """Kills what a record names, removes its folders and then the record."""
-    if record.world == world():
+def reap_record(record: RunRecord) -> list[Path]:
+    """Kills what a record names, removes its folders and then the record.
+
+    Returns:
+        Folders of its that are not marked as its own; they were left as they are.
+
+    Raises:
+        OSError: a folder could not be removed; the record stays.
+    """
+    if record.is_here:
         if record.guard is not None and not wait_for_end(record.guard, _GUARD_S):  # it may be at this work
             kill(record.guard)
         if record.server is not None:
             kill_session(record.server, record.folders)
-    for folder in map(Path, record.folders):
-        if folder.name == record.name:
-            shutil.rmtree(folder, ignore_errors=True)
+    spared = [Path(folder) for folder in record.folders if not ownership.remove(folder, token=record.token)]
     run_record.remove(record.name)
-    return True
+    return spared
 
 
 def _abandoned(record: RunRecord) -> bool:
-    if record.kind == "kept":
-        return False
-    if record.world == world():
+    if record.is_here:
         return not record.owner.alive()
-    boot, theirs = world().split()[0], record.world.split()[0]
-    return boot != theirs  # another pid namespace of this boot (a container) looks after its own
+    return record.is_of_this_machine  # not so another pid namespace (a container), which looks after its own

@@ -1,58 +1,92 @@
-"""Run records: what runs on behalf of flushlab, written down before it can matter.
+"""Run records: what flushlab runs and makes, written down before it can matter.
 
-Process layer. One JSON file per sandbox under `run` in flushlab's home, written by rename. The guard removes
-it with the folders; what a power failure or a killed guard leaves behind, the janitor finds by it.
+Process layer. One JSON file per sandbox or passing folder under `run` in flushlab's home, written by rename.
+The guard removes it with the folders; what a power failure or a killed guard leaves behind, the janitor finds
+by it. A record holds the token of its folders' marks: a folder without that mark is never touched.
 """
 
 from __future__ import annotations
 
-import os
+import re
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 import msgspec
 
 from flushlab.errors import UsageError
-from flushlab.machine import home
-from flushlab.process.identity import ProcessIdentity, world
-from flushlab.process.short_lived import short_lived_name
-
-__all__ = [
-    "Kind",
-    "RunRecord",
-    "all_records",
-    "claim",
-    "read",
-    "record_path",
-    "remove",
-    "rewrite",
-    "run_folder",
-    "world",
-]
+from flushlab.machine import home, ownership
+from flushlab.process.identity import ProcessIdentity, machine, myself, world
 
 Kind = Literal["owned", "kept"]
 
+NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
+"""Of a sandbox. No dots: `k.json` would be the record of `k`."""
+
+_OWN_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,79}")
+_BEING_WRITTEN = re.compile(r"\.(?P<name>.+)\.(?P<pid>\d+)\.(?P<ticks>\d+)\.being-written")
+
 
 class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """One sandbox, or one run of a server's set-up program.
+    """One sandbox, one run of a server's set-up program, or one passing folder.
 
     Attributes:
-        name: unique; the last part of each of its folders.
+        name: unique.
         kind: `owned` dies with its owner, `kept` lives until it is stopped.
         world: boot and pid namespace in which the pids mean something.
+        machine: the same across its boots; empty if it has no name.
         owner: the flushlab that started it.
         guard: the owner's guard process, once it runs; None for a kept sandbox.
         server: the server's process, once there is one.
-        folders: directories that belong to it and go with it.
+        folders: directories that are made for it and go with it.
+        token: in the folders' marks; empty in records of flushlab 0.1, whose folders had none.
     """
 
     name: str
     kind: Kind
     world: str
+    machine: str = ""
     owner: ProcessIdentity
     guard: ProcessIdentity | None = None
     server: ProcessIdentity | None = None
     folders: tuple[str, ...]
+    token: str = ""
+
+    @classmethod
+    def mine(cls, name: str, *folders: Path, token: str | None = None) -> Self:
+        """A record of this process; with a new token if none is given."""
+        return cls(
+            name=name,
+            kind="owned",
+            world=world(),
+            machine=machine(),
+            owner=myself(),
+            folders=tuple(str(folder) for folder in folders),
+            token=token or ownership.new_token(),
+        )
+
+    @property
+    def is_here(self) -> bool:
+        """True if its pids mean something to this process."""
+        return self.world == world()
+
+    @property
+    def is_of_this_machine(self) -> bool:
+        """True if this machine started it, now or before its last boot; a home may lie on several's disk."""
+        same_boot = self.world.split()[0] == world().split()[0]
+        return self.is_here or (not same_boot and self.machine != "" and self.machine == machine())
+
+    def mark(self, what: str, name: str) -> dict[str, str]:
+        """The mark for one of its folders."""
+        created = datetime.now(UTC).isoformat(timespec="seconds")
+        return {
+            "what": what,
+            "name": name,
+            "token": self.token,
+            "world": self.world,
+            "machine": self.machine,
+            "created": created,
+        }
 
 
 def run_folder() -> Path:
@@ -63,8 +97,17 @@ def run_folder() -> Path:
 
 
 def record_path(name: str) -> Path:
-    """Where the record of that name lies."""
+    """Where the record of that name lies.
+
+    Raises:
+        UsageError: no record can have that name.
+    """
+    if not _OWN_NAME.fullmatch(name):
+        raise UsageError(f"{name!r} is not a sandbox's name", hint=NAME_HINT)
     return run_folder() / f"{name}.json"
+
+
+NAME_HINT = "use at most 40 lower-case letters, digits, hyphens and underscores"
 
 
 def claim(record: RunRecord) -> None:
@@ -75,7 +118,7 @@ def claim(record: RunRecord) -> None:
     """
     temporary = _write_beside(record)
     try:
-        os.link(temporary, record_path(record.name))  # fails if it exists, unlike rename
+        record_path(record.name).hardlink_to(temporary)  # fails if it exists, unlike rename
     except FileExistsError:
         raise UsageError(
             f"a sandbox named {record.name!r} is there already",
@@ -91,16 +134,17 @@ def rewrite(record: RunRecord) -> None:
 
 
 def read(name: str) -> RunRecord | None:
-    """The record of that name, or None."""
-    try:
-        return msgspec.json.decode(record_path(name).read_bytes(), type=RunRecord)
-    except (FileNotFoundError, msgspec.DecodeError):
-        return None
+    """The record of that name, or None.
+
+    Raises:
+        UsageError: no record can have that name.
+    """
+    return _read(record_path(name))
 
 
 def all_records() -> list[RunRecord]:
     """Every record, by name."""
-    found = [read(file.stem) for file in sorted(run_folder().glob("*.json")) if not file.name.startswith(".")]
+    found = [_read(file) for file in sorted(run_folder().glob("*.json")) if not file.name.startswith(".")]
     return [record for record in found if record is not None]
 
 
@@ -109,7 +153,27 @@ def remove(name: str) -> None:
     record_path(name).unlink(missing_ok=True)
 
 
+def sweep() -> None:
+    """Removes what writers that were killed have left beside the records; it has a record's content."""
+    for file in run_folder().glob(".*.being-written"):
+        named = _BEING_WRITTEN.fullmatch(file.name)
+        record = _read(file)
+        if named is None or record is None or record.name != named["name"]:
+            continue
+        writer = ProcessIdentity(pid=int(named["pid"]), start_ticks=int(named["ticks"]))
+        if record.is_of_this_machine and not (record.is_here and writer.alive()):
+            file.unlink(missing_ok=True)
+
+
+def _read(file: Path) -> RunRecord | None:
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=RunRecord)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
 def _write_beside(record: RunRecord) -> Path:
-    temporary = run_folder() / short_lived_name(record.name)
+    me = myself()
+    temporary = run_folder() / f".{record.name}.{me.pid}.{me.start_ticks}.being-written"
     temporary.write_bytes(msgspec.json.encode(record))
     return temporary

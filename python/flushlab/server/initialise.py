@@ -83,7 +83,6 @@ def initialise(build: Build, layout: Mapping[str, Value], target: Path) -> None:
     folder = run_folder() / name
     user = server_user()
     with Guard(name, [folder]) as guard:
-        folder.mkdir(mode=0o755)
         temporary = folder / "tmp"
         temporary.mkdir()
         give(temporary, user)

@@ -16,6 +16,7 @@ import msgspec
 from flushlab.build import Build
 from flushlab.errors import StorageError, UsageError
 from flushlab.process import ProcessIdentity, all_records, run_folder, run_record, terminate
+from flushlab.process.identity import world
 from flushlab.process.janitor import reap_record
 from flushlab.record import Endpoint, Storage, Value
 from flushlab.server.detached import STOP_LIMIT_S
@@ -54,11 +55,13 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         saved: what is written down of it.
-        pid: of the server, or None if it does not run any more.
+        pid: of the server, or None if it does not run here.
+        elsewhere: another machine or container with the same home started it, and may still run it.
     """
 
     saved: Saved
     pid: int | None
+    elsewhere: bool = False
 
 
 def save(saved: Saved) -> None:
@@ -75,14 +78,8 @@ def load(name: str) -> tuple[Saved, ProcessIdentity]:
     Raises:
         UsageError: there is none of that name; lists those that there are.
     """
-    record = run_record.read(name)
-    if record is None or record.kind != "kept" or record.server is None:
-        names = ", ".join(one.saved.name for one in statuses())
-        raise UsageError(
-            f"there is no kept sandbox named {name!r}",
-            hint=f"there are: {names}" if names else "start one with: flushlab server start --name NAME",
-        )
-    return _read(run_folder() / name / _FILE), record.server
+    _, server = _record(name)
+    return _read(run_folder() / name / _FILE), server
 
 
 def statuses() -> list[Status]:
@@ -92,8 +89,10 @@ def statuses() -> list[Status]:
         file = run_folder() / record.name / _FILE
         if record.kind == "kept" and file.is_file():
             server = record.server
-            alive = server is not None and record.world == run_record.world() and server.alive()
-            found.append(Status(saved=_read(file), pid=server.pid if server and alive else None))
+            alive = server is not None and record.is_here and server.alive()
+            elsewhere = not record.is_of_this_machine
+            pid = server.pid if server and alive else None
+            found.append(Status(saved=_read(file), pid=pid, elsewhere=elsewhere))
     return found
 
 
@@ -124,33 +123,61 @@ def note_process(name: str, process: ProcessIdentity) -> None:
     """Writes down that a kept sandbox was restarted."""
     record = run_record.read(name)
     if record is not None:
-        run_record.rewrite(msgspec.structs.replace(record, server=process, world=run_record.world()))
+        run_record.rewrite(msgspec.structs.replace(record, server=process, world=world()))
 
 
-def stop(name: str) -> None:
-    """Stops a kept sandbox in an orderly way, if it runs, and removes it.
+def stop(name: str) -> list[Path]:
+    """Stops a kept sandbox in an orderly way, if it runs, and removes it; see `remove`.
 
     Raises:
-        UsageError: there is none of that name; lists those that there are.
+        UsageError: there is none of that name here; lists those that there are.
         HarnessError: it does not die of SIGKILL.
+        StorageError: its folders cannot be removed.
     """
-    _, server = load(name)
-    record = run_record.read(name)
-    if record is not None and record.world == run_record.world():
+    record, server = _record(name)
+    if not record.is_of_this_machine and record.machine:
+        raise UsageError(
+            f"the sandbox {name} was started on another machine ({record.machine.split()[-1]})",
+            hint="stop it there",
+        )
+    if record.is_here:
         terminate(server, grace_s=STOP_LIMIT_S)
-    remove(name)
+    return remove(name)
 
 
-def remove(name: str) -> None:
-    """Removes a kept sandbox: what still runs of it, its folders and its record."""
+def remove(name: str) -> list[Path]:
+    """Removes a kept sandbox: what still runs of it, its folders and its record.
+
+    Returns:
+        Folders that flushlab cannot prove to be its own, and so left; those of flushlab 0.1 have no mark.
+
+    Raises:
+        StorageError: its folders cannot be removed.
+    """
     record = run_record.read(name)
-    if record is not None:
-        reap_record(record)
+    if record is None:
+        return []
+    try:
+        return reap_record(record)
+    except OSError as error:
+        raise StorageError(f"the sandbox {name} cannot be removed: {error}") from error
+
+
+def _record(name: str) -> tuple[run_record.RunRecord, ProcessIdentity]:
+    record = run_record.read(name)
+    if record is None or record.kind != "kept" or record.server is None:
+        names = ", ".join(one.saved.name for one in statuses())
+        raise UsageError(
+            f"there is no kept sandbox named {name!r}",
+            hint=f"there are: {names}" if names else "start one with: flushlab server start --name NAME",
+        )
+    return record, record.server
 
 
 def _read(file: Path) -> Saved:
     try:
-        return msgspec.json.decode(file.read_bytes(), type=Saved, dec_hook=_path)
+        text = file.read_bytes().replace(b'"placement":', b'"paths":', 1)  # as flushlab 0.1 called them
+        return msgspec.json.decode(text, type=Saved, dec_hook=_path)
     except (OSError, msgspec.DecodeError) as error:
         raise StorageError(f"{file} cannot be read: {error}", hint="remove its folder by hand") from error
 

@@ -8,7 +8,6 @@ write to, and `server`, which belongs to the servers' user. Its data directory a
 from __future__ import annotations
 
 import os
-import re
 import secrets
 from pathlib import Path
 
@@ -18,11 +17,10 @@ from flushlab.datadir import DataRoot
 from flushlab.errors import UsageError
 from flushlab.machine import ServerUser
 from flushlab.process import run_folder
+from flushlab.process.run_record import NAME, NAME_HINT
 
 SOCKET_PATH_BYTES = 107
 """unix(7): sun_path has 108 bytes, the last one for the terminating zero."""
-
-_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}")
 
 
 class SandboxPaths(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,11 +43,8 @@ class SandboxPaths(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             UsageError: the name is not allowed, or the socket's path would be too long.
         """
-        if name is not None and not _NAME.fullmatch(name):
-            raise UsageError(
-                f"{name!r} is not a sandbox's name",
-                hint="use at most 40 lower-case letters, digits, dots, hyphens and underscores",
-            )
+        if name is not None and not NAME.fullmatch(name):
+            raise UsageError(f"{name!r} is not a sandbox's name", hint=NAME_HINT)
         name = name or f"s{secrets.token_hex(4)}"
         paths = cls(name=name, folder=run_folder() / name, data_folder=data_root.path / name)
         length = len(os.fsencode(paths.socket))
@@ -106,9 +101,7 @@ class SandboxPaths(msgspec.Struct, frozen=True, kw_only=True):
         return self.folder / "client.cnf"
 
     def make(self, user: ServerUser) -> None:
-        """Makes the folders, and gives to the servers' user what is its own."""
-        for folder in self.folders:
-            folder.mkdir(mode=0o711)
+        """Makes what is in the folders, which its guard has made, and gives the servers' user its own."""
         for folder in (self.server_folder, self.temporary):
             folder.mkdir(mode=0o755)
             give(folder, user)

@@ -7,7 +7,6 @@ until it is stopped. Ready means that a query succeeded over the socket and over
 
 from __future__ import annotations
 
-import shutil
 import signal
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -363,7 +362,8 @@ class Sandbox:
         self.move_datadir(own.datadir)
         own.temporary.mkdir(mode=0o755, exist_ok=True)
         give(own.temporary, server_user())
-        shutil.rmtree(self._paths.data_folder, ignore_errors=True)
+        assert self._guard is not None, "a kept sandbox stays where it is"
+        self._guard.remove_folder(self._paths.data_folder)
         self._paths = own
         self._storage = storage_of(own.folder)
 

@@ -17,7 +17,7 @@ import msgspec
 from flushlab.datadir import Snapshot, SnapshotKey
 from flushlab.datadir.manifest import SCHEMA, Manifest, checksum
 from flushlab.errors import NotWritable, SnapshotDamaged
-from flushlab.process import short_lived_name, sweep
+from flushlab.process import passing_folder
 
 _MANIFEST = "manifest.json"
 _LEVEL = 1
@@ -33,18 +33,34 @@ def export_archive(snapshot: Snapshot, archive: Path) -> None:
     Raises:
         NotWritable: the file cannot be written.
     """
-    temporary = archive.with_name(short_lived_name(archive.name))
     try:
-        sweep(archive.parent)
-        with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED, compresslevel=_LEVEL) as file:
-            file.writestr(_MANIFEST, msgspec.json.encode(snapshot.manifest))
-            for one in snapshot.manifest.files:
-                file.write(snapshot.path / one.path, f"data/{one.path}")
-        temporary.replace(archive)
+        with passing_folder(archive.parent, "archive") as folder:
+            temporary = folder / archive.name
+            with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED, compresslevel=_LEVEL) as file:
+                file.writestr(_MANIFEST, msgspec.json.encode(snapshot.manifest))
+                for one in snapshot.manifest.files:
+                    file.write(snapshot.path / one.path, f"data/{one.path}")
+            if not os.path.lexists(archive) or is_ours(archive):
+                temporary.replace(archive)
     except OSError as error:
         raise NotWritable(f"{archive} cannot be written: {error.strerror or error}") from error
-    finally:
-        temporary.unlink(missing_ok=True)
+
+
+def archive_name(key: SnapshotKey) -> str:
+    """Of the archive of a template."""
+    return f"flushlab-{key.digest}.zip"
+
+
+def is_ours(archive: Path) -> bool:
+    """True for a regular file that holds the template that its name says: flushlab wrote it."""
+    if archive.is_symlink() or not archive.is_file():
+        return False
+    try:
+        with zipfile.ZipFile(archive) as file:
+            manifest = msgspec.json.decode(file.read(_MANIFEST), type=Manifest)
+    except (OSError, zipfile.BadZipFile, zlib.error, KeyError, EOFError, msgspec.DecodeError):
+        return False
+    return manifest.schema == SCHEMA and archive.name == archive_name(SnapshotKey(manifest.key))
 
 
 def import_archive(archive: Path, key: SnapshotKey, target: Path) -> None:

@@ -24,7 +24,7 @@ from flushlab.datadir import Snapshot, SnapshotKey, Snapshots
 from flushlab.errors import FlushlabError, NoSpace, SnapshotDamaged, StorageError
 from flushlab.machine import home
 from flushlab.record import Value
-from flushlab.suite.archive import export_archive, import_archive
+from flushlab.suite.archive import archive_name, export_archive, import_archive, is_ours
 from flushlab.suite.inputs import Input, chain
 
 FORMAT = "1"
@@ -160,7 +160,7 @@ class Templates:
         """Forgets a template that turned out to be damaged or unusable."""
         self.snapshots.remove(snapshot.key)
         if self._cache is not None:
-            self._archive(snapshot.key).unlink(missing_ok=True)
+            _remove_archive(self._archive(snapshot.key))
 
     def _find(self, key: SnapshotKey) -> Snapshot | None:
         try:
@@ -172,10 +172,10 @@ class Templates:
             archive = self._archive(key)
             if found is None and archive.is_file():
                 found = self._import(key, archive)
-            elif found is not None and not archive.is_file() and key == found.key:
+            elif found is not None and not os.path.lexists(archive) and key == found.key:
                 export_archive(found, archive)
                 self._evict_archives(keep=key.digest)
-            if archive.is_file():
+            if found is not None and is_ours(archive):
                 os.utime(archive)
         if found is not None:
             self._use(found)
@@ -187,7 +187,7 @@ class Templates:
         except NoSpace:
             raise
         except (SnapshotDamaged, StorageError):
-            archive.unlink(missing_ok=True)  # it is made anew
+            _remove_archive(archive)  # it is made anew
             return None
         self._use(snapshot)
         self._evict(keep=key.digest)
@@ -195,7 +195,7 @@ class Templates:
 
     def _archive(self, key: SnapshotKey) -> Path:
         assert self._cache is not None
-        return self._cache / f"flushlab-{key.digest}.zip"
+        return self._cache / archive_name(key)
 
     def _use(self, snapshot: Snapshot) -> None:
         used = self.snapshots.directory / "used"
@@ -219,13 +219,13 @@ class Templates:
 
     def _evict_archives(self, keep: str) -> None:
         assert self._cache is not None
-        sizes = [(file.stat(), file) for file in self._cache.glob("flushlab-*.zip")]
+        sizes = [(file.stat(), file) for file in self._cache.glob("flushlab-*.zip") if is_ours(file)]
         sizes.sort(key=lambda pair: (keep not in pair[1].name, -pair[0].st_mtime))
         total = 0
         for facts, file in sizes:
             total += facts.st_size
             if total > self._limit_bytes and keep not in file.name:
-                file.unlink(missing_ok=True)
+                _remove_archive(file)
 
 
 def read_facts(snapshot: Snapshot) -> Facts:
@@ -254,6 +254,12 @@ def check_cache(folder: Path | None) -> Path | None:
     if not os.access(folder, os.W_OK | os.X_OK):
         raise StorageError(f"the cache {folder} cannot be written to", hint="choose another with --cache")
     return folder
+
+
+def _remove_archive(archive: Path) -> None:
+    """Somebody else's file of that name, or one too damaged to tell, stays."""
+    if is_ours(archive):
+        archive.unlink(missing_ok=True)
 
 
 def _copy(datadir: Path, target: Path, facts: Facts) -> None:

@@ -11,6 +11,9 @@ from flushlab.errors import NoSpace, NotWritable
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="root only: servers run as another user only then")
 
 
+pytestmark = pytest.mark.usefixtures("private_home")
+
+
 @pytest.fixture
 def reachable() -> Iterator[Path]:
     """A temporary folder that every user may enter; pytest's own is closed to others."""

@@ -1,5 +1,7 @@
 import json
 import os
+import subprocess
+import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -11,9 +13,13 @@ from flushlab.datadir import Snapshot, SnapshotKey, Snapshots
 from flushlab.datadir import snapshots as snapshots_module
 from flushlab.datadir.manifest import checksum
 from flushlab.errors import NoSpace, NotWritable, SnapshotDamaged, StorageError
+from flushlab.machine import ownership
+from tests.trees import tree
 
 KEY = SnapshotKey({"build": "mariadb-10.11.19-1a2b", "purpose": "template"})
 SPARSE_BYTES = 8 << 20
+
+pytestmark = pytest.mark.usefixtures("private_home")
 
 
 @pytest.fixture
@@ -203,24 +209,82 @@ def test_empty_target_is_taken(store: Snapshots, tmp_path: Path) -> None:
     assert (tmp_path / "data/mysql/user.ibd").exists()
 
 
-def test_leftover_of_a_killed_restore_is_removed(store: Snapshots, tmp_path: Path) -> None:
-    (tmp_path / ".data.restoring/mysql").mkdir(parents=True)
-    (tmp_path / ".data.restoring/stale").write_text("x")
+def test_what_others_have_beside_the_target_is_left_alone(store: Snapshots, tmp_path: Path) -> None:
+    (tmp_path / ".data.restoring").mkdir()
+    (tmp_path / ".data.restoring/precious").write_text("mine")
     restore(store, store.make(KEY, fill), tmp_path / "data")
-    assert not (tmp_path / ".data.restoring").exists()
-    assert not (tmp_path / "data/stale").exists()
+    assert (tmp_path / ".data.restoring/precious").read_text() == "mine"
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".data.restoring", "data", "snapshots"]
 
 
-def test_leftovers_of_killed_makers_are_removed_whatever_their_key(store: Snapshots) -> None:
-    other = SnapshotKey({"build": "other"})
-    store.make(other, fill)
-    for name in (f"making-{KEY.digest}-x1", f"making-{other.digest}-x2", f"removing-{other.digest}-x3"):
-        (store.directory / name / "data/sub").mkdir(parents=True)
-        (store.directory / name / "data").chmod(0o500)
+KILLED = """
+import os, sys
+from pathlib import Path
+from flushlab.datadir import SnapshotKey, Snapshots
+from flushlab.machine import ownership
+def fill(data):
+    (data / "sub").mkdir()
+    (data / "sub").chmod(0o500)
+    if sys.argv[2] == "making":
+        os._exit(9)
+store, key = Snapshots(Path(sys.argv[1])), SnapshotKey({"build": "other"})
+store.make(key, fill)
+ownership._empty = lambda *_, **__: os._exit(9)
+store.remove(key)
+"""
+
+
+@pytest.mark.parametrize("work", ["making", "removing"])
+def test_what_a_killed_maker_or_remover_left_is_removed_by_the_next(store: Snapshots, work: str) -> None:
+    done = subprocess.run([sys.executable, "-c", KILLED, str(store.directory), work], check=False)
+    assert done.returncode == 9
+    assert len(list(store.directory.iterdir())) == 2
     store.make(KEY, fill)
-    assert sorted(path.name for path in store.directory.iterdir()) == sorted(
-        [KEY.digest, other.digest, "locks"]
-    )
+    assert sorted(path.name for path in store.directory.iterdir()) == [KEY.digest, "locks"]
+
+
+def test_folders_that_are_only_named_like_ours_are_left(store: Snapshots) -> None:
+    names = (f"making-{KEY.digest}-x1", f"removing-{KEY.digest}-x2", "flushlab-snapshot-x", ".flushlab-x")
+    for name in names:
+        (store.directory / name).mkdir(parents=True)
+        (store.directory / name / "file").write_text("mine")
+    before = tree(store.directory)
+    store.make(KEY, fill)
+    store.remove(KEY)
+    assert {name: entry for name, entry in tree(store.directory).items() if name in before} == before
+
+
+@pytest.mark.parametrize("there", ["folder", "empty folder", "file", "link", "dangling link"])
+def test_what_is_in_a_snapshots_place_is_refused_and_left(
+    store: Snapshots, tmp_path: Path, there: str
+) -> None:
+    place, other = store.directory / KEY.digest, tmp_path / "other"
+    store.directory.mkdir()
+    other.mkdir()
+    (other / "manifest.json").write_text("mine")
+    if there == "folder":
+        other.rename(place)
+    elif there == "empty folder":
+        place.mkdir()
+    elif there == "file":
+        place.write_text("mine")
+    else:
+        place.symlink_to(other if there == "link" else tmp_path / "nowhere")
+    before = tree(tmp_path)
+    with pytest.raises(StorageError, match="flushlab did not make it"):
+        store.make(KEY, fill)
+    with pytest.raises(StorageError, match="flushlab did not make it"):
+        store.remove(KEY)
+    after = tree(tmp_path)
+    assert {name: after[name] for name in before} == before
+
+
+def test_snapshot_of_flushlab_0_1_is_used_and_removed(store: Snapshots) -> None:
+    first = store.make(KEY, fill)
+    (first.path.parent / ownership.MARK).unlink()
+    assert store.make(KEY, refuse) == first
+    assert store.remove(KEY) is True
+    assert store.find(KEY) is None
 
 
 def test_maker_at_work_is_not_swept_away(store: Snapshots) -> None:
@@ -321,7 +385,7 @@ def test_snapshot_that_does_not_fit_is_refused_before_anything_is_written(
     with pytest.raises(NoSpace, match="1000 B are free"):
         restore(store, snapshot, tmp_path / "data")
     assert not (tmp_path / "data").exists()
-    assert not (tmp_path / ".data.restoring").exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["snapshots"]
 
 
 def test_checksum_does_not_depend_on_holes(tmp_path: Path) -> None:

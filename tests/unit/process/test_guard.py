@@ -15,6 +15,7 @@ from flushlab.errors import HarnessError, UsageError
 from flushlab.machine import server_user
 from flushlab.process import Guard, GuardedProcess, all_records, identify, run_folder
 from flushlab.process.identity import ProcessIdentity
+from tests.trees import tree
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("private_home")
@@ -24,7 +25,6 @@ pytestmark = pytest.mark.usefixtures("private_home")
 def guard() -> Iterator[Guard]:
     folder = run_folder() / "it"
     with Guard("it", [folder]) as guard:
-        folder.mkdir(mode=0o755)
         yield guard
 
 
@@ -129,6 +129,37 @@ def test_name_that_is_taken_is_refused(guard: Guard) -> None:
         Guard("it")
 
 
+@pytest.mark.parametrize("there", ["folder", "empty folder", "file", "link", "dangling link"])
+def test_what_is_in_a_folders_place_is_refused_and_left(private_home: Path, there: str) -> None:
+    place, other = private_home / "data/mysql", private_home / "other"
+    place.parent.mkdir()
+    other.mkdir()
+    (other / "ibdata1").write_text("precious")
+    if there == "folder":
+        other.rename(place)
+    elif there == "empty folder":
+        place.mkdir()
+    elif there == "file":
+        place.write_text("precious")
+    else:
+        place.symlink_to(other if there == "link" else private_home / "nowhere")
+    before = tree(private_home)
+    with pytest.raises(UsageError, match=f"{place} exists already, and flushlab did not make it"):
+        Guard("mysql", [run_folder() / "mysql", place])
+    assert [record.name for record in all_records()] == []
+    run_folder().rmdir()
+    assert tree(private_home) == before
+
+
+def test_folder_that_took_the_place_of_a_sandboxs_own_is_left(guard: Guard, private_home: Path) -> None:
+    (run_folder() / "it").rename(private_home / "moved")
+    (run_folder() / "it").mkdir()
+    (run_folder() / "it/ibdata1").write_text("precious")
+    guard.close()
+    assert (run_folder() / "it/ibdata1").read_text() == "precious"
+    assert (private_home / "moved").is_dir(), "it is not where the record says"
+
+
 def test_released_process_lives_on(guard: Guard) -> None:
     log = run_folder() / "it" / "log"
     process = guard.spawn(["/bin/sleep", "600"], log=log, cwd=Path("/"), environment={}, outlives_guard=True)
@@ -172,7 +203,6 @@ from pathlib import Path
 from flushlab.process import Guard, run_folder
 folder = run_folder() / "it"
 guard = Guard("it", [folder])
-folder.mkdir(mode=0o755)
 process = guard.spawn(["/bin/sleep", "600"], log=folder / "log", cwd=Path("/"), environment={})
 print(process.pid, flush=True)
 sys.stdin.readline()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -8,9 +9,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from flushlab.machine import ownership
 from flushlab.process import all_records, identify, myself, reap, run_folder, run_record
-from flushlab.process.identity import ProcessIdentity, world
+from flushlab.process.identity import ProcessIdentity, machine, world
 from flushlab.process.run_record import RunRecord, claim
+from tests.trees import tree
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("private_home")
@@ -27,16 +30,11 @@ def server() -> Iterator[subprocess.Popen[bytes]]:
 
 def left_behind(process: subprocess.Popen[bytes] | None = None, name: str = "it") -> RunRecord:
     folder = run_folder() / name
-    folder.mkdir()
-    (folder / "file").write_text("data")
-    record = RunRecord(
-        name=name,
-        kind="owned",
-        world=world(),
-        owner=DEAD,
-        server=identify(process.pid) if process else None,
-        folders=(str(folder),),
+    record = msgspec.structs.replace(
+        RunRecord.mine(name, folder), owner=DEAD, server=identify(process.pid) if process else None
     )
+    ownership.make(str(folder), record.mark("sandbox", name))
+    (folder / "file").write_text("data")
     claim(record)
     return record
 
@@ -77,9 +75,7 @@ def test_process_that_got_the_number_later_is_spared(server: subprocess.Popen[by
 
 
 def test_numbers_of_an_earlier_boot_mean_nobody(server: subprocess.Popen[bytes]) -> None:
-    record = left_behind(server)
-    namespace = world().split()[1]
-    changed = msgspec.structs.replace(record, world=f"another-boot {namespace}")
+    changed = of_another_boot(left_behind(server), machine() or "this one")
     (run_folder() / "it.json").write_bytes(msgspec.json.encode(changed))
     assert reap() == ["it"]
     assert server.poll() is None
@@ -95,30 +91,68 @@ def test_sandbox_of_another_container_is_spared() -> None:
     assert (run_folder() / "it" / "file").is_file()
 
 
-def test_folder_that_is_not_named_after_the_sandbox_is_never_removed(private_home: Path) -> None:
+@pytest.mark.parametrize("whose", ["0123456789abcdef another-host", ""])
+def test_sandbox_of_another_machine_with_the_same_home_is_spared(whose: str) -> None:
+    changed = of_another_boot(left_behind(), whose)
+    (run_folder() / "it.json").write_bytes(msgspec.json.encode(changed))
+    assert reap() == []
+    assert (run_folder() / "it" / "file").is_file()
+
+
+@pytest.mark.parametrize("mark", ["none", "of another sandbox", "no JSON", "a link to one"])
+def test_folder_without_the_records_mark_is_never_removed(private_home: Path, mark: str) -> None:
     precious = private_home / "precious"
     precious.mkdir()
-    record = left_behind()
-    changed = msgspec.structs.replace(record, folders=(str(precious),))
+    (precious / "file").write_text("data")
+    changed = msgspec.structs.replace(left_behind(), folders=(str(precious),))
     (run_folder() / "it.json").write_bytes(msgspec.json.encode(changed))
+    if mark == "of another sandbox":
+        other = RunRecord.mine("other").mark("sandbox", "it")
+        (precious / ownership.MARK).write_text(json.dumps({"flushlab": "1", **other}))
+    elif mark == "no JSON":
+        (precious / ownership.MARK).write_text(changed.token)
+    elif mark == "a link to one":
+        (precious / ownership.MARK).symlink_to(run_folder() / "it" / ownership.MARK)
+    before = tree(precious)
     reap()
-    assert precious.is_dir()
+    assert tree(precious) == before
+
+
+def test_folders_of_a_sandbox_of_flushlab_0_1_have_no_mark_and_are_left() -> None:
+    folder = run_folder() / "old"
+    folder.mkdir()
+    old = {
+        "name": "old",
+        "kind": "owned",
+        "world": world(),
+        "owner": {"pid": 1, "start_ticks": 1 << 60},
+        "guard": None,
+        "server": None,
+        "folders": [str(folder)],
+    }
+    (run_folder() / "old.json").write_text(json.dumps(old))
+    assert reap() == ["old"]
+    assert list(run_folder().iterdir()) == [folder]
+
+
+def of_another_boot(record: RunRecord, machine: str) -> RunRecord:
+    return msgspec.structs.replace(record, world=f"another-boot {world().split()[1]}", machine=machine)
 
 
 WRITE = """
 import os
 from pathlib import Path
 from flushlab.process import Guard
-%s = lambda *_: os._exit(9)
+%s = lambda *_, **__: os._exit(9)
 Guard("it").close()
 """
 
 
-@pytest.mark.parametrize("last_act", ["os.link", "Path.replace"])
+@pytest.mark.parametrize("last_act", ["Path.hardlink_to", "Path.replace"])
 def test_record_whose_writer_was_killed_over_it_is_removed(last_act: str) -> None:
     done = subprocess.run([sys.executable, "-c", WRITE % last_act], check=False)
     assert done.returncode == 9
-    assert any(file.name.endswith(".short-lived") for file in run_folder().iterdir())
+    assert any(file.name.endswith(".being-written") for file in run_folder().iterdir())
     wait_until(lambda: not (run_folder() / "it.json").exists() or reap(), "the guard or the janitor is done")
     reap()
     assert list(run_folder().iterdir()) == []
@@ -129,6 +163,14 @@ def test_record_that_is_being_written_is_left_alone() -> None:
     being_written = run_record._write_beside(all_records()[0])
     reap()
     assert being_written.is_file()
+
+
+@pytest.mark.parametrize("content", ["", "{}", "my notes"])
+def test_file_that_is_only_named_like_a_half_written_record_is_left(content: str) -> None:
+    file = run_folder() / ".it.1.1.being-written"
+    file.write_text(content)
+    reap()
+    assert file.read_text() == content
 
 
 def test_what_is_no_record_is_left_alone() -> None:

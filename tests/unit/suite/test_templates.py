@@ -14,9 +14,10 @@ import pytest
 
 from flushlab.datadir import SnapshotKey
 from flushlab.errors import SnapshotDamaged
-from flushlab.suite.archive import export_archive, import_archive
+from flushlab.suite.archive import archive_name, export_archive, import_archive
 from flushlab.suite.inputs import Input
 from flushlab.suite.templates import FACTS, Facts, History, Recipe, Templates, read_facts
+from tests.trees import tree
 from tests.unit.builds import MARIADB, MYSQL57
 
 HISTORY = History(schema="app", table="flyway_schema_history", rows=2, checksum=7)
@@ -140,7 +141,7 @@ def test_cache_brings_a_template_to_another_machine(
 
 
 @pytest.mark.parametrize("damage", ["cut", "bytes", "other key", "no archive"])
-def test_a_damaged_archive_is_no_template_and_goes(datadir: Path, tmp_path: Path, damage: str) -> None:
+def test_a_damaged_archive_is_no_template(datadir: Path, tmp_path: Path, damage: str) -> None:
     cache = tmp_path / "cache"
     cache.mkdir()
     templates = Templates(cache)
@@ -158,8 +159,14 @@ def test_a_damaged_archive_is_no_template_and_goes(datadir: Path, tmp_path: Path
         archive.write_bytes(b"not a zip file")
     templates.snapshots.remove(made.key)
     wanted = recipe("b") if damage == "other key" else recipe("a")
+    (archive,) = cache.iterdir()
+    content = archive.read_bytes()
     assert templates.find(wanted) is None
-    assert list(cache.iterdir()) == []
+    if damage == "bytes":
+        assert list(cache.iterdir()) == [], "its manifest still says that it is ours"
+    else:
+        templates.capture(wanted, datadir, GOOD)
+        assert archive.read_bytes() == content, "nothing proves that it is ours"
 
 
 @pytest.mark.parametrize("path", ["../evil", "/tmp/evil", "app/../../evil"])
@@ -207,3 +214,18 @@ def test_a_key_says_how_many_inputs() -> None:
     keys = recipe("a", "b").keys()
     assert [key.parts["count"] for key in keys] == ["0", "1", "2"]
     assert recipe("a", "b", prepare="", inputs=()).key == SnapshotKey(dict(recipe().unprepared.key.parts))
+
+
+def test_archives_of_others_are_neither_evicted_nor_replaced(datadir: Path, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    (cache / "flushlab-mine.zip").write_bytes(b"precious" * 1000)
+    (cache / archive_name(recipe("a").key)).symlink_to("flushlab-mine.zip")
+    before = tree(cache)
+    templates = Templates(cache, limit_bytes=1)
+    templates.capture(recipe("a"), datadir, GOOD)
+    templates.capture(recipe("b"), datadir, GOOD)
+    templates.capture(recipe("c"), datadir, GOOD)
+    after = tree(cache)
+    assert {name: after.pop(name) for name in before} == before
+    assert list(after) == [archive_name(recipe("c").key)], "of ours, only the latest fits"

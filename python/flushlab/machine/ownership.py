@@ -1,0 +1,249 @@
+"""Ownership: a folder is flushlab's only if flushlab made it, and a mark inside proves that.
+
+Machine layer; the only place that makes and removes folders for flushlab. Standard library only, because the
+guard loads this file by itself. `make` lets a folder appear with its mark at once, and never where something
+is already. `remove` takes a real directory whose mark says what the caller knows of it, and nothing else.
+
+A folder that is being made or removed has the name `.flushlab-TOKEN`, with the mark's token of 128 random
+bits. It gets that name before its mark goes and keeps it until its mark has come, so whoever knows the token
+can tell what a kill has left from what is somebody else's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import json
+import os
+import stat
+
+TYPE_CHECKING = False  # typing and collections.abc would double the guard's start-up time
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MARK = ".flushlab"
+"""Name of the mark: a JSON object of strings, `token` among them."""
+
+_MARK_BYTES = 4096
+_RENAME_NOREPLACE = 1
+_NOT_SUPPORTED = {errno.EINVAL, errno.ENOSYS}
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def new_token() -> str:
+    """A token that nobody can guess."""
+    return os.urandom(16).hex()
+
+
+def make(folder: str, mark: Mapping[str, str], mode: int = 0o700) -> None:
+    """Makes a folder that has its mark from the first moment.
+
+    Raises:
+        FileExistsError: there is something of that name, if only a dangling link.
+        OSError: it cannot be made.
+    """
+    parent, name = os.path.split(folder)
+    limbo = _limbo(mark["token"])
+    above = os.open(parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        if _exists(above, name):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), folder)
+        os.mkdir(limbo, 0o700, dir_fd=above)
+        try:
+            made = os.open(limbo, _FOLDER, dir_fd=above)
+            try:
+                write_mark(made, mark)
+                os.fchmod(made, mode)
+            finally:
+                os.close(made)
+            _rename_new(above, limbo, name, folder)
+        except BaseException:
+            _clear(above, mark["token"])
+            raise
+    finally:
+        os.close(above)
+
+
+def write_mark(folder: int, mark: Mapping[str, str]) -> None:
+    """Marks a folder, given as a descriptor.
+
+    Raises:
+        FileExistsError: something of the mark's name is in it.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    file = os.open(MARK, flags, 0o644, dir_fd=folder)
+    try:
+        os.write(file, json.dumps({"flushlab": "1", **mark}).encode() + b"\n")
+    finally:
+        os.close(file)
+
+
+def read_mark(folder: str) -> dict[str, str] | None:
+    """The mark in a folder; None for anything that is not a real directory with a mark in it."""
+    try:
+        opened = os.open(folder, _FOLDER)
+    except OSError:
+        return None
+    try:
+        return _mark(opened)
+    finally:
+        os.close(opened)
+
+
+def remove(folder: str, **proof: str) -> bool:
+    """Removes a folder if it is a directory whose mark says everything in `proof`.
+
+    With a token in the proof, what a kill has left of it under its passing name goes as well. Symbolic links
+    and other file systems below it are not entered.
+
+    Returns:
+        False if something is there that is not flushlab's; it was left as it is.
+
+    Raises:
+        OSError: it is ours and could not be removed; it keeps its mark.
+    """
+    parent, name = os.path.split(folder)
+    try:
+        above = os.open(parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    try:
+        token = proof.get("token") or _token_of(above, name, proof)
+        if token is not None:
+            _put_aside(above, name, token, proof)
+            _clear(above, token)
+        return not _exists(above, name)
+    finally:
+        os.close(above)
+
+
+def _put_aside(above: int, name: str, token: str, proof: Mapping[str, str]) -> None:
+    """Gives the folder its passing name, if it is ours."""
+    try:
+        opened = os.open(name, _FOLDER, dir_fd=above)
+    except OSError:
+        return
+    try:
+        if not _proves(_mark(opened), {**proof, "token": token}):
+            return
+        os.rename(name, _limbo(token), src_dir_fd=above, dst_dir_fd=above)
+        moved = os.stat(_limbo(token), dir_fd=above, follow_symlinks=False)
+        if not os.path.samestat(moved, os.fstat(opened)):  # exchanged by somebody in this very moment
+            _rename_new(above, _limbo(token), name, name)
+    except FileNotFoundError:  # another process is at the same work
+        return
+    finally:
+        os.close(opened)
+
+
+def _clear(above: int, token: str) -> None:
+    """Deletes what has the token's passing name; its mark goes last."""
+    limbo = _limbo(token)
+    try:
+        opened = os.open(limbo, _FOLDER, dir_fd=above)
+    except FileNotFoundError:
+        return
+    try:
+        # Its maker may have been killed before the mark was whole: then nothing else is in it.
+        if _proves(_mark(opened), {"token": token}) or set(os.listdir(opened)) <= {MARK}:  # noqa: PTH208
+            _empty(opened, os.fstat(opened).st_dev, keep=MARK)
+            _unlink(MARK, opened)
+            os.rmdir(limbo, dir_fd=above)
+    except FileNotFoundError:
+        return
+    finally:
+        os.close(opened)
+
+
+def _empty(folder: int, device: int, keep: str | None = None) -> None:
+    with contextlib.suppress(PermissionError):  # another user's: whether it can be emptied will show
+        os.fchmod(folder, 0o700)  # a snapshot's folders are sealed
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name == keep:
+                continue
+            if not entry.is_dir(follow_symlinks=False):
+                _unlink(entry.name, folder)
+                continue
+            try:
+                below = os.open(entry.name, _FOLDER, dir_fd=folder)
+            except FileNotFoundError:
+                continue
+            try:
+                if os.fstat(below).st_dev == device:
+                    _empty(below, device)
+            finally:
+                os.close(below)
+            try:
+                os.rmdir(entry.name, dir_fd=folder)
+            except FileNotFoundError:
+                continue
+
+
+def _token_of(above: int, name: str, proof: Mapping[str, str]) -> str | None:
+    try:
+        opened = os.open(name, _FOLDER, dir_fd=above)
+    except OSError:
+        return None
+    try:
+        mark = _mark(opened)
+        return mark["token"] if mark is not None and _proves(mark, proof) else None
+    finally:
+        os.close(opened)
+
+
+def _mark(folder: int) -> dict[str, str] | None:
+    try:
+        file = os.open(MARK, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    except OSError:
+        return None
+    try:
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            return None
+        found = json.loads(os.read(file, _MARK_BYTES))
+    except (OSError, ValueError):
+        return None
+    finally:
+        os.close(file)
+    is_mark = isinstance(found, dict) and found.get("flushlab") == "1" and _is_token(found.get("token"))
+    return found if is_mark else None
+
+
+def _is_token(value: object) -> bool:
+    return (
+        isinstance(value, str) and len(value) == 32 and all(letter in "0123456789abcdef" for letter in value)
+    )
+
+
+def _proves(mark: Mapping[str, str] | None, proof: Mapping[str, str]) -> bool:
+    return mark is not None and all(mark.get(name) == value for name, value in proof.items())
+
+
+def _limbo(token: str) -> str:
+    return f".flushlab-{token}"
+
+
+def _exists(above: int, name: str) -> bool:
+    try:
+        os.stat(name, dir_fd=above, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _unlink(name: str, folder: int) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(name, dir_fd=folder)
+
+
+def _rename_new(above: int, old: str, new: str, told: str) -> None:
+    """renameat2(2) with RENAME_NOREPLACE; a file system without it gets an empty folder to replace."""
+    if _libc.renameat2(above, os.fsencode(old), above, os.fsencode(new), _RENAME_NOREPLACE) == 0:
+        return
+    code = ctypes.get_errno()
+    if code not in _NOT_SUPPORTED:
+        raise OSError(code, os.strerror(code), told)
+    os.mkdir(new, 0o700, dir_fd=above)
+    os.rename(old, new, src_dir_fd=above, dst_dir_fd=above)
