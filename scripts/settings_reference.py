@@ -50,7 +50,7 @@ def _section(entry: SettingEntry) -> str:
         mark
         for holds, mark in (
             (entry.contract, "contract"),
-            (entry.layout, "shapes the data directory"),
+            (entry.layout, "fixed in the data directory"),
             (entry.needs_steady_state, "long windows"),
         )
         if holds
@@ -101,7 +101,7 @@ def _change(here: SettingHere) -> str:
 
 def _notes(here: SettingHere) -> str:
     notes = [
-        f"default depends: {here.computed}" if here.computed else "",
+        f"default varies: {here.computed}" if here.computed else "",
         f"in steps of {here.multiple}" if here.multiple > 1 else "",
         f"variable `{here.variable}`" if here.variable != here.name else "",
         f"deprecated {here.deprecated}" if here.deprecated else "",

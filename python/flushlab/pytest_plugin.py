@@ -190,18 +190,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--flushlab-server", metavar="NAME", default="mariadb", help="mysql@5.7, mariadb@10.11, …"
     )
-    group.addoption("--flushlab-database", metavar="NAME", default="app", help="made before anything else")
+    group.addoption("--flushlab-database", metavar="NAME", default="app", help="database to create first")
     group.addoption(
         "--flushlab-prepare",
         metavar="COMMAND",
-        help="a shell command that fills the database; what it leaves is kept as a template",
+        help="a shell command that fills the database; the result is kept as a template",
     )
     group.addoption(
         "--flushlab-inputs",
         metavar="PATTERN",
         action="append",
         default=[],
-        help="files that --flushlab-prepare reads; may be repeated",
+        help="files that --flushlab-prepare reads; repeatable",
     )
 
 

@@ -137,7 +137,7 @@ def test_what_a_killed_probe_left_goes_with_the_next_command(place: Path) -> Non
     victim.communicate()
     (left,) = place.iterdir()
     done = probe("--policy", "strict", "--flush", "parallel", "--dir", str(place))
-    assert f"removed what an earlier run left behind: {left.name}" in done.stderr
+    assert f"cleaned up after an earlier run: {left.name}" in done.stderr
 
 
 def begun(place: Path, seconds: float = 30) -> subprocess.Popen[str]:

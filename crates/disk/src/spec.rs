@@ -66,7 +66,7 @@ pub struct Spec {
     pub depth: usize,
     /// Of a file, at most.
     pub file_bytes: u64,
-    /// Length of the measured window.
+    /// Length of the measured window in seconds.
     pub seconds: f64,
 }
 

@@ -72,9 +72,7 @@ def bench(
         asked = _with_intervals(asked)
     if server.startswith(_KEPT):
         if dataset:
-            raise UsageError(
-                "--dataset needs a fresh server, and a kept sandbox has data", hint="leave it out"
-            )
+            raise UsageError("--dataset needs a fresh server, but a kept sandbox has data", hint="remove it")
         return _counted(_on_sandbox(server, asked, timing, settings or {}, progress))
     with open_target(
         server, basedir=basedir, data_root=data_root, disk_iops=disk_iops, progress=progress
@@ -108,7 +106,7 @@ def _on_sandbox(
 def _with_intervals(workload: Workload) -> Workload:
     if not isinstance(workload, Driven):
         raise UsageError(
-            f"{workload.name} has no latencies per second", hint="leave out --hdr-log and --per-second"
+            f"{workload.name} has no latencies per second", hint="remove --hdr-log and --per-second"
         )
     return msgspec.structs.replace(workload, intervals=True)
 

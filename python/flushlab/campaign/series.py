@@ -106,7 +106,7 @@ def series(
     """
     if (plan is None) == (resume is None):
         raise UsageError(
-            "series takes either a PLAN or --resume ID",
+            "give either a plan or --resume ID",
             hint="`flushlab series --init` writes a plan to start from",
         )
     asked = Asked(
@@ -152,7 +152,7 @@ def _check(asked: Asked) -> None:
     if asked.blocks is not None and not 2 <= asked.blocks <= MAX_BLOCKS:
         raise UsageError(
             f"--blocks {asked.blocks} is out of range",
-            hint=f"it takes 2 to {MAX_BLOCKS}; intervals need two blocks, and five make good ones",
+            hint=f"it takes 2 to {MAX_BLOCKS}; an interval needs two blocks, a good one five",
         )
     if asked.seconds is not None:
         parse_timing(asked.seconds)

@@ -51,10 +51,10 @@ def stored_request(store: Store, campaign_id: str, kind: str, type_: type[R]) ->
     """
     row = store.campaign(campaign_id)
     if row.kind != kind:
-        goes_on = f"go on with: flushlab {row.kind} --resume {campaign_id}"
+        goes_on = f"resume it with: flushlab {row.kind} --resume {campaign_id}"
         raise UsageError(
-            f"campaign {campaign_id} is of `flushlab {row.kind}`, not of `flushlab {kind}`",
-            hint="a probe is not gone on with; run it again" if row.kind == "probe" else goes_on,
+            f"campaign {campaign_id} was run by `flushlab {row.kind}`, not `flushlab {kind}`",
+            hint="a probe cannot be resumed; run it again" if row.kind == "probe" else goes_on,
         )
     try:
         return msgspec.json.decode(row.plan, type=type_)
@@ -121,7 +121,7 @@ def carry_out(
     except (FlushlabError, KeyboardInterrupt) as error:
         store.set_state(campaign_id, "interrupted" if isinstance(error, KeyboardInterrupt) else "failed")
         if store.campaign(campaign_id).trials:
-            watcher.warn(f"go on with: flushlab {request.kind} --resume {campaign_id}")
+            watcher.warn(f"resume it with: flushlab {request.kind} --resume {campaign_id}")
         raise
     state: State = "interrupted" if ending == "interrupted" else "done"
     store.set_state(campaign_id, state, msgspec.json.encode(facts))

@@ -55,7 +55,7 @@ def open_target(
         BuildNotFound, StorageError, HarnessError: as their makers say.
     """
     for reaped in reap():
-        progress(f"removed what an earlier run left behind: {reaped}")
+        progress(f"cleaned up after an earlier run: {reaped}")
     build = find_build(server, basedir=Path(basedir) if basedir else None, progress=progress)
     with open_volume(Path(data_root) if data_root else None, disk_iops, progress) as volume:
         yield Target(build, load_catalog(), volume)

@@ -179,9 +179,7 @@ def decide(asked: Asked, target: Target, watcher: Watcher) -> TuneRequest:
     threads = asked.threads
     if not threads or len(set(threads)) != len(threads):
         raise UsageError(
-            f"--threads {','.join(map(str, threads))} names a count twice"
-            if threads
-            else "--threads names no count",
+            f"--threads {','.join(map(str, threads))} repeats a number" if threads else "--threads is empty",
             hint="for example --threads 1,16,64",
         )
     shape = shape_of({**asked.options, "threads": threads[0]})
@@ -189,16 +187,16 @@ def decide(asked: Asked, target: Target, watcher: Watcher) -> TuneRequest:
         parse_workload(asked.workload, msgspec.structs.replace(shape, threads=count))
     taken = workload_options(asked.workload)
     if len(threads) > 1 and "threads" not in taken:
-        raise UsageError(f"--threads names several counts, but {asked.workload} has no connections to count")
+        raise UsageError(f"--threads has several numbers, but {asked.workload} opens no connections itself")
     if shape.rate and "rate" not in taken:
-        raise UsageError(f"--rate {shape.rate:g}: {asked.workload} ends by itself and takes no rate")
+        raise UsageError(f"--rate {shape.rate:g}: {asked.workload} runs to its end and takes no rate")
     minutes = DEFAULT_MINUTES if asked.minutes is None and asked.trials is None else asked.minutes
     if (minutes is not None and minutes <= 0) or (asked.trials is not None and asked.trials <= 0):
-        raise UsageError("the budget is not above 0", hint="give --minutes or --trials")
+        raise UsageError("the budget must be above 0", hint="give --minutes or --trials")
     if not asked.p99_limit >= 1:
         raise UsageError(
             f"--p99-limit {asked.p99_limit:g} is below 1",
-            hint="it is the most that a winner's p99 may be, as a multiple of the base's",
+            hint="it is the limit for a winner's p99, as a multiple of the base's",
         )
     steady = minutes is not None and minutes >= FIRST_LOOK_MINUTES
     build, launch = target.build, Launch(arguments=connection_arguments(max(threads)))
@@ -334,16 +332,16 @@ def _parse_floor(text: str) -> Floor:
         return Floor(text)
     except ValueError:
         floors = ", ".join(floor.value for floor in Floor)
-        raise UsageError(f"--floor {text!r} is not known", hint=f"it takes {floors}") from None
+        raise UsageError(f"unknown floor {text!r}", hint=f"it takes {floors}") from None
 
 
 def _parse_objective(objective: str, rate: float) -> Objective:
     if objective not in ("throughput", "p99"):
-        raise UsageError(f"--objective {objective!r} is not known", hint="it takes throughput or p99")
+        raise UsageError(f"unknown objective {objective!r}", hint="it takes throughput or p99")
     if objective == "p99" and rate <= 0:
         raise UsageError(
             "--objective p99 needs --rate: without a fixed rate the fastest arm is also the most loaded",
-            hint="give the transactions/s that your service sees, like --rate 2000",
+            hint="give your service's transactions/s, for example --rate 2000",
         )
     if objective == "throughput" and rate > 0:
         raise UsageError(

@@ -18,12 +18,14 @@ def bench(
     context: typer.Context,
     server: options.Server = "mariadb",
     workload: options.Workload = "oltp_update_non_index",
-    threads: Annotated[int, typer.Option("--threads", help="Connections of the load.")] = 16,
+    threads: Annotated[int, typer.Option("--threads", help="Number of connections.")] = 16,
     tables: options.Tables = 8,
     table_size: options.TableSize = 10_000,
-    seconds: Annotated[float, typer.Option("--seconds", help="Length of the measured window.")] = 10.0,
+    seconds: Annotated[
+        float, typer.Option("--seconds", help="Length of the measured window in seconds.")
+    ] = 10.0,
     setting: Annotated[
-        list[str] | None, typer.Option("--set", help="NAME=VALUE; may be given again.", show_default=False)
+        list[str] | None, typer.Option("--set", help="A setting, NAME=VALUE; repeatable.", show_default=False)
     ] = None,
     transport: options.Transport = "socket",
     ssl_mode: options.SslMode = None,
@@ -41,13 +43,13 @@ def bench(
     json: options.Json = None,
     hdr_log: Annotated[
         Path | None,
-        typer.Option("--hdr-log", help="Write each second's latencies to a file, as HdrHistogram's log."),
+        typer.Option("--hdr-log", help="Write each second's latencies to a file in HdrHistogram log format."),
     ] = None,
     per_second: Annotated[
-        Path | None, typer.Option("--per-second", help="Write a line per second to a CSV file.")
+        Path | None, typer.Option("--per-second", help="Write a CSV file with a line per second.")
     ] = None,
 ) -> None:
-    """Run one workload on one configuration and say what it yields.
+    """Run one workload on one configuration and print the result.
 
     Example: flushlab bench --server mariadb --workload oltp_update_non_index --set sync_binlog=1
 

@@ -28,24 +28,24 @@ def _group() -> None:
 @app.command("check")
 def check(
     files: Annotated[
-        list[Path], typer.Argument(metavar="FILE…", help="Files in the order in which they were written.")
+        list[Path],
+        typer.Argument(metavar="FILE…", help="Binlog files, in the order in which they were written."),
     ],
     crashed: Annotated[
         bool,
         typer.Option(
-            "--crashed", help="Accept a torn tail in a last file that is in use: what a crash leaves."
+            "--crashed", help="Accept a torn tail in the last file if it is in use, as after a crash."
         ),
     ] = False,
-    gaps: Annotated[
-        bool, typer.Option("--gaps", help="Accept GTIDs that leave numbers out, as on a replica.")
-    ] = False,
+    gaps: Annotated[bool, typer.Option("--gaps", help="Accept gaps in GTIDs, as on a replica.")] = False,
     json: Annotated[
-        str | None, typer.Option("--json", metavar="FILE", help="Write JSON; - is standard output.")
+        str | None,
+        typer.Option("--json", metavar="FILE", help="Write the result as JSON to a file; - is stdout."),
     ] = None,
 ) -> None:
     """Checks every event: place, size, checksum, transaction, GTID, logical clock and rows.
 
-    Files are taken as a series: each must go on where the one before it ended.
+    Files are taken as a series: each must continue where the previous one ended.
 
     Example: flushlab binlog check /var/lib/mysql/binlog.0*
     """
@@ -66,7 +66,7 @@ def _read(files: list[Path], gaps: bool) -> list[dict[str, Any]]:
     except OSError as error:
         raise StorageError(
             f"{error.filename or 'a file'} cannot be read: {error.strerror or error}",
-            hint="name binlog files (not their index) that you may read",
+            hint="name readable binlog files, not their index",
         ) from error
     reports: list[dict[str, Any]] = msgspec.json.decode(documents)
     return reports
@@ -91,7 +91,7 @@ def _lines(report: dict[str, Any]) -> list[str]:
             f"  torn at {tail['offset']}: {TAILS[tail['kind']]}; {tail['bytes']:,} bytes are cut off"
         )
         if report["in_use"]:
-            lines.append("  the file is in use: this is what a crash leaves, or a writer at work")
+            lines.append("  the file is in use: its writer crashed or is still writing")
     lines += [f"  at {one['offset']}: {one['message']} ({one['rule']})" for one in report["problems"]]
     if report["problem_count"] > len(report["problems"]):
         lines.append(f"  and {report['problem_count'] - len(report['problems']):,} more problems")
@@ -101,7 +101,7 @@ def _lines(report: dict[str, Any]) -> list[str]:
 TAILS = {
     "event": "the file ends inside an event",
     "transaction": "the file ends inside a transaction",
-    "zeros": "nothing but zero bytes follow",
+    "zeros": "only zero bytes follow",
 }
 """Kinds of torn tails in words."""
 
@@ -114,12 +114,12 @@ def _refuse(reports: list[dict[str, Any]], crashed: bool) -> None:
         raise BinlogDamaged(
             f"{first['name']} is damaged at {problem['offset']}: {problem['message']}"
             + (f" (and {len(damaged) - 1} more files)" if len(damaged) > 1 else ""),
-            hint=f"up to {first['whole_until']} it is whole; take the rest from a replica or a backup",
+            hint=f"the file is whole up to {first['whole_until']}; take the rest from a replica or a backup",
         )
     torn = [report for report in reports if report["verdict"] == "torn"]
     if torn and not (crashed and torn == reports[-1:]):
         first = torn[0]
         raise BinlogDamaged(
             f"{first['name']} is torn at {first['tail']['offset']}: the writer died or is still writing",
-            hint="a starting server cuts it there; --crashed accepts it in the last file",
+            hint="a restarting server cuts it off there; --crashed accepts this in the last file",
         )

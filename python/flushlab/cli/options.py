@@ -15,29 +15,29 @@ Server = Annotated[
     str,
     typer.Option(
         "--server",
-        help="A build (mariadb, mariadb@10.11, mysql@5.7), a tarball (path or URL, perhaps with #sha256=…)"
+        help="A build (mariadb, mariadb@10.11, mysql@5.7), a tarball (path or URL, optionally with #sha256=…)"
         " or a kept sandbox (sandbox:NAME).",
     ),
 ]
 BaseDir = Annotated[
-    Path | None, typer.Option("--basedir", help="Use the server installed there instead of a known build.")
+    Path | None, typer.Option("--basedir", help="Use the server installed in this directory.")
 ]
 Workload = Annotated[
     str,
     typer.Option(
         "--workload",
-        help="One of sysbench's (oltp_update_non_index, oltp_read_write, …), upsert, txn:FILE, sql:FILE, or"
+        help="A sysbench workload (oltp_update_non_index, oltp_read_write, …), upsert, txn:FILE, sql:FILE, or"
         " any program: 'command: ./load.sh'.",
     ),
 ]
-Tables = Annotated[int, typer.Option("--tables", help="Tables of an OLTP workload or of upsert.")]
+Tables = Annotated[int, typer.Option("--tables", help="Number of tables (OLTP and upsert).")]
 TableSize = Annotated[int, typer.Option("--table-size", help="Rows per table.")]
 Transport = Annotated[str, typer.Option("--transport", help="How the load connects: socket or tcp.")]
 SslMode = Annotated[
     str | None,
     typer.Option(
         "--ssl-mode",
-        help="TLS over --transport tcp: disabled (default), required, verify_ca or verify_identity.",
+        help="TLS mode for --transport tcp: disabled (default), required, verify_ca or verify_identity.",
         show_default=False,
     ),
 ]
@@ -45,7 +45,7 @@ SslCa = Annotated[
     Path | None,
     typer.Option(
         "--ssl-ca",
-        help="PEM file of the certificates that verify_ca and verify_identity trust.",
+        help="PEM file with the certificates that verify_ca and verify_identity trust.",
         show_default=False,
     ),
 ]
@@ -53,25 +53,25 @@ RandType = Annotated[
     str | None,
     typer.Option(
         "--rand-type",
-        help="Which rows are hit: special (sysbench 1.0; of OLTP the default), uniform (of upsert), gaussian,"
-        " pareto or zipfian.",
+        help="Distribution of rows: special (OLTP default, as in sysbench 1.0), uniform (upsert default),"
+        " gaussian, pareto or zipfian.",
         show_default=False,
     ),
 ]
 Rate = Annotated[
     float,
     typer.Option(
-        "--rate", help="Intended transactions/s, of upsert rows/s (open loop); 0: as fast as possible."
+        "--rate", help="Target transactions/s, or rows/s for upsert (open loop); 0 is as fast as possible."
     ),
 ]
 Rows = Annotated[
-    int | None, typer.Option("--rows", help="upsert: rows per statement; 1 if absent.", show_default=False)
+    int | None, typer.Option("--rows", help="upsert: rows per statement; default 1.", show_default=False)
 ]
 Key = Annotated[
     str | None,
     typer.Option(
         "--key",
-        help="upsert: rows conflict in a unique index or in the primary key: unique or primary (default).",
+        help="upsert: the key in which rows conflict: primary (default) or unique.",
         show_default=False,
     ),
 ]
@@ -79,7 +79,7 @@ HitRatio = Annotated[
     float | None,
     typer.Option(
         "--hit-ratio",
-        help="upsert: share of the rows that exist already; 0.5 if absent.",
+        help="upsert: share of rows that already exist; default 0.5.",
         show_default=False,
     ),
 ]
@@ -87,7 +87,7 @@ Commit = Annotated[
     str | None,
     typer.Option(
         "--commit",
-        help="upsert: when a connection commits: autocommit (default), '1000 rows' or '1 s'.",
+        help="upsert: when to commit: autocommit (default), '1000 rows' or '1 s'.",
         show_default=False,
     ),
 ]
@@ -95,10 +95,10 @@ Dataset = Annotated[
     Path | None,
     typer.Option("--dataset", help="Your data: a dump (.sql) or a stopped server's data directory."),
 ]
-DataRoot = Annotated[Path | None, typer.Option("--data-root", help="Where data directories lie.")]
+DataRoot = Annotated[Path | None, typer.Option("--data-root", help="Where to put data directories.")]
 DiskIops = Annotated[
     int | None,
-    typer.Option("--disk-iops", help="Make a slow disk: at most this many writes/s (root, cgroups)."),
+    typer.Option("--disk-iops", help="Limit the disk to this many writes/s, as if slow (root, cgroups)."),
 ]
 
 OWN = {"allow_extra_args": True, "ignore_unknown_options": True}
@@ -153,4 +153,4 @@ def own(context: typer.Context) -> dict[str, Value]:
     return workload_flags.read(context.args, declared)
 
 
-Json = Annotated[str | None, typer.Option("--json", help="Write the result as JSON to a file, - for stdout.")]
+Json = Annotated[str | None, typer.Option("--json", help="Write the result as JSON to a file; - is stdout.")]

@@ -81,10 +81,10 @@ def require_folder(out: Path | None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise NotWritable(
-            f"{folder} cannot be made: {error.strerror}", hint="name another with --out"
+            f"{folder} cannot be created: {error.strerror}", hint="choose another with --out"
         ) from error
     if not os.access(folder, os.W_OK):
-        raise NotWritable(f"{folder.absolute()} is not writable", hint="name another with --out")
+        raise NotWritable(f"{folder.absolute()} is not writable", hint="choose another with --out")
 
 
 def write_file(target: Path, content: bytes) -> None:

@@ -24,22 +24,24 @@ def probe(
     directory: Annotated[
         Path | None,
         typer.Option(
-            "--dir", help="A directory on the disk; where sandboxes' data lie if absent.", show_default=False
+            "--dir",
+            help="A directory on the disk; default: where sandboxes keep their data.",
+            show_default=False,
         ),
     ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="The short matrix, in 15 s instead of 60 s.")
-    ] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Measure less, in 15 s instead of 60 s.")] = False,
     seconds: Annotated[
         float | None,
-        typer.Option("--seconds", help="Length of every window, instead of what fits.", show_default=False),
+        typer.Option(
+            "--seconds", help="Length of every window in seconds, instead of what fits.", show_default=False
+        ),
     ] = None,
     policy: Annotated[
         list[str] | None,
         typer.Option(
             "--policy",
-            help="strict, second, relaxed, or innodb_flush_log_at_trx_commit/sync_binlog like 2/1000; may be"
-            " given again.",
+            help="strict, second, relaxed, or innodb_flush_log_at_trx_commit/sync_binlog such as 2/1000;"
+            " repeatable.",
             show_default=False,
         ),
     ] = None,
@@ -47,40 +49,47 @@ def probe(
         list[str] | None,
         typer.Option(
             "--flush",
-            help="Only this flush mode: serial, parallel-leader, parallel or redo; may be given again.",
+            help="Only this flush mode: serial, parallel-leader, parallel or redo; repeatable.",
             show_default=False,
         ),
     ] = None,
     committers: Annotated[
         str | None,
-        typer.Option("--committers", help="Threads that commit, like 1,16,64.", show_default=False),
+        typer.Option(
+            "--committers", help="Numbers of committing threads, such as 1,16,64.", show_default=False
+        ),
     ] = None,
     against: Annotated[
         str | None,
         typer.Option(
             "--against",
             metavar="TRIAL",
-            help="What share of the ceiling a stored trial reached: CAMPAIGN:NUMBER, or CAMPAIGN for every"
-            " arm.",
+            help="Compare a stored trial with the ceiling: CAMPAIGN:NUMBER, or CAMPAIGN for every arm.",
             show_default=False,
         ),
     ] = None,
     server: Annotated[
         str | None,
-        typer.Option("--server", help="The same for a short bench on this server now.", show_default=False),
+        typer.Option(
+            "--server", help="Compare a short bench on this server with the ceiling.", show_default=False
+        ),
     ] = None,
-    threads: Annotated[int, typer.Option("--threads", help="Connections of that bench.")] = 16,
+    threads: Annotated[int, typer.Option("--threads", help="Connections of the bench on --server.")] = 16,
     setting: Annotated[
         list[str] | None,
-        typer.Option("--set", help="NAME=VALUE for that bench; may be given again.", show_default=False),
+        typer.Option(
+            "--set", help="A setting of the bench on --server, NAME=VALUE; repeatable.", show_default=False
+        ),
     ] = None,
     report: Annotated[
         str | None,
-        typer.Option("--report", metavar="FILE", help="Write the page with plots, too.", show_default=False),
+        typer.Option(
+            "--report", metavar="FILE", help="Also write an HTML page with plots.", show_default=False
+        ),
     ] = None,
     json: options.Json = None,
 ) -> None:
-    """Measure what this disk allows: its own rates, and commits/s per durability policy.
+    """Measure what this disk allows: write rates, and commits/s per durability policy.
 
     Nothing is measured on a server, but for --server: threads write a real redo log and real binlogs.
 
@@ -112,7 +121,9 @@ def probe(
     emit_json(shown.document(record), json)
     if json != "-":
         stdout.print(shown.render(record))
-        stdout.print(f"stored as {campaign}: flushlab report {campaign}", markup=False, soft_wrap=True)
+        stdout.print(
+            f"HTML page: flushlab report {campaign}", markup=False, soft_wrap=True
+        )
 
 
 def _check(
@@ -131,9 +142,9 @@ def _check(
             f"--seconds {seconds:g} is out of range", hint=f"it takes {MIN_SECONDS:g} to {MAX_SECONDS:g}"
         )
     if against and server:
-        raise UsageError("--against and --server name two measured servers", hint="give one of them")
+        raise UsageError("--against and --server cannot be combined", hint="use one of them")
     if settings and not server:
-        raise UsageError("--set is for the bench of --server", hint="give --server, or leave --set out")
+        raise UsageError("--set needs --server", hint="add --server, or remove --set")
 
 
 def _directory(chosen: Path | None) -> Path:
@@ -141,7 +152,7 @@ def _directory(chosen: Path | None) -> Path:
     from flushlab.process import reap, run_folder
 
     for reaped in reap():
-        console.print(f"[dim]removed what an earlier run left behind: {reaped}[/]")
+        console.print(f"[dim]cleaned up after an earlier run: {reaped}[/]")
     from flushlab.probe.folder import existing
 
     return existing(chosen) if chosen is not None else run_folder()
@@ -183,7 +194,7 @@ def _of_store(name: str) -> tuple[MeasuredServer, ...]:
 
     campaign, _, number = name.partition(":")
     if number and not number.isdigit():
-        raise UsageError(f"--against {name!r} is no trial", hint="CAMPAIGN:NUMBER, or CAMPAIGN")
+        raise UsageError(f"--against {name!r} is not a trial", hint="CAMPAIGN:NUMBER, or CAMPAIGN")
     with Store.existing(home_path() / "store.sqlite") as store:
         row = store.campaign(campaign)
         trials = list(store.trials(row.id))

@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 def report(
     campaign: Annotated[
-        str | None, typer.Argument(metavar="[ID]", help="A campaign; the latest finished one if absent.")
+        str | None, typer.Argument(metavar="[ID]", help="A campaign's id; default: the latest finished one.")
     ] = None,
     out: Annotated[
         str | None,
-        typer.Option("--out", metavar="FILE", help="Where the page goes; flushlab-ID.html if absent."),
+        typer.Option("--out", metavar="FILE", help="File for the page; default: flushlab-ID.html."),
     ] = None,
-    listed: Annotated[bool, typer.Option("--list", help="List what is stored, the latest first.")] = False,
+    listed: Annotated[bool, typer.Option("--list", help="List stored campaigns, latest first.")] = False,
     json: Annotated[
         str | None,
-        typer.Option("--json", metavar="FILE", help="Write the list or the result as JSON, - for stdout."),
+        typer.Option("--json", metavar="FILE", help="Write the list or the result as JSON; - is stdout."),
     ] = None,
 ) -> None:
     """Render a stored campaign as one self-contained HTML file.
@@ -43,9 +43,9 @@ def report(
     from flushlab.store import Store
 
     if listed and (campaign or out):
-        raise UsageError("--list takes no campaign and no --out", hint="give --list alone, or with --json")
+        raise UsageError("--list takes no campaign and no --out", hint="use --list alone or with --json")
     if out == "-" and json == "-":
-        raise UsageError("the page and the JSON cannot go both to stdout", hint="name a file for one of them")
+        raise UsageError("the page and the JSON cannot both go to stdout", hint="name a file for one of them")
     require_writable(json)
     with Store.existing(home_path() / "store.sqlite") as store:
         if listed:
@@ -177,7 +177,7 @@ def _emit_facts(row: CampaignRow, json: str | None) -> None:
     facts = facts_of(row)
     if facts is None:
         raise UsageError(
-            f"campaign {row.id} has no result yet", hint="leave out --json: the page shows the trials so far"
+            f"campaign {row.id} has no result yet", hint="without --json, the page shows the trials so far"
         )
     if isinstance(facts, TuneFacts):
         emit_json(tune.document(facts), json)

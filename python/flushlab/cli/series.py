@@ -16,25 +16,30 @@ def series(
     context: typer.Context,
     plan: Annotated[
         str | None,
-        typer.Argument(help="A plan's file, or the name of a shipped one.", show_default=False),
+        typer.Argument(help="A plan file, or the name of a shipped plan.", show_default=False),
     ] = None,
     server: Annotated[
         str | None,
-        typer.Option("--server", help="A build; the plan's own, or mariadb, if absent.", show_default=False),
+        typer.Option("--server", help="A build; default: the plan's, or mariadb.", show_default=False),
     ] = None,
     blocks: Annotated[
-        int | None, typer.Option("--blocks", help="Rounds, instead of the plan's.", show_default=False)
+        int | None,
+        typer.Option("--blocks", help="Number of blocks, instead of the plan's.", show_default=False),
     ] = None,
     seconds: Annotated[
         float | None,
-        typer.Option("--seconds", help="Measured window, instead of the plan's.", show_default=False),
+        typer.Option(
+            "--seconds",
+            help="Length of the measured window in seconds, instead of the plan's.",
+            show_default=False,
+        ),
     ] = None,
-    scale: Annotated[float, typer.Option("--scale", help="Multiplies the size of the plan's tables.")] = 1.0,
+    scale: Annotated[float, typer.Option("--scale", help="Multiply the plan's table_size by this.")] = 1.0,
     basedir: options.BaseDir = None,
     data_root: options.DataRoot = None,
     disk_iops: options.DiskIops = None,
     seed: Annotated[
-        int | None, typer.Option("--seed", help="Of every random order.", show_default=False)
+        int | None, typer.Option("--seed", help="Seed of the random order.", show_default=False)
     ] = None,
     json: options.Json = None,
     out: Annotated[
@@ -42,14 +47,14 @@ def series(
     ] = None,
     resume: Annotated[
         str | None,
-        typer.Option("--resume", help="Go on with a campaign, by its id.", show_default=False),
+        typer.Option("--resume", help="Resume the campaign with this id.", show_default=False),
     ] = None,
     init: Annotated[
-        bool, typer.Option("--init", help="Write a commented plan to PLAN (plan.toml if absent).")
+        bool, typer.Option("--init", help="Write a commented plan to PLAN (default: plan.toml).")
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Let --init overwrite a file.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Let --init overwrite an existing file.")] = False,
 ) -> None:
-    """Run a plan: one change at a time against a base, then all that proved faster.
+    """Run a plan: each change against a base, then all that proved faster together.
 
     Example: flushlab series insert-on-duplicate --server mysql@5.7 --blocks 5
     """

@@ -24,13 +24,13 @@ _LEAST_WIDTH = 20
 app = typer.Typer(
     name="server",
     no_args_is_help=True,
-    help="Builds that can be started here, and sandboxes that live until they are stopped.",
+    help="List and fetch builds; start and stop private servers.",
 )
 
 
 @app.command("list")
 def list_(json: options.Json = None) -> None:
-    """What is here and what can be fetched; --json has the whole paths.
+    """List builds, installed or available; --json has full paths.
 
     Example: flushlab server list
     """
@@ -54,9 +54,9 @@ def list_(json: options.Json = None) -> None:
     rows += [(one.name, "available", one.what) for one in more]
     _table(("build", "state", "where"), rows, fit=True)
     if any(Path(one.prefix).parent == folder for one in here.builds):
-        _say(f"folders without a path lie in {folder}")
+        _say(f"folders without a path are in {folder}")
     if more:
-        _say("`flushlab server get NAME` fetches what is available, and so does `--server NAME`")
+        _say("`flushlab server get NAME` fetches an available build, and so does `--server NAME`")
 
 
 @app.command()
@@ -64,12 +64,12 @@ def get(
     name: Annotated[
         str,
         typer.Argument(
-            help="mariadb@10.11, mysql@5.7, …, or a tarball's path or https URL, perhaps with #sha256=…"
+            help="mariadb@10.11, mysql@5.7, …, or a tarball's path or https URL, optionally with #sha256=…"
         ),
     ],
     json: options.Json = None,
 ) -> None:
-    """Fetch a build, if it is not here.
+    """Fetch a build, unless it is installed.
 
     Example: flushlab server get mysql@5.7
     """
@@ -86,19 +86,19 @@ def get(
 def start(
     server: options.Server = "mariadb",
     basedir: options.BaseDir = None,
-    name: Annotated[str | None, typer.Option("--name", help="Its name; a random one if left out.")] = None,
+    name: Annotated[str | None, typer.Option("--name", help="Its name; default: random.")] = None,
     set_: Annotated[
-        list[str] | None, typer.Option("--set", help="A setting, NAME=VALUE; may be repeated.")
+        list[str] | None, typer.Option("--set", help="A setting, NAME=VALUE; repeatable.")
     ] = None,
     data_root: options.DataRoot = None,
     port: Annotated[
-        int | None, typer.Option("--port", min=1, max=65535, help="On 127.0.0.1; a free one if left out.")
+        int | None, typer.Option("--port", min=1, max=65535, help="Port on 127.0.0.1; default: a free one.")
     ] = None,
     json: options.Json = None,
 ) -> None:
-    """Start a server that lives until `flushlab server stop NAME`.
+    """Start a server that runs until `flushlab server stop NAME`.
 
-    Its password is in the option file that is printed, and nowhere else.
+    Its password is stored only in the option file whose path is printed.
 
     Example: flushlab server start --server mysql@5.7 --name legacy --set sync_binlog=1 --json -
     """
@@ -143,7 +143,7 @@ def stop(
 
     if bool(names) == all_:
         raise UsageError(
-            "name the sandboxes to stop, or say --all", hint="`flushlab server status` lists them"
+            "name the sandboxes to stop, or use --all", hint="`flushlab server status` lists them"
         )
     for name in names or [one.saved.name for one in kept.statuses()]:
         for left in kept.stop(name):
@@ -153,12 +153,12 @@ def stop(
 
 @app.command()
 def reset(
-    name: Annotated[str, typer.Argument(help="A kept sandbox, or FLUSHLAB_NAME within `flushlab test`.")],
+    name: Annotated[str, typer.Argument(help="A kept sandbox, or $FLUSHLAB_NAME inside `flushlab test`.")],
     json: options.Json = None,
 ) -> None:
-    """Make a server's database pristine again, on the same port and socket; its connections are cut.
+    """Reset a server's data, on the same port and socket; connections are cut.
 
-    A kept server gets the empty data directory that it was started with, one of `flushlab test` its template.
+    A kept server gets the empty data directory it started with, one of `flushlab test` its template.
 
     Example: flushlab server reset legacy
     """
@@ -171,7 +171,7 @@ def reset(
 
 @app.command()
 def status(json: options.Json = None) -> None:
-    """Kept sandboxes, and whether they run.
+    """List kept sandboxes and whether they run.
 
     Example: flushlab server status --json -
     """
@@ -179,7 +179,7 @@ def status(json: options.Json = None) -> None:
     from flushlab.server import kept
 
     for name in reap():
-        _say(f"removed what an earlier run left behind: {name}")
+        _say(f"cleaned up after an earlier run: {name}")
     found = kept.statuses()
     document = {"schema": "flushlab.server-status/1", "sandboxes": [_status(one) for one in found]}
     emit_json(document, json)
@@ -252,7 +252,7 @@ def _introduce(sandbox: Sandbox) -> None:
         f"{name}: {sandbox.identity.name}, ready in {seconds:.2f} s",
         f"  use it:  flushlab bench --server sandbox:{name} …",
         f"           {sandbox.build.client or 'mysql'} --defaults-file={sandbox.endpoint.option_file}",
-        f"  end it:  flushlab server stop {name}",
+        f"  stop it: flushlab server stop {name}",
     ):
         stdout.print(line, markup=False, soft_wrap=True)
 

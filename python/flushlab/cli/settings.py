@@ -20,30 +20,33 @@ STRICT_EXIT_CODE = 4
 
 
 def settings(
-    name: Annotated[str | None, typer.Argument(help="A setting; without it, all are listed.")] = None,
+    name: Annotated[str | None, typer.Argument(help="A setting to explain; default: list all.")] = None,
     server: Annotated[
         str | None,
-        typer.Option("--server", help="What this server has (a build or sandbox:NAME), or check against it."),
+        typer.Option(
+            "--server", help="Show this server's values (a build or sandbox:NAME), or check against it."
+        ),
     ] = None,
     floor: Annotated[
-        Floor | None, typer.Option("--floor", help="What may be tried, or what the file must keep.")
+        Floor | None, typer.Option("--floor", help="Floor for values to try, or for the checked file.")
     ] = None,
     check: Annotated[
         Path | None,
-        typer.Option("--check", metavar="FILE", help="Say what this option file means and guarantees."),
+        typer.Option("--check", metavar="FILE", help="Check an option file: what it means and guarantees."),
     ] = None,
     static: Annotated[
-        bool, typer.Option("--static", help="Check by the catalog alone; do not ask the server's binary.")
+        bool, typer.Option("--static", help="Check against the catalog only; do not run the server's binary.")
     ] = False,
     strict: Annotated[
         bool, typer.Option("--strict", help=f"Exit with {STRICT_EXIT_CODE} if the check finds an error.")
     ] = False,
     basedir: options.BaseDir = None,
     json: Annotated[
-        str | None, typer.Option("--json", metavar="FILE", help="Write JSON; - is standard output.")
+        str | None,
+        typer.Option("--json", metavar="FILE", help="Write the result as JSON to a file; - is stdout."),
     ] = None,
 ) -> None:
-    """Lists the settings that flushlab knows, explains one, or checks an option file.
+    """List known settings, explain one, or check an option file.
 
     Example: flushlab settings --check /etc/mysql/my.cnf --server mysql@8.0 --floor second
     """
@@ -52,7 +55,7 @@ def settings(
         _check(name, check, server or "mariadb", basedir, floor, json, static=static, strict=strict)
         return
     if static or strict:
-        raise UsageError("--static and --strict belong to --check", hint="add --check FILE")
+        raise UsageError("--static and --strict need --check", hint="add --check FILE")
     if server is not None or basedir is not None or floor is not None:
         _here(name, server or "mariadb", basedir, floor, json)
         return
@@ -84,7 +87,7 @@ def _check(
     from flushlab.cli import option_check
 
     if name is not None:
-        raise UsageError(f"--check and the setting {name} cannot go together", hint="leave one of them out")
+        raise UsageError(f"--check cannot be combined with the setting {name}", hint="remove one of them")
     option_check.require_server(server)
     judged = option_check.judge(file, server, basedir=basedir, floor=floor, static=static)
     if json is not None:
@@ -121,9 +124,9 @@ def _explanation(entry: SettingEntry) -> str:
     if entry.contract:
         lines.append("  Part of the service's contract: tune inherits it and never changes it.")
     if entry.layout:
-        lines.append("  It shapes the data directory: another value needs another one.")
+        lines.append("  It is fixed in the data directory: another value needs a new one.")
     if entry.needs_steady_state:
-        lines.append("  Its effect counts only in windows that outlast the redo log.")
+        lines.append("  Its effect shows only in windows that outlast the redo log.")
     if entry.durability:
         lines.append(f"  Durability rules: {', '.join(entry.durability)}")
     for where, here in _versions(entry):
@@ -134,14 +137,14 @@ def _explanation(entry: SettingEntry) -> str:
         default = here.render(here.default) or "none"
         lines.append(f"  {where}: {here.describe_range()}{unit}; default {default}; {how}")
         notes = [
-            (here.computed, f"default depends: {here.computed}"),
+            (here.computed, f"default varies: {here.computed}"),
             (here.multiple > 1, f"rounded down to a multiple of {here.multiple}"),
             (here.variable != entry.name, f"shown as the variable {here.variable}"),
             (here.deprecated, f"deprecated {here.deprecated}"),
         ]
         lines += [f"    {text}" for holds, text in notes if holds]
     if entry.successor:
-        lines.append(f"  Where it does not exist, look at: {', '.join(entry.successor)}")
+        lines.append(f"  Where it does not exist, see: {', '.join(entry.successor)}")
     if entry.candidate:
         lines.append("  Candidates:")
         lines += [

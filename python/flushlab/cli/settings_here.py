@@ -74,9 +74,8 @@ def document(here: Here) -> dict[str, object]:
 def show(here: Here) -> None:
     """The list for people, 80 columns wide."""
     catalog = load_catalog()
-    stdout.print(f"{here.server.name}: settings and their values (* = not the default); behind them")
-    stdout.print(f"what may be tried at the floor {here.floor}")
-    stdout.print("(+ counts only in long windows, & changes together with another setting).")
+    stdout.print(f"{here.server.name}: settings, their values, and what may be tried at floor {here.floor}")
+    stdout.print("(* not the default, + shows only in long windows, & together with another setting)")
     groups: dict[str, list[str]] = {}
     for name in here.values:
         groups.setdefault(catalog.setting(name).group, []).append(name)

@@ -31,69 +31,77 @@ PASSWORD = "FLUSHLAB_PASSWORD"
 def test(
     command: Annotated[
         list[str] | None,
-        typer.Argument(metavar="-- COMMAND", help="The suite, as a shell would start it."),
+        typer.Argument(metavar="-- COMMAND", help="The command that runs the suite."),
     ] = None,
     server: Annotated[
-        str, typer.Option(help="A build (mariadb, mysql@5.7), or a tarball (path or URL, perhaps #sha256=…).")
+        str,
+        typer.Option(help="A build (mariadb, mysql@5.7), or a tarball (path or URL, optionally #sha256=…)."),
     ] = "mariadb",
     prepare: Annotated[
         str | None,
-        typer.Option(help="A shell command that fills the database; what it leaves is kept as a template."),
+        typer.Option(help="A shell command that fills the database; the result is kept as a template."),
     ] = None,
     inputs: Annotated[
         list[str] | None,
-        typer.Option(help="A pattern of files that --prepare reads, quoted; may be repeated."),
+        typer.Option(help="Files that --prepare reads, as a quoted pattern; repeatable."),
     ] = None,
-    database: Annotated[str, typer.Option(help="Made before anything else.")] = "app",
+    database: Annotated[str, typer.Option(help="Database to create first.")] = "app",
     env: Annotated[
         list[str] | None,
         typer.Option(
             help="A variable for the command, NAME=TEMPLATE with {host} {port} {socket} {user} {password}"
-            " {database} {url} {jdbc_url}; may be repeated."
+            " {database} {url} {jdbc_url}; repeatable."
         ),
     ] = None,
     set_: Annotated[
-        list[str] | None, typer.Option("--set", help="A setting, NAME=VALUE; may be repeated.")
+        list[str] | None, typer.Option("--set", help="A setting, NAME=VALUE; repeatable.")
     ] = None,
-    workers: Annotated[int, typer.Option(min=1, max=64, help="Isolated servers, one per worker.")] = 1,
+    workers: Annotated[
+        int, typer.Option(min=1, max=64, help="Number of isolated servers, one per worker.")
+    ] = 1,
     clones: Annotated[
         int,
-        typer.Option(
-            min=0, max=8, help="Servers that wait per worker, so that a reset does not wait for a start."
-        ),
+        typer.Option(min=0, max=8, help="Standby servers per worker, for faster resets."),
     ] = 0,
     port: Annotated[
-        int | None, typer.Option(min=1024, max=65535, help="On 127.0.0.1; a free one if left out.")
+        int | None, typer.Option(min=1024, max=65535, help="Port on 127.0.0.1; default: a free one.")
     ] = None,
-    memory: Annotated[bool, typer.Option(help="Data in memory where they fit.")] = True,
+    memory: Annotated[bool, typer.Option(help="Keep the data in memory if it fits.")] = True,
     cache: Annotated[
-        Path | None, typer.Option(help="Folder for compressed templates, as a CI service keeps it.")
+        Path | None, typer.Option(help="Folder for compressed templates, for a CI cache.")
     ] = None,
     cache_size: Annotated[
-        str, typer.Option(help="Limit of the templates here and in --cache; the least recently used go.")
+        str, typer.Option(help="Size limit of templates, here and in --cache; the least recently used go.")
     ] = "8G",
     compare: Annotated[
-        bool, typer.Option("--compare", help="Run the suite stock too, on --data-root's disk, and compare.")
+        bool,
+        typer.Option(
+            "--compare", help="Also run the suite on a stock server, on --data-root's disk, and compare."
+        ),
     ] = False,
-    blocks: Annotated[int, typer.Option(min=1, max=20, help="How often --compare runs both.")] = 1,
+    blocks: Annotated[int, typer.Option(min=1, max=20, help="How many times --compare runs both.")] = 1,
     disk_iops: options.DiskIops = None,
     basedir: options.BaseDir = None,
     data_root: options.DataRoot = None,
-    json: Annotated[str | None, typer.Option(help="Write what happened as JSON to a file.")] = None,
+    json: Annotated[str | None, typer.Option(help="Write the result as JSON to a file.")] = None,
     print_compose: Annotated[
-        bool, typer.Option("--print-compose", help="Print the same server for Docker Compose, and end.")
+        bool, typer.Option("--print-compose", help="Print an equivalent Docker Compose file and exit.")
     ] = False,
     print_testcontainers: Annotated[
-        bool, typer.Option("--print-testcontainers", help="Print it for Testcontainers in Java, and end.")
+        bool,
+        typer.Option(
+            "--print-testcontainers", help="Print equivalent Java code for Testcontainers and exit."
+        ),
     ] = False,
     print_github_action: Annotated[
-        bool, typer.Option("--print-github-action", help="Print it for GitHub Actions, and end.")
+        bool,
+        typer.Option("--print-github-action", help="Print an equivalent GitHub Actions workflow and exit."),
     ] = False,
 ) -> None:
     """Run a test suite on a fast throwaway server and exit with its exit code.
 
-    The command finds its server in FLUSHLAB_HOST, FLUSHLAB_PORT, DATABASE_URL and more; whatever is in it
-    is gone with the command. A password in FLUSHLAB_PASSWORD becomes the account's.
+    The command finds its server in FLUSHLAB_HOST, FLUSHLAB_PORT, DATABASE_URL and more. The server and its
+    data are gone when the command ends. FLUSHLAB_PASSWORD, if set, becomes the account's password.
 
     Example: flushlab test --server mysql@5.7 --prepare ./migrate.sh --inputs 'db/migration/**' -- mvn test
     """
@@ -102,15 +110,15 @@ def test(
         _print_container(forms, server, database, command or [], set_ or [])
         return
     if not command:
-        raise UsageError("there is no command", hint="flushlab test [OPTIONS] -- COMMAND ARGS…")
+        raise UsageError("no command given", hint="flushlab test [OPTIONS] -- COMMAND ARGS…")
     from flushlab.suite.session import PrepareFailed, Session
 
     if json == "-":
         raise UsageError("--json - would mix with the suite's output", hint="name a file")
     if not compare and (disk_iops or blocks > 1):
-        raise UsageError("--disk-iops and --blocks are for the stock server", hint="add --compare")
+        raise UsageError("--disk-iops and --blocks need --compare", hint="add --compare")
     if compare and workers > 1:
-        raise UsageError("--compare runs one worker", hint="leave out --workers")
+        raise UsageError("--compare cannot be combined with --workers", hint="remove --workers")
     require_writable(json)
     request = _request(
         command, server, prepare, inputs or [], database, env or [], set_ or [], workers, clones, port,
@@ -168,7 +176,7 @@ def _print_container(
 
     if len(forms) > 1:
         names = " and ".join(f"--print-{form}" for form in forms)
-        raise UsageError(f"{names} print one text each", hint="run the command once for each")
+        raise UsageError(f"{names} cannot be combined", hint="run the command once for each")
     image = containers.parse_image(server)
     check_database(database)
     chosen = parse_settings(options.assigned(assignments), image.flavor, image.version, load_catalog())
@@ -223,17 +231,17 @@ def _request(
     from flushlab.units import parse_size
 
     if prepare is None and inputs:
-        raise UsageError("--inputs are the files of a prepare command", hint="add --prepare 'COMMAND'")
+        raise UsageError("--inputs needs --prepare", hint="add --prepare 'COMMAND'")
     if prepare is not None and not inputs:
         raise UsageError(
-            "--prepare needs --inputs: without them nobody could tell when its result is out of date",
+            "--prepare needs --inputs, to tell when its result is out of date",
             hint="for example --inputs 'db/migration/**'",
         )
     templates = parse_templates(env)
     files = read_inputs(inputs, Path.cwd())
     check_database(database)
     for name in reap():
-        _say(f"removed what an earlier run left behind: {name}")
+        _say(f"cleaned up after an earlier run: {name}")
     build = find_build(server, basedir=basedir, progress=_say)
     return Request(
         build=build,

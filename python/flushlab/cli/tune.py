@@ -23,42 +23,43 @@ def tune(
     server: options.Server = "mariadb",
     workload: options.Workload = "oltp_update_non_index",
     floor: Annotated[
-        Floor, typer.Option("--floor", help="The least guarantees that you accept.")
+        Floor, typer.Option("--floor", help="The weakest guarantees you accept.")
     ] = Floor.SECOND,
     minutes: Annotated[
-        float | None, typer.Option("--minutes", help="Budget in time; 10 if no budget is given.")
+        float | None, typer.Option("--minutes", help="Budget in minutes; 10 if no budget is given.")
     ] = None,
     trials: Annotated[int | None, typer.Option("--trials", help="Budget in trials.")] = None,
-    base: Annotated[
-        Path | None, typer.Option("--base", help="Your option file: what everything is compared with.")
-    ] = None,
+    base: Annotated[Path | None, typer.Option("--base", help="Your option file, used as the base.")] = None,
     setting: Annotated[
-        list[str] | None, typer.Option("--set", help="NAME=VALUE on top of the base; may be given again.")
+        list[str] | None, typer.Option("--set", help="A setting on top of the base, NAME=VALUE; repeatable.")
     ] = None,
     keep: Annotated[
         list[str] | None,
-        typer.Option("--keep", help="A setting that must stay as it is; may be given again."),
+        typer.Option("--keep", help="A setting to leave unchanged; repeatable."),
     ] = None,
     dataset: options.Dataset = None,
-    threads: Annotated[str, typer.Option("--threads", help="Connections; several as 1,16,64.")] = "16",
+    threads: Annotated[
+        str, typer.Option("--threads", help="Number of connections; several as 1,16,64.")
+    ] = "16",
     memory: Annotated[
-        str | None, typer.Option("--memory", help="Memory that the server may use, like 2G.")
+        str | None, typer.Option("--memory", help="Memory the server may use, such as 2G.")
     ] = None,
     objective: Annotated[
-        str, typer.Option("--objective", help="What is compared: throughput, or p99 (with --rate).")
+        str, typer.Option("--objective", help="What to compare: throughput, or p99 (needs --rate).")
     ] = "throughput",
     p99_limit: Annotated[
-        float, typer.Option("--p99-limit", help="A winner's p99 may be at most this many times the base's.")
+        float,
+        typer.Option(
+            "--p99-limit", help="Reject a winner whose p99 is more than this many times the base's."
+        ),
     ] = 2.0,
     rate: options.Rate = 0.0,
-    standalone: Annotated[
-        bool, typer.Option("--standalone", help="There are no replicas to care for.")
-    ] = False,
+    standalone: Annotated[bool, typer.Option("--standalone", help="There are no replicas.")] = False,
     tables: options.Tables = 8,
     table_size: options.TableSize = 10_000,
     seconds: Annotated[
         float | None,
-        typer.Option("--seconds", help="Measured window of a trial; chosen by the budget if absent."),
+        typer.Option("--seconds", help="Length of a measured window; default: chosen by the budget."),
     ] = None,
     transport: options.Transport = "socket",
     ssl_mode: options.SslMode = None,
@@ -71,12 +72,10 @@ def tune(
     basedir: options.BaseDir = None,
     data_root: options.DataRoot = None,
     disk_iops: options.DiskIops = None,
-    seed: Annotated[int | None, typer.Option("--seed", help="Of every random order.")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="Seed of the random order.")] = None,
     json: options.Json = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", help="Where the option file goes; flushlab-ID if absent.")
-    ] = None,
-    resume: Annotated[str | None, typer.Option("--resume", help="Go on with a campaign, by its id.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Output folder; default: flushlab-ID.")] = None,
+    resume: Annotated[str | None, typer.Option("--resume", help="Resume the campaign with this id.")] = None,
 ) -> None:
     """Find the fastest settings at a durability floor, prove them, write them down.
 

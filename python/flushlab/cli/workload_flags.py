@@ -34,14 +34,12 @@ def read(arguments: Iterable[str], declared: Iterable[str]) -> dict[str, Value]:
         spelled, equals, text = rest.pop(0).partition("=")
         spelled = spelled.replace("_", "-")
         if spelled in refused:
-            raise UsageError(
-                f"{spelled} is an option of sysbench that is not taken here", hint=refused[spelled]
-            )
+            raise UsageError(f"sysbench's option {spelled} is not supported", hint=refused[spelled])
         if spelled not in known:
             raise UsageError(
-                f"there is no option {spelled}"
+                f"no such option: {spelled}"
                 if spelled.startswith("-")
-                else f"{spelled!r} stands alone on the command line",
+                else f"unexpected argument {spelled!r}",
                 hint=_nearest(spelled, [*declared, *known]),
             )
         option = known[spelled]
@@ -51,7 +49,7 @@ def read(arguments: Iterable[str], declared: Iterable[str]) -> dict[str, Value]:
             elif rest:
                 text = rest.pop(0)
             else:
-                raise UsageError(f"{spelled} has no value", hint=option.help)
+                raise UsageError(f"{spelled} requires an argument", hint=option.help)
         given[option.name] = option.read(text, flag)
     return given
 
@@ -59,5 +57,7 @@ def read(arguments: Iterable[str], declared: Iterable[str]) -> dict[str, Value]:
 def _nearest(spelled: str, known: list[str]) -> str:
     near = difflib.get_close_matches(spelled, known, n=1)
     return (
-        f"did you mean {near[0]}?" if near else "--help lists the options; workloads have more of their own"
+        f"did you mean {near[0]}?"
+        if near
+        else "see --help; docs/reference/workloads.md lists the workloads' options"
     )

@@ -39,7 +39,7 @@ def open_volume(
     if disk_iops is None:
         yield Volume(root)
         return
-    progress(f"limiting the disk to {disk_iops} writes/s and measuring what it gives")
+    progress(f"limiting the disk to {disk_iops} writes/s and measuring it")
     with limit_disk(root, disk_iops) as limit:
         progress(f"the disk gives {limit.record.measured_write_iops:.0f} writes/s ({limit.record.way})")
         yield Volume(root, limit)

@@ -286,7 +286,7 @@ def _make(folder: Path, record: RunRecord) -> None:
             hint="choose another name, or another --data-root",
         ) from None
     except OSError as error:
-        raise NotWritable(f"{folder} cannot be made: {error.strerror}") from error
+        raise NotWritable(f"{folder} cannot be created: {error.strerror}") from error
 
 
 def _start(record: RunRecord) -> tuple[socket.socket, subprocess.Popen[bytes]]:

@@ -17,7 +17,7 @@ def refusal(
 ) -> UnknownSetting | UsageError | NoMemory:
     """The error for settings that the server refused, with the nearest known names as a hint."""
     if (line := no_memory(reason)) is not None:
-        return NoMemory(f"{build.name} found too little memory: {line}", hint=MEMORY_HINT)
+        return NoMemory(f"{build.name} did not get enough memory: {line}", hint=MEMORY_HINT)
     unknown = "unknown variable" in reason or "unknown option" in reason
     strange = [name for name in settings if name not in catalog]
     for name in strange if unknown else ():
@@ -27,5 +27,5 @@ def refusal(
             return error  # nobody knows it
     known = catalog.names(build.flavor, build.version)
     near = [match for name in strange for match in difflib.get_close_matches(name, known, n=2)]
-    hint = f"did you mean {' or '.join(near)}?" if near else "flushlab settings lists what is known"
+    hint = f"did you mean {' or '.join(near)}?" if near else "`flushlab settings` lists the known settings"
     return UsageError(f"{build.name} refused the settings: {reason}", hint=hint)

@@ -249,7 +249,7 @@ def check_cache(folder: Path | None) -> Path | None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StorageError(
-            f"the cache {folder} cannot be made: {error.strerror}", hint="choose another with --cache"
+            f"the cache {folder} cannot be created: {error.strerror}", hint="choose another with --cache"
         ) from error
     if not os.access(folder, os.W_OK | os.X_OK):
         raise StorageError(f"the cache {folder} cannot be written to", hint="choose another with --cache")

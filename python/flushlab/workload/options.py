@@ -106,7 +106,7 @@ SSL_CA = OptionInfo(
     name="ssl_ca",
     kind="text",
     default="",
-    help="PEM file of the certificates that verify_ca and verify_identity trust.",
+    help="PEM file with the certificates that verify_ca and verify_identity trust.",
 )
 RAND_TYPE = OptionInfo(
     name="rand_type",

@@ -141,7 +141,7 @@ def build_workload(
     for option in options:
         if option in sysbench.NOT_TAKEN:
             raise UsageError(
-                f"{spelling(option)} is an option of sysbench that is not taken here",
+                f"sysbench's option {spelling(option)} is not supported",
                 hint=sysbench.NOT_TAKEN[option],
             )
     settled = settle(kind.removesuffix(":"), _OPTIONS[kind], options, spelling)

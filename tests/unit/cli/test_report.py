@@ -88,7 +88,7 @@ def test_the_list_has_two_lines_a_campaign_and_a_document(home: Path) -> None:
         (["--list", "tune-2"], 2, "--list takes no campaign"),
         (["series-3", "--json", "-"], 2, "has no result yet"),
         (["tune-2", "--out", "/nowhere/x.html"], 5, "cannot be written"),
-        (["tune-2", "--out", "-", "--json", "-"], 2, "both to stdout"),
+        (["tune-2", "--out", "-", "--json", "-"], 2, "cannot both go to stdout"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

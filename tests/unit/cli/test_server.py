@@ -114,7 +114,7 @@ def test_list_names_what_flushlab_has_unpacked_by_its_folder(
     assert run(monkeypatch, "server", "list") == 0
     said = capsys.readouterr()
     assert said.out.splitlines()[1].split()[-1] == "debian-sid-mysql-9.7.4-2-c73891678258"
-    assert f"lie in {Path(LONG).parents[3]}" in said.err
+    assert f"are in {Path(LONG).parents[3]}" in said.err
 
 
 def test_what_is_cut_keeps_both_ends() -> None:

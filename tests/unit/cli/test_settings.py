@@ -53,7 +53,7 @@ def test_an_explanation_names_what_is_deprecated_rounded_and_in_its_place() -> N
     text = run("innodb_log_file_size")
     assert "deprecated since 8.0.30, in favor of innodb_redo_log_capacity" in text
     assert "rounded down to a multiple of 1048576" in text
-    assert "Where it does not exist, look at: innodb_redo_log_capacity" in text
+    assert "Where it does not exist, see: innodb_redo_log_capacity" in text
 
 
 def test_all_settings_are_listed_as_json() -> None:
