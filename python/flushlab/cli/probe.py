@@ -121,9 +121,7 @@ def probe(
     emit_json(shown.document(record), json)
     if json != "-":
         stdout.print(shown.render(record))
-        stdout.print(
-            f"HTML page: flushlab report {campaign}", markup=False, soft_wrap=True
-        )
+        stdout.print(f"HTML page: flushlab report {campaign}", markup=False, soft_wrap=True)
 
 
 def _check(
