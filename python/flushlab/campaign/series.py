@@ -21,13 +21,13 @@ from flushlab.campaign.runners import ArmRunners, workload_of
 from flushlab.campaign.series_request import SeriesRequest
 from flushlab.campaign.stored import carry_out as carry_out_stored
 from flushlab.campaign.stored import stored_request
-from flushlab.campaign.target import Target, connection_arguments, open_target, trial_runner
+from flushlab.campaign.target import Target, absolute, connection_arguments, open_target, trial_runner
 from flushlab.campaign.volumes import Volumes
 from flushlab.campaign.watcher import Watcher, watching
 from flushlab.errors import UsageError
 from flushlab.machine import home
 from flushlab.plan.plan import Plan
-from flushlab.plan.shipped import find_plan, read_plan
+from flushlab.plan.shipped import find_plan, read_plan, shipped
 from flushlab.record import Launch
 from flushlab.store import Store
 from flushlab.trial import TrialRunner
@@ -52,8 +52,8 @@ class Asked:
     blocks: int | None
     seconds: float | None
     scale: float
-    basedir: Path | None
-    data_root: Path | None
+    basedir: str | None
+    data_root: str | None
     disk_iops: int | None
     seed: int | None
 
@@ -113,8 +113,8 @@ def series(
         blocks=blocks,
         seconds=seconds,
         scale=scale,
-        basedir=Path(basedir) if basedir else None,
-        data_root=Path(data_root) if data_root else None,
+        basedir=absolute(basedir),
+        data_root=absolute(data_root),
         disk_iops=disk_iops,
         seed=seed,
     )
@@ -179,8 +179,9 @@ def decide(loaded: Loaded, asked: Asked, target: Target, volumes: Volumes, watch
     return SeriesRequest(
         build=build.name,
         build_id=build.id,
-        basedir=str(asked.basedir) if asked.basedir else None,
+        basedir=asked.basedir,
         plan=plan.name,
+        path="" if Path(loaded.path) == shipped(plan.name) else str(Path(loaded.path).absolute()),
         title=plan.title,
         plan_text=plan.source,
         folder=str(loaded.folder),
@@ -195,7 +196,7 @@ def decide(loaded: Loaded, asked: Asked, target: Target, volumes: Volumes, watch
         alternate=plan.alternate,
         scale=asked.scale,
         arguments=launch.arguments,
-        data_root=str(asked.data_root) if asked.data_root else None,
+        data_root=asked.data_root,
         disk_iops=asked.disk_iops,
         seed=plan.seed if asked.seed is None else asked.seed,
         notes=bound.notes,

@@ -58,6 +58,7 @@ class SeriesRequest(msgspec.Struct, frozen=True, kw_only=True):
         build_id: its key; a resumed campaign must find the same binary.
         basedir: where the build is, if the user named a directory.
         plan, title: of the plan.
+        path: its file; empty for one that is shipped.
         plan_text: the plan as it was written.
         folder: what a workload's file is relative to.
         workload: its name, as the plan has it.
@@ -80,6 +81,7 @@ class SeriesRequest(msgspec.Struct, frozen=True, kw_only=True):
     build_id: str
     basedir: str | None = None
     plan: str
+    path: str = ""
     title: str
     plan_text: str = ""
     folder: str

@@ -61,6 +61,11 @@ def open_target(
         yield Target(build, load_catalog(), volume)
 
 
+def absolute(path: Path | str | None) -> str | None:
+    """A path as a stored request keeps it, since a campaign may be resumed from another folder."""
+    return str(Path(path).expanduser().absolute()) if path else None
+
+
 def connection_arguments(threads: int) -> tuple[str, ...]:
     """Arguments that let this many connections in, where the default would not."""
     wanted = threads + _SPARE_CONNECTIONS

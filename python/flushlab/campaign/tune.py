@@ -22,7 +22,7 @@ from flushlab.campaign.loop import Budget, Ending
 from flushlab.campaign.request import TuneRequest
 from flushlab.campaign.stored import carry_out as carry_out_stored
 from flushlab.campaign.stored import stored_request
-from flushlab.campaign.target import Target, connection_arguments, open_target, trial_runner
+from flushlab.campaign.target import Target, absolute, connection_arguments, open_target, trial_runner
 from flushlab.campaign.tuning import FIRST_LOOK_MINUTES, Tuning
 from flushlab.campaign.watcher import Watcher, watching
 from flushlab.errors import UsageError
@@ -63,15 +63,15 @@ class Asked:
     base: Path | None
     settings: Mapping[str, Value]
     keep: tuple[str, ...]
-    dataset: Path | None
+    dataset: str | None
     threads: tuple[int, ...]
     memory: str | None
     objective: str
     p99_limit: float
     standalone: bool
     seconds: float | None
-    basedir: Path | None
-    data_root: Path | None
+    basedir: str | None
+    data_root: str | None
     disk_iops: int | None
     seed: int | None
     options: Mapping[str, object]
@@ -145,15 +145,15 @@ def tune(
         base=Path(base) if base else None,
         settings=settings or {},
         keep=tuple(keep),
-        dataset=Path(dataset) if dataset else None,
+        dataset=absolute(dataset),
         threads=(threads,) if isinstance(threads, int) else tuple(threads),
         memory=memory,
         objective=objective,
         p99_limit=p99_limit,
         standalone=standalone,
         seconds=seconds,
-        basedir=Path(basedir) if basedir else None,
-        data_root=Path(data_root) if data_root else None,
+        basedir=absolute(basedir),
+        data_root=absolute(data_root),
         disk_iops=disk_iops,
         seed=seed,
         options=options,
@@ -234,7 +234,7 @@ def decide(asked: Asked, target: Target, watcher: Watcher) -> TuneRequest:
     return TuneRequest(
         build=build.name,
         build_id=build.id,
-        basedir=str(asked.basedir) if asked.basedir else None,
+        basedir=asked.basedir,
         workload=settled_name(asked.workload),
         workload_digest=fingerprint(parse_workload(settled_name(asked.workload), shape)),
         shape=shape,
@@ -251,10 +251,10 @@ def decide(asked: Asked, target: Target, watcher: Watcher) -> TuneRequest:
         objective=_parse_objective(asked.objective, shape.rate),
         p99_limit=asked.p99_limit,
         standalone=asked.standalone,
-        dataset=str(asked.dataset) if asked.dataset else None,
+        dataset=asked.dataset,
         keep=asked.keep,
         memory=asked.memory,
-        data_root=str(asked.data_root) if asked.data_root else None,
+        data_root=asked.data_root,
         disk_iops=asked.disk_iops,
         seed=asked.seed if asked.seed is not None else secrets.randbelow(1 << 31),
     )

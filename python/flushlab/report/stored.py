@@ -47,10 +47,13 @@ class StoredPlan(msgspec.Struct, frozen=True, kw_only=True):
     p99_limit: float | None = None
     standalone: bool = False
     dataset: str | None = None
+    keep: tuple[str, ...] = ()
+    memory: str | None = None
     data_root: str | None = None
     disk_iops: int | None = None
     seed: int | None = None
     plan: str = ""
+    path: str = ""
     plan_text: str = ""
     title: str = ""
     folder: str = ""

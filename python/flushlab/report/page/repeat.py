@@ -7,27 +7,14 @@ from collections.abc import Iterator
 
 import msgspec
 
-from flushlab.report.page.parts import (
-    Section,
-    Subject,
-)
+from flushlab.report.page.parts import Section, Subject
 from flushlab.report.stored import StoredPlan
 from flushlab.store import CampaignRow
+from flushlab.workload import Shape
+from flushlab.workload.parse import flag
 
-_SHAPE = (
-    ("tables", "--tables", 8),
-    ("table_size", "--table-size", 10_000),
-    ("transport", "--transport", "socket"),
-    ("rand_type", "--rand-type", "special"),
-    ("rate", "--rate", 0),
-    ("rows", "--rows", None),
-    ("key", "--key", None),
-    ("hit_ratio", "--hit-ratio", None),
-    ("commit", "--commit", None),
-    ("ssl_mode", "--ssl-mode", None),
-    ("ssl_ca", "--ssl-ca", None),
-)
-"""Options of workloads, with the default that needs no mention; None is none that was asked for."""
+_SHAPE = {field.name: field.default for field in msgspec.structs.fields(Shape) if field.name != "options"}
+"""Options of workloads, with the default that needs no mention."""
 
 _WINDOW_S = {False: 4.0, True: 20.0}
 """Window that `tune` chooses by itself: first look, steady state."""
@@ -42,8 +29,6 @@ def section(subject: Subject) -> Iterator[Section]:
     notes = []
     if row.state != "done":
         notes.append(f"To resume it: flushlab {row.kind} --resume {row.id}")
-    if row.kind == "tune":
-        notes.append("The effect of --keep and --memory shows only in the plan's list of candidates.")
     if code or notes:
         yield Section("repeat", "How to repeat it", code=tuple(code), notes=tuple(notes))
 
@@ -70,11 +55,10 @@ def _tune(plan: StoredPlan) -> Iterator[str]:
     if plan.threads:
         yield _option("--threads", ",".join(map(str, plan.threads)))
     if not plan.workload.startswith("command:"):
-        for name, option, default in _SHAPE:
-            if (value := plan.shape.get(name)) not in (None, default):
-                yield _option(option, value)
-        for name, value in plan.shape.get("options", {}).items():
-            yield _option(f"--{name.replace('_', '-')}", value)
+        options = {name: value for name, value in plan.shape.items() if name in _SHAPE and name != "threads"}
+        for name, value in {**options, **plan.shape.get("options", {})}.items():
+            if value != _SHAPE.get(name):
+                yield _option(flag(name), value)
     if plan.dataset:
         yield _option("--dataset", plan.dataset)
     yield _option("--floor", plan.floor)
@@ -90,13 +74,17 @@ def _tune(plan: StoredPlan) -> Iterator[str]:
         yield _option("--p99-limit", plan.p99_limit)
     if plan.standalone:
         yield "--standalone"
-    yield from _place(plan)
+    yield from _where(plan)
+    for name in plan.keep:
+        yield _option("--keep", name)
+    if plan.memory is not None:
+        yield _option("--memory", plan.memory)
     for name, value in plan.original.items():
         yield _option("--set", f"{name}={value}")
 
 
 def _series(plan: StoredPlan) -> Iterator[str]:
-    yield shlex.quote(plan.plan)
+    yield shlex.quote(plan.path or plan.plan)
     yield from _server(plan)
     if plan.blocks is not None:
         yield _option("--blocks", plan.blocks)
@@ -104,7 +92,7 @@ def _series(plan: StoredPlan) -> Iterator[str]:
         yield _option("--seconds", plan.timing.seconds)
     if plan.scale != 1:
         yield _option("--scale", plan.scale)
-    yield from _place(plan)
+    yield from _where(plan)
 
 
 def _server(plan: StoredPlan) -> Iterator[str]:
@@ -113,7 +101,7 @@ def _server(plan: StoredPlan) -> Iterator[str]:
         yield _option("--basedir", plan.basedir)
 
 
-def _place(plan: StoredPlan) -> Iterator[str]:
+def _where(plan: StoredPlan) -> Iterator[str]:
     if plan.data_root:
         yield _option("--data-root", plan.data_root)
     if plan.disk_iops is not None:
@@ -123,4 +111,4 @@ def _place(plan: StoredPlan) -> Iterator[str]:
 
 
 def _option(name: str, value: object) -> str:
-    return f"{name} {shlex.quote(f'{value:g}' if isinstance(value, float) else str(value))}"
+    return f"{name} {shlex.quote(str(value).removesuffix('.0') if isinstance(value, float) else str(value))}"

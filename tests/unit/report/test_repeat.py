@@ -1,0 +1,147 @@
+"""The command on a campaign's page asks for the same campaign: it is given to the command line again."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from flushlab.campaign import series, tune
+from flushlab.campaign.target import Target
+from flushlab.cli.main import make_app
+from flushlab.datadir import DataRoot, Volume
+from flushlab.plan.shipped import find_plan
+from flushlab.record import Storage
+from flushlab.report.page.repeat import command
+from flushlab.report.stored import plan_of
+from flushlab.settings.catalog import load_catalog
+from tests.unit.builds import MARIADB, build
+from tests.unit.report import campaigns as made
+
+UPSERT = ["--workload", "upsert"]
+TUNE = {
+    "server": ["--server", "mariadb@10.6.7"],
+    "workload": ["--workload", "oltp_read_write"],
+    "floor": ["--floor", "throwaway"],
+    "minutes": ["--minutes", "90"],
+    "trials": ["--trials", "77"],
+    "base": ["--base", "{tmp}/my.cnf"],
+    "setting": ["--set", "sync_binlog=7"],
+    "keep": ["--keep", "innodb-flush-method", "--keep", "sync_binlog"],
+    "dataset": ["--dataset", "dump.sql"],
+    "threads": ["--threads", "1,8"],
+    "memory": ["--memory", "64M"],
+    "objective": ["--objective", "p99", "--rate", "100"],
+    "p99_limit": ["--p99-limit", "3"],
+    "rate": ["--objective", "p99", "--rate", "123456.5"],
+    "standalone": ["--standalone"],
+    "tables": ["--tables", "3"],
+    "table_size": ["--table-size", "1234567"],
+    "seconds": ["--seconds", "7"],
+    "transport": ["--transport", "tcp"],
+    "ssl_mode": ["--transport", "tcp", "--ssl-mode", "required"],
+    "ssl_ca": ["--transport", "tcp", "--ssl-mode", "verify_ca", "--ssl-ca", "{tmp}/ca.pem"],
+    "rand_type": ["--rand-type", "special"],
+    "rows": [*UPSERT, "--rows", "10"],
+    "key": [*UPSERT, "--key", "primary"],
+    "hit_ratio": [*UPSERT, "--hit-ratio", "0.25"],
+    "commit": [*UPSERT, "--commit", "1 s"],
+    "basedir": ["--basedir", "server"],
+    "data_root": ["--data-root", "data"],
+    "disk_iops": ["--disk-iops", "120"],
+    "seed": ["--seed", "5"],
+    "an option that only some workloads have": ["--skip-trx", "--point-selects", "3"],
+}
+SERIES = {
+    "plan": ["{tmp}/mine.toml"],
+    "server": ["insert-on-duplicate", "--server", "mariadb@10.6.7"],
+    "blocks": ["insert-on-duplicate", "--blocks", "3"],
+    "seconds": ["insert-on-duplicate", "--seconds", "7"],
+    "scale": ["insert-on-duplicate", "--scale", "0.123456789"],
+    "basedir": ["insert-on-duplicate", "--basedir", "server"],
+    "data_root": ["insert-on-duplicate", "--data-root", "data"],
+    "disk_iops": ["insert-on-duplicate", "--disk-iops", "120"],
+    "seed": ["insert-on-duplicate", "--seed", "5"],
+}
+CHANGES_NO_REQUEST = {"json", "out", "resume", "init", "force", "help"}
+
+
+class Decided(Exception):
+    """Stands for the campaign that would run."""
+
+
+@pytest.fixture
+def ask(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    """Gives words to the command line and returns the request that they come to."""
+    decided: list[Any] = []
+
+    @contextmanager
+    def opened(server: str, **_: object) -> Iterator[Target]:
+        root = DataRoot(path=tmp_path, storage=Storage(filesystem="ext4"))
+        found = build("mariadb", 10, 6, 7) if server.endswith("@10.6.7") else MARIADB
+        yield Target(found, load_catalog(), Volume(root))
+
+    def carry_out(request: object, *_: object) -> None:
+        decided.append(request)
+        raise Decided
+
+    for module in (tune, series):
+        monkeypatch.setattr(module, "open_target", opened)
+        monkeypatch.setattr(module, "carry_out", carry_out)
+        monkeypatch.setattr(module, "read_base", lambda *_, **__: {})
+        monkeypatch.setattr(module, "home", lambda: tmp_path)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my.cnf").write_text("[mysqld]\nsync_binlog = 9\nsql_mode = 'ANSI,TRADITIONAL'\n")
+    (tmp_path / "ca.pem").touch()
+    (tmp_path / "dump.sql").write_text("SELECT 1;\n")
+    shipped = find_plan("insert-on-duplicate").read_text()
+    (tmp_path / "mine.toml").write_text(shipped)
+
+    def asked(*words: str) -> Any:
+        done = CliRunner().invoke(make_app(), [word.format(tmp=tmp_path) for word in words])
+        assert isinstance(done.exception, Decided), done.exception or done.output
+        return decided[-1]
+
+    return asked
+
+
+def repeated(kind: str, request: Any) -> list[str]:
+    """The words of the command on the page of a campaign of this request."""
+    row = msgspec.structs.replace(made.row(kind, None), plan=msgspec.json.encode(request))
+    return shlex.split(command(row, plan_of(row)).replace("\\\n", " "))[1:]
+
+
+@pytest.mark.parametrize("flag", TUNE)
+def test_the_command_repeats_every_flag_of_tune(flag: str, ask: Any) -> None:
+    plain = ask("tune", "--seed", "1")
+    request = ask("tune", *(() if flag == "seed" else ("--seed", "1")), *TUNE[flag])
+    assert request != plain
+    assert ask(*repeated("tune", request)) == request
+
+
+@pytest.mark.parametrize("flag", SERIES)
+def test_the_command_repeats_every_flag_of_series(flag: str, ask: Any) -> None:
+    plain = ask("series", "insert-on-duplicate")
+    request = ask("series", *SERIES[flag])
+    assert request != plain
+    assert ask(*repeated("series", request)) == request
+
+
+@pytest.mark.parametrize(("kind", "flags"), [("tune", TUNE), ("series", SERIES)])
+def test_no_flag_is_forgotten_here(kind: str, flags: dict[str, list[str]]) -> None:
+    group: Any = get_command(make_app())
+    declared = group.commands[kind].params
+    assert {str(one.name) for one in declared} - CHANGES_NO_REQUEST <= set(flags)
+
+
+def test_a_campaign_is_repeated_from_any_folder(ask: Any, tmp_path: Path) -> None:
+    words = repeated("tune", ask("tune", "--dataset", "dump.sql", "--data-root", "data"))
+    assert words[words.index("--dataset") + 1] == str(tmp_path / "dump.sql")
+    assert words[words.index("--data-root") + 1] == str(tmp_path / "data")
