@@ -29,7 +29,7 @@ def main(builds: list[str]) -> None:
         for older in [one for one in taken if (one.flavor, one.version[:2]) == series]:
             del taken[older], ignored[older]
         release = Release(build.flavor, build.version)
-        taken[release] = read_help(verbose_help(build)[0]).names
+        taken[release] = read_help(verbose_help(build).text).names
         ignored[release] = ask_ignored(build, known.names() - taken[release])
     FILE.write_text(render(taken, ignored), encoding="utf-8")
 

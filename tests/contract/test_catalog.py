@@ -23,10 +23,10 @@ from flushlab.server.protocol import Server
 from flushlab.settings.candidate import Candidate
 from flushlab.settings.candidates import propose
 from flushlab.settings.catalog import SettingHere, load_catalog
+from flushlab.settings.check import check
 from flushlab.settings.floor import Floor
 from flushlab.settings.helptext import read_help
 from flushlab.settings.option_names import load_option_names
-from flushlab.settings.optionfile import parse
 
 CATALOG = load_catalog()
 BUILDS = ("mariadb@10.11", "mariadb@11.8", "mysql@5.7", "mysql@8.0", "mysql@9.7")
@@ -58,7 +58,8 @@ def given_by_flushlab(server: Server) -> set[str]:
         name, _, value = argument.removeprefix("--").partition("=")
         if name in ("defaults-file", "defaults-extra-file"):
             text = Path(value).read_text(encoding="utf-8")
-            names |= set(parse(text, server.identity, CATALOG).last())
+            checked = check(text, server.identity)
+            names |= {*checked.settings, *checked.others}
         lone = name.replace("-", "_").removeprefix("loose_")
         names |= {lone, lone.removeprefix("skip_"), lone.removeprefix("disable_")}
     return names
@@ -124,7 +125,7 @@ def compiled_defaults(server: Server) -> dict[str, str]:
         told = {str(name).lower(): str(default) for name, default in rows if default is not None}
         return {here.name: told[here.variable] for here in settings_of(server) if here.variable in told}
     given = given_by_flushlab(server)
-    values = read_help(verbose_help(find_build(server.identity.build_id))[0]).values
+    values = read_help(verbose_help(find_build(server.identity.build_id)).text).values
     return {name: value for name, value in values.items() if name in given}
 
 
@@ -188,7 +189,7 @@ def ranges_of_help(
     ends = []
     for outside in (0, BEYOND):
         asked = [f"--{here.name.replace('_', '-')}={outside}" for here in numeric.values()]
-        ends.append(read_help(verbose_help(build, asked)[0]).values)
+        ends.append(read_help(verbose_help(build, asked).text).values)
     for here in numeric.values():
         low, high = (float(end[here.name]) for end in ends)
         assert here.maximum is not None

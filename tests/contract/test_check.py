@@ -39,7 +39,7 @@ def heres(build: Build) -> Iterator[SettingHere]:
 
 def asked(build: Build, values: dict[str, str]) -> HelpText:
     arguments = [f"--{name.replace('_', '-')}={text}" for name, text in values.items()]
-    return read_help(verbose_help(build, arguments)[0])
+    return read_help(verbose_help(build, arguments).text)
 
 
 def test_the_list_of_options_is_the_builds_own(any_build: Build) -> None:
@@ -47,7 +47,7 @@ def test_the_list_of_options_is_the_builds_own(any_build: Build) -> None:
     release = Release(any_build.flavor, any_build.version)
     if release not in listed.releases:
         pytest.skip(f"{any_build.name} is not the release of its series that is listed")
-    assert listed.of(release) == read_help(verbose_help(any_build)[0]).names
+    assert listed.of(release) == read_help(verbose_help(any_build).text).names
     others = listed.names() - listed.of(release)
     assert listed.ignored_by(release) == ask_ignored(any_build, others)
 

@@ -14,8 +14,7 @@ import pytest
 
 from flushlab.build import find_build
 from flushlab.server import Sandbox
-from flushlab.settings import optionfile
-from flushlab.settings.catalog import load_catalog
+from flushlab.settings.check import check
 from flushlab.store import Store
 from tests.conftest import require_build
 from tests.waiting import wait_until
@@ -118,10 +117,9 @@ def check_option_file(file: Path, expected: dict[str, object]) -> None:
     """A server started with the file has exactly these settings."""
     build = find_build("mariadb@10.11", get=False)
     with Sandbox.start(build) as plain:
-        parsed = optionfile.parse(file.read_text(), plain.identity, load_catalog(), path=str(file))
-        typed = optionfile.typed(parsed, plain.identity, load_catalog())
-        assert not typed.others
-    with Sandbox.start(build, settings=dict(typed.settings)) as server:
+        checked = check(file.read_text(), plain.identity, path=str(file))
+        assert not checked.others
+    with Sandbox.start(build, settings=checked.settings) as server:
         assert server.read_back(expected) == expected
 
 
@@ -136,7 +134,7 @@ def check_option_file(file: Path, expected: dict[str, object]) -> None:
         (["--objective", "p99"], 2, "--rate"),
         (["--rate", "100"], 2, "--objective p99"),
         (["--resume", "tune-nope"], 2, "tune-nope"),
-        (["--base", "/nowhere/my.cnf"], 2, "/nowhere/my.cnf"),
+        (["--base", "/nowhere/my.cnf"], 5, "/nowhere/my.cnf"),
         (["--dataset", "/nowhere/data"], 5, "/nowhere/data"),
         (["--ssl-mode", "required"], 2, "choose --transport tcp"),
         (["--ssl-mode", "verify_ca", "--transport", "tcp"], 2, "needs --ssl-ca"),

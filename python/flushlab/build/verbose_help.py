@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from flushlab.build.build import Build
 from flushlab.errors import ServerError
@@ -17,8 +18,16 @@ from flushlab.settings.helptext import read_ignored
 _LIMIT_S = 60
 
 
-def verbose_help(build: Build, arguments: Sequence[str] = ()) -> tuple[str, str]:
-    """What the binary prints on standard output and on standard error, whatever its exit code.
+class Answer(NamedTuple):
+    """What the binary prints on standard output and on standard error, and whether it refuses an argument."""
+
+    text: str
+    complaints: str
+    refuses: bool
+
+
+def verbose_help(build: Build, arguments: Sequence[str] = ()) -> Answer:
+    """What the binary says of its options, and of these arguments.
 
     Raises:
         ServerError: it cannot be executed, or does not answer.
@@ -38,7 +47,22 @@ def verbose_help(build: Build, arguments: Sequence[str] = ()) -> tuple[str, str]
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ServerError(f"{build.mysqld} --verbose --help cannot be run: {error}") from error
-    return done.stdout, done.stderr
+    return Answer(done.stdout, done.stderr, done.returncode != 0)
+
+
+def refused(build: Build, arguments: Sequence[str]) -> dict[str, str]:
+    """Those of the arguments that the binary refuses each by itself, with what it writes on standard error.
+
+    Raises:
+        ServerError: as `verbose_help`.
+    """
+    answer = verbose_help(build, arguments)
+    if not answer.refuses or not arguments:
+        return {}
+    if len(arguments) == 1:
+        return {arguments[0]: answer.complaints}
+    half = len(arguments) // 2
+    return refused(build, arguments[:half]) | refused(build, arguments[half:])
 
 
 def ask_ignored(build: Build, names: Iterable[str]) -> frozenset[str]:
@@ -49,5 +73,5 @@ def ask_ignored(build: Build, names: Iterable[str]) -> frozenset[str]:
     """
     if build.flavor != "mariadb":
         return frozenset()
-    _, complaints = verbose_help(build, [f"--loose-{name.replace('_', '-')}=1" for name in sorted(names)])
-    return read_ignored(complaints) & frozenset(names)
+    answer = verbose_help(build, [f"--loose-{name.replace('_', '-')}=1" for name in sorted(names)])
+    return read_ignored(answer.complaints) & frozenset(names)

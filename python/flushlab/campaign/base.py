@@ -8,17 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from flushlab.campaign.base_file import read_base_file
 from flushlab.campaign.target import Target
 from flushlab.campaign.watcher import Watcher
-from flushlab.errors import StartFailed, UsageError
+from flushlab.errors import StartFailed
 from flushlab.record import Launch, Value
 from flushlab.server import Sandbox
-from flushlab.server.placement import PLACED
 from flushlab.server.refusal import refusal
-from flushlab.settings import optionfile
-
-_FILES = ("_file", "_dir", "_error")
-"""Options with these endings name files of the user's own server."""
 
 
 def read_base(
@@ -54,35 +50,10 @@ def read_base(
 
 
 def file_settings(path: Path | None, target: Target, watcher: Watcher) -> dict[str, Value]:
-    """Settings of the user's option file; those that place a server are flushlab's to choose."""
+    """Settings of the user's option file that may enter a sandbox; the watcher is told of the others."""
     if path is None:
         return {}
-    try:
-        text = path.read_text()
-    except OSError as error:
-        raise UsageError(
-            f"{path} cannot be read: {error.strerror}", hint="--base takes an option file"
-        ) from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is not a text file", hint="--base takes an option file") from error
-    identity = target.identity
-    file = optionfile.parse(text, identity, target.catalog, path=str(path), loader=_included(path))
-    found = optionfile.typed(file, identity, target.catalog)
-    ours = sorted(name for name in found.others if name in PLACED or name.endswith(_FILES))
-    if ours:
-        watcher.warn(f"{path}: {', '.join(ours)} say where a server is, not how it works: left out")
-    return {**found.settings, **{name: text for name, text in found.others.items() if name not in ours}}
-
-
-def _included(path: Path) -> optionfile.Loader:
-    """Reads what an option file includes, relative to it."""
-
-    def load(target: str, is_directory: bool) -> list[tuple[str, str]]:
-        place = path.parent / target
-        try:
-            files = sorted(place.glob("*.cnf")) if is_directory else [place]
-            return [(str(file), file.read_text()) for file in files]
-        except OSError as error:
-            raise UsageError(f"{place}, included by {path}, cannot be read: {error.strerror}") from error
-
-    return load
+    file = read_base_file(path, target.build, target.identity)
+    for note in file.notes:
+        watcher.warn(note)
+    return file.settings

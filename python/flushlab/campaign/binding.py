@@ -17,11 +17,11 @@ from flushlab.campaign.facts import ArmOutcome
 from flushlab.campaign.series_request import BoundArm
 from flushlab.campaign.volumes import Volumes, mismatch
 from flushlab.datadir import Volume
-from flushlab.errors import FlushlabError, UsageError, ValueOutOfRange
+from flushlab.errors import FlushlabError, UnknownSetting, UsageError, ValueOutOfRange
 from flushlab.plan.plan import BASE, ArmPlan, Plan, Requirement
 from flushlab.record import Launch, ServerIdentity, Storage, Value, Warning
-from flushlab.server.placement import check_names
 from flushlab.server.variables import same, setting_here
+from flushlab.settings.admission import kept_out, require_admitted
 from flushlab.settings.catalog import Catalog, canonical
 from flushlab.settings.durability import describe, guarantees, level
 from flushlab.units import option_size
@@ -149,10 +149,11 @@ class _Binder:
         for name, value in _checked(plan.base, plan, "base.settings", self._path).items():
             if name in here.catalog:
                 continue
-            if name in here.values:
-                settings[name] = value
+            why = kept_out(name, value) if name in here.values else f"{here.identity.name} has no {name}"
+            if why:
+                self._notes.append(_left_out(name, value, why))
             else:
-                self._notes.append(_left_out(name, value, f"{here.identity.name} has no {name}"))
+                settings[name] = value
         options = self._options({}, plan.workload.options, "workload")
         self._made[BASE] = _Made(settings=settings, options=options)
         volume = self._volumes.base
@@ -229,10 +230,12 @@ class _Binder:
                     typed[known.name] = known.parse(value)
                 except ValueOutOfRange as error:
                     return {}, error.message
-            elif name in here.values:
-                typed[name] = value
-            else:
+            elif name not in here.values:
                 return {}, f"{here.identity.name} has no {name}"
+            elif why := kept_out(name, value):
+                return {}, f"{name} stays out of sandboxes ({why})"
+            else:
+                typed[name] = value
         return typed, ""
 
     def _options(
@@ -364,15 +367,17 @@ def _changes(base: Mapping[str, Value], settings: Mapping[str, Value]) -> dict[s
 
 
 def _checked(settings: Mapping[str, Value], plan: Plan, key: str, path: str) -> dict[str, Value]:
-    """Settings under their variables' names.
+    """Settings under their variables' names; about those that nobody knows the server may be asked.
 
     Raises:
-        UsageError: a name is no variable's, or is one that the sandbox sets itself.
+        UsageError: a name is no variable's, or may not enter a sandbox.
     """
     checked: dict[str, Value] = {}
     for name, value in settings.items():
         try:
-            checked |= check_names({name: value})
+            checked |= require_admitted({name: value})
+        except UnknownSetting:
+            checked[canonical(name)] = value
         except UsageError as error:
             raise UsageError(
                 f"{_place(plan, path, f'{key}.{name}')}{error.message}", hint=error.hint

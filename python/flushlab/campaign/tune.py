@@ -30,6 +30,7 @@ from flushlab.experiment.objective import Objective
 from flushlab.experiment.protocol import Request
 from flushlab.machine import available_memory_bytes, home
 from flushlab.record import Launch, Trial, Value
+from flushlab.server.variables import same
 from flushlab.settings.candidates import lift, propose
 from flushlab.settings.floor import Floor
 from flushlab.settings.given import parse_settings
@@ -211,7 +212,13 @@ def decide(asked: Asked, target: Target, watcher: Watcher) -> TuneRequest:
         original, asked.floor, identity=identity, storage=storage, launch=launch, keep=kept
     )
     base = {**original, **changes}
-    seen = read_base(base, target, launch, watcher)
+    seen = read_base(base, target, launch, watcher, also=base)
+    made = {  # names of character sets, limits of this machine: what the catalog cannot foretell
+        name: seen[name]
+        for name, value in base.items()
+        if name in seen and name not in target.catalog and not same(value, seen[name], None)
+    }
+    base, original = {**base, **made}, {**original, **made}
     memory = (
         available_memory_bytes()
         if asked.memory is None

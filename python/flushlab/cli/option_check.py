@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import stat
 import textwrap
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -12,15 +11,14 @@ import msgspec
 from flushlab.build import find_build, list_builds
 from flushlab.build.build import Build
 from flushlab.build.find import Wanted, parse_name
-from flushlab.build.verbose_help import verbose_help
+from flushlab.campaign.base_file import examine
 from flushlab.cli.output import stdout
-from flushlab.errors import StorageError, UsageError
+from flushlab.errors import UsageError
 from flushlab.record import ServerIdentity, Storage
 from flushlab.record.server import Flavor
-from flushlab.settings.check import Checked, Finding, adjusted, arguments, below, check
+from flushlab.settings.check import Checked, Finding, below, in_reading_order
 from flushlab.settings.durability import describe, level, meets
 from flushlab.settings.floor import Floor
-from flushlab.settings.helptext import read_help
 
 SCHEMA = "flushlab.settings-check/1"
 WIDTH = 80
@@ -82,25 +80,19 @@ def judge(
         StorageError: the file cannot be read.
         BuildNotFound: the name says neither a build that is here nor a version.
     """
-    text = _content(file)
     identity, build = _server(server, basedir)
-    known = read_help(verbose_help(build)[0]) if build is not None and not static else None
-    checked = check(text, identity, path=str(file), loader=_load, known=known)
+    asked = None if static else build
+    checked = examine(file, identity, asked)
     found = [*_ignored(file), *checked.findings]
-    if build is not None and known is not None and arguments(checked):
-        told, complaints = verbose_help(build, arguments(checked))
-        found += adjusted(checked, read_help(told), complaints)
     disk = Storage()
     kept = checked.guarantees(identity, disk)
     if floor is not None:
         found += below(checked, identity, disk, floor)
-    paths = list(dict.fromkeys(finding.path for finding in found))
-    found.sort(key=lambda finding: (paths.index(finding.path), finding.line))
     return Judged(
         server=identity,
-        asked=known is not None,
+        asked=asked is not None,
         checked=checked,
-        findings=tuple(found),
+        findings=in_reading_order(found),
         floor=level(kept),
         wanted=floor,
         meets=None if floor is None else meets(kept, floor),
@@ -185,24 +177,6 @@ def _release(wanted: Wanted) -> tuple[int, ...]:
         return wanted.version
     newest = _NEWEST.get((wanted.flavor, wanted.version))
     return () if newest is None else (*wanted.version, newest)
-
-
-def _content(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise StorageError(
-            f"{file} cannot be read: {error.strerror}", hint="name an option file, for example /etc/my.cnf"
-        ) from error
-
-
-def _load(target: str, directory: bool) -> Iterator[tuple[str, str]]:
-    """The files that an include means: a directory's `*.cnf` by name, as the servers sort them."""
-    paths = (
-        sorted(one for one in Path(target).iterdir() if one.suffix == ".cnf") if directory else [Path(target)]
-    )
-    for path in paths:
-        yield str(path), path.read_text(encoding="utf-8", errors="replace")
 
 
 def _ignored(file: Path) -> list[Finding]:

@@ -62,3 +62,11 @@ def write_secret(file: Path, content: str, owner: ServerUser | None = None) -> N
         stream.write(content)
     if owner is not None:
         give(file, owner)
+
+
+def write_private(file: Path, content: str, reader: ServerUser) -> None:
+    """Writes a file of flushlab's that the servers' user may read, and nobody else."""
+    write_secret(file, content)
+    if os.geteuid() != reader.uid:
+        os.chown(file, -1, reader.gid)
+        file.chmod(0o640)

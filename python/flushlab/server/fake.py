@@ -11,8 +11,8 @@ from typing import Any
 from flushlab.errors import ServerDied, ServerError
 from flushlab.record import Endpoint, Launch, ServerIdentity, Storage, Value
 from flushlab.server import variables
-from flushlab.server.placement import check_names
 from flushlab.server.protocol import Applied, Refusal
+from flushlab.settings.admission import require_admitted
 
 DEFAULTS: Mapping[str, Value] = {
     "innodb_flush_log_at_trx_commit": 1,
@@ -121,7 +121,7 @@ class FakeServer:
         """Takes settings, unless scripted otherwise."""
         if not self._alive:
             raise ServerDied(f"the fake server is gone; its log ends with:\n{self.log_tail()}")
-        asked = check_names(settings)
+        asked = require_admitted(settings)
         refused = []
         restarted = False
         for name, value in asked.items():

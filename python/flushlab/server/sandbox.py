@@ -28,9 +28,9 @@ from flushlab.server.control import ConnectionGone, Control
 from flushlab.server.detached import DetachedProcess, ServerProcess, end
 from flushlab.server.option_files import server_option_file
 from flushlab.server.paths import SandboxPaths, give
-from flushlab.server.placement import check_names
 from flushlab.server.protocol import Applied
 from flushlab.server.starting import AttachesProcess, Start
+from flushlab.settings.admission import require_admitted
 
 _PORT_TRIES = 8
 
@@ -116,7 +116,7 @@ class Sandbox:
             NoSpace: the disk was full; NoMemory: the memory was.
             LibraryMissing: a shared library that it needs is gone.
         """
-        checked = check_names(settings or {})
+        checked = require_admitted(settings or {})
         root = data_root or DataRoot.open()
         paths = SandboxPaths.choose(name, root)
         if port is not None:
@@ -283,7 +283,7 @@ class Sandbox:
             UsageError: a setting is one that sandboxes set themselves.
             ServerDied, StartFailed: the server is gone, and was before or does not come back as it was.
         """
-        return reconfigure.apply(self, check_names(settings))
+        return reconfigure.apply(self, require_admitted(settings))
 
     def note_settings(self, settings: Mapping[str, Value]) -> None:
         """Puts settings that are in effect already into the option file, for later restarts."""
@@ -308,7 +308,7 @@ class Sandbox:
             StartFailed: it did not become ready.
         """
         if settings is not None:
-            self._settings = check_names(settings)
+            self._settings = require_admitted(settings)
         self.stop()
         self.start_again()
 
@@ -374,7 +374,7 @@ class Sandbox:
             UsageError: a setting is one that sandboxes set themselves.
         """
         assert not self.alive(), "a running server takes settings by apply or restart"
-        self._settings = check_names(settings)
+        self._settings = require_admitted(settings)
         self._arguments = tuple(arguments)
 
     def replace_datadir(self, fresh: Path) -> Path:
@@ -467,8 +467,7 @@ class Sandbox:
         content = server_option_file(self._build, self._paths, self._endpoint.port or 0, self._settings)
         file = self._paths.server_options
         temporary = file.with_suffix(".new")
-        temporary.write_text(content)
-        temporary.chmod(0o644)
+        account.write_private(temporary, content, server_user())
         temporary.replace(file)
         if self._kept and self._guard is None:
             self._write_kept()

@@ -19,6 +19,7 @@ import msgspec
 from flushlab.errors import BelowFloor
 from flushlab.record import Launch, ServerIdentity, Storage, Value
 from flushlab.settings import reading
+from flushlab.settings.admission import PLUGIN, kept_out
 from flushlab.settings.candidates import lift
 from flushlab.settings.catalog import Catalog, SettingHere, canonical, load_catalog, version_of
 from flushlab.settings.contradictions import contradictions
@@ -39,14 +40,10 @@ _REPEATABLE = re.compile(
     r"(binlog|replicate|replicate_wild)_(do|ignore)_(db|table)|replicate_rewrite_db|ignore_db_dir|"
     r"(early_)?plugin_load(_add)?|debug|performance_schema_instrument"
 )
-_PLUGIN = re.compile(
-    r"(rpl_semi_sync|group_replication|validate_password|audit_log|server_audit|clone|keyring|thread_pool|"
-    r"mysqlx|rocksdb|tokudb|spider|connect|mroonga|columnstore|authentication|connection_control|"
-    r"daemon_memcached|file_key_management|hashicorp|query_response_time|simple_password_check)_|.*\."
-)
-"""Names of options that come with plugins and components, which no server lists before they are loaded."""
 _SIMPLE = re.compile(r"\d+[KMG]?")
 _ADJUSTED = re.compile(r"option '([^']+)': (?:un)?signed value (\S+) adjusted to (\S+)")
+_TEXTS = {"sql_mode"}
+"""Settings of the catalog whose values differ from version to version beyond what it knows."""
 _OF_THE_PROCESS = {"max_connections", "open_files_limit", "table_open_cache", "table_definition_cache"}
 """What the server derives from limits of the process that asks, not of the one that will run."""
 
@@ -57,7 +54,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         kind: stable: `syntax`, `include`, `wrong-group`, `unknown-name`, `misspelled`, `abbreviated`,
             `not-in-version`, `removed`, `deprecated`, `duplicate`, `wrong-type`, `out-of-range`, `rounded`,
-            `not-a-switch`, `prefix`, `plugin`, `contradiction`, `below-floor`, `ignored-file`.
+            `not-a-switch`, `prefix`, `plugin`, `refused`, `contradiction`, `below-floor`, `ignored-file`.
         severity: see `Severity`.
         name: the option, as variables spell it; empty where a line has none.
         path, line: where it stands; line 0 if it stands nowhere.
@@ -139,6 +136,7 @@ def check(
     for line in _gather(text, path, loader, findings):
         if line.problem:
             findings += _syntax(line, server)
+            given += _judge(line, server, []) if line.orphan else []
         elif line.group in server.groups:
             given += _judge(line, server, findings)
         else:
@@ -157,9 +155,14 @@ def check(
         )
         if told.becomes is not None:
             settings[told.name] = told.becomes
-    order = {one: number for number, one in enumerate(dict.fromkeys(finding.path for finding in findings))}
-    findings.sort(key=lambda one: (order[one.path], one.line))
-    return Checked(settings=settings, others=others, lines=places, findings=tuple(findings))
+    return Checked(settings=settings, others=others, lines=places, findings=in_reading_order(findings))
+
+
+def in_reading_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Findings by file and line, files as they first appear."""
+    kept = list(findings)
+    order = {path: number for number, path in enumerate(dict.fromkeys(one.path for one in kept))}
+    return tuple(sorted(kept, key=lambda one: (order[one.path], one.line)))
 
 
 def below(checked: Checked, identity: ServerIdentity, storage: Storage, floor: Floor) -> tuple[Finding, ...]:
@@ -183,22 +186,32 @@ def below(checked: Checked, identity: ServerIdentity, storage: Storage, floor: F
     )
 
 
-def arguments(checked: Checked) -> list[str]:
-    """What to ask the build about: numbers of options that the catalog does not know."""
-    return [
-        f"--{name.replace('_', '-')}={text}"
-        for name, text in checked.others.items()
-        if _SIMPLE.fullmatch(text.upper()) and name not in _OF_THE_PROCESS
-    ]
+def arguments(checked: Checked) -> dict[str, str]:
+    """What to ask the build about, by name: texts that the catalog cannot judge, as far as they may enter
+    anything of flushlab's."""
+    texts = {name: value for name, value in checked.settings.items() if name in _TEXTS}
+    asked = {**checked.others, **texts}
+    return {
+        name: f"--{name.replace('_', '-')}={text}"
+        for name, text in asked.items()
+        if name not in _OF_THE_PROCESS and not kept_out(name, text)
+    }
+
+
+def refusal(checked: Checked, name: str, reason: str) -> Finding:
+    """The build refuses what the file says of a setting."""
+    says = f"is refused by the server: {reason}"
+    return _finding("refused", "error", name, checked.lines[name], says, None, True)
 
 
 def adjusted(checked: Checked, known: HelpText, complaints: str) -> tuple[Finding, ...]:
-    """What the build made of `arguments`: values that it adjusted."""
+    """What the build made of `arguments`: numbers that it adjusted."""
     told = {canonical(match[1]): match[3] for match in _ADJUSTED.finditer(complaints)}
     found = []
-    for argument in arguments(checked):
-        name = canonical(argument[2:].partition("=")[0])
-        text = checked.others[name]
+    for name in arguments(checked):
+        text = checked.others.get(name, "")
+        if not _SIMPLE.fullmatch(text.upper()):
+            continue
         now = told.get(name) or known.values.get(name, "")
         if now.isdecimal() and int(now) != _number(text):
             kind = "out-of-range" if name in told else "rounded"
@@ -242,7 +255,7 @@ class _Server:
 
     def unheard_of(self, name: str) -> bool:
         """Whether the server is newer than all that is listed, and no listed one takes the option."""
-        return self.takes(name) is None and name not in self.names.names() and not _PLUGIN.match(name)
+        return self.takes(name) is None and name not in self.names.names() and not PLUGIN.match(name)
 
     def near(self, name: str) -> str | None:
         return self.names.near(name, *self._key)
@@ -286,12 +299,14 @@ def _unread(target: str, directory: bool, place: tuple[str, int], error: OSError
 
 
 def _syntax(line: Line, server: _Server) -> list[Finding]:
-    if line.name and line.group not in server.groups:
+    if line.name and line.group not in server.groups and not line.orphan:
         return []
-    fatal = not line.problem.startswith("'!")
-    name = canonical(line.name) if line.name else ""
-    says = f"cannot be read: {line.problem}" if name else line.problem
-    return [_finding("syntax", "error", name, (line.path, line.line), says, line.hint, fatal)]
+    name = canonical(line.name)
+    return [
+        _finding(
+            "syntax", "error", name, (line.path, line.line), line.problem, line.hint, not line.passed_over
+        )
+    ]
 
 
 def _elsewhere(line: Line, server: _Server) -> list[Finding]:
@@ -313,7 +328,6 @@ def _judge(line: Line, server: _Server, findings: list[Finding]) -> list[_Given]
         findings.append(
             _finding("misspelled", "error", name, place, says, f"write {line.name.lower()}", True)
         )
-        return []
     prefix = ""
     if not server.takes(name):
         match = re.fullmatch(r"(skip|disable|enable)_(.+)", name)
@@ -366,7 +380,7 @@ def _stranger(name: str, line: Line, loose: bool, server: _Server, findings: lis
         says = f"is not an option of {this}, only of {server.catalog.where(name)}: {ends}"
         findings.append(_finding(kind, severity, name, place, says, has, fatal))
         return None
-    if _PLUGIN.match(name) and not ignored:
+    if PLUGIN.match(name) and not ignored:
         says = "belongs to a plugin or component: the server accepts it only if that is installed"
         way_out = None if loose else "prefix it with loose_ to let the server start without the plugin"
         findings.append(_finding("plugin", "note", name, place, says, way_out))

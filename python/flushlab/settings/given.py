@@ -6,16 +6,18 @@ from collections.abc import Mapping
 
 from flushlab.record import Value
 from flushlab.record.server import Flavor
+from flushlab.settings.admission import require_admitted
 from flushlab.settings.catalog import Catalog
 
 
 def parse_settings(
     given: Mapping[str, Value], flavor: Flavor, version: tuple[int, ...], catalog: Catalog
 ) -> dict[str, Value]:
-    """Settings typed by the catalog; as they stand where only the server knows them.
+    """Settings typed by the catalog; as they stand where only the server knows their type.
 
     Raises:
-        UnknownSetting: known, but not in this version.
+        UsageError: a setting may not enter a sandbox.
+        UnknownSetting: not known, or not in this version.
         ValueOutOfRange: the type or the range does not allow it.
     """
     settings: dict[str, Value] = {}
@@ -26,4 +28,4 @@ def parse_settings(
         elif isinstance(value, str) and value.lstrip("-").isdigit():
             value = int(value)
         settings[name] = value
-    return settings
+    return require_admitted(settings)

@@ -22,8 +22,8 @@ from flushlab.server import Sandbox
 from flushlab.server.account import new_password
 from flushlab.server.control import StatementFailed
 from flushlab.server.initialise import initialised
-from flushlab.server.placement import check_names
 from flushlab.server.variables import doubts
+from flushlab.settings.admission import require_admitted
 from flushlab.suite import command, prepare
 from flushlab.suite.command import Ended
 from flushlab.suite.endpoint import ResetEndpoint
@@ -147,7 +147,7 @@ class Session:
         )  # one for all workers: one thing less to tell them
         self._templates = Templates(request.cache, request.limit_bytes)
         profile = throwaway(request.build, "memory", request.settings)
-        check_names(profile.settings)
+        require_admitted(profile.settings)
         self._recipe = Recipe(
             build=request.build,
             settings=content_settings(profile.settings),

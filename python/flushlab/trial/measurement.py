@@ -159,9 +159,12 @@ def compare_settings(
     trial is invalid, or an empty string."""
     doubts: list[Warning] = []
     for name, value in asked.items():
+        known = here.get(name)
+        if name not in got and known is None:
+            doubts.append(Warning("not-shown", f"{name} was set to {value}, which no variable shows"))
+            continue
         if name not in got:
             return doubts, f"{name} was set to {value} but the server has no such variable"
-        known = here.get(name)
         if same(value, got[name], known):
             continue
         if not _is_rounded(value, got[name]):

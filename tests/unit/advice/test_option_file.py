@@ -4,9 +4,8 @@ from pathlib import Path
 
 from flushlab.advice import option_file
 from flushlab.record import Launch, ServerIdentity, Storage, Value
-from flushlab.settings.catalog import load_catalog
+from flushlab.settings.check import check
 from flushlab.settings.durability import guarantees
-from flushlab.settings.optionfile import parse, typed
 from tests.unit.settings.servers import MARIADB1011, MYSQL80
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -57,5 +56,4 @@ def test_what_the_base_has_already_is_left_out_however_it_is_spelled() -> None:
 def test_the_option_file_reads_back_as_the_settings() -> None:
     settings: dict[str, Value] = {"innodb_io_capacity": 4000, "innodb_flush_method": "fsync"}
     text = advise(settings, {}, MARIADB1011)
-    catalog = load_catalog()
-    assert typed(parse(text, MARIADB1011, catalog), MARIADB1011, catalog).settings == settings
+    assert check(text, MARIADB1011).settings == settings

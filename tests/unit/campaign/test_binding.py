@@ -21,7 +21,7 @@ VALUES: Mapping[str, Value] = {
     "innodb_flush_log_at_trx_commit": 1,
     "sync_binlog": 0,
     "log_bin": "OFF",
-    "only_this_server_has_it": "OFF",
+    "max_error_count": "OFF",
 }
 
 
@@ -141,8 +141,8 @@ def test_a_base_setting_that_the_version_lacks_is_left_out_and_said(tmp_path: Pa
 
 
 def test_a_setting_that_only_the_server_knows_is_passed_on(tmp_path: Path) -> None:
-    arm = only(plan(ArmPlan(name="A", settings={"only_this_server_has_it": "ON"})), tmp_path)
-    assert arm.changes == {"only_this_server_has_it": "ON"}
+    arm = only(plan(ArmPlan(name="A", settings={"max_error_count": "ON"})), tmp_path)
+    assert arm.changes == {"max_error_count": "ON"}
 
 
 def test_a_setting_that_places_the_server_is_refused(tmp_path: Path) -> None:

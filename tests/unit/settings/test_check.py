@@ -268,7 +268,7 @@ def test_a_group_of_another_version_or_flavor_is_no_mistake() -> None:
 
 def test_values_of_other_options_that_the_build_adjusts_are_told() -> None:
     checked = of("[mysqld]\nback_log = 100000\nsort_buffer_size = 1M\nmax_connections = 99999999\n")
-    assert arguments(checked) == ["--back-log=100000", "--sort-buffer-size=1M"]
+    assert list(arguments(checked).values()) == ["--back-log=100000", "--sort-buffer-size=1M"]
     told = HelpText(names=frozenset(), values={"back_log": "65535", "sort_buffer_size": "1048576"})
     (finding,) = adjusted(checked, told, "")
     assert (finding.name, finding.line, finding.kind) == ("back_log", 2, "rounded")

@@ -51,8 +51,14 @@ def test_a_value_that_was_not_taken_makes_the_trial_invalid(name: str, asked: Va
 
 
 def test_a_variable_that_the_server_lacks_makes_the_trial_invalid() -> None:
-    _, broken = compare_settings({"no_such": 1}, {}, HERE)
+    _, broken = compare_settings({"innodb_doublewrite": "ON"}, {}, HERE)
     assert "no such variable" in broken
+
+
+def test_an_option_that_no_variable_shows_is_a_doubt() -> None:
+    doubts, broken = compare_settings({"debug_no_sync": "ON"}, {}, HERE)
+    assert not broken
+    assert [doubt.slug for doubt in doubts] == ["not-shown"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,169 @@
+"""Admission: which settings may enter a sandbox, from wherever they come. Pure.
+
+Sits in `settings`; option files, `--set`, plans, `flushlab test` and the sandbox itself all ask here. What is
+not on the list stays out: the catalog's settings and those of `admitted.txt` enter, because all they change
+is how the server works inside its own folder. What names a path, a peer, a credential or a plugin, and what
+nobody has looked at, does not. Values of what stays out are never repeated.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable, Mapping
+from importlib import resources
+
+import msgspec
+
+from flushlab.errors import UnknownSetting, UsageError
+from flushlab.record import Value
+from flushlab.settings.catalog import canonical, load_catalog
+
+UNKNOWN = "not known to be harmless"
+
+PLUGIN = re.compile(
+    r"(rpl_semi_sync|group_replication|validate_password|audit_log|server_audit|clone|keyring|thread_pool|"
+    r"mysqlx|rocksdb|tokudb|spider|connect|mroonga|columnstore|authentication|connection_control|"
+    r"daemon_memcached|file_key_management|hashicorp|query_response_time|simple_password_check)_|.*\."
+)
+"""Names of options that come with plugins and components, which no server lists before they are loaded."""
+
+_NAME = re.compile(r"[a-z][a-z0-9_.]*")
+_A_PATH = re.compile(r"[/\\]")
+
+_KEPT_OUT: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
+    (why, re.compile(pattern))
+    for why, pattern in (
+        ("cluster", r"wsrep_.*|group_replication_.*|ndb.*"),
+        (
+            "replication",
+            r"(log_)?(slave|replica)_.*|.*_(slave|replica)(_.*)?|(log_(slave|replica)|relay_log|master|report|"
+            r"replicate|rpl|sync_(master|source|relay)|source)_.*|.*relay_log.*|init_rpl_role|"
+            r"binlog_(do|ignore)_db|.*binlog_dump.*",
+        ),
+        (
+            "accounts, keys and TLS",
+            r"(.*_)?(ssl|tls|x509)(_.*)?|.*(password|auth|encrypt|keyring|certs|proxy_users|_roles?$).*|"
+            r"require_secure_transport|skip_grant_tables|des_key_file|secure_.*|partial_revokes|"
+            r"persist(ed|_only|_sensitive)_.*|file_key_management.*|protocol_compression_algorithms|safe_user_create|skip_show_database|"
+            r"max_user_connections|log_raw",
+        ),
+        (
+            "where files lie",
+            r"basedir|chroot|datadir|tmpdir|language|socket|pid_file|log_(basename|error|tc)|"
+            r"(log_bin|relay_log)_index|.*_(dir|dirs|dbs|tmpdir|directory|directories|path|file|filename)|"
+            r"general_log_file|symbolic_links|debug",
+        ),
+        (
+            "addresses and ports",
+            r"(.*_)?(port|address|addresses|host|hosts|networks|url|socket)|skip_networking|extra_.*|admin_.*|"
+            r"create_admin_listener_thread|mysqlx.*|feedback.*",
+        ),
+        ("SQL that the server runs by itself", r"init_.*|event_scheduler"),
+        (
+            "what the server would refuse to do",
+            r"(super_|innodb_|transaction_)?read_only|offline_mode|autocommit|completion_type|"
+            r"innodb_force_recovery|.*storage_engines?",
+        ),
+        ("system log", r"log_syslog.*|syseventlog.*|log_error_services"),
+        (
+            "process",
+            r"user|bootstrap|initialize.*|upgrade|daemonize|console|help|verbose|version.*|validate_config|"
+            r"memlock|core_file|gdb|.*exit_info|no_dd_upgrade|tc_heuristic_recover|super_large_pages|flashback",
+        ),
+        ("plugins", r"(early_)?plugin_.*|allow_suspicious_udfs|archive|blackhole|federated|.*_plugins?"),
+        ("plugins", f"(?:{PLUGIN.pattern}).*"),
+    )
+)
+"""Why well-known options stay out. It only words the reason: an option is out because it is not admitted."""
+
+
+class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
+    """A setting that stays out of a sandbox; its value is not kept."""
+
+    name: str
+    why: str
+
+
+class Admitted(msgspec.Struct, frozen=True, kw_only=True):
+    """What may enter, under the variables' names, and what may not."""
+
+    settings: Mapping[str, Value]
+    left_out: tuple[LeftOut, ...]
+
+
+def admit(settings: Mapping[str, Value]) -> Admitted:
+    """Settings of an option file: what may not enter is left out."""
+    entering: dict[str, Value] = {}
+    left = []
+    for given, value in settings.items():
+        name = canonical(given)
+        if why := kept_out(name, value):
+            left.append(LeftOut(name=name, why=why))
+        else:
+            entering[name] = value
+    return Admitted(settings=entering, left_out=tuple(left))
+
+
+def require_admitted(settings: Mapping[str, Value]) -> dict[str, Value]:
+    """Settings that somebody asked for by name, under the variables' names.
+
+    Raises:
+        UnknownSetting: nothing is known of a name; the hint names the nearest ones.
+        UsageError: a setting may not enter a sandbox, or a name is no variable's.
+    """
+    checked: dict[str, Value] = {}
+    for given, value in settings.items():
+        name = canonical(given)
+        if not _NAME.fullmatch(name):
+            raise UsageError(f"{name!r} is not the name of a server variable")
+        why = kept_out(name, value)
+        if why == UNKNOWN:
+            load_catalog().setting(_bare(name))  # raises, with the nearest names
+            raise UnknownSetting(f"{name} is not a setting", hint=f"write {_bare(name)} = ON or OFF")
+        if why:
+            raise UsageError(
+                f"{name} cannot be set in a sandbox: {why}",
+                hint="a sandbox sets up its own files, network and accounts; leave it out",
+            )
+        checked[name] = value
+    return checked
+
+
+def kept_out(name: str, value: Value) -> str:
+    """Why a setting may not enter a sandbox; empty if it may."""
+    if name in load_catalog():
+        return ""
+    for listed, allowed in _admitted():
+        if not listed.fullmatch(name):
+            continue
+        if allowed is not None:
+            return "" if allowed.fullmatch(str(value)) else "not with this value"
+        return "where files lie" if _A_PATH.search(str(value)) else ""
+    return next((why for why, names in _KEPT_OUT if names.fullmatch(name)), UNKNOWN)
+
+
+def told(left_out: Iterable[LeftOut]) -> str:
+    """`datadir, socket (where files lie); report_host (replication)`."""
+    names: dict[str, list[str]] = {}
+    for one in left_out:
+        names.setdefault(one.why, []).append(one.name)
+    return "; ".join(f"{', '.join(sorted(of))} ({why})" for why, of in names.items())
+
+
+def _bare(name: str) -> str:
+    """The name without `skip_`, `disable_`, `enable_` and `loose_`, which option files put before it."""
+    return re.sub(r"^(loose_|skip_|disable_|enable_)+", "", name)
+
+
+@functools.cache
+def _admitted() -> tuple[tuple[re.Pattern[str], re.Pattern[str] | None], ...]:
+    """Patterns of the names that enter beside the catalog's, with one of their values where not all may."""
+    text = (resources.files("flushlab.settings") / "admitted.txt").read_text(encoding="utf-8")
+    found = []
+    for line in text.splitlines():
+        words = line.split()
+        if words and words[0] != "#":
+            allowed = re.compile(words[1], re.IGNORECASE) if len(words) > 1 else None
+            found.append((re.compile(words[0]), allowed))
+    return tuple(found)

@@ -1,0 +1,130 @@
+"""What may enter a sandbox: a list of what is allowed, whatever is known of the rest."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flushlab.errors import UnknownSetting, UsageError
+from flushlab.settings.admission import UNKNOWN, admit, kept_out, require_admitted, told
+from flushlab.settings.catalog import load_catalog
+from flushlab.settings.option_names import load_option_names
+
+KNOWN = sorted(load_option_names().names())
+
+HARMFUL = {
+    "cluster": ("wsrep_provider", "wsrep_cluster_address", "wsrep_sst_auth", "group_replication_group_seeds"),
+    "replication": (
+        *("relay_log", "relay_log_index", "report_host", "report_password", "replicate_do_db"),
+        *("slave_load_tmpdir", "master_info_file", "rpl_semi_sync_master_enabled", "skip_slave_start"),
+    ),
+    "accounts, keys and TLS": (
+        *("ssl_key", "ssl_ca", "admin_ssl_cert", "mysqlx_ssl_key", "tls_version", "secure_file_priv"),
+        *("default_authentication_plugin", "file_key_management_filekey", "keyring_file_data"),
+    ),
+    "where files lie": (
+        *("datadir", "basedir", "tmpdir", "socket", "pid_file", "log_error", "log_basename", "log_bin_index"),
+        *("innodb_undo_directory", "innodb_data_home_dir", "innodb_log_group_home_dir", "aria_log_dir_path"),
+        *("general_log_file", "slow_query_log_file", "innodb_tmpdir", "init_file", "ft_stopword_file"),
+    ),
+    "addresses and ports": ("bind_address", "port", "extra_port", "mysqlx_socket", "proxy_protocol_networks"),
+    "SQL that the server runs by itself": ("init_connect", "event_scheduler"),
+    "what the server would refuse to do": ("read_only", "super_read_only", "innodb_force_recovery"),
+    "plugins": ("plugin_load", "plugin_load_add", "server_audit_file_path", "rocksdb_wal_dir"),
+    "process": ("user", "initialize", "daemonize"),
+}
+
+
+@pytest.mark.parametrize("why", HARMFUL)
+def test_what_reaches_beyond_the_sandbox_stays_out_with_its_reason(why: str) -> None:
+    for name in HARMFUL[why]:
+        assert name in told(admit({name: "x"}).left_out)
+        assert kept_out(name, "x") not in ("", UNKNOWN)
+
+
+def test_no_admitted_name_is_one_of_a_path_a_peer_or_a_credential() -> None:
+    suspicious = re.compile(
+        r".*(dir|dirs|path|file|filename|index|host|hosts|address|url|socket|port|auth|password|key|user|plugin|"
+        r"plugins|load|load_add)"
+    )
+    harmless = {
+        "innodb_data_file_path": "names without folders",
+        "innodb_temp_data_file_path": "names without folders",
+        "local_infile": "the client's files",
+        "innodb_buffer_pool_in_core_file": "a boolean",
+        "innodb_deadlock_report": "an enumeration",
+        "binlog_gtid_index": "a boolean",
+        "innodb_force_primary_key": "a boolean",
+        "sql_require_primary_key": "a boolean",
+        "sql_generate_invisible_primary_key": "a boolean",
+        "restrict_fk_on_non_standard_key": "a boolean",
+        "max_seeks_for_key": "a number",
+    }
+    entering = {name for name in KNOWN if name not in load_catalog() and not kept_out(name, "1")}
+    assert {name for name in entering if suspicious.fullmatch(name)} == set(harmless)
+
+
+@given(name=st.sampled_from(KNOWN), folder=st.sampled_from(["/var/lib/mysql", "../x", "C:\\data"]))
+def test_no_option_of_any_server_brings_a_path_in(name: str, folder: str) -> None:
+    catalog = load_catalog()
+    if name not in catalog:  # the catalog's own are typed; log_bin's file name is not used
+        assert kept_out(name, folder)
+
+
+def test_nobody_knows_it_so_it_stays_out() -> None:
+    assert kept_out("innodb_something_new", 1) == UNKNOWN
+    with pytest.raises(UnknownSetting, match="innodb_nonsense is not a setting that flushlab knows"):
+        require_admitted({"innodb_nonsense": 1})
+    with pytest.raises(UnknownSetting) as caught:
+        require_admitted({"sync_binlogg": 1})
+    assert "sync_binlog" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("name", ["datadir", "socket", "port", "bind-address", "PID_FILE", "init_file"])
+def test_asked_for_by_name_it_is_an_error(name: str) -> None:
+    with pytest.raises(UsageError, match="cannot be set in a sandbox"):
+        require_admitted({name: "x"})
+
+
+def test_the_value_of_what_stays_out_is_never_repeated() -> None:
+    with pytest.raises(UsageError) as caught:
+        require_admitted({"wsrep_sst_auth": "sst:s3cret"})
+    assert "s3cret" not in f"{caught.value.message} {caught.value.hint}"
+    assert "s3cret" not in repr(admit({"report_password": "s3cret"}))
+
+
+def test_prefixes_do_not_smuggle_a_name_in() -> None:
+    for name in ("loose_wsrep_provider", "loose-datadir", "skip_log_bin", "maximum_sort_buffer_size"):
+        with pytest.raises(UsageError):
+            require_admitted({name: "x"})
+
+
+def test_names_are_spelled_as_variables_and_nothing_else_is_a_name() -> None:
+    assert require_admitted({"Sync-Binlog": 1, "max-connections": 9}) == {
+        "sync_binlog": 1,
+        "max_connections": 9,
+    }
+    with pytest.raises(UsageError, match="is not the name of a server variable"):
+        require_admitted({"sync_binlog\n[client]": 1})
+
+
+@pytest.mark.parametrize(
+    ("name", "enters", "stays_out"),
+    [
+        ("default_storage_engine", "InnoDB", "RocksDB"),
+        ("default_time_zone", "+02:00", "Europe/Berlin"),
+        ("innodb_data_file_path", "ibdata1:12M:autoextend", "/data/ibdata1:12M"),
+        ("collation_server", "utf8mb4_bin", "../x"),
+    ],
+)
+def test_some_enter_with_some_values(name: str, enters: str, stays_out: str) -> None:
+    assert not kept_out(name, enters)
+    assert kept_out(name, stays_out)
+
+
+def test_what_stays_out_is_told_by_the_class_of_its_reason() -> None:
+    left = admit({"socket": "/s", "datadir": "/d", "report_host": "h", "sort_buffer_size": "4M"}).left_out
+    assert told(left) == "datadir, socket (where files lie); report_host (replication)"
