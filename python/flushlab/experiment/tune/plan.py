@@ -1,0 +1,51 @@
+"""What a tuning needs to know. Pure values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from flushlab.experiment.guards import Guards
+from flushlab.experiment.objective import Objective
+from flushlab.record import Value
+from flushlab.settings.candidate import Candidate
+from flushlab.settings.floor import Floor
+
+
+class TunePlan(msgspec.Struct, frozen=True, kw_only=True):
+    """What the planner needs to know.
+
+    Attributes:
+        base: the base's settings.
+        candidates: changes worth trying; those below the floor or equal to the base are left out.
+        floor: the least that every trial must keep.
+        level_of: the safest floor that settings satisfy; the durability rules, bound to server and storage.
+        is_free: whether settings lower no guarantee of the base; None: their level is at least the base's.
+        budget_trials, budget_s: limits, at least one of them. The budget in seconds is divided by what the
+            trials take, `Trial.seconds` summed.
+        seed: of all random order.
+        alpha: probability that any reported interval misses.
+        objective: what a trial is scored by.
+        variants: number of workload variants; every arm runs each once per block.
+        guards: limits on latency and stalls.
+        redo_to_outlast: bytes of redo that a window must write under some settings before it says anything
+            about them; None: windows need not outlast the redo log.
+        window_limit_s: longest window, in seconds, that a candidate may need for that.
+    """
+
+    base: Mapping[str, Value]
+    candidates: tuple[Candidate, ...]
+    floor: Floor
+    level_of: Callable[[Mapping[str, Value]], Floor]
+    is_free: Callable[[Mapping[str, Value]], bool] | None = None
+    budget_trials: int | None = None
+    budget_s: float | None = None
+    seed: int = 0
+    alpha: float = 0.05
+    objective: Objective = "throughput"
+    variants: int = 1
+    guards: Guards = Guards()
+    redo_to_outlast: Callable[[Mapping[str, Value]], int] | None = None
+    window_limit_s: float = math.inf

@@ -1,0 +1,58 @@
+"""Rounds: arms run once each, in random order, none of them below the floor. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+
+from flushlab.errors import MeasurementError
+from flushlab.experiment.blocks import BASE, CONTROL, Round, run_block
+from flushlab.experiment.objective import score
+from flushlab.experiment.protocol import Steps
+from flushlab.experiment.tune.plan import TunePlan
+from flushlab.experiment.tune.pool import Pool
+from flushlab.record import Arm, Stage, Trial
+
+
+class Rounds:
+    """Asks for the trials of a round; changes that the server undid leave the pool."""
+
+    def __init__(self, plan: TunePlan, pool: Pool) -> None:
+        self._plan = plan
+        self._pool = pool
+
+    def run(self, arms: Sequence[Arm], stage: Stage, block: int) -> Steps[Round]:
+        """One round.
+
+        Raises:
+            MeasurementError: the base cannot be measured.
+        """
+        for arm in arms:
+            level = self._plan.level_of(arm.settings)
+            assert level.at_least(self._plan.floor), f"{arm.name} keeps {level}, below {self._plan.floor}"
+        order = Random(f"{self._plan.seed}/{stage}/{block}")
+        finished = yield from run_block(
+            arms, stage=stage, block=block, order=order, variants=self._plan.variants, patient={BASE, CONTROL}
+        )
+        if BASE in finished.out:
+            raise MeasurementError(
+                f"the base could not be measured: {finished.out[BASE]}", hint=finished.hints.get(BASE)
+            )
+        for name, trials in finished.measured.items():
+            self._pool.exclude_unchanged(name, trials[0])
+        return finished
+
+    def block(self, arms: Sequence[Arm], stage: Stage, block: int) -> Steps[dict[str, tuple[Trial, ...]]]:
+        """A round of arms with at most one change each: whoever fails is out for good."""
+        finished, out, _ = yield from self.run(arms, stage, block)
+        for name, reason in out.items():
+            self._pool.exclude_arm(name, reason)
+        return finished
+
+    def score_block(
+        self, arms: Sequence[Arm], stage: Stage, block: int, scores: dict[str, dict[int, float]]
+    ) -> Steps[None]:
+        """A round whose scores are added to `scores`, by arm and block."""
+        finished, _, _ = yield from self.run(arms, stage, block)
+        for name, trials in finished.items():
+            scores.setdefault(name, {})[block] = score(trials, self._plan.objective)

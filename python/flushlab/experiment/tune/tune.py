@@ -1,0 +1,201 @@
+"""Tune: the experiment that finds the fastest settings at each floor and proves them.
+
+Sits on top of `experiment`; pure. The story is `Tune._story`:
+
+1. calibrate: the base alone; what a trial costs, how much it scatters. Fixes how trials are spent.
+2. screen: what lowers a guarantee is tried alone on the base; everything else in trials that each switch
+   about half of the candidates on, on the base *and* on the fastest foundation that the floor allows,
+   because at flush=1 the disk hides what the others do (`statistics.factorial`).
+3. combine: per floor, what looked good and may stand together. No trials.
+4. reduce: each combination against itself without one change; what costs less than 1 % or the noise to
+   drop is dropped. It comes before the confirmation so that what is confirmed is what is handed over.
+5. confirm: fresh blocks with base, control, the combination of each floor and its free part; looks fixed
+   beforehand. Every reported figure comes from here.
+
+Promises: no request below the floor; deterministic in plan and records; a claim of `faster` is wrong in
+at most a share alpha of campaigns, stopping and selection included (`benchmarks/false_positives.py`).
+"""
+
+from __future__ import annotations
+
+import math
+
+from flushlab.errors import BelowFloor, MeasurementError
+from flushlab.experiment.blocks import BASE, CONTROL
+from flushlab.experiment.confirmation import WORTH_LOG, Confirmation
+from flushlab.experiment.frontier import TuneResult
+from flushlab.experiment.objective import redo_rate, score
+from flushlab.experiment.protocol import Conversation, Progress, Request, Steps
+from flushlab.experiment.selection import Space
+from flushlab.experiment.tune.budget import CONFIRM_BLOCKS_LEAST, CONFIRM_BLOCKS_MOST, Budget
+from flushlab.experiment.tune.combination import Combination
+from flushlab.experiment.tune.plan import TunePlan
+from flushlab.experiment.tune.pool import Pool
+from flushlab.experiment.tune.reduction import Reduction
+from flushlab.experiment.tune.rounds import Rounds
+from flushlab.experiment.tune.screening import Run, Screening
+from flushlab.record import Arm, Trial
+from flushlab.statistics import Looks
+
+STAGE_POWER = 0.93
+"""Power asked of screening and of confirmation, so that both together have 0.8: a little more than its
+square root, because a find takes blocks from the others (checked by simulation)."""
+
+STAGE_DEVIATES = 1.48
+"""The normal deviate of that power."""
+
+
+class Tune:
+    """Asks for trials until the frontier is proven or the budget is spent.
+
+    Raises:
+        BelowFloor: the base itself is below the floor.
+        BudgetTooSmall: the trials do not hold the smallest honest campaign. With a budget in seconds this
+            shows only once the first trials tell how long they take, and `ask` or `tell` raises it.
+        MeasurementError: from `tell`, when the base cannot be measured.
+    """
+
+    def __init__(self, plan: TunePlan) -> None:
+        assert plan.budget_trials is not None or plan.budget_s is not None, "a plan has a budget"
+        self._plan = plan
+        level = plan.level_of(plan.base)
+        if not level.at_least(plan.floor):
+            raise BelowFloor(
+                f"the base meets only {level}, below the floor {plan.floor}",
+                hint=f"make the base safer, or accept less with --floor {level}",
+            )
+        is_free = plan.is_free or (lambda settings: plan.level_of(settings).at_least(level))
+        self._pool = Pool(Space(plan.base, plan.candidates, plan.level_of, is_free), plan.floor)
+        self._budget = Budget(plan, self._pool)
+        self._rounds = Rounds(plan, self._pool)
+        self._screening = Screening(plan, self._pool, self._rounds, self._budget)
+        self._reduction = Reduction(self._pool, self._rounds, self._budget, self._screening)
+        self._confirmation = Confirmation(self._pool.space, plan.guards)
+        self._expected = 0
+        if plan.budget_trials is not None:
+            self._expected = self._budget.cells() * plan.variants
+            self._budget.demand(plan.budget_trials // plan.variants)
+        self._conversation = Conversation(self._story())
+
+    def ask(self) -> Request | None:
+        """The trial to run now, or None when the campaign is done."""
+        return self._conversation.ask()
+
+    def tell(self, trial: Trial) -> None:
+        """Takes the record of the trial that was due; records of the recovery check are ignored."""
+        if trial.stage == "recovery":
+            return
+        self._conversation.ask()
+        self._budget.count(trial)
+        self._conversation.tell(trial)
+
+    def reject(self, arm: str, reason: str) -> None:
+        """Takes an arm out of the running for a reason measured elsewhere (its recovery takes too long).
+
+        `result` then shows the next best that was confirmed, or the base.
+        """
+        self._confirmation.reject(arm, reason)
+
+    @property
+    def progress(self) -> Progress:
+        """Where it stands."""
+        due = self.ask()
+        best = self.result().winner
+        total = self._budget.told if due is None else max(self._expected, self._budget.told + 1)
+        return Progress(
+            stage=due.stage if due else None,
+            done=self._budget.told,
+            total=total,
+            best=best.ratio if best else None,
+        )
+
+    def result(self) -> TuneResult:
+        """What is proven so far; works at any moment. Only finished looks count."""
+        confirmation = self._confirmation
+        frontier = confirmation.frontier(self._reduction.chosen)
+        return TuneResult(
+            base=self._pool.base,
+            frontier=frontier,
+            winner=confirmation.winner(frontier),
+            control=confirmation.compared(CONTROL),
+            confirmed=confirmation.comparisons,
+            dropped=tuple(self._reduction.dropped),
+            rejected=confirmation.rejected,
+            excluded=tuple(self._pool.excluded),
+            detectable=self._detectable(),
+            looks=confirmation.looks,
+            blocks=confirmation.blocks,
+            finished=self.ask() is None,
+        )
+
+    def _detectable(self) -> float | None:
+        """Smallest gain that would have passed screening and confirmation, with a power of 0.8 for both."""
+        gain = self._confirmation.detectable_log(STAGE_POWER)
+        if gain is None:
+            return None
+        if (sd := self._screening.deviation()) is not None:
+            # A candidate passes where its estimate exceeds its deviation: with probability Φ(effect/sd - 1).
+            gain = max(gain, max(WORTH_LOG, sd) + STAGE_DEVIATES * sd)
+        return math.expm1(gain)
+
+    # -- the story ---------------------------------------------------------------------------------
+
+    def _story(self) -> Steps[None]:
+        yield from self._calibrate()
+        yield from self._screening.screen_bought()
+        yield from self._screening.screen_free()
+        self._reduction.chosen = Combination(self._plan.floor, self._pool, self._screening).chosen()
+        yield from self._reduction.run()
+        yield from self._confirm()
+
+    def _calibrate(self) -> Steps[None]:
+        """The base by itself, two to four times."""
+        wanted, block = 2, 0
+        steady = True
+        redo_rates: list[float] = []
+        while block < wanted:
+            finished, _, _ = yield from self._rounds.run([self._pool.base], "calibrate", block)
+            if BASE not in finished:
+                raise MeasurementError("the base yielded no figure, so there is nothing to compare with")
+            trials = finished[BASE]
+            self._screening.runs.append(Run(frozenset(), 0, -1, score(trials, self._plan.objective)))
+            steady = steady and not any(w.slug == "window-too-short" for t in trials for w in t.warnings)
+            redo_rates += [rate for trial in trials if (rate := redo_rate(trial)) is not None]
+            block += 1
+            if block == 1:
+                self._pool.exclude_slow_windows(self._plan, min(redo_rates, default=None))
+            if block == 2:
+                cells = self._budget.cells()
+                self._budget.demand(cells)
+                self._expected = cells * self._plan.variants
+                wanted = 2 if cells < 30 else 3 if cells < 100 else 4
+        if not steady:
+            for index in [i for i in self._pool.usable if self._pool.space.candidates[i].needs_steady_state]:
+                self._pool.exclude(
+                    index, "window too short: it would have to outlast the redo log", refused=False
+                )
+
+    def _confirm(self) -> Steps[None]:
+        """Fresh blocks with base, control, each floor's combination and its free part."""
+        confirmation = self._confirmation
+        for selection in self._reduction.to_confirm():
+            confirmation.admit(self._pool.arm(selection).name, selection)
+        control = Arm(name=CONTROL, settings=self._pool.base.settings)
+        arms = [self._pool.base, control, *map(self._pool.arm, confirmation.selections.values())]
+        affordable = self._budget.cells() // len(arms)
+        blocks = min(max(affordable, CONFIRM_BLOCKS_LEAST), CONFIRM_BLOCKS_MOST)
+        looks = Looks.planned(blocks, self._plan.alpha)
+        for block in range(blocks):
+            self._expected = self._budget.told + (blocks - block) * len(arms) * self._plan.variants
+            finished, out, _ = yield from self._rounds.run(arms, "confirm", block)
+            arms = [arm for arm in arms if arm.name not in out]
+            for name, reason in out.items():
+                confirmation.reject(name, reason)
+            for name, trials in finished.items():
+                confirmation.record(name, block, score(trials, self._plan.objective), trials)
+            done = block + 1
+            last = self._budget.out_of_time(len(arms)) and done >= CONFIRM_BLOCKS_LEAST
+            if done in looks.blocks or last:
+                confirmation.judge(done, looks.alpha_at(done))
+                if last or confirmation.is_clear(self._reduction.chosen):
+                    break
