@@ -137,7 +137,7 @@ def test_killed_runs_group_is_removed_and_a_kept_servers_is_not(data_root: DataR
 def test_data_root_in_memory_cannot_be_limited() -> None:
     folder = Path("/dev/shm") / f"flushlab-limit-{os.getpid()}"
     try:
-        with pytest.raises(UsageError, match="it lies in memory") as raised:
+        with pytest.raises(UsageError, match="it is in memory") as raised:
             limit_disk(DataRoot.open(folder), WRITE_IOPS)
     finally:
         folder.rmdir()

@@ -161,7 +161,7 @@ def test_a_disk_that_becomes_full_in_the_middle_is_told(tmp_path: Path) -> None:
                 fill(filler.fileno())
         _, said = victim.communicate(timeout=60)
         assert victim.returncode == 5
-        assert f"{place} became full while it was probed" in said and "hint:" in said
+        assert f"{place} filled up during the probe" in said and "hint:" in said
         assert [one.name for one in place.iterdir()] == ["filler"]
 
 
@@ -184,7 +184,7 @@ def test_places_that_cannot_be_written_to_are_named(tmp_path: Path) -> None:
     with mounted(tmp_path / "small", "-t", "tmpfs", "-o", "size=10m", "none") as place:
         done = probe(*SMALL, "--dir", str(place))
         assert done.returncode == 5
-        assert "a probe needs 256 MiB, but 10 MiB are free" in done.stderr
+        assert "a probe needs 256 MiB, but only 10 MiB is free" in done.stderr
 
 
 @needs_root

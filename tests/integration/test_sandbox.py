@@ -286,7 +286,7 @@ def test_port_that_is_lost_meanwhile_is_replaced(
 def test_name_that_is_taken_is_refused_and_its_holder_is_left_alone(sandbox: StartSandbox) -> None:
     name = f"twin-{os.getpid()}"
     first = sandbox(name=name)
-    with pytest.raises(UsageError, match=f"'{name}' is there already"):
+    with pytest.raises(UsageError, match=f"'{name}' already exists"):
         Sandbox.start(first.build, name=name)
     assert first.query("SELECT 1") == [(1,)]
 

@@ -115,7 +115,7 @@ def test_it_has_no_guard_and_a_session_of_its_own(mariadb: Sandbox) -> None:
 def test_one_that_has_died_is_shown_as_dead_and_can_be_removed(mariadb: Sandbox) -> None:
     mariadb.kill()
     assert "dead" in flushlab("server", "status").stdout
-    with pytest.raises(ServerDied, match="does not run any more"):
+    with pytest.raises(ServerDied, match="is no longer running"):
         Sandbox.attach(NAME)
     flushlab("server", "stop", NAME)
     assert list(run_folder().iterdir()) == []
@@ -137,7 +137,7 @@ def test_reset_makes_it_pristine_on_the_same_port_and_it_is_still_kept(mariadb: 
 
 def test_its_name_is_taken(mariadb: Sandbox) -> None:
     done = flushlab("server", "start", "--name", NAME, code=2)
-    assert f"a sandbox named '{NAME}' is there already" in done.stderr
+    assert f"a sandbox named '{NAME}' already exists" in done.stderr
     assert f"hint: choose another name, or run: flushlab server stop {NAME}" in done.stderr
 
 

@@ -127,7 +127,7 @@ def test_target_in_memory_is_restored_to_memory(tiny: Path, place: Path) -> None
 
 def test_snapshot_that_does_not_fit_is_refused_before_it_is_copied(tiny: Path, place: Path) -> None:
     store = Snapshots(place / "snapshots")
-    with pytest.raises(NoSpace, match=r"needs 21\.0 MiB, but 8 MiB are free") as raised:
+    with pytest.raises(NoSpace, match=r"needs 21\.0 MiB, but only 8 MiB is free") as raised:
         store.restore(store.make(KEY, fill), tiny / "data", uid=0, gid=0)
     assert raised.value.hint is not None
     assert list(tiny.iterdir()) == []
@@ -139,14 +139,14 @@ def test_disk_that_fills_up_in_the_middle_of_a_restore_leaves_nothing(
     store = Snapshots(place / "snapshots")
     snapshot = store.make(KEY, lambda data: write(data / "ibdata1", 9 * MIB))
     monkeypatch.setattr("flushlab.datadir.data_root.free_bytes", lambda path, in_memory: 1 << 40)
-    with pytest.raises(NoSpace, match="was full while a snapshot was restored"):
+    with pytest.raises(NoSpace, match="filled up while restoring a snapshot"):
         store.restore(snapshot, tiny / "data", uid=0, gid=0)
     assert list(tiny.iterdir()) == []
 
 
 def test_disk_that_fills_up_while_a_snapshot_is_made_leaves_nothing(tiny: Path) -> None:
     store = Snapshots(tiny / "snapshots")
-    with pytest.raises(NoSpace, match="was full while a snapshot was made"):
+    with pytest.raises(NoSpace, match="filled up while making a snapshot"):
         store.make(KEY, fill)
     assert store.list() == []
     assert [path.name for path in store.directory.iterdir()] == ["locks"]

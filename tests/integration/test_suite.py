@@ -216,8 +216,8 @@ def test_death_of_the_server_is_told_behind_the_suites_own_output(project: Proje
     """
     result, out, err = project.test(*python(code), code=4, prepare=False)
     assert out == "suite\n"
-    assert "died while the suite ran" in err
-    assert "died while the suite ran" in result["died"]
+    assert "died during the suite" in err
+    assert "died during the suite" in result["died"]
 
 
 def test_a_server_that_hangs_is_told_and_does_not_hold_up_the_end(project: Project) -> None:
@@ -294,7 +294,7 @@ def test_interrupt_ends_the_command_and_then_everything(sleeping: subprocess.Pop
         (["--prepare", "true", "--inputs", "nothing/*.sql", "--", "true"], 2, "matches no file"),
         (["--prepare", "true", "--", "true"], 2, "--inputs"),
         (["--inputs", "db/*.sql", "--", "true"], 2, "--prepare"),
-        (["--env", "X={no}", "--", "true"], 2, "there is no {no}"),
+        (["--env", "X={no}", "--", "true"], 2, "unknown field {no}"),
         (["--env", "X", "--", "true"], 2, "hint: for example --env"),
         (["--set", "port=1", "--", "true"], 2, "port is set by the sandbox itself"),
         (["--cache", "/proc/no", "--", "true"], 5, "hint: choose another with --cache"),

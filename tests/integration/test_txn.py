@@ -136,7 +136,7 @@ def test_a_setup_that_fails_or_differs_is_named(server: Sandbox, tmp_path: Path)
     file.write_text(text)
     measure(server, file)
     file.write_text(text.replace("INT", "BIGINT"))
-    with pytest.raises(MeasurementError, match="another setup has been run in the database flushlab_txn"):
+    with pytest.raises(MeasurementError, match="a different setup has been run in the database flushlab_txn"):
         build_workload(f"txn:{file}", {}).prepare(server)
     file.write_text(text.replace("a INT", "a WHAT"))
     with pytest.raises(MeasurementError, match=r"setup\.toml: setup, line 1: CREATE TABLE"):

@@ -71,7 +71,7 @@ def refresh_lists(progress: Progress) -> None:
     if done.returncode != 0 or not has_lists(state / "state" / "lists"):
         raise ServerError(
             f"apt could not fetch package lists: {last_line(done.stderr)}",
-            hint="check the network and the sources under /etc/apt, or name a server with --basedir",
+            hint="check the network and the sources under /etc/apt, or use a server with --basedir",
         )
 
 
@@ -87,7 +87,7 @@ def unpack(packages: Sequence[str], prefix: Path, progress: Progress) -> list[Pa
     folder.mkdir(parents=True, exist_ok=True)
     progress(f"downloading {', '.join(packages)}")
     expected = _expected(packages)
-    complaint = "" if expected else "the package lists do not know it"
+    complaint = "" if expected else "it is not in the package lists"
     if expected:
         complaint = _download(packages, folder)
     if complaint:
@@ -97,7 +97,7 @@ def unpack(packages: Sequence[str], prefix: Path, progress: Progress) -> list[Pa
     if complaint or not expected:
         raise ServerError(
             f"apt could not download {' '.join(packages)}: {complaint or 'unknown package'}",
-            hint="check the network and the sources under /etc/apt, or name a server with --basedir",
+            hint="check the network and the sources under /etc/apt, or use a server with --basedir",
         )
     extract(expected, folder, prefix)
     folder.rmdir()
@@ -231,7 +231,7 @@ def run(command: Sequence[str], folder: Path | None = None) -> subprocess.Comple
     except FileNotFoundError:
         return subprocess.CompletedProcess(command, 127, "", f"{command[0]}: not found")
     except subprocess.TimeoutExpired:
-        return subprocess.CompletedProcess(command, 124, "", f"{command[0]}: no end after {_TIMEOUT_S} s")
+        return subprocess.CompletedProcess(command, 124, "", f"{command[0]}: timed out after {_TIMEOUT_S} s")
 
 
 def last_line(text: str) -> str:

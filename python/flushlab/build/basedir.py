@@ -57,11 +57,13 @@ def build_in(folder: Path) -> Build:
     """
     folder = folder.expanduser().absolute()
     if not folder.is_dir():
-        raise BuildNotFound(f"{folder} is not a directory", hint="name the directory that holds bin/mysqld")
+        raise BuildNotFound(
+            f"{folder} is not a directory", hint="give the directory that contains bin/mysqld"
+        )
     mysqld = server_in(*places(folder))
     if mysqld is None:
         raise BuildNotFound(
-            f"{folder} holds no server: neither bin/mariadbd nor bin/mysqld is there",
-            hint="name the directory that a server's tarball was unpacked to",
+            f"{folder} contains no server: neither bin/mariadbd nor bin/mysqld is there",
+            hint="give the directory that a server's tarball was unpacked into",
         )
     return inspect_once(mysqld, source="basedir", prefix=folder)

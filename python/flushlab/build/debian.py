@@ -108,7 +108,7 @@ class DebianSource:
         if version is None:
             raise ServerError(
                 f"the package {SERVER} is not in this release's package lists",
-                hint="check the sources under /etc/apt, or name a server with --basedir",
+                hint="check the sources under /etc/apt, or use a server with --basedir",
             )
 
         def fill(prefix: Path) -> tuple[Build, list[Package]]:
@@ -126,16 +126,16 @@ class DebianSource:
         version = release.candidate_version(one.suite, one.packages[0])
         if version is None:
             raise ServerError(
-                f"Debian {one.suite} has no package {one.packages[0]} now",
-                hint="name another build; `flushlab server list` shows what there is",
+                f"Debian {one.suite} currently has no package {one.packages[0]}",
+                hint="use another build; `flushlab server list` lists them",
             )
         numbers = upstream_version(version)
         if numbers[:2] != wanted.version[:2]:
             there_is = f"{one.flavor}@{_dotted(numbers[:2])}"
             raise ServerError(
                 f"Debian {one.suite} has moved on to {there_is} ({version})"
-                f" and has no {one.flavor}@{_dotted(wanted.version[:2])} any more",
-                hint=f"ask for {there_is}, or name a tarball of the other one by path or URL",
+                f" and no longer has {one.flavor}@{_dotted(wanted.version[:2])}",
+                hint=f"use {there_is}, or a tarball of the other version by path or URL",
             )
 
         files = release.resolve(one.suite, one.packages)

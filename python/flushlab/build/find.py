@@ -126,8 +126,8 @@ def _fitting(build: Build, wanted: Wanted) -> Build:
     if wanted.text == DEFAULT or wanted.matches(build.flavor, build.version, build.id):
         return build
     raise BuildNotFound(
-        f"{build.prefix} holds {build.name}, not {wanted.text}",
-        hint=f"ask for {build.name}, or for another build",
+        f"{build.prefix} contains {build.name}, not {wanted.text}",
+        hint=f"use {build.name}, or another build",
     )
 
 
@@ -136,8 +136,8 @@ def _newest(matching: list[Build], wanted: Wanted) -> Build:
     if len(newest) > 1:
         ids = ", ".join(f"{one.id} ({one.mysqld})" for one in newest)
         raise BuildNotFound(
-            f"the name {wanted.text!r} means {len(newest)} different binaries of one version: {ids}",
-            hint=f"name one by its id, for example --server {newest[0].id}",
+            f"the name {wanted.text!r} matches {len(newest)} different binaries of the same version: {ids}",
+            hint=f"use an id, for example --server {newest[0].id}",
         )
     return newest[0]
 
@@ -152,13 +152,13 @@ def _may_be(one: Obtainable, wanted: Wanted) -> bool:
 
 def _absence(choice: list[Obtainable]) -> str:
     if not choice:
-        return "is not here"
-    return "is not here yet" if len(choice) == 1 else "could mean several builds"
+        return "is not available"
+    return "is not installed yet" if len(choice) == 1 else "could mean several builds"
 
 
 def _hint(choice: list[Obtainable], get: bool) -> str:
     if len(choice) > 1:
-        return f"name the version, for example {choice[0].name}"
+        return f"give the version, for example {choice[0].name}"
     if choice and not get:
         return f"run: flushlab server get {choice[0].name}"
-    return "name one of these, a tarball by its path or URL, or an unpacked server with --basedir"
+    return "use one of these, a tarball by its path or URL, or an unpacked server with --basedir"

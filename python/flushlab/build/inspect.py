@@ -55,7 +55,7 @@ def inspect(
     said = _version_line(mysqld, launcher, library_path, user)
     match = _VERSION.search(said)
     if match is None:
-        raise ServerError(f"{mysqld} --version printed no server's version: {said[:200]!r}")
+        raise ServerError(f"{mysqld} --version printed no server version: {said[:200]!r}")
     flavor: Flavor = "mariadb" if "mariadb" in said.lower() else "mysql"
     digest = hashlib.sha256(mysqld.read_bytes()).hexdigest()
     basedir = mysqld.parent.parent
@@ -127,7 +127,7 @@ def _version_line(
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ServerError(
-            f"{mysqld} cannot be executed: {error}", hint="name a build for this machine's processor"
+            f"{mysqld} cannot be executed: {error}", hint="use a build for this machine's processor"
         ) from error
     soname = library_in(done.stderr)
     if soname is not None:

@@ -85,8 +85,8 @@ def symbols_missing(binary: str, complaint: str) -> LibraryMissing | None:
     symbols = match["symbols"].replace("_", " ", 1)
     return LibraryMissing(
         f"{binary} was built for a newer system: {Path(match['library']).name} here lacks {symbols}",
-        hint="take a build for this system's release, or a series of which `flushlab server list` says"
-        " that it can be fetched: those bring their libraries along",
+        hint="use a build for this system's release, or one that `flushlab server list` shows as"
+        " available: those have their own libraries",
     )
 
 
@@ -94,4 +94,4 @@ def library_missing(binary: str, soname: str) -> LibraryMissing:
     """The error that names the library and its package."""
     packages = debian_packages(soname)
     hint = f"install the package {packages[0]} (newer releases: {packages[1]})" if packages else None
-    return LibraryMissing(f"{binary} needs the shared library {soname}, which is not here", hint=hint)
+    return LibraryMissing(f"{binary} needs the shared library {soname}, which is not installed", hint=hint)

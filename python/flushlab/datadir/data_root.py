@@ -98,7 +98,7 @@ def require_free(path: Path, size_bytes: int, what: str, *, in_memory: bool) -> 
     free = free_bytes(path, in_memory=in_memory)
     if free < size_bytes:
         raise NoSpace(
-            f"{what} needs {format_size(size_bytes)}, but {format_size(free)} are free in {path}",
+            f"{what} needs {format_size(size_bytes)}, but only {format_size(free)} is free in {path}",
             hint="free some memory or choose a folder on a disk with --data-root"
             if in_memory
             else NO_SPACE_HINT,
@@ -128,7 +128,7 @@ def _try_directory(folder: Path) -> None:
         raise NotWritable(f"the data root {folder} is not writable: {error.strerror}", hint=_HINT) from error
     if not writable:
         raise NotWritable(
-            f"{user.name}, the user that servers run as, cannot write to a directory of its own"
-            f" in the data root {folder}",
-            hint="choose a data root that is not mounted read-only and whose parents everybody may enter",
+            f"{user.name}, the user that servers run as, cannot write in the data root"
+            f" {folder}, not even in its own directory",
+            hint="choose a data root that is writable and whose parent directories everyone can access",
         )

@@ -137,12 +137,12 @@ def limit_disk(data_root: DataRoot, write_iops: int) -> LimitedDisk:
         HarnessError: the system cannot limit the disk, or what was measured is not what was asked for.
     """
     if write_iops < 1:
-        raise UsageError(f"a disk limit of {write_iops} writes/s is too small: the least is 1")
+        raise UsageError(f"a disk limit of {write_iops} writes/s is too small: the minimum is 1")
     disk_number = _disk_number(data_root)
     if os.geteuid() != 0:
         raise UsageError(
             f"limiting the disk to {write_iops} writes/s needs root; flushlab runs as user {os.geteuid()}",
-            hint="run flushlab as root (servers still run as an unprivileged user), or leave out --disk-iops",
+            hint="run flushlab as root (servers still run as an unprivileged user), or remove --disk-iops",
         )
     hierarchy = find_hierarchy()
     remove_leftovers(hierarchy)
@@ -175,7 +175,7 @@ def find_hierarchy() -> Hierarchy:
         return Hierarchy(way="cgroup-v2", top=new.top)
     raise HarnessError(
         "the disk cannot be limited: neither cgroup v1 blkio nor cgroup v2 with the io controller is mounted",
-        hint="mount one of them, or leave out --disk-iops",
+        hint="mount one of them, or remove --disk-iops",
     )
 
 
@@ -213,7 +213,7 @@ def judge(write_iops: int, measured: float) -> None:
             f" outside {low} to {high} times the limit",
             hint="the limit is not in force on this file system"
             if measured > write_iops
-            else "the disk is slower than that, or others keep it busy",
+            else "the disk is slower than that, or busy",
         )
 
 
@@ -226,7 +226,7 @@ def parse_start_time(text: str) -> str | None:
 def _disk_number(data_root: DataRoot) -> tuple[int, int]:
     place = place_of(data_root.path)
     if place.device is None:
-        why = "it lies in memory" if place.in_memory else "no block device of its own is known"
+        why = "it is in memory" if place.in_memory else "its block device is unknown"
         raise UsageError(
             f"the data root {data_root.path} cannot be limited: it is on {place.filesystem}, and {why}",
             hint="choose a folder on ext4, XFS or btrfs with --data-root",

@@ -102,7 +102,7 @@ def survey(directory: Path, key: dict[str, str]) -> Manifest:
         elif not (stat.S_ISSOCK(facts.st_mode) or stat.S_ISFIFO(facts.st_mode)):
             raise StorageError(
                 f"{path} cannot be saved: it is neither a file nor a directory",
-                hint="replace symbolic links by what they point to; all data must lie in the data directory",
+                hint="replace symbolic links with their targets; all data must be in the data directory",
             )
     with ThreadPoolExecutor(THREADS) as pool:
         checksums = list(pool.map(lambda entry: checksum(directory / entry[0]), files))

@@ -218,7 +218,7 @@ def _copy(source: Path, target: Path, file: SavedFile) -> None:
 def _named(error: OSError, target: Path) -> StorageError:
     if error.errno in _FULL:
         left = free_bytes(target.parent, in_memory=False)
-        message = f"the disk was full while a snapshot was restored to {target} ({left} bytes are left)"
+        message = f"the disk filled up while restoring a snapshot to {target} ({left} bytes left)"
         return NoSpace(message, hint=NO_SPACE_HINT)
     if error.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:
         return NotWritable(f"a snapshot cannot be restored to {target}: {error}")

@@ -218,7 +218,7 @@ class Snapshots:
         return free_bytes(self._directory, in_memory=False) < _FULL_BELOW_BYTES
 
     def _full(self, error: Exception) -> NoSpace:
-        message = f"the disk of {self._directory} was full while a snapshot was made: {error}"
+        message = f"the disk of {self._directory} filled up while making a snapshot: {error}"
         return NoSpace(message, hint=NO_SPACE_HINT)
 
     def _fill(self, key: SnapshotKey, making: Path, fill: Callable[[Path], None]) -> None:
@@ -229,9 +229,9 @@ class Snapshots:
             os.chown(data, user.uid, user.gid)
         if not may_enter(data, user):
             raise NotWritable(
-                f"the snapshots' folder {self._directory} cannot be reached by {user.name},"
+                f"the snapshot folder {self._directory} is not accessible to {user.name},"
                 " the user that servers run as",
-                hint="choose a folder whose parents everybody may enter",
+                hint="choose a folder whose parent directories everyone can access",
             )
         fill(data)
         sync_filesystem(making)  # before it is surveyed: blocks may be allocated only now
@@ -272,7 +272,7 @@ class Snapshots:
             descriptor = os.open(locks / f"{digest}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise NotWritable(
-                f"the snapshots' folder {self._directory} is not writable: {error.strerror}",
+                f"the snapshot folder {self._directory} is not writable: {error.strerror}",
                 hint="set FLUSHLAB_HOME to a directory that you can write to",
             ) from error
         try:

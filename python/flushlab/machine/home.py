@@ -67,7 +67,7 @@ def _refuse_closed(folder: Path, path: Path) -> None:
     closed = first_closed_parent(folder, user) if user.uid != os.geteuid() else None
     if closed is not None:
         raise NotWritable(
-            f"flushlab's home {path} cannot be reached by {user.name}, the user that servers run as:"
-            f" {closed} is closed to it",
-            hint=f"set FLUSHLAB_HOME to a directory below one that everybody may enter, such as {ROOT_HOME}",
+            f"flushlab's home {path} is not accessible to {user.name}, the user that servers run as:"
+            f" it may not enter {closed}",
+            hint=f"set FLUSHLAB_HOME to a directory that everyone can access, below one such as {ROOT_HOME}",
         )

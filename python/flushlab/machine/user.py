@@ -49,7 +49,7 @@ def server_user() -> ServerUser:
         entry = pwd.getpwnam("nobody")
     except KeyError:
         raise HarnessError(
-            "servers must not run as root and the user 'nobody' does not exist",
+            "servers must not run as root, and the user 'nobody' does not exist",
             hint="run flushlab as an ordinary user, or create the user nobody",
         ) from None
     return ServerUser(name=entry.pw_name, uid=entry.pw_uid, gid=entry.pw_gid)

@@ -110,9 +110,7 @@ class _Parser:
     def _workload(self) -> WorkloadSpec:
         node = self._root.entries["workload"].node
         if node.kind != "table":
-            raise self._file.wrong_type(
-                node, "workload", "a table", 'head it [workload], with name = "upsert"'
-            )
+            raise self._file.wrong_type(node, "workload", "a table", 'write [workload] with name = "upsert"')
         table = Table(self._file, node, "workload.", "the workload", (entry.key for entry in node.entries))
         if "name" not in table:
             for slip in difflib.get_close_matches("name", table.entries, n=1, cutoff=0.7):
@@ -122,16 +120,16 @@ class _Parser:
         table.need("name")
         name = table.text("name")
         if not name.strip():
-            raise self._wrong(table, "name", "the workload's name is empty", "upsert is one, for example")
+            raise self._wrong(table, "name", "the workload's name is empty", "for example upsert")
         options = (entry for entry in node.entries if entry.key != "name")
         return WorkloadSpec(name=name, options=option_values(self._file, options))
 
     def _read_arms(self, base: Mapping[str, Value], alternate: bool) -> tuple[ArmPlan, ...]:
         if not self._arms:
-            raise self._wrong(self._root, "arm", "the plan has no arm", "head one [[arm]]")
+            raise self._wrong(self._root, "arm", "the plan has no arm", "add an [[arm]]")
         if len(self._arms) > _ARMS:
             raise self._file.error(
-                self._arms[_ARMS].node, f"a plan has at most {_ARMS} arms", "make two plans of it"
+                self._arms[_ARMS].node, f"a plan has at most {_ARMS} arms", "split it into two plans"
             )
         arms: list[ArmPlan] = []
         sets = {BASE: frozenset(base)}
@@ -155,8 +153,8 @@ class _Parser:
         if workload is not None and workload.kind != "table":
             raise self._file.wrong_type(workload, "workload", "a table of options", "write workload = { … }")
         if workload is not None and any(entry.key == "name" for entry in workload.entries):
-            what = "an arm changes the workload's options; all arms have the same workload"
-            raise self._wrong(table, "workload", what, "make two plans of it")
+            what = "an arm may change the workload's options, but not the workload"
+            raise self._wrong(table, "workload", what, "split it into two plans")
         arm = ArmPlan(
             name=name,
             text=table.text("text").strip(),
@@ -180,13 +178,13 @@ class _Parser:
         self, table: Table, name: str, reserved: Iterable[str], taken: Iterable[str] = ()
     ) -> None:
         if not name or name != name.strip() or len(name) > _NAME_LENGTH or not name.isprintable():
-            hint = f"it is one line of 1 to {_NAME_LENGTH} characters, with no space at its ends"
-            raise self._wrong(table, "name", f"{name!r} is no name", hint)
+            hint = f"it must be one line of 1 to {_NAME_LENGTH} characters, without spaces at its ends"
+            raise self._wrong(table, "name", f"{name!r} is not a valid name", hint)
         if name.casefold() in reserved:
             hint = f"every series has its own {', '.join(RESERVED)}"
             raise self._wrong(table, "name", f"the name {name} is reserved", hint)
         if name in taken:
-            raise self._wrong(table, "name", f"the name {name} is taken", "give every arm a name of its own")
+            raise self._wrong(table, "name", f"the name {name} is taken", "give every arm its own name")
 
     def _on(self, table: Table, earlier: Iterable[str]) -> str:
         on = table.text("on", BASE)
@@ -196,10 +194,10 @@ class _Parser:
             return on
         if on in map(_name_of, self._arms):
             raise self._wrong(
-                table, "on", f"on names {on}, which does not come before this arm", f"move {on} up"
+                table, "on", f"on refers to {on}, which does not come before this arm", f"move {on} up"
             )
         hint = nearest(on, names) or f"it takes {', '.join(names)}"
-        raise self._wrong(table, "on", f"on names {on!r}, and there is no such arm", hint)
+        raise self._wrong(table, "on", f"on refers to {on!r}, but there is no such arm", hint)
 
     def _settings(self, table: Table) -> dict[str, Value]:
         node = table.get("settings")
@@ -213,11 +211,13 @@ class _Parser:
     def _instead(self, table: Table) -> tuple[Mapping[str, Value], ...]:
         tables = table.items("instead", ("table",), "a list of tables", "write instead = [{ NAME = VALUE }]")
         if tables and "settings" not in table:
-            what = "instead stands for settings, and the arm has none"
+            what = "instead replaces settings, but the arm has none"
             raise self._wrong(table, "instead", what, "give it settings = { … }")
         for node in tables:
             if not node.entries:
-                raise self._file.error(node, "nothing is set instead", "write instead = [{ NAME = VALUE }]")
+                raise self._file.error(
+                    node, "an item of instead is empty", "write instead = [{ NAME = VALUE }]"
+                )
         return tuple(
             self._setting_values(node, f"{table.path}instead.{index}.") for index, node in enumerate(tables)
         )
@@ -243,14 +243,14 @@ class _Parser:
             raise self._file.error(item, f"{name} cannot go back to its default: {on} does not set it", hint)
         if name in settings:
             hint = "set it, or let it go back to its default"
-            raise self._file.error(item, f"{name} stands in settings too", hint)
+            raise self._file.error(item, f"{name} is in settings too", hint)
         return name
 
     def _data_root(self, table: Table) -> str | None:
         place = table.text("data_root")
         if "data_root" in table and (not place.strip() or "${" in _VARIABLE.sub("", place)):
-            hint = 'write a folder; "${NAME}" takes an environment variable'
-            raise self._wrong(table, "data_root", f"data_root is {place!r}, which is no path", hint)
+            hint = 'write a folder; "${NAME}" stands for an environment variable'
+            raise self._wrong(table, "data_root", f"data_root is {place!r}, which is not a path", hint)
         return place or None
 
     def _record_size(self, table: Table) -> int | None:
@@ -264,7 +264,7 @@ class _Parser:
         except UsageError as error:
             raise self._file.error(node, f"record_size: {error.message}", error.hint) from None
         if size < _SMALLEST_RECORD or size & (size - 1):
-            hint = f"it takes powers of two from {_SMALLEST_RECORD}, like 16384"
+            hint = f"it takes powers of two from {_SMALLEST_RECORD}, such as 16384"
             raise self._file.error(node, f"record_size is {node.value}, which is out of range", hint)
         return size
 
@@ -272,7 +272,7 @@ class _Parser:
         for key in ("workload", *_PLACE_KEYS):
             if key in table:
                 what = f"{key} cannot change while one server runs, and the plan has alternate = true"
-                raise self._file.error(table.entries[key], what, "leave it out, or leave alternate out")
+                raise self._file.error(table.entries[key], what, "remove it, or remove alternate")
 
     def _claim(self, table: Table, arms: list[str], best: bool) -> Claim:
         table.need("text", "arm")
@@ -282,7 +282,7 @@ class _Parser:
         self._check_arm(table, "arm", arm, [*arms, BEST] if best else arms)
         self._check_arm(table, "against", against, [BASE, *arms])
         if arm == against:
-            raise self._wrong(table, "against", f"{arm} is compared with itself", "name another arm, or base")
+            raise self._wrong(table, "against", f"{arm} is compared with itself", "use another arm, or base")
         given = [key for key in _RATIOS if key in table]
         if len(given) != 1:
             where = table.entries[given[1]] if given else table.node
@@ -290,7 +290,7 @@ class _Parser:
             raise self._file.error(where, what, f"it takes exactly one of {', '.join(_RATIOS)}")
         ratios = {key: table.number(key, 0.0) for key in given}
         if ratios[given[0]] <= 0:
-            what = f"{given[0]} is {ratios[given[0]]:g}, which is no ratio"
+            what = f"{given[0]} is {ratios[given[0]]:g}, which is not a ratio"
             raise self._wrong(table, given[0], what, "1 is as fast as before, 2 is twice as fast")
         return Claim(
             text=table.text("text").strip(),
@@ -305,7 +305,7 @@ class _Parser:
     def _check_arm(self, table: Table, key: str, name: str, there: list[str]) -> None:
         if name not in there:
             hint = nearest(name, there) or f"there are {', '.join(there)}"
-            raise self._wrong(table, key, f"{key} names {name!r}, and there is no such arm", hint)
+            raise self._wrong(table, key, f"{key} refers to {name!r}, but there is no such arm", hint)
 
     def _requirement(self, table: Table) -> Requirement:
         table.need("setting")

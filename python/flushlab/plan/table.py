@@ -77,7 +77,7 @@ class Table:
 
     def text(self, key: str, default: str = "") -> str:
         """A text."""
-        return self._scalar(key, ("string",), "a text in quotes", default)
+        return self._scalar(key, ("string",), "a string in quotes", default)
 
     def truth(self, key: str, default: bool) -> bool:
         """A boolean."""
@@ -103,12 +103,12 @@ class Table:
         if node is None:
             return None
         if node.kind != "table":
-            raise self.file.wrong_type(node, key, "a table", f"head it [{key}]")
+            raise self.file.wrong_type(node, key, "a table", f"write [{key}]")
         return Table(self.file, node, f"{self.path}{key}.", what, known)
 
     def tables(self, key: str, what: Callable[[Node, int], str], known: Iterable[str]) -> list[Table]:
         """A list of tables."""
-        nodes = self.items(key, ("table",), "a list of tables", f"head each of them [[{key}]]")
+        nodes = self.items(key, ("table",), "a list of tables", f"write each as [[{key}]]")
         return [
             Table(self.file, node, f"{self.path}{key}.{index}.", what(node, index), known)
             for index, node in enumerate(nodes)

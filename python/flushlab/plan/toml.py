@@ -59,7 +59,7 @@ def read_toml(text: str, *, path: str) -> Node:
     except _core.TomlError as error:
         raise UsageError(
             f"{path}:{error.line}:{error.column}: this is not TOML: {error.message}",
-            hint="texts stand in quotes, tables are headed [name], repeated ones [[name]]",
+            hint="strings need quotes; tables are written [name], repeated ones [[name]]",
         ) from None
 
 

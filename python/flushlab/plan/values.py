@@ -29,7 +29,7 @@ def setting_name(file: File, where: Node | Entry, spelled: str) -> str:
     """
     name = canonical(spelled)
     if not _NAME.fullmatch(name):
-        raise file.error(where, f"{spelled!r} is no name of a setting", "sync_binlog is one, for example")
+        raise file.error(where, f"{spelled!r} is not the name of a setting", "for example sync_binlog")
     near = misspelled(name)
     if near:
         raise file.error(where, f"no server is known to have {spelled}", f"did you mean {near}?")
@@ -48,7 +48,7 @@ def setting_values(file: File, node: Node) -> dict[str, Value]:
         if name in settings:
             raise file.error(entry, f"{name} is set twice", "in names, - is the same as _")
         if entry.node.kind not in SCALARS or not_finite(entry.node):
-            raise file.wrong_type(entry.node, name, "a number, a text, true or false")
+            raise file.wrong_type(entry.node, name, "a number, a string, true or false")
         settings[name] = plain(entry.node)
     return settings
 
@@ -62,7 +62,7 @@ def option_values(file: File, entries: Iterable[Entry]) -> dict[str, Value]:
     options: dict[str, Value] = {}
     for entry in entries:
         if entry.node.kind not in SCALARS or not_finite(entry.node):
-            raise file.wrong_type(entry.node, entry.key, "a number, a text, true or false")
+            raise file.wrong_type(entry.node, entry.key, "a number, a string, true or false")
         options[entry.key] = plain(entry.node)
     return options
 

@@ -82,7 +82,7 @@ def of_campaign(
     if not servers:
         raise UsageError(
             f"campaign {campaign} has no trial that counts commits",
-            hint="name another one; flushlab report --list",
+            hint="choose another; `flushlab report --list` lists them",
         )
     return servers
 
@@ -113,7 +113,8 @@ def of_trial(name: str, trial: Trial, committers: int | None) -> MeasuredServer:
     if rate is None or trial.server is None:
         why = f"it is {trial.outcome}" if trial.figure is None else f"its figure is in {trial.unit}"
         raise UsageError(
-            f"trial {name} has no commits per second: {why}", hint="name a measured trial of a load"
+            f"trial {name} has no commits per second: {why}",
+            hint="choose a measured trial that counts commits",
         )
     if committers is None or not 1 <= committers <= MAX_COMMITTERS:
         raise UsageError(
@@ -186,7 +187,7 @@ def _other_disk(server: MeasuredServer, medium: Medium) -> Iterator[Warning]:
     ):
         yield Warning(
             "other-disk",
-            f"{server.trial} ran on {theirs.filesystem} ({theirs.device or 'no device'}), the ceiling is of"
+            f"{server.trial} ran on {theirs.filesystem} ({theirs.device or 'no device'}), the ceiling is for"
             f" {medium.filesystem} ({medium.device or 'no device'})",
         )
 
@@ -194,7 +195,7 @@ def _other_disk(server: MeasuredServer, medium: Medium) -> Iterator[Warning]:
 def _doubts(trial: Trial, has_binlog: bool) -> Iterator[Warning]:
     if not has_binlog:
         yield Warning(
-            "no-binlog", f"{trial.arm.name} writes no binlog, the ceiling does: its share may be too high"
+            "no-binlog", f"{trial.arm.name} writes no binlog, but the ceiling does: its share may be too high"
         )
     if trial.load is not None and trial.load.client_bound:
         yield Warning("client-bound", f"{trial.arm.name}: the figure is the client's, not the server's")

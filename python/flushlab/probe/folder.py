@@ -24,7 +24,7 @@ MAX_BYTES = 1 << 30
 """What a probe's files take at most, all together; half of what is free if that is less."""
 
 _TELLING = ("barrier", "nobarrier", "volatile", "sync", "async", "data", "flush")
-_HINT = "choose a directory that you may write to with --dir"
+_HINT = "choose a writable directory with --dir"
 
 
 def medium_of(directory: Path) -> Medium:
@@ -54,8 +54,8 @@ def most_bytes(medium: Medium) -> int:
     """
     if medium.free_bytes < MIN_FREE_BYTES:
         raise NoSpace(
-            f"a probe needs {format_size(MIN_FREE_BYTES)}, but {format_size(medium.free_bytes)} are free in"
-            f" {medium.directory}",
+            f"a probe needs {format_size(MIN_FREE_BYTES)}, but only {format_size(medium.free_bytes)} is free"
+            f" in {medium.directory}",
             hint="free some memory, or probe a disk with --dir" if medium.in_memory else _SPACE_HINT,
         )
     return min(MAX_BYTES, medium.free_bytes // 2)
@@ -72,7 +72,7 @@ def existing(directory: Path) -> Path:
     """
     found = directory.expanduser().absolute()
     if not found.exists():
-        raise NotWritable(f"the directory {found} does not exist", hint="name one that does with --dir")
+        raise NotWritable(f"the directory {found} does not exist", hint="choose an existing one with --dir")
     if not found.is_dir():
         raise NotWritable(f"{found} is not a directory", hint=_HINT)
     return found.resolve()
@@ -103,7 +103,7 @@ def storage_errors(directory: Path) -> Iterator[None]:
 
 def _storage_error(directory: Path, error: OSError) -> FlushlabError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return NoSpace(f"{directory} became full while it was probed", hint=_SPACE_HINT)
+        return NoSpace(f"{directory} filled up during the probe", hint=_SPACE_HINT)
     if error.errno == errno.EROFS:
         return NotWritable(f"the directory {directory} is on a read-only file system", hint=_HINT)
     if error.errno in (errno.EACCES, errno.EPERM):

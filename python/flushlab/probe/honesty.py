@@ -41,8 +41,8 @@ def _of_medium(medium: Medium) -> Iterator[Warning]:
     if medium.in_memory:
         yield Warning(
             "in-memory",
-            f"{medium.directory} lies in memory ({medium.filesystem}): fsync does nothing, and nothing"
-            " survives the OS",
+            f"{medium.directory} is in memory ({medium.filesystem}): fsync does nothing, and nothing"
+            " survives an OS crash",
         )
     if {"nobarrier", "barrier=0"} & set(medium.options):
         yield Warning(
@@ -54,7 +54,7 @@ def _of_medium(medium: Medium) -> Iterator[Warning]:
     if medium.filesystem in _NETWORK:
         yield Warning(
             "other-machine",
-            f"{medium.filesystem} hands writes to another machine: what a sync means there is not seen here",
+            f"{medium.filesystem} sends writes to another machine: what a sync does there is not visible",
         )
 
 
@@ -74,7 +74,7 @@ def _of_rates(medium: Medium, figures: list[DiskFigure]) -> Iterator[Warning]:
     if medium.rotational and not (medium.disk or "").startswith(_VIRTUAL) and synced < SPINNING_US:
         yield Warning(
             "fsync-too-fast",
-            f"an fdatasync takes {synced:,.0f} µs on a disk that spins: its cache answers; ask whether that"
+            f"an fdatasync takes {synced:,.0f} µs on a spinning disk: its cache answers; check whether that"
             " cache survives a power failure",
         )
         return
@@ -82,8 +82,8 @@ def _of_rates(medium: Medium, figures: list[DiskFigure]) -> Iterator[Warning]:
     if medium.volatile_cache and bare is not None and synced < FREE_FLUSH * bare:
         yield Warning(
             "flush-is-free",
-            f"{medium.disk} says that its cache is volatile, but a synced write ({synced:,.0f} µs) takes no"
-            f" longer than a bare one ({bare:,.0f} µs): its cache is protected, or flushes are ignored",
+            f"{medium.disk} reports a volatile cache, but a synced write ({synced:,.0f} µs) takes no"
+            f" longer than an unsynced one ({bare:,.0f} µs): its cache is protected, or flushes are ignored",
         )
 
 

@@ -77,7 +77,7 @@ def parse_policy(text: str) -> Policy:
     found = _PAIR.fullmatch(text)
     if found is None:
         raise UsageError(
-            f"--policy {text!r} is no policy",
+            f"--policy {text!r} is not a policy",
             hint="strict, second, relaxed, or innodb_flush_log_at_trx_commit/sync_binlog like 2/1000",
         )
     policy = Policy(int(found[1]), int(found[2]))
@@ -103,7 +103,7 @@ def parse_flush(text: str) -> FlushMode:
     for mode in FLUSH_MODES:
         if text == mode:
             return mode
-    raise UsageError(f"--flush {text!r} is no flush mode", hint=f"one of {', '.join(FLUSH_MODES)}")
+    raise UsageError(f"--flush {text!r} is not a flush mode", hint=f"one of {', '.join(FLUSH_MODES)}")
 
 
 def parse_committers(text: str) -> tuple[int, ...]:
@@ -115,7 +115,7 @@ def parse_committers(text: str) -> tuple[int, ...]:
     words = [word.strip() for word in text.split(",")]
     if not all(word.isdigit() and 1 <= int(word) <= MAX_COMMITTERS for word in words):
         raise UsageError(
-            f"--committers {text!r} is no list of numbers from 1 to {MAX_COMMITTERS}",
+            f"--committers {text!r} is not a list of numbers from 1 to {MAX_COMMITTERS}",
             hint="for example --committers 1,16,64",
         )
     return tuple(sorted({int(word) for word in words}))

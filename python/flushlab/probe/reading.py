@@ -108,8 +108,8 @@ def _of_disk(record: ProbeRecord) -> Iterator[str]:
     if plain is None or plain.latency_us is None:
         return
     words = (
-        f"One 4 KiB write with its fdatasync takes {duration(plain.latency_us.p50)} (p99"
-        f" {duration(plain.latency_us.p99)}), {rate(plain.operations_per_s)}/s one after the other"
+        f"One 4 KiB write with fdatasync takes {duration(plain.latency_us.p50)} (p99"
+        f" {duration(plain.latency_us.p99)}), {rate(plain.operations_per_s)}/s in sequence"
     )
     pair = _disk(record, "pair")
     if pair is not None and pair.operations_per_s:
@@ -122,7 +122,7 @@ def _of_disk(record: ProbeRecord) -> Iterator[str]:
     if extending is not None and extending.operations_per_s and plain.operations_per_s:
         ratio = plain.operations_per_s / extending.operations_per_s
         if ratio > 1.2:
-            yield f"A file that grows, as a binlog does, syncs {ratio:.1f}× slower than one written over."
+            yield f"A growing file, such as a binlog, syncs {ratio:.1f}× slower than one that is overwritten."
 
 
 def _of_ceilings(record: ProbeRecord) -> Iterator[str]:
@@ -180,15 +180,15 @@ def _of_shares(record: ProbeRecord) -> Iterator[str]:
 
 
 _BOUNDS = {
-    "fsync": "fsync bounds it",
-    "cpu": "the processors bound it",
-    "order": "the part that commits must pass one after the other bounds it",
+    "fsync": "fsync is the limit",
+    "cpu": "the processors are the limit",
+    "order": "the part that commits pass one at a time is the limit",
     "waiting": "committers wait for each other",
 }
 _BECAUSE = {
-    "fsync": "fsync bounds it",
-    "cpu": "the processors bound it",
-    "order": "the part that commits must pass one after the other bounds it",
+    "fsync": "fsync is the limit",
+    "cpu": "the processors are the limit",
+    "order": "the part that commits pass one at a time is the limit",
 }
 
 

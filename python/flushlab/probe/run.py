@@ -198,7 +198,7 @@ def _short(reached: Sequence[Ceiling]) -> Iterator[Warning]:
     if timed and min(timed) < 1:
         yield Warning(
             "short-window",
-            f"windows of {min(timed):.2g} s may hold no sync of a policy that syncs once a second: p99 and"
+            f"windows of {min(timed):.2g} s may miss the sync of a policy that syncs once a second: p99 and"
             " bytes at risk are too low",
         )
 
@@ -208,12 +208,13 @@ def _doubts(facts: Machine, begin: _Moment, left_out: int) -> Iterator[Warning]:
     if facts.cpu_count < 2:
         yield Warning(
             "one-cpu",
-            "this process may use one processor: flush modes that work in parallel can't gain here",
+            "this process may use only one processor: parallel flush modes can't gain here",
         )
     if left_out:
         were = "measurement was" if left_out == 1 else "measurements were"
         yield Warning(
-            "cut-short", f"{left_out} {were} left out: this disk is too slow for the time; --seconds 1"
+            "cut-short",
+            f"{left_out} {were} skipped: the disk is too slow for the time limit; use --seconds 1",
         )
     steal = machine.between(begin.sample, now.sample).steal_share
     own = now.cpu.own_s - begin.cpu.own_s

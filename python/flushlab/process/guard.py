@@ -151,7 +151,7 @@ class Guard:
             self._guard.wait(timeout=_CLEAN_S)
         except subprocess.TimeoutExpired:
             raise HarnessError(
-                f"the guard of {self.name} (process {self._guard.pid}) runs on after {_CLEAN_S:.0f} s",
+                f"the guard of {self.name} (process {self._guard.pid}) still runs after {_CLEAN_S:.0f} s",
                 hint="its disk may hang; the next flushlab command cleans up after it",
             ) from None
         finally:

@@ -22,7 +22,7 @@ def reap() -> list[str]:
     """Reaps every owned sandbox whose owner is dead; returns their names.
 
     Raises:
-        HarnessError: a server does not die of SIGKILL.
+        HarnessError: a server survived SIGKILL.
     """
     run_record.sweep()
     reaped = []

@@ -103,11 +103,11 @@ def record_path(name: str) -> Path:
         UsageError: no record can have that name.
     """
     if not _OWN_NAME.fullmatch(name):
-        raise UsageError(f"{name!r} is not a sandbox's name", hint=NAME_HINT)
+        raise UsageError(f"{name!r} is not a valid sandbox name", hint=NAME_HINT)
     return run_folder() / f"{name}.json"
 
 
-NAME_HINT = "use at most 40 lower-case letters, digits, hyphens and underscores"
+NAME_HINT = "use at most 40 lowercase letters, digits, hyphens and underscores"
 
 
 def claim(record: RunRecord) -> None:
@@ -121,7 +121,7 @@ def claim(record: RunRecord) -> None:
         record_path(record.name).hardlink_to(temporary)  # fails if it exists, unlike rename
     except FileExistsError:
         raise UsageError(
-            f"a sandbox named {record.name!r} is there already",
+            f"a sandbox named {record.name!r} already exists",
             hint=f"choose another name, or run: flushlab server stop {record.name}",
         ) from None
     finally:

@@ -40,9 +40,7 @@ def kill(process: ProcessIdentity) -> None:
         HarnessError: it survives for 30 s.
     """
     if signal_process(process, signal.SIGKILL) and not wait_for_end(process, _KILL_DEADLINE_S):
-        raise HarnessError(
-            f"process {process.pid} does not die of SIGKILL", hint="its disk may hang; see dmesg"
-        )
+        raise HarnessError(f"process {process.pid} survived SIGKILL", hint="its disk may hang; see dmesg")
 
 
 def kill_session(leader: ProcessIdentity, folders: Sequence[str]) -> None:

@@ -72,6 +72,6 @@ def end(process: ServerProcess, number: signal.Signals) -> None:
         process.signal(signal.SIGKILL)
         if process.wait(STOP_LIMIT_S) is None:
             raise HarnessError(
-                f"the server's process {process.identity.pid} does not die of SIGKILL",
+                f"the server's process {process.identity.pid} survived SIGKILL",
                 hint="its disk may hang; see dmesg",
             )

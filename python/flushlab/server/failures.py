@@ -42,7 +42,9 @@ def start_failed(
         return NoSpace(f"{what}: {line}", hint=_SPACE_HINT)
     soname = log.library_in(said)
     if soname is not None:
-        return LibraryMissing(f"{what}: the shared library {soname} is gone", hint=log.library_hint(soname))
+        return LibraryMissing(
+            f"{what}: the shared library {soname} is missing", hint=log.library_hint(soname)
+        )
     if (line := log.no_memory(said)) is not None:
         return NoMemory(f"{what}: {line}", hint=log.MEMORY_HINT)
     refusal = log.refusal_from_log(said, settings)
@@ -52,7 +54,7 @@ def start_failed(
 def killed_while_starting(build: Build) -> NoSpace:
     """Of a start that SIGKILL ended."""
     return NoSpace(
-        f"the server {build.name} was killed by SIGKILL while it started, as the kernel does when"
+        f"the server {build.name} was killed by SIGKILL while it started, as the kernel does if"
         " memory runs out",
         hint=log.MEMORY_HINT,
     )
@@ -60,7 +62,7 @@ def killed_while_starting(build: Build) -> NoSpace:
 
 def died(name: str, said: str) -> FlushlabError:
     """Of the running sandbox `name`, whose log said this since its start."""
-    what = f"the server {name} is gone"
+    what = f"the server {name} is no longer running"
     if (line := log.no_space(said)) is not None:
         return NoSpace(f"{what}: {line}", hint=_SPACE_HINT)
     return ServerDied(f"{what}; its log says:\n{log.digest(said)}")

@@ -59,7 +59,7 @@ def initialised(build: Build, settings: Mapping[str, Value], progress: Progress 
     found = snapshots.find(key)
     if found is not None:
         return found
-    progress(f"initialising a data directory of {build.name}")
+    progress(f"initializing a data directory of {build.name}")
     return snapshots.make(key, lambda target: initialise(build, layout, target))
 
 
@@ -116,12 +116,12 @@ def initialisation_failed(
     full = log.no_space(said)
     if full:
         return NoSpace(
-            f"no space left while a data directory of {build.name} was initialised: {full}",
+            f"no space left while initializing a data directory of {build.name}: {full}",
             hint="make room, or set FLUSHLAB_HOME to another file system",
         )
     how = f"ended with {code}" if code is not None else f"did not end within {_LIMIT_S:.0f} s"
     return StartFailed(
-        f"initialising a data directory of {build.name} {how}:\n{log.digest(said)}",
+        f"initializing a data directory of {build.name} {how}:\n{log.digest(said)}",
         refusal=log.refusal_from_log(said, layout),
     )
 
@@ -137,8 +137,8 @@ def _command(build: Build, options: Path, target: Path, sql: Path) -> list[str]:
         ]
     if build.install_db is None:
         raise StartFailed(
-            f"{build.prefix} has no mariadb-install-db, which makes data directories",
-            hint="install the package that holds it, or name another build",
+            f"{build.prefix} has no mariadb-install-db, which creates data directories",
+            hint="install the package that contains it, or use another build",
         )
     return [
         build.install_db,

@@ -131,7 +131,7 @@ def stop(name: str) -> list[Path]:
 
     Raises:
         UsageError: there is none of that name here; lists those that there are.
-        HarnessError: it does not die of SIGKILL.
+        HarnessError: it survived SIGKILL.
         StorageError: its folders cannot be removed.
     """
     record, server = _record(name)

@@ -44,13 +44,13 @@ class SandboxPaths(msgspec.Struct, frozen=True, kw_only=True):
             UsageError: the name is not allowed, or the socket's path would be too long.
         """
         if name is not None and not NAME.fullmatch(name):
-            raise UsageError(f"{name!r} is not a sandbox's name", hint=NAME_HINT)
+            raise UsageError(f"{name!r} is not a valid sandbox name", hint=NAME_HINT)
         name = name or f"s{secrets.token_hex(4)}"
         paths = cls(name=name, folder=run_folder() / name, data_folder=data_root.path / name)
         length = len(os.fsencode(paths.socket))
         if length > SOCKET_PATH_BYTES:
             raise UsageError(
-                f"the socket's path {paths.socket} has {length} bytes; the system allows {SOCKET_PATH_BYTES}",
+                f"the socket path {paths.socket} has {length} bytes; the system allows {SOCKET_PATH_BYTES}",
                 hint="set FLUSHLAB_HOME to a directory with a shorter path",
             )
         return paths

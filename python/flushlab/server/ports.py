@@ -7,7 +7,7 @@ import socket
 from flushlab.errors import PortTaken
 
 HOST = "127.0.0.1"
-PORT_HINT = "choose another port, or leave it out: a free one is found"
+PORT_HINT = "choose another port, or none to get a free one"
 
 
 def free_port() -> int:

@@ -172,7 +172,7 @@ class Sandbox:
         sandbox._process = DetachedProcess(identity)
         if not sandbox.alive():
             raise ServerDied(
-                f"the sandbox {name} does not run any more; its log ends with:\n{sandbox.log_tail()}",
+                f"the sandbox {name} is no longer running; its log ends with:\n{sandbox.log_tail()}",
                 hint=f"remove it with: flushlab server stop {name}",
             )
         sandbox._identify()

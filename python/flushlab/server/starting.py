@@ -107,14 +107,14 @@ class Start:
                     complaint = str(error)
                     if isinstance(error, pymysql.MySQLError) and explain(error)[0] in ACCESS_DENIED:
                         end(process, signal.SIGKILL)
-                        raise self._failed(f"does not let flushlab in: {complaint}", log_start) from error
+                        raise self._failed(f"rejects flushlab's login: {complaint}", log_start) from error
             if time.monotonic() > deadline:
                 end(process, signal.SIGKILL)
                 raise self._failed(f"was not ready after {READY_LIMIT_S:.0f} s: {complaint}", log_start)
         code = process.wait(0)
         if code == -signal.SIGKILL:
             raise failures.killed_while_starting(self.build)
-        raise self._failed(f"ended while it started ({failures.ending(code)})", log_start)
+        raise self._failed(f"stopped while it started ({failures.ending(code)})", log_start)
 
     def _knock(self) -> None:
         for transport in ("socket", "tcp"):

@@ -86,7 +86,7 @@ def doubts(
     found = []
     for name, value in asked.items():
         if name not in got:
-            text = f"{name} was set to {value}, and the server shows no variable of that name"
+            text = f"{name} was set to {value}, but the server has no such variable"
             found.append(Warning("not-shown", text))
             continue
         here = setting_here(identity, name)

@@ -46,8 +46,8 @@ def upgrade(connection: sqlite3.Connection, path: Path) -> None:
             return
         if version > len(STEPS):
             raise StorageError(
-                f"{path} has schema version {version}, this flushlab knows up to {len(STEPS)}",
-                hint="use the newer flushlab, or set FLUSHLAB_HOME to another folder",
+                f"{path} has schema version {version}, but this flushlab supports up to {len(STEPS)}",
+                hint="use a newer flushlab, or set FLUSHLAB_HOME to another folder",
             )
         step = f"BEGIN IMMEDIATE; {STEPS[version]} PRAGMA user_version = {version + 1}; COMMIT;"
         try:

@@ -83,7 +83,7 @@ class Store:
         if not path.is_file():
             raise UsageError(
                 f"there are no campaigns: {path} does not exist",
-                hint="run one, or set FLUSHLAB_HOME to the folder that has store.sqlite",
+                hint="run one, or set FLUSHLAB_HOME to the folder that contains store.sqlite",
             )
         return cls(path)
 
@@ -133,7 +133,7 @@ class Store:
         """
         rows = self._campaigns("WHERE state = 'done' ORDER BY created_at DESC, id DESC LIMIT 1", ())
         if not rows:
-            raise UsageError(f"no campaign in {self.path} is finished", hint=self._others(""))
+            raise UsageError(f"there is no finished campaign in {self.path}", hint=self._others(""))
         return rows[0]
 
     def finished(self, kind: str) -> list[CampaignRow]:
@@ -202,10 +202,10 @@ class Store:
             if error.sqlite_errorcode == sqlite3.SQLITE_FULL:
                 raise NoSpace(
                     f"{self.path} could not be written: its file system is full",
-                    hint="free some space and go on with --resume: what was saved is safe",
+                    hint="free some space, then use --resume: what was saved is safe",
                 ) from error
             raise StorageError(
-                f"{self.path}: {error}", hint="set FLUSHLAB_HOME to a folder that is writable"
+                f"{self.path}: {error}", hint="set FLUSHLAB_HOME to a writable folder"
             ) from error
 
 

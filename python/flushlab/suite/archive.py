@@ -73,7 +73,7 @@ def import_archive(archive: Path, key: SnapshotKey, target: Path) -> None:
         with zipfile.ZipFile(archive) as file:
             manifest = msgspec.json.decode(file.read(_MANIFEST), type=Manifest)
             if manifest.schema != SCHEMA or SnapshotKey(manifest.key) != key:
-                raise SnapshotDamaged(f"{archive} holds another template than its name says")
+                raise SnapshotDamaged(f"{archive} contains a different template than its name says")
             for folder in manifest.folders:
                 path = _inside(target, folder.path)
                 path.mkdir(exist_ok=True)

@@ -96,7 +96,7 @@ def _requested(connection: socket.socket) -> str:
     lines = head.decode("latin-1").split("\r\n")
     method, path, _ = lines[0].split(" ", 2)
     if method not in ("GET", "POST"):
-        raise ValueError(f"{method} is not answered")
+        raise ValueError(f"the method {method} is not supported")
     lengths = [line.partition(":")[2] for line in lines if line.lower().startswith("content-length:")]
     wanted = int(lengths[0]) if lengths else 0
     while len(body) < min(wanted, 65536):

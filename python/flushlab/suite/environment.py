@@ -62,7 +62,7 @@ def render(template: Template, fields: Mapping[str, str]) -> str:
         unknown = [name for name in names if name not in FIELDS]
         if not unknown:
             return template.text.format_map(fields)
-        reason = f"there is no {{{unknown[0]}}}"
+        reason = f"unknown field {{{unknown[0]}}}"
     except (ValueError, KeyError, IndexError) as error:
         reason = str(error)
     raise UsageError(
@@ -79,7 +79,7 @@ def check_database(name: str) -> str:
     """
     if not _DATABASE.fullmatch(name):
         raise UsageError(
-            f"{name!r} is not a database's name here", hint="use letters, digits, _, - and $, at most 64"
+            f"{name!r} is not a valid database name here", hint="use letters, digits, _, - and $, at most 64"
         )
     return name
 
@@ -93,7 +93,7 @@ def check_password(text: str | None) -> str | None:
     if text and not _PASSWORD.fullmatch(text):
         raise UsageError(
             "the password in FLUSHLAB_PASSWORD cannot be used here",
-            hint="use letters, digits and . _ ~ - only: it also stands in URLs",
+            hint="use letters, digits and . _ ~ - only: it is also part of URLs",
         )
     return text or None
 

@@ -65,11 +65,11 @@ def choose(template_bytes: int, servers: int, data_root: Path | None, *, memory:
         return Chosen(root=DataRoot.open(data_root), in_memory=False, reason="--no-memory")
     needed = servers * (template_bytes + GROWTH_BYTES)
     available, reserve = available_memory_bytes(), reserve_bytes()
-    reason = "there is no tmpfs to write to"
+    reason = "there is no writable tmpfs"
     if needed + servers * SERVER_BYTES + reserve > available:
         reason = (
-            f"{format_size(available)} of memory are free; {servers} data director"
-            f"{'y' if servers == 1 else 'ies'} with a reserve would take"
+            f"{format_size(available)} of memory is free; {servers} data director"
+            f"{'y' if servers == 1 else 'ies'} with a reserve would need"
             f" {format_size(needed + servers * SERVER_BYTES + reserve)}"
         )
         return Chosen(root=DataRoot.open(data_root), in_memory=False, reason=reason)

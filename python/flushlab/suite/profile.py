@@ -73,12 +73,12 @@ CHOICES = (
     Choice(
         name="innodb_flush_log_at_trx_commit",
         value=0,
-        why="commits do not write the redo log; in memory no difference found, on disk it counts",
+        why="commits do not write the redo log; no difference found in memory; it matters on disk",
     ),
     Choice(
         name="innodb_doublewrite",
         value="OFF",
-        why="pages are written once; with the one before 1.05 to 1.15 times as fast in memory, on 9.7 no"
+        why="pages are written once; with the setting above 1.05 to 1.15 times as fast in memory, on 9.7 no"
         " difference found",
     ),
     Choice(
@@ -90,7 +90,7 @@ CHOICES = (
     Choice(
         name="innodb_file_per_table",
         value="OFF",
-        why="migrations 2.74 times as fast in memory [2.29, 3.28]: a table is no file. A suite with"
+        why="migrations 2.74 times as fast in memory [2.29, 3.28]: a table is not a file. A suite with"
         " ROW_FORMAT=COMPRESSED needs --set innodb_file_per_table=ON",
         flavor="mysql",
         until=(8, 0),

@@ -301,7 +301,7 @@ def start_servers(
     except NoSpace as error:
         if not place.in_memory:
             raise
-        say(f"memory was full while the server was started ({error.message}); on disk instead")
+        say(f"memory was full while starting the server ({error.message}); it is on disk instead")
         place = Chosen(root=disk(), in_memory=False, reason="memory was full")
         return Servers(_start_all(start, count, place), place)
 
@@ -312,7 +312,7 @@ def _front(sandbox: Sandbox, port: int | None) -> Front:
     try:
         return Front(sandbox.endpoint.port or 0, port or 0)
     except OSError as error:
-        raise PortTaken(f"port {port} cannot be used: {error}", hint="leave --port out") from None
+        raise PortTaken(f"port {port} cannot be used: {error}", hint="remove --port") from None
 
 
 def _start_all(start: Callable[[int, Chosen], SuiteServer], count: int, place: Chosen) -> list[SuiteServer]:

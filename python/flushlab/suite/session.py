@@ -124,7 +124,7 @@ class PrepareFailed(Exception):
     """The prepare command failed; nothing was kept."""
 
     def __init__(self, ended: Ended) -> None:
-        super().__init__(f"the prepare command ended with {ended.exit_code}")
+        super().__init__(f"the prepare command exited with code {ended.exit_code}")
         self.ended = ended
 
 
@@ -324,7 +324,7 @@ class Session:
                 added = len(self._recipe.inputs) - len(known.inputs)
                 if ended.exit_code != 0 or not prepare.grew(known.histories, after, added):
                     self._note(
-                        f"the template of the first {len(known.inputs)} inputs could not be built upon;"
+                        f"the template of the first {len(known.inputs)} inputs could not be built on;"
                         " the prepare command runs in full"
                     )
                     return None
@@ -375,14 +375,14 @@ class Session:
                 say=self._note,
             )
         except SnapshotDamaged as error:
-            self._note(f"{error.message}; it is made anew")
+            self._note(f"{error.message}; it is made again")
             self._templates.drop(snapshot)
             raise
 
     def _place(self, template_bytes: int, count: int) -> Chosen:
         chosen = choose(template_bytes, count, self._request.data_root, memory=self._request.memory)
         if not chosen.in_memory and self._request.memory:
-            self._note(f"the data directory lies on disk: {chosen.reason}")
+            self._note(f"the data directory is on disk: {chosen.reason}")
         return chosen
 
     def _environment(self, servers: Servers, urls: Sequence[str]) -> dict[str, str]:
@@ -426,13 +426,13 @@ def _death(server: SuiteServer) -> str:
     """Why a server is gone; empty if it is not."""
     sandbox = server.sandbox
     if server.stopped_for:
-        return f"the server {sandbox.name} was stopped while the suite ran: {server.stopped_for}"
+        return f"the server {sandbox.name} was stopped during the suite: {server.stopped_for}"
     try:
         sandbox.query("SELECT 1", answer_s=_ANSWER_S)
     except StatementFailed:
         return ""  # an answer
     except FlushlabError as error:
-        hangs = f"hangs: it gave no answer within {_ANSWER_S:.0f} s when the suite had ended"
-        end = hangs if sandbox.alive() else f"died while the suite ran: {error.message}"
+        hangs = f"hangs: it did not respond within {_ANSWER_S:.0f} s after the suite"
+        end = hangs if sandbox.alive() else f"died during the suite: {error.message}"
         return f"the server {sandbox.name} {end}\n{sandbox.log_tail(10)}"
     return ""

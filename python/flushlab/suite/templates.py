@@ -252,7 +252,7 @@ def check_cache(folder: Path | None) -> Path | None:
             f"the cache {folder} cannot be created: {error.strerror}", hint="choose another with --cache"
         ) from error
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise StorageError(f"the cache {folder} cannot be written to", hint="choose another with --cache")
+        raise StorageError(f"the cache {folder} is not writable", hint="choose another with --cache")
     return folder
 
 

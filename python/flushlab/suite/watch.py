@@ -75,11 +75,11 @@ class Watch:
             try:
                 server.move_to_disk(self._settings)
                 self.notes.append(
-                    f"memory ran short ({short}): the server {name} moved to disk while the suite ran,"
-                    " and connections of that moment were cut"
+                    f"memory ran short ({short}): the server {name} was moved to disk during the suite,"
+                    " and open connections were cut"
                 )
             except (FlushlabError, OSError) as error:
-                server.stopped_for = f"memory ran short ({short}) and it could not move to disk: {error}"
+                server.stopped_for = f"memory ran short ({short}) and it could not be moved to disk: {error}"
 
     def _shortage(self, server: SuiteServer) -> str | None:
         available = available_memory_bytes()

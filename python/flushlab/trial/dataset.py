@@ -49,12 +49,12 @@ class Dataset(msgspec.Struct, frozen=True, kw_only=True):
             if not system.is_file():
                 raise StorageError(
                     f"{path} is not a data directory: it has no ibdata1",
-                    hint="name the folder that the server's `datadir` names, or an .sql dump",
+                    hint="give the folder in the server's `datadir`, or an .sql dump",
                 )
             if (holder := _lock_holder(system)) is not None:
                 raise StorageError(
                     f"{path} is in use by process {holder}",
-                    hint="stop that server first, or name a dump or a copy",
+                    hint="stop that server first, or use a dump or a copy",
                 )
             return cls(path=str(path), is_directory=True)
         if not path.is_file():

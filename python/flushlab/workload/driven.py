@@ -32,13 +32,13 @@ OPTIONS = (
         kind="word",
         default="batch",
         words=("batch", "normal"),
-        help="How the kernel schedules the client's thread: SCHED_BATCH, or as every process.",
+        help="How the kernel schedules the client's thread: batch (SCHED_BATCH) or normal.",
     ),
     OptionInfo(
         name="reconnect",
         kind="switch",
         default="off",
-        help="On: a lost connection is counted and opened anew; off: it ends the load.",
+        help="On: a lost connection is counted and reopened; off: it ends the load.",
     ),
 )
 

@@ -147,7 +147,7 @@ def _raise_if_failed(load: _core.LoadRun, server: Server) -> LoadProgress:
     if progress.failed is not None:
         if not server.alive():
             server.query("SELECT 1")  # raises ServerDied with the log's tail
-        raise MeasurementError(f"the load ended by itself: {progress.failed}", hint=progress.hint)
+        raise MeasurementError(f"the load stopped: {progress.failed}", hint=progress.hint)
     return progress
 
 
@@ -227,7 +227,7 @@ def _doubts(result: LoadResult) -> list[Warning]:
         )
     if result.stalls:
         doubts.append(
-            Warning("stalls", f"{len(result.stalls)} seconds were under a tenth of the median second")
+            Warning("stalls", f"{len(result.stalls)} seconds were below a tenth of the median second")
         )
     if result.lost_connections:
         doubts.append(Warning("lost-connections", f"{result.lost_connections} connections were lost"))
@@ -235,7 +235,7 @@ def _doubts(result: LoadResult) -> list[Warning]:
         doubts.append(
             Warning(
                 "rate-missed",
-                f"{result.throughput:,.0f}/s were reached of {result.open_loop.intended:,.0f}/s intended; "
+                f"{result.throughput:,.0f}/s of an intended {result.open_loop.intended:,.0f}/s reached; "
                 f"{result.open_loop.backlog_end:,} events were overdue at the end",
             )
         )

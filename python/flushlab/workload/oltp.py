@@ -59,8 +59,8 @@ STATEMENTS = (
     ),
     _switch("range_selects", "on", "Off: an event has no SELECT of a range at all."),
     _switch("skip_trx", "off", "On: no BEGIN and COMMIT, every statement commits by itself."),
-    _switch("auto_inc", "on", "Off: the client makes the ids, and id has no AUTO_INCREMENT."),
-    _switch("secondary", "off", "On: id has a secondary index, and nothing is the primary key."),
+    _switch("auto_inc", "on", "Off: the client generates the ids, and id has no AUTO_INCREMENT."),
+    _switch("secondary", "off", "On: id has a secondary index, and there is no primary key."),
     _switch("create_secondary", "on", "Off: k has no index."),
 )
 """sysbench's options of its OLTP scripts, under its names; see `flushlab.record.OltpSpec`."""

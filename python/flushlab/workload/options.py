@@ -57,7 +57,7 @@ class OptionInfo(msgspec.Struct, frozen=True, kw_only=True):
             return word.lower()
         if self.kind in ("word", "text"):
             if not isinstance(value, str):
-                raise UsageError(f"{name} is {value!r}; it takes a text", hint=self.help)
+                raise UsageError(f"{name} is {value!r}; it takes a string", hint=self.help)
             if self.kind == "word":
                 value = value.lower()  # REQUIRED, as MySQL's manual writes it
             if self.kind == "word" and value not in self.words:
@@ -100,7 +100,7 @@ SSL_MODE = OptionInfo(
     kind="word",
     default="disabled",
     words=("disabled", "required", "verify_ca", "verify_identity"),
-    help="TLS over tcp, in the words of MySQL's clients.",
+    help="TLS mode over tcp, as in MySQL's clients.",
 )
 SSL_CA = OptionInfo(
     name="ssl_ca",
@@ -113,7 +113,7 @@ RAND_TYPE = OptionInfo(
     kind="word",
     default="special",
     words=("special", "uniform", "gaussian", "pareto", "zipfian"),
-    help="Which rows are hit: special (sysbench 1.0's default), uniform (1.1's), gaussian, pareto, zipfian.",
+    help="Distribution of rows: special (default of sysbench 1.0), uniform (1.1), gaussian, pareto, zipfian.",
 )
 RAND = (
     OptionInfo(
@@ -130,7 +130,7 @@ RAND = (
         default=1,
         low=0,
         high=100,
-        help="Percentage of the rows that special hits most.",
+        help="Percentage of rows that special favors.",
     ),
     OptionInfo(
         name="rand_spec_res",
@@ -138,7 +138,7 @@ RAND = (
         default=75,
         low=0,
         high=100,
-        help="Percentage of special's draws that hit them.",
+        help="Percentage of special's draws that hit those rows.",
     ),
     OptionInfo(
         name="rand_pareto_h",
@@ -146,7 +146,7 @@ RAND = (
         default=0.2,
         low=0.001,
         high=0.999,
-        help="Of pareto: the first h of the rows get 1 - h of the draws.",
+        help="pareto: the first h of the rows get 1 - h of the draws.",
     ),
     OptionInfo(
         name="rand_zipfian_exp",
@@ -154,7 +154,7 @@ RAND = (
         default=0.8,
         low=0,
         high=30,
-        help="Of zipfian: the n-th row gets a share in proportion to 1/n^exponent.",
+        help="zipfian: the n-th row gets a share proportional to 1/n^exponent.",
     ),
 )
 """Parameters of the distributions, under sysbench's names."""
@@ -164,7 +164,7 @@ RATE = OptionInfo(
     default=0.0,
     low=0,
     high=10_000_000,
-    help="Intended figure per second at constant intervals (open loop); 0 is as fast as possible.",
+    help="Target rate per second (open loop); 0 is as fast as possible.",
 )
 
 
@@ -212,7 +212,7 @@ def check_tls(options: Mapping[str, Value], spelling: Spelling = str) -> None:
     mode_name, file_name = spelling("ssl_mode"), spelling("ssl_ca")
     if mode != "disabled" and options["transport"] != "tcp":
         raise UsageError(
-            f"{mode_name} {mode} goes over TCP, but {spelling('transport')} is {options['transport']}",
+            f"{mode_name} {mode} needs TCP, but {spelling('transport')} is {options['transport']}",
             hint=f"choose {spelling('transport')} tcp; nobody can listen on a unix socket",
         )
     if verifies and not file:
@@ -226,7 +226,7 @@ def check_tls(options: Mapping[str, Value], spelling: Spelling = str) -> None:
             hint=f"choose {mode_name} verify_ca or verify_identity",
         )
     if file and not Path(str(file)).is_file():
-        raise UsageError(f"{file_name} {file} is no file", hint=SSL_CA.help)
+        raise UsageError(f"{file_name} {file} is not a file", hint=SSL_CA.help)
 
 
 def _nearest(name: str, known: Mapping[str, OptionInfo], spelling: Spelling) -> str:

@@ -223,9 +223,7 @@ def _oltp(name: str, settled: Mapping[str, Value]) -> OltpWorkload:
 def _command(name: str) -> CommandWorkload:
     command = name.removeprefix(_COMMAND).strip()
     if not command:
-        raise UsageError(
-            "--workload 'command:' names no command", hint="write --workload 'command: ./load.sh'"
-        )
+        raise UsageError("--workload 'command:' has no command", hint="write --workload 'command: ./load.sh'")
     return CommandWorkload(command=command)
 
 

@@ -54,13 +54,13 @@ class SqlWorkload(msgspec.Struct, frozen=True, kw_only=True):
         """
         file = name.removeprefix(PREFIX).strip()
         if not file:
-            raise UsageError("the workload 'sql:' names no file", hint="write sql:migrations.sql")
+            raise UsageError("the workload 'sql:' has no file", hint="write sql:migrations.sql")
         path = folder / Path(file).expanduser()
         try:
             size = path.stat().st_size
             if size > _MAX_BYTES:
                 raise UsageError(
-                    f"{file} has {size} bytes; a script may have {_MAX_BYTES}",
+                    f"{file} has {size} bytes; the limit is {_MAX_BYTES}",
                     hint="load bulk data with --dataset",
                 )
             script = path.read_bytes()
@@ -73,7 +73,7 @@ class SqlWorkload(msgspec.Struct, frozen=True, kw_only=True):
         except _core.CoreError as error:
             raise UsageError(f"{file}, {error.message}") from error
         if not statements:
-            raise UsageError(f"{file} holds no statement", hint="sql: takes a file of SQL statements")
+            raise UsageError(f"{file} contains no statement", hint="sql: takes a file of SQL statements")
         return msgspec.convert({"name": name, "script": script, **options}, cls)
 
     @property

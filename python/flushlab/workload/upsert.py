@@ -54,7 +54,7 @@ HIT_RATIO = OptionInfo(
     default=0.5,
     low=0,
     high=1,
-    help="Share of upsert's rows that exist already.",
+    help="Share of upsert's rows that already exist.",
 )
 COMMIT = OptionInfo(
     name="commit",

@@ -112,7 +112,7 @@ def test_absent_build_is_fetched_and_said(sources: list[ScriptedSource]) -> None
 
 def test_absent_build_is_not_fetched_if_that_is_not_wanted(sources: list[ScriptedSource]) -> None:
     sources.append(ScriptedSource(more=["mysql@5.7.22"]))
-    with pytest.raises(BuildNotFound, match="'mysql' is not here yet") as caught:
+    with pytest.raises(BuildNotFound, match="'mysql' is not installed yet") as caught:
         find_build("mysql", get=False)
     assert caught.value.hint == "run: flushlab server get mysql@5.7.22"
 
@@ -122,7 +122,7 @@ def test_absence_lists_what_there_is(sources: list[ScriptedSource]) -> None:
     with pytest.raises(BuildNotFound) as caught:
         find_build("mysql@5.6")
     assert caught.value.message == (
-        "the build 'mysql@5.6' is not here;"
+        "the build 'mysql@5.6' is not available;"
         " installed: mariadb@10.11.19 (path); can be fetched: mysql@5.7.22 (scripted)"
     )
 
@@ -131,7 +131,7 @@ def test_ambiguous_fetch_lists_what_there_is(sources: list[ScriptedSource]) -> N
     sources.append(ScriptedSource(more=["mysql@5.7.22", "mysql@8.0.15"]))
     with pytest.raises(BuildNotFound, match="could mean several builds") as caught:
         find_build("mysql")
-    assert caught.value.hint == "name the version, for example mysql@5.7.22"
+    assert caught.value.hint == "give the version, for example mysql@5.7.22"
     assert sources[0].fetched == []
 
 
@@ -164,7 +164,7 @@ def test_flavor_alone_fetches_what_runs_with_this_systems_libraries(sources: lis
 def test_two_binaries_of_one_version_are_ambiguous_until_named_by_id(sources: list[ScriptedSource]) -> None:
     one, other = build("mysql@8.0.15", mark="a" * 12), build("mysql@8.0.15", mark="b" * 12)
     sources.append(ScriptedSource([one, other]))
-    with pytest.raises(BuildNotFound, match="2 different binaries of one version"):
+    with pytest.raises(BuildNotFound, match="2 different binaries of the same version"):
         find_build("mysql")
     assert find_build(other.id) == other
 
@@ -194,5 +194,5 @@ def test_named_basedir_must_hold_what_is_asked_for(
 ) -> None:
     monkeypatch.setattr(find, "build_in", lambda folder: build("mysql@5.7.22"))
     assert find_build(basedir=tmp_path).name == "mysql@5.7.22"
-    with pytest.raises(BuildNotFound, match=r"holds mysql@5\.7\.22, not mysql@8\.0"):
+    with pytest.raises(BuildNotFound, match=r"contains mysql@5\.7\.22, not mysql@8\.0"):
         find_build("mysql@8.0", basedir=tmp_path)

@@ -40,7 +40,9 @@ def test_missing_library_is_found_in_the_linkers_complaint() -> None:
 
 def test_error_names_library_and_package() -> None:
     error = library_missing("/opt/mysql/bin/mysqld", "libaio.so.1")
-    assert error.message == "/opt/mysql/bin/mysqld needs the shared library libaio.so.1, which is not here"
+    assert (
+        error.message == "/opt/mysql/bin/mysqld needs the shared library libaio.so.1, which is not installed"
+    )
     assert error.hint == "install the package libaio1 (newer releases: libaio1t64)"
     assert error.exit_code == 3
 

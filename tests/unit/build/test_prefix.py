@@ -57,7 +57,7 @@ def test_published_build_is_not_made_again() -> None:
     made = publish("maven-x", fill)
 
     def never(prefix: Path) -> tuple[Build, list[Package]]:
-        raise AssertionError("it is there already")
+        raise AssertionError("it already exists")
 
     assert publish("maven-x", never) == made
 

@@ -148,7 +148,7 @@ def test_what_is_no_archive_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ServerError, match=r"cannot be unpacked") as caught:
         unpack.tar(io.BytesIO(b"<html>not found</html>" * 100), tmp_path, name="it.tar.gz")
     assert caught.value.hint is not None
-    assert "no tar archive" in caught.value.hint
+    assert "not a complete tar archive" in caught.value.hint
 
 
 def test_archive_of_too_much_is_refused(

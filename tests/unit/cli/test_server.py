@@ -101,7 +101,7 @@ def test_unknown_version_lists_what_there_is(
 ) -> None:
     assert run(monkeypatch, "server", "get", "mysql@5.6", columns=400) == 2
     said = capsys.readouterr()
-    assert "the build 'mysql@5.6' is not here; installed: mysql@9.7.4 (debian)" in said.err
+    assert "the build 'mysql@5.6' is not available; installed: mysql@9.7.4 (debian)" in said.err
     assert "can be fetched: mariadb@10.11.19 (debian)" in said.err
     assert said.out == ""
 

@@ -61,7 +61,7 @@ def test_data_root_that_the_servers_user_cannot_enter_is_refused(reachable: Path
 
 def test_more_than_is_free_is_no_space_with_both_sizes(reachable: Path) -> None:
     root = DataRoot.open(reachable)
-    with pytest.raises(NoSpace, match=r"a redo log needs 1024 TiB, but .* are free in ") as raised:
+    with pytest.raises(NoSpace, match=r"a redo log needs 1024 TiB, but only .* is free in ") as raised:
         root.require_free(1 << 50, "a redo log")
     assert raised.value.hint is not None
 

@@ -29,12 +29,12 @@ def test_limit_that_is_far_off_is_not_believed_and_says_what_was_measured(measur
 
 
 def test_limit_below_one_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="the least is 1"):
+    with pytest.raises(UsageError, match="the minimum is 1"):
         limit_disk(root_at(tmp_path), 0)
 
 
 def test_file_system_without_a_device_is_refused_with_its_name() -> None:
-    with pytest.raises(UsageError, match=r"is on proc, and no block device"):
+    with pytest.raises(UsageError, match=r"is on proc, and its block device is unknown"):
         limit_disk(root_at(Path("/proc")), 100)
 
 

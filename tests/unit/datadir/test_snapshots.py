@@ -382,7 +382,7 @@ def test_snapshot_that_does_not_fit_is_refused_before_anything_is_written(
 ) -> None:
     snapshot = store.make(KEY, fill)
     monkeypatch.setattr("flushlab.datadir.data_root.free_bytes", lambda path, in_memory: 1000)
-    with pytest.raises(NoSpace, match="1000 B are free"):
+    with pytest.raises(NoSpace, match="only 1000 B is free"):
         restore(store, snapshot, tmp_path / "data")
     assert not (tmp_path / "data").exists()
     assert [path.name for path in tmp_path.iterdir()] == ["snapshots"]

@@ -226,13 +226,18 @@ def test_a_claim_may_be_about_best() -> None:
         ('title = "T"\n[workload]\nnaem = "u"\n' + ARM, "3:1", "has naem but no name", "name?"),
         ('title = "T"\n[workload]\nthreads = 1\n' + ARM, "2:1", "the workload needs name", "name"),
         ('title = "T"\n[workload]\nname = ""\n' + ARM, "3:8", "name is empty", "upsert"),
-        (HEAD + "threads = [1]\n" + ARM, "4:11", "threads is an array; it takes a number", "text"),
-        (HEAD + "threads = 1999-12-31\n" + ARM, "4:11", "threads is a datetime", "a number, a text, true or"),
+        (HEAD + "threads = [1]\n" + ARM, "4:11", "threads is an array; it takes a number", "string"),
+        (
+            HEAD + "threads = 1999-12-31\n" + ARM,
+            "4:11",
+            "threads is a datetime",
+            "a number, a string, true or",
+        ),
         ("arm = 5\n" + HEAD, "1:7", "arm is an integer; it takes a list of tables", "[[arm]]"),
         ("arm = []\n" + HEAD, "1:7", "the plan has no arm", "[[arm]]"),
         (BASE + "nmae = 'x'\n" + ARM, "6:1", "nmae is not a key of the base", "did you mean name?"),
         (BASE + "name = 'Control'\n" + ARM, "6:8", "the name Control is reserved", "best"),
-        (BASE + "name = 'a'\n" + ARM, "8:8", "the name a is taken", "of its own"),
+        (BASE + "name = 'a'\n" + ARM, "8:8", "the name a is taken", "its own name"),
         (HEAD + "[base]\nsettings = 1\n" + ARM, "5:12", "settings is an integer", "sync_binlog"),
     ],
 )
@@ -251,7 +256,7 @@ def test_mistakes_of_the_plan_are_named_with_place_and_hint(
         (["setings = { a = 1 }"], "2:1", "setings is not a key of the arm x", "did you mean settings?"),
         (["settings = { innodb_doublewite = 0 }"], "2:14", "innodb_doublewite", "innodb_doublewrite?"),
         (["settings = { inodb-io-capacity = 0 }"], "2:14", "inodb-io-capacity", "innodb_io_capacity?"),
-        (["settings = { 'a b' = 0 }"], "2:14", "'a b' is no name of a setting", "sync_binlog"),
+        (["settings = { 'a b' = 0 }"], "2:14", "'a b' is not the name of a setting", "sync_binlog"),
         (["settings = { sync_binlog = 0, sync-binlog = 1 }"], "2:31", "sync_binlog is set twice", "_"),
         (["settings = { sync_binlog = [1] }"], "2:28", "sync_binlog is an array", "a number"),
         (["settings = { sync_binlog = nan }"], "2:28", "sync_binlog is NaN", "a number"),
@@ -259,16 +264,16 @@ def test_mistakes_of_the_plan_are_named_with_place_and_hint(
         (["settings = ['a']"], "2:12", "settings is an array; it takes a table of settings", "{"),
         ([], "0:1", "the arm x changes nothing", "settings, defaults"),
         (["settings = {}"], "0:1", "the arm x changes nothing", "settings, defaults"),
-        (["on = 'b'", "disk_iops = 1"], "2:6", "on names 'b', and there is no such arm", "base"),
-        (["on = 'x'", "disk_iops = 1"], "2:6", "on names x, which does not come before", "move x up"),
-        (["on = 'bas'", "disk_iops = 1"], "2:6", "on names 'bas'", "did you mean base?"),
+        (["on = 'b'", "disk_iops = 1"], "2:6", "on refers to 'b', but there is no such arm", "base"),
+        (["on = 'x'", "disk_iops = 1"], "2:6", "on refers to x, which does not come before", "move x up"),
+        (["on = 'bas'", "disk_iops = 1"], "2:6", "on refers to 'bas'", "did you mean base?"),
         (["defaults = 'sync_binlog'"], "2:12", "defaults is a string; it takes a list", "["),
         (["defaults = [1]"], "2:13", "an item of defaults is an integer", "["),
         (["defaults = ['sync_binlg']"], "2:13", "sync_binlg", "did you mean sync_binlog?"),
         (["defaults = ['log_bin']"], "2:13", "base does not set it", "sync_binlog"),
         (["defaults = ['sync_binlog']", "settings = { sync_binlog = 1 }"], "2:13", "in settings too", "set"),
         (["instead = [{ sync_binlog = 1 }]"], "2:11", "the arm has none", "settings"),
-        (["settings = { log_bin = 1 }", "instead = [{}]"], "3:12", "nothing is set instead", "[{"),
+        (["settings = { log_bin = 1 }", "instead = [{}]"], "3:12", "an item of instead is empty", "[{"),
         (["settings = { log_bin = 1 }", "instead = { a = 1 }"], "3:11", "instead is a table", "[{"),
         (
             ["settings = { log_bin = 1 }", "instead = [{ sync_binlo = 1 }]"],
@@ -277,12 +282,12 @@ def test_mistakes_of_the_plan_are_named_with_place_and_hint(
             "sync_binlog?",
         ),
         (["workload = 'upsert'"], "2:12", "workload is a string; it takes a table of options", "{"),
-        (["workload = { name = 'upsert' }"], "2:12", "all arms have the same workload", "two plans"),
+        (["workload = { name = 'upsert' }"], "2:12", "but not the workload", "two plans"),
         (["workload = { threads = {} }"], "2:24", "threads is a table", "a number"),
-        (["data_root = ''"], "2:13", "data_root is '', which is no path", "folder"),
+        (["data_root = ''"], "2:13", "data_root is '', which is not a path", "folder"),
         (["data_root = '${A'"], "2:13", "data_root is '${A'", "environment variable"),
-        (["data_root = '${1A}'"], "2:13", "which is no path", "environment variable"),
-        (["data_root = 1"], "2:13", "data_root is an integer; it takes a text", "quotes"),
+        (["data_root = '${1A}'"], "2:13", "which is not a path", "environment variable"),
+        (["data_root = 1"], "2:13", "data_root is an integer; it takes a string", "quotes"),
         (["disk_iops = 0"], "2:13", "disk_iops is 0, which is out of range", "1 to"),
         (["disk_iops = 1", "record_size = '16X'"], "3:15", "'16X' is not a size", "512M"),
         (["disk_iops = 1", "record_size = 10000"], "3:15", "record_size is 10000", "16384"),
@@ -312,7 +317,7 @@ def test_reserved_names_are_refused(name: str) -> None:
 def test_names_that_do_not_fit_a_line_are_refused(name: str) -> None:
     place, message, _ = problem(BASE + ARM.replace('"a"', f'"{name}"'))
     assert place == f"{AFTER_BASE + 1}:8"
-    assert message.endswith("is no name")
+    assert message.endswith("is not a valid name")
 
 
 def test_a_second_arm_of_the_same_name_is_refused_where_it_stands() -> None:
@@ -330,7 +335,7 @@ def test_an_arm_may_not_build_on_a_later_one() -> None:
         BASE + ARM.replace("settings", 'on = "b"\nsettings') + ARM.replace('"a"', '"b"')
     )
     assert place == f"{AFTER_BASE + 2}:6"
-    assert "on names b, which does not come before this arm" in message
+    assert "on refers to b, which does not come before this arm" in message
     assert hint == "move b up"
 
 
@@ -358,14 +363,19 @@ def test_what_needs_another_server_cannot_alternate(line: str) -> None:
     [
         (["arm = 'a'", "expected = 1"], "0:1", "claim 1 needs text", "text"),
         (["text = 't'", "expected = 1"], "0:1", "claim 1 needs arm", "arm"),
-        (["text = 't'", "arm = 'aa'", "expected = 1"], "2:7", "arm names 'aa'", "did you mean a?"),
-        (["text = 't'", "arm = 'base'", "expected = 1"], "2:7", "arm names 'base'", "there are a, best"),
-        (["text = 't'", "arm = 'a'", "against = 'best'", "expected = 1"], "3:11", "against names", "base, a"),
+        (["text = 't'", "arm = 'aa'", "expected = 1"], "2:7", "arm refers to 'aa'", "did you mean a?"),
+        (["text = 't'", "arm = 'base'", "expected = 1"], "2:7", "arm refers to 'base'", "there are a, best"),
+        (
+            ["text = 't'", "arm = 'a'", "against = 'best'", "expected = 1"],
+            "3:11",
+            "against refers to",
+            "base, a",
+        ),
         (["text = 't'", "arm = 'a'", "against = 'a'", "expected = 1"], "3:11", "with itself", "base"),
         (["text = 't'", "arm = 'a'"], "0:1", "claim 1 has no ratio", "exactly one of expected"),
         (["text = 't'", "arm = 'a'", "at_most = 2", "at_least = 1"], "3:1", "at_least and at_most", "one of"),
         (["text = 't'", "arm = 'a'", "expected = 2", "at_most = 1"], "4:1", "expected and at_most", "one of"),
-        (["text = 't'", "arm = 'a'", "expected = 0"], "3:12", "expected is 0, which is no ratio", "twice"),
+        (["text = 't'", "arm = 'a'", "expected = 0"], "3:12", "expected is 0, which is not a ratio", "twice"),
         (["text = 't'", "arm = 'a'", "expected = '2'"], "3:12", "expected is a string", "a number"),
         (["text = 't'", "arm = 'a'", "expcted = 2"], "3:1", "expcted is not a key of claim 1", "expected?"),
     ],
@@ -384,7 +394,7 @@ def test_best_can_be_claimed_only_where_it_runs() -> None:
     text = claim('text = "t"', 'arm = "best"', "at_least = 1")
     place, message, _ = problem("best = false\n" + text)
     assert place == f"{AFTER_BASE + 6}:7"
-    assert "arm names 'best'" in message
+    assert "arm refers to 'best'" in message
 
 
 @pytest.mark.parametrize(

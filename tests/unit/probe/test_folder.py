@@ -34,7 +34,7 @@ def test_a_directory_that_is_missing_or_no_directory_is_named(tmp_path: Path) ->
 
 
 def test_too_little_space_is_found_before_anything_is_written() -> None:
-    with pytest.raises(NoSpace, match=r"needs 256 MiB, but 1 MiB are free"):
+    with pytest.raises(NoSpace, match=r"needs 256 MiB, but only 1 MiB is free"):
         most_bytes(msgspec.structs.replace(MEDIUM, free_bytes=1 << 20))
     assert most_bytes(msgspec.structs.replace(MEDIUM, free_bytes=MIN_FREE_BYTES)) == MIN_FREE_BYTES // 2
 
@@ -62,8 +62,8 @@ def test_what_a_killed_probe_left_goes_with_the_next_reaping(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("number", "kind", "told"),
     [
-        (errno.ENOSPC, NoSpace, "became full"),
-        (errno.EDQUOT, NoSpace, "became full"),
+        (errno.ENOSPC, NoSpace, "filled up"),
+        (errno.EDQUOT, NoSpace, "filled up"),
         (errno.EROFS, NotWritable, "read-only"),
         (errno.EACCES, NotWritable, "not writable"),
         (errno.EIO, StorageError, "failed"),

@@ -20,7 +20,7 @@ def test_the_reading_of_a_disk_names_its_sync_and_its_pairs() -> None:
 
 def test_strict_is_bound_by_fsync_and_parallel_is_not_permitted_there() -> None:
     words = sentence(read(probe_record()), "At strict 1/1")
-    assert "allows 21,000 commits/s with 64 committers and 950 with one: fsync bounds it." in words
+    assert "allows 21,000 commits/s with 64 committers and 950 with one: fsync is the limit." in words
     assert "Flush redo gains 1.9× there." in words
     assert "Flush parallel is not permitted there." in words
 
@@ -34,7 +34,7 @@ def test_second_gains_by_parallel_flush_and_tells_its_risk() -> None:
 def test_the_words_follow_the_figures() -> None:
     even = (*CEILINGS[:7], ceiling("2/1000", "parallel", 64, 149_000))
     slow = (*CEILINGS[:7], ceiling("2/1000", "parallel", 64, 100_000))
-    assert "Flush parallel gains nothing there (0.99×), because the processors bound it." in sentence(
+    assert "Flush parallel gains nothing there (0.99×), because the processors are the limit." in sentence(
         read(probe_record(ceilings=even)), "At second"
     )
     assert "Flush parallel loses there (0.67×)." in sentence(read(probe_record(ceilings=slow)), "At second")

@@ -85,6 +85,6 @@ def test_a_disk_that_becomes_full_is_told_and_left_clean(tmp_path: Path) -> None
         def start(self) -> None:
             raise OSError(28, "No space left on device")
 
-    with pytest.raises(NoSpace, match="became full"):
+    with pytest.raises(NoSpace, match="filled up"):
         probe(request(tmp_path), Heard(), Full)
     assert list(tmp_path.iterdir()) == []

@@ -125,7 +125,7 @@ def test_record_names_the_process_before_it_executes(guard: Guard) -> None:
 
 
 def test_name_that_is_taken_is_refused(guard: Guard) -> None:
-    with pytest.raises(UsageError, match="a sandbox named 'it' is there already"):
+    with pytest.raises(UsageError, match="a sandbox named 'it' already exists"):
         Guard("it")
 
 

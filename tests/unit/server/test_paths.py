@@ -18,7 +18,7 @@ def test_random_names_differ() -> None:
 @pytest.mark.usefixtures("private_home")
 @pytest.mark.parametrize("name", ["", "..", "a/b", "Big", "x" * 41, "-x", "a b"])
 def test_names_that_are_no_plain_file_names_are_refused(name: str) -> None:
-    with pytest.raises(UsageError, match="is not a sandbox's name"):
+    with pytest.raises(UsageError, match="is not a valid sandbox name"):
         SandboxPaths.choose(name, DataRoot.open())
 
 

@@ -145,7 +145,7 @@ def test_a_store_without_a_finished_campaign_says_so(tmp_path: Path) -> None:
             store.latest_finished()
         assert raised.value.hint == "none has been run yet"
         store.create_campaign("tune-1", "tune", b"{}")
-        with pytest.raises(UsageError, match="is finished") as raised:
+        with pytest.raises(UsageError, match="no finished campaign") as raised:
             store.latest_finished()
         assert raised.value.hint == "the latest are tune-1"
 

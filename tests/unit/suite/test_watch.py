@@ -61,7 +61,7 @@ def test_servers_move_one_by_one_until_enough_is_free(
     watch._make_room()
     assert [server.sandbox.storage.in_memory for server in servers] == [False, False, True]
     assert len(watch.notes) == 2
-    assert "moved to disk while the suite ran" in watch.notes[0]
+    assert "was moved to disk during the suite" in watch.notes[0]
 
 
 def test_a_server_that_cannot_move_is_stopped_and_says_why(

@@ -42,13 +42,13 @@ def test_what_is_not_asked_for_has_its_default() -> None:
         ("upsert", {"rate": "fast"}, "rate is 'fast'; it takes a number", ""),
         ("upsert", {"key": "foreign"}, "key 'foreign' is not known", "unique or primary"),
         ("upsert", {"ssl_mode": "preferred"}, "ssl_mode 'preferred' is not known", "verify_identity"),
-        ("sql:x.sql", {"ssl_mode": "required"}, "ssl_mode required goes over TCP", "choose transport tcp"),
+        ("sql:x.sql", {"ssl_mode": "required"}, "ssl_mode required needs TCP", "choose transport tcp"),
         ("upsert", {"transport": "tcp", "ssl_mode": "verify_ca"}, "verify_ca needs ssl_ca", "ca.pem"),
         ("upsert", {"transport": "tcp", "ssl_ca": "/x"}, "disabled verifies no certificate", "verify_ca"),
         (
             "upsert",
             {"transport": "tcp", "ssl_mode": "VERIFY_CA", "ssl_ca": "/no/ca.pem"},
-            "ssl_ca /no/ca.pem is no file",
+            "ssl_ca /no/ca.pem is not a file",
             "PEM file",
         ),
         ("oltp_insert", {"skip_trx": "maybe"}, "skip_trx is 'maybe'; it takes on or off", "On: no BEGIN"),
@@ -58,7 +58,7 @@ def test_what_is_not_asked_for_has_its_default() -> None:
         ("oltp_insert", {"percentile": 99}, "option percentile is not supported", "p99.9"),
         ("oltp_insert", {"time": 60}, "option time is not supported", "--seconds"),
         ("upsert", {"point_selects": 1}, "takes no point_selects", ""),
-        ("upsert", {"commit": 5}, "commit is 5; it takes a text", "autocommit"),
+        ("upsert", {"commit": 5}, "commit is 5; it takes a string", "autocommit"),
     ],
 )
 def test_an_option_that_makes_no_sense_is_refused_with_the_way_out(

@@ -18,7 +18,7 @@ def test_a_script_is_read_relative_to_the_folder_that_is_given(tmp_path: Path) -
     ("script", "message"),
     [
         ("SELECT 1;\nSELECT 'open", "a.sql, line 2: the string that begins here does not end"),
-        ("-- nothing\n;;", "a.sql holds no statement"),
+        ("-- nothing\n;;", "a.sql contains no statement"),
         (None, "cannot be read"),
     ],
 )
@@ -33,7 +33,7 @@ def test_what_is_no_script_is_refused_before_anything_runs(
 
 
 def test_a_script_without_a_name_is_refused() -> None:
-    with pytest.raises(UsageError, match="names no file"):
+    with pytest.raises(UsageError, match="has no file"):
         build_workload("sql:", {})
 
 

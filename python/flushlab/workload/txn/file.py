@@ -36,14 +36,14 @@ _LONGEST_THINK_MS = 3_600_000.0
 _BEGIN = re.compile(r"BEGIN(\s+WORK)?|START\s+TRANSACTION\b.*", re.IGNORECASE | re.DOTALL)
 _COMMIT = re.compile(r"COMMIT(\s+WORK)?", re.IGNORECASE)
 _NOT_IN_A_TRANSACTION = {
-    "BEGIN": "flushlab begins and commits itself; autocommit = true leaves it out",
-    "START": "flushlab begins and commits itself; autocommit = true leaves it out",
-    "COMMIT": "flushlab commits at the transaction's end; autocommit = true leaves it out",
+    "BEGIN": "flushlab adds BEGIN and COMMIT; autocommit = true leaves them out",
+    "START": "flushlab adds BEGIN and COMMIT; autocommit = true leaves them out",
+    "COMMIT": "flushlab commits at the end; autocommit = true turns that off",
     "ROLLBACK": "a transaction always commits; one that fails is rolled back",
-    "CALL": "a procedure may answer with several results; write its statements",
-    "LOAD": "bulk data come with --dataset or the setup",
+    "CALL": "a procedure may return several results; write its statements instead",
+    "LOAD": "load bulk data with --dataset or in the setup",
     "USE": "database = … names the database",
-    "DELIMITER": "procedures are made in the setup",
+    "DELIMITER": "create procedures in the setup",
 }
 
 
@@ -112,14 +112,16 @@ class _Reader(ABC):
     def read(self) -> TxnFile:
         database = self.root.text("database", DATABASE)
         if not _SCHEMA.fullmatch(database):
-            raise wrong(self.root, "database", f"{database!r} is no name of a database", "shop is one")
+            raise wrong(
+                self.root, "database", f"{database!r} is not a valid database name", "for example shop"
+            )
         parameters = self.parameters()
         self.names = list(parameters)
         transactions = self.transactions()
         for entry in self._entries("parameter"):
             if entry.key not in self.used:
-                what = f"no statement has the parameter :{entry.key}"
-                raise self.file.error(entry, what, "use it, or leave it out")
+                what = f"no statement uses the parameter :{entry.key}"
+                raise self.file.error(entry, what, "use it, or remove it")
         setup, setup_file = self.setup()
         return TxnFile(
             title=self.root.text("title"),
@@ -134,14 +136,14 @@ class _Reader(ABC):
         if node is None:
             return ()
         if node.kind != "table":
-            raise self.file.wrong_type(node, key, f"tables: [{key}.NAME]", f"head them [{key}.NAME]")
+            raise self.file.wrong_type(node, key, f"tables: [{key}.NAME]", f"write [{key}.NAME]")
         return node.entries
 
     def parameters(self) -> dict[str, Parameter]:
         parameters = {}
         for entry in self._entries("parameter"):
             if not _NAME.fullmatch(entry.key):
-                what = f"{entry.key!r} is no name of a parameter"
+                what = f"{entry.key!r} is not a valid parameter name"
                 raise self.file.error(entry, what, "it has letters, digits and _, like :customer_id")
             parameters[entry.key] = read_parameter(self.file, entry.key, entry.node)
         return parameters
@@ -149,14 +151,12 @@ class _Reader(ABC):
     def transactions(self) -> tuple[TxnTransaction, ...]:
         entries = self._entries("transaction")
         if not entries:
-            raise self.file.error(
-                self.root.node, "the file has no transaction", "head one [transaction.NAME]"
-            )
+            raise self.file.error(self.root.node, "the file has no transaction", "add a [transaction.NAME]")
         transactions = []
         for entry in entries:
             what = f"transaction {entry.key}"
             if entry.node.kind != "table":
-                raise self.file.wrong_type(entry.node, what, "a table", f"head it [{what.replace(' ', '.')}]")
+                raise self.file.wrong_type(entry.node, what, "a table", f"write [{what.replace(' ', '.')}]")
             table = Table(self.file, entry.node, f"transaction.{entry.key}.", what, self.kind_keys)
             transactions.append(self.transaction(entry, table))
         if not any(one.weight for one in transactions):
@@ -202,12 +202,12 @@ class _Reader(ABC):
         """A statement ready for the engine, with the options of its table."""
         where = self.at(place.offset(sentence.offset))
         if sentence.verb in _NOT_IN_A_TRANSACTION:
-            what = f"{sentence.verb} is no statement of a transaction here"
+            what = f"{sentence.verb} is not supported in a transaction"
             raise self.file.error(where, what, _NOT_IN_A_TRANSACTION[sentence.verb])
         for name, offset in sentence.parameters:
             if name not in self.names:
                 near = nearest(f":{name}", [f":{known}" for known in self.names])
-                hint = near or f"describe it: [parameter.{name}]"
+                hint = near or f"define it: [parameter.{name}]"
                 raise self.file.error(self.at(place.offset(offset)), f"there is no parameter :{name}", hint)
             self.used.add(name)
         table = place.table
@@ -260,7 +260,7 @@ class _TomlReader(_Reader):
 
     def setup(self) -> tuple[str, str | None]:
         if "setup" in self.root and "setup_file" in self.root:
-            what = "setup and setup_file exclude each other"
+            what = "setup and setup_file cannot be combined"
             raise self.file.error(self.root.entries["setup_file"], what, "leave one out")
         return self.root.text("setup"), self.root.text("setup_file") or None
 
@@ -283,7 +283,7 @@ class _TomlReader(_Reader):
         found = self.sentences(place)
         if len(found) != 1:
             where = node if not found else self.at(place.offset(found[1].offset))
-            what = "several statements in one text" if found else "the statement is empty"
+            what = "several statements in one string" if found else "the statement is empty"
             raise self.file.error(where, what, "write each as an item of statements")
         return self.statement(found[0], place)
 
@@ -329,8 +329,8 @@ class _SqlReader(_Reader):
         if explicit:
             if not _COMMIT.fullmatch(found[-1].code):
                 where = self.at(begin + found[0].offset)
-                what = f"transaction {entry.key} begins and does not end with COMMIT"
-                raise self.file.error(where, what, "write COMMIT; at its end, or leave BEGIN out")
+                what = f"transaction {entry.key} has BEGIN but does not end with COMMIT"
+                raise self.file.error(where, what, "write COMMIT; at its end, or remove BEGIN")
             found = found[1:-1]
         return self.kind(entry, table, explicit, [self.statement(one, place) for one in found])
 

@@ -65,7 +65,7 @@ def _scaled(table: Table, key: str, digits: int) -> int:
     number = table.number(key, 0.0)
     scaled = round(number * 10.0**digits)
     if abs(number * 10**digits - scaled) > 1e-6 * max(1.0, abs(scaled)) or not _INT64[0] < scaled < _INT64[1]:
-        what = f"{key} is {number:g}, which has no {digits} digits behind the point that hold it"
+        what = f"{key} is {number:g}, which needs more than {digits} decimal digits"
         raise wrong(table, key, what, "give it more digits, or another bound")
     return scaled
 
@@ -73,10 +73,10 @@ def _scaled(table: Table, key: str, digits: int) -> int:
 def _choice(table: Table) -> Parameter:
     table.need("values")
     values = table.items(
-        "values", ("string", "integer"), "a list of texts or whole numbers", 'write ["a", "b"]'
+        "values", ("string", "integer"), "a list of strings or whole numbers", 'write ["a", "b"]'
     )
     if not values:
-        raise wrong(table, "values", "a choice of nothing", 'write values = ["a", "b"]')
+        raise wrong(table, "values", "values is empty", 'write values = ["a", "b"]')
     weights = table.items("weights", ("integer",), "a list of whole numbers", "write weights = [3, 1]")
     if weights and len(weights) != len(values):
         what = f"there are {len(values)} values and {len(weights)} weights"
@@ -113,13 +113,13 @@ def _text(table: Table) -> Parameter:
     else:
         low = high = table.whole("length", 0, 0, _LONGEST_TEXT)
     if not 0 <= low <= high <= _LONGEST_TEXT:
-        what = f"length is {low} to {high}, which is no range"
+        what = f"length is {low} to {high}, which is not a range"
         raise wrong(table, "length", what, f"it takes 0 to {_LONGEST_TEXT}")
     alphabet = _ALPHABETS[_word(table, "alphabet", tuple(_ALPHABETS))]
     if "characters" in table:
         alphabet = table.text("characters")
         if not alphabet or not alphabet.isascii() or "alphabet" in table:
-            what = "characters has ASCII characters, and stands alone without alphabet"
+            what = "characters takes ASCII characters, and cannot be combined with alphabet"
             raise wrong(table, "characters", what, 'write characters = "abc"')
     return TextParameter(low=low, high=high, alphabet=alphabet)
 
@@ -160,7 +160,7 @@ def _moment(table: Table, key: str) -> datetime:
     try:
         moment = datetime.fromisoformat(str(node.value))
     except ValueError:
-        what = f"{key} is {node.value}, which is no date"
+        what = f"{key} is {node.value}, which is not a date"
         raise wrong(table, key, what, "write 2024-01-31, or 2024-01-31T12:00:00") from None
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
@@ -202,7 +202,7 @@ def read_parameter(file: File, name: str, node: Node) -> Parameter:
             raise file.error(slip, f"{slip.key} is not a key of {what}", "did you mean type?")
         raise file.error(node, f"{what} has no type", f"it takes {', '.join(_KINDS)}")
     if given.kind != "string":
-        raise file.wrong_type(given, "type", "a text in quotes")
+        raise file.wrong_type(given, "type", "a string in quotes")
     kind = str(given.value)
     if kind not in _KINDS:
         hint = nearest(kind, _KINDS) or f"it takes {', '.join(_KINDS)}"

@@ -86,11 +86,11 @@ def read_statements(text: str) -> Iterator[Sentence]:
     for token in _TOKEN.finditer(text):
         if token["open"]:
             what = _OPEN[token["open"]]
-            raise Mistake(token.start(), f"the {what} that begins here does not end", "close it")
+            raise Mistake(token.start(), f"the {what} that begins here is not closed", "close it")
         if token["mark"]:
             raise Mistake(
                 token.start(),
-                "a ? stands for a parameter without a name",
+                "? is a parameter without a name",
                 "write :name, and [parameter.name]",
             )
         gathered.add(text[done : token.start()], done)

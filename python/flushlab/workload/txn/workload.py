@@ -63,7 +63,7 @@ class TxnWorkload(Driven, frozen=True, kw_only=True):
         """
         spelled = name.removeprefix(PREFIX).strip()
         if not spelled:
-            raise UsageError("the workload 'txn:' names no file", hint="write txn:orders.toml")
+            raise UsageError("the workload 'txn:' has no file", hint="write txn:orders.toml")
         path = folder / Path(spelled).expanduser()
         file = parse_txn(_text(path, "txn: takes a file of transactions"), path=spelled)
         setup, where = file.setup, spelled
@@ -105,8 +105,8 @@ class TxnWorkload(Driven, frozen=True, kw_only=True):
             if server.query(f"SELECT digest FROM {quoted}.{_MARK}") == [(self._digest,)]:
                 return
             raise MeasurementError(
-                f"another setup has been run in the database {self.database}",
-                hint="begin with an empty server (flushlab server reset), or name another database",
+                f"a different setup has been run in the database {self.database}",
+                hint="start with an empty server (flushlab server reset), or use another database",
             )
         self._set_up(server)
         server.query(f"CREATE TABLE {quoted}.{_MARK} (digest CHAR(64) NOT NULL PRIMARY KEY)")
@@ -129,7 +129,7 @@ class TxnWorkload(Driven, frozen=True, kw_only=True):
                 if error.errno is None and error.kind == "server":
                     raise  # gone, or never reached
                 file = self.name.removeprefix(PREFIX)
-                raise MeasurementError(f"{file}: setup, {error}", hint="see the server's reason") from error
+                raise MeasurementError(f"{file}: setup, {error}", hint="see the server's message") from error
 
         engine.native(run, server)
 
@@ -157,10 +157,10 @@ def _text(path: Path, hint: str) -> str:
         size = path.stat().st_size
         if size > _MAX_BYTES:
             raise UsageError(
-                f"{path} has {size} bytes; it may have {_MAX_BYTES}", hint="load bulk data with --dataset"
+                f"{path} has {size} bytes; the limit is {_MAX_BYTES}", hint="load bulk data with --dataset"
             )
         return path.read_text(encoding="utf-8")
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}", hint=hint) from error
     except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is no text in UTF-8 (byte {error.start})", hint=hint) from error
+        raise UsageError(f"{path} is not UTF-8 text (byte {error.start})", hint=hint) from error

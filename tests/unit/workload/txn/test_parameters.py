@@ -65,22 +65,22 @@ def test_every_type_is_read(table: str, due: Parameter) -> None:
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ('type = "choice", values = []', "a choice of nothing"),
+        ('type = "choice", values = []', "values is empty"),
         ('type = "choice", values = ["a"], weights = [1, 2]', "there are 1 values and 2 weights"),
         ('type = "choice", values = ["a"], weights = [0]', "no value has a weight above 0"),
         ('type = "choice", values = [1.5]', "an item of values is a float"),
         ('type = "sequence", step = 0', "the sequence stands still"),
         ('type = "sequence", scope = "thread"', "scope 'thread' is not known"),
-        ('type = "text", length = [5, 2]', "length is 5 to 2, which is no range"),
-        ('type = "text", length = 2, characters = "é"', "characters has ASCII characters"),
+        ('type = "text", length = [5, 2]', "length is 5 to 2, which is not a range"),
+        ('type = "text", length = 2, characters = "é"', "characters takes ASCII characters"),
         ('type = "text"', "needs length"),
         ('type = "pattern", pattern = ""', "the pattern is empty"),
         ('type = "uuid", version = 5', "version is 5"),
-        ('type = "date", low = "soon", high = 1970-01-01', "low is soon, which is no date"),
+        ('type = "date", low = "soon", high = 1970-01-01', "low is soon, which is not a date"),
         ('type = "date", low = 1970-01-02, high = 1970-01-01', "high is below low"),
         ('type = "now", digits = 6', "digits is not a key of parameter p, of type now"),
         ("low = 1", "parameter p has no type"),
-        ("type = 1", "type is an integer; it takes a text"),
+        ("type = 1", "type is an integer; it takes a string"),
     ],
 )
 def test_what_makes_no_sense_is_refused_with_its_place(table: str, message: str) -> None:

@@ -42,10 +42,10 @@ def test_statements_end_with_semicolons_outside_of_strings() -> None:
 @pytest.mark.parametrize(
     ("text", "offset", "message"),
     [
-        ("SELECT 'a", 7, "the string that begins here does not end"),
-        ("SELECT `a", 7, "the quoted identifier that begins here does not end"),
-        ("SELECT /* a", 7, "the comment that begins here does not end"),
-        ("SELECT ?", 7, "a ? stands for a parameter without a name"),
+        ("SELECT 'a", 7, "the string that begins here is not closed"),
+        ("SELECT `a", 7, "the quoted identifier that begins here is not closed"),
+        ("SELECT /* a", 7, "the comment that begins here is not closed"),
+        ("SELECT ?", 7, "? is a parameter without a name"),
     ],
 )
 def test_a_mistake_knows_its_place(text: str, offset: int, message: str) -> None:
