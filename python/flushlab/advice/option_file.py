@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from flushlab.record import ServerIdentity, Value
 from flushlab.settings.catalog import Catalog, load_catalog
+from flushlab.settings.configuration import Configuration
 from flushlab.settings.durability import Guarantees, describe, level
 from flushlab.settings.optionfile import render
 
@@ -55,11 +56,10 @@ def _changed(
     settings: Mapping[str, Value], base: Mapping[str, Value], identity: ServerIdentity, catalog: Catalog
 ) -> dict[str, Value]:
     changed: dict[str, Value] = {}
+    configuration = Configuration(base, identity)
     for name, value in settings.items():
-        here = catalog.here(name, identity.flavor, identity.version) if name in catalog else None
-        if name in base and (here.same(value, base[name]) if here else str(value) == str(base[name])):
-            continue
-        changed[name] = value
+        if name not in base or not configuration.same(name, value, base[name]):
+            changed[name] = value
     return changed
 
 

@@ -20,9 +20,9 @@ from flushlab.datadir import Volume
 from flushlab.errors import FlushlabError, UnknownSetting, UsageError, ValueOutOfRange
 from flushlab.plan.plan import BASE, ArmPlan, Plan, Requirement
 from flushlab.record import Launch, ServerIdentity, Storage, Value, Warning
-from flushlab.server.variables import same, setting_here
 from flushlab.settings.admission import kept_out, require_admitted
 from flushlab.settings.catalog import Catalog, canonical
+from flushlab.settings.configuration import Configuration
 from flushlab.settings.durability import describe, guarantees, level
 from flushlab.units import option_size
 from flushlab.workload import build_workload, workload_options
@@ -281,10 +281,10 @@ class _Binder:
         return "not_in_version" if absent else "skipped", f"the plan needs {'; and '.join(absent + unmet)}"
 
     def _violated(self, requirement: Requirement, name: str, value: Value) -> str:
-        known = setting_here(self._here.identity, name)
+        configuration = Configuration({}, self._here.identity)
 
         def among(values: Iterable[Value]) -> bool:
-            return any(same(one, value, known) for one in values)
+            return any(configuration.same(name, one, value) for one in values)
 
         if requirement.values and not among(requirement.values):
             return "= " + " or ".join(map(str, requirement.values))
@@ -305,7 +305,7 @@ class _Binder:
     def _not_switchable(self, made: _Made) -> str:
         """Why settings cannot be switched while the server runs, or an empty string."""
         for name in _changes(self._made[BASE].settings, made.settings):
-            known = setting_here(self._here.identity, name)
+            known = Configuration({}, self._here.identity).here(name)
             if known is not None and not known.dynamic:
                 return f"{name} cannot be changed while the server runs, and the plan alternates"
         if made.options != self._made[BASE].options:
@@ -343,8 +343,7 @@ def judged(
     changes = _changes(base.settings, arm.settings)
     floor, words = "", dict[str, str]()
     if arm.outcome == "measured":
-        known = {name: value for name, value in arm.settings.items() if name in catalog}
-        kept = guarantees(known, identity, storage, launch)
+        kept = guarantees(arm.settings, identity, storage, launch)
         floor, words = level(kept).value, describe(kept)
     return msgspec.structs.replace(
         arm,

@@ -37,7 +37,7 @@ from flushlab.record import (
     Warning,
 )
 from flushlab.settings.catalog import Catalog
-from flushlab.settings.redo import redo_capacity_bytes
+from flushlab.settings.configuration import Configuration
 
 BEST_TEXT = "all that proved faster, together"
 
@@ -109,7 +109,8 @@ class BoundSeries:
         pool = settings.get("innodb_buffer_pool_size")
         pool_bytes = pool if isinstance(pool, int) else None
         data_bytes = max((trial.data_bytes or 0 for trial in base), default=0)
-        redo_bytes = redo_capacity_bytes(settings or request.base.settings, self.identity) or None
+        configuration = Configuration(settings or request.base.settings, self.identity)
+        redo_bytes = configuration.redo_capacity_bytes or None
         arms = [self._facts(arm, result, trials, ending) for arm in request.arms]
         if request.best:
             arms.append(self._best_facts(result, trials, ending))
@@ -213,12 +214,8 @@ class BoundSeries:
         """The value that an arm asks for; for one that goes back to the default, what that is."""
         if value is not None:
             return value
-        if name in read_back:
-            return read_back[name]
-        known = None
-        if name in self.catalog:
-            known = self.catalog.here(name, self.identity.flavor, self.identity.version)
-        return known.default if known is not None else "default"
+        now = Configuration({}, self.identity, read_back).value(name)
+        return "default" if now is None else now
 
     def _warnings(self, result: SeriesResult, trials: list[Trial], ending: Ending) -> list[Warning]:
         request = self.request

@@ -30,8 +30,8 @@ from flushlab.experiment.objective import Objective
 from flushlab.experiment.protocol import Request
 from flushlab.machine import available_memory_bytes, home
 from flushlab.record import Launch, Trial, Value
-from flushlab.server.variables import same
 from flushlab.settings.candidates import lift, propose
+from flushlab.settings.configuration import Configuration
 from flushlab.settings.floor import Floor
 from flushlab.settings.given import parse_settings
 from flushlab.store import Store
@@ -213,10 +213,11 @@ def decide(asked: Asked, target: Target, watcher: Watcher) -> TuneRequest:
     )
     base = {**original, **changes}
     seen = read_base(base, target, launch, watcher, also=base)
+    read = Configuration(base, identity, seen)
     made = {  # names of character sets, limits of this machine: what the catalog cannot foretell
         name: seen[name]
         for name, value in base.items()
-        if name in seen and name not in target.catalog and not same(value, seen[name], None)
+        if name in seen and name not in target.catalog and not read.same(name, value, seen[name])
     }
     base, original = {**base, **made}, {**original, **made}
     memory = (

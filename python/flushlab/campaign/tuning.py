@@ -23,9 +23,9 @@ from flushlab.experiment.objective import p99_us, score
 from flushlab.experiment.tune import Tune, TunePlan
 from flushlab.record import Arm, Launch, Machine, ServerIdentity, Storage, Trial, Value, Warning
 from flushlab.settings.catalog import Catalog
+from flushlab.settings.configuration import Configuration
 from flushlab.settings.durability import Guarantees, describe, guarantees, keeps, level
 from flushlab.settings.floor import Floor
-from flushlab.settings.redo import redo_capacity_bytes
 from flushlab.trial import REDO_WRAPS, TrialRunner
 from flushlab.workload import workload_options
 
@@ -75,7 +75,7 @@ class Tuning:
         )
 
     def _redo_to_outlast(self, settings: Mapping[str, Value]) -> int:
-        return int(REDO_WRAPS * redo_capacity_bytes(settings, self.identity))
+        return int(REDO_WRAPS * Configuration(settings, self.identity).redo_capacity_bytes)
 
     def _window_limit_s(self) -> float:
         """A fiftieth of the budget, but at least twice the usual window and never beyond the longest."""
@@ -129,7 +129,8 @@ class Tuning:
         base = [trial for trial in trials if trial.arm.name == BASE and trial.figure is not None]
         confirmed = [trial for trial in base if trial.stage == "confirm"] or base
         settings = base[-1].settings if base else {}
-        pool, redo = settings.get("innodb_buffer_pool_size"), redo_capacity_bytes(settings, self.identity)
+        pool = settings.get("innodb_buffer_pool_size")
+        redo = Configuration(settings, self.identity).redo_capacity_bytes
         data = max((trial.data_bytes or 0 for trial in base), default=0)
         return TuneFacts(
             campaign_id=campaign_id,

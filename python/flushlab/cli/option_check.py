@@ -13,11 +13,13 @@ from flushlab.build.build import Build
 from flushlab.build.find import Wanted, parse_name
 from flushlab.campaign.base_file import examine
 from flushlab.cli.output import stdout
+from flushlab.datadir import storage_of
 from flushlab.errors import UsageError
 from flushlab.record import ServerIdentity, Storage
 from flushlab.record.server import Flavor
 from flushlab.settings.check import Checked, Finding, below, in_reading_order
 from flushlab.settings.durability import describe, level, meets
+from flushlab.settings.durability.rules.locations import LOCATIONS
 from flushlab.settings.floor import Floor
 
 SCHEMA = "flushlab.settings-check/1"
@@ -84,7 +86,7 @@ def judge(
     asked = None if static else build
     checked = examine(file, identity, asked)
     found = [*_ignored(file), *checked.findings]
-    disk = Storage()
+    disk = Storage(in_memory_files=_in_memory(checked))
     kept = checked.guarantees(identity, disk)
     if floor is not None:
         found += below(checked, identity, disk, floor)
@@ -177,6 +179,17 @@ def _release(wanted: Wanted) -> tuple[int, ...]:
         return wanted.version
     newest = _NEWEST.get((wanted.flavor, wanted.version))
     return () if newest is None else (*wanted.version, newest)
+
+
+def _in_memory(checked: Checked) -> tuple[str, ...]:
+    """What the file puts into memory, as far as its folders are on this machine."""
+    places = {name: Path(str(place)) for name in LOCATIONS if (place := checked.given.get(name))}
+    seen = {name: place if place.is_dir() else place.parent for name, place in places.items()}
+    return tuple(
+        name
+        for name, place in seen.items()
+        if place.is_absolute() and place.is_dir() and storage_of(place).in_memory
+    )
 
 
 def _ignored(file: Path) -> list[Finding]:

@@ -15,7 +15,7 @@ from flushlab.record import ServerIdentity, Value
 from flushlab.server import Sandbox, Server
 from flushlab.settings.candidate import Candidate
 from flushlab.settings.candidates import propose
-from flushlab.settings.catalog import Catalog, load_catalog
+from flushlab.settings.catalog import Catalog, SettingHere, load_catalog
 from flushlab.settings.durability import describe, guarantees, level
 from flushlab.settings.floor import Floor
 
@@ -88,7 +88,7 @@ def show(here: Here) -> None:
 def _line(name: str, here: Here, catalog: Catalog) -> str:
     setting = catalog.require(name, here.server.flavor, here.server.version)
     value = here.values[name]
-    mark = " " if setting.computed or setting.same(value, setting.default) else "*"
+    mark = "*" if _differs(setting, value) else " "
     tries = ", ".join(_try(one, name, catalog, here) for one in _of(name, here))
     tries = tries or ("contract" if setting.entry.contract else "")
     text = setting.render(value) or "(empty)"
@@ -97,6 +97,10 @@ def _line(name: str, here: Here, catalog: Catalog) -> str:
     return textwrap.fill(
         first + tries, WIDTH, subsequent_indent=" " * len(first), drop_whitespace=True
     ).rstrip()
+
+
+def _differs(setting: SettingHere, value: Value) -> bool:
+    return not setting.computed and not setting.same(value, setting.default)
 
 
 def _read(server: Server, floor: Floor | None, only: str | None) -> Here:
@@ -141,7 +145,7 @@ def _one(name: str, value: Value, here: Here, catalog: Catalog) -> dict[str, obj
         "group": setting.entry.group,
         "value": value,
         "default": setting.default,
-        "differs": not setting.computed and not setting.same(value, setting.default),
+        "differs": _differs(setting, value),
         "dynamic": setting.dynamic,
         "contract": setting.entry.contract,
         "deprecated": setting.deprecated,

@@ -42,6 +42,8 @@ class Storage(msgspec.Struct, frozen=True, kw_only=True):
             (ZFS recordsize), or None.
         volatile_cache: the device has a volatile write cache, as the kernel tells it; None if unknown.
         redo_on_same_device: redo log and data files lie on one device.
+        in_memory_files: settings whose files lie in memory apart from the data directory
+            (`innodb_log_group_home_dir`, `log_bin_basename`, …).
     """
 
     visible: bool = True
@@ -51,6 +53,7 @@ class Storage(msgspec.Struct, frozen=True, kw_only=True):
     record_size_bytes: int | None = None
     volatile_cache: bool | None = None
     redo_on_same_device: bool = True
+    in_memory_files: tuple[str, ...] = ()
 
 
 class Launch(msgspec.Struct, frozen=True, kw_only=True):

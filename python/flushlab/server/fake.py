@@ -13,6 +13,7 @@ from flushlab.record import Endpoint, Launch, ServerIdentity, Storage, Value
 from flushlab.server import variables
 from flushlab.server.protocol import Applied, Refusal
 from flushlab.settings.admission import require_admitted
+from flushlab.settings.configuration import Configuration, literal
 
 DEFAULTS: Mapping[str, Value] = {
     "innodb_flush_log_at_trx_commit": 1,
@@ -122,6 +123,7 @@ class FakeServer:
         if not self._alive:
             raise ServerDied(f"the fake server is gone; its log ends with:\n{self.log_tail()}")
         asked = require_admitted(settings)
+        configuration = Configuration(asked, self._identity)
         refused = []
         restarted = False
         for name, value in asked.items():
@@ -131,10 +133,10 @@ class FakeServer:
                 reason = f"Unknown system variable '{name}'"
                 refused.append(Refusal(name=name, value=value, reason=reason))
             else:
-                here = variables.setting_here(self._identity, name)
-                changed = not variables.same(value, self._values[name], here)
+                here = configuration.here(name)
+                changed = not configuration.same(name, value, self._values[name])
                 restarted |= changed and here is not None and not here.dynamic
-                parsed = variables.literal(value, here)
+                parsed = literal(value, here)
                 self._values[name] = self._rounds.get(name, _unchanged)(parsed)
         accepted = {name: value for name, value in asked.items() if name not in {one.name for one in refused}}
         got = self.read_back(accepted)

@@ -11,6 +11,7 @@ from flushlab.record import Value
 from flushlab.server import log, variables
 from flushlab.server.control import READ_ONLY_VARIABLE, StatementFailed
 from flushlab.server.protocol import Applied, Refusal, Server
+from flushlab.settings.configuration import Configuration
 
 RESIZE_LIMIT_S = 60.0
 """Longest wait for the buffer pool's new size; what is read back then counts."""
@@ -69,7 +70,7 @@ def apply(server: Restartable, asked: Mapping[str, Value]) -> Applied:
 
 def _set_now(server: Restartable, name: str, value: Value) -> str | None:
     """None if it was set, empty if it takes a restart, else the reason why not."""
-    here = variables.setting_here(server.identity, name)
+    here = Configuration({}, server.identity).here(name)
     if here is not None and not here.dynamic:
         try:
             here.parse(value)

@@ -20,6 +20,7 @@ from flushlab.settings.catalog import (
     canonical,
     load_catalog,
 )
+from flushlab.settings.configuration import Configuration
 from flushlab.settings.durability import Failure, guarantees, level, meets
 from flushlab.settings.floor import Floor
 
@@ -182,10 +183,11 @@ def _candidate(
         value = int(memory_bytes * one.memory_share) // one.multiple * one.multiple
     if value is None or not _allows(here, value) or not _fits(here, here.parse(value), memory_bytes):
         return None
-    now = here.parse(base.get(here.name, here.default))
+    configuration = Configuration(base, identity)
+    now = here.parse(configuration.value(here.name))
     if here.parse(value) == now or not _right_way(one, here.parse(value), now):
         return None
-    if one.binlog and not _has_binlog(catalog, identity, base):
+    if one.binlog and not configuration.is_on("log_bin"):
         return None
     settings: dict[str, Value] = {}
     for name, with_value in one.settings_with.items():  # first: io_capacity is cut to io_capacity_max
@@ -218,11 +220,6 @@ def _right_way(one: CandidateEntry, value: Value, now: Value) -> bool:
     if isinstance(value, str) or isinstance(now, str):
         return True
     return not (one.raise_only and now >= value) and not (one.lower_only and now <= value)
-
-
-def _has_binlog(catalog: Catalog, identity: ServerIdentity, base: Mapping[str, Value]) -> bool:
-    here = catalog.require("log_bin", identity.flavor, identity.version)
-    return here.parse(base.get(here.name, here.default)) == "ON"
 
 
 def _safe(

@@ -86,12 +86,14 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
         others: the rest, as it is written; a switch without a value is ON.
         lines: where each name was last given.
         findings: by file and line, in reading order.
+        binlog_path: file name of the binary log, if one is given.
     """
 
     settings: Mapping[str, Value]
     others: Mapping[str, str]
     lines: Mapping[str, tuple[str, int]]
     findings: tuple[Finding, ...]
+    binlog_path: str = ""
 
     @property
     def starts(self) -> bool:
@@ -100,8 +102,13 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
 
     def guarantees(self, identity: ServerIdentity, storage: Storage) -> Guarantees:
         """What the server keeps under each failure with this file, its defaults for the rest."""
-        launch = Launch(arguments=tuple(f"--{name}={text}" for name, text in self.others.items()))
-        return guarantees({**self.others, **self.settings}, identity, storage, launch)
+        return guarantees(self.given, identity, storage, Launch())
+
+    @property
+    def given(self) -> dict[str, Value]:
+        """All that it sets, and where its binary log lies."""
+        place = {"log_bin_basename": self.binlog_path} if self.binlog_path else {}
+        return {**self.others, **self.settings, **place}
 
 
 class _Given(msgspec.Struct, frozen=True, kw_only=True):
@@ -147,7 +154,7 @@ def check(
     others = {name: one.text for name, one in last.items() if one.text is not None}
     places = {name: (one.line.path, one.line.line) for name, one in last.items()}
     findings += _pool(settings, others, places, server)
-    for told in tuple(contradictions(settings, others, identity, server.catalog)):
+    for told in tuple(contradictions(settings, others, identity)):
         severity: Severity = "error" if told.fatal else "warning"
         place = places[told.name]
         findings.append(
@@ -155,7 +162,13 @@ def check(
         )
         if told.becomes is not None:
             settings[told.name] = told.becomes
-    return Checked(settings=settings, others=others, lines=places, findings=in_reading_order(findings))
+    return Checked(
+        settings=settings,
+        others=others,
+        lines=places,
+        findings=in_reading_order(findings),
+        binlog_path=last["log_bin"].line.text or "" if settings.get("log_bin") == "ON" else "",
+    )
 
 
 def in_reading_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
@@ -167,10 +180,8 @@ def in_reading_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 def below(checked: Checked, identity: ServerIdentity, storage: Storage, floor: Floor) -> tuple[Finding, ...]:
     """What keeps the file below a floor, each with the line to change."""
-    launch = Launch(arguments=tuple(f"--{name}={text}" for name, text in checked.others.items()))
-    base = {**checked.others, **checked.settings}
     try:
-        changes, reasons = lift(base, floor, identity=identity, storage=storage, launch=launch)
+        changes, reasons = lift(checked.given, floor, identity=identity, storage=storage, launch=Launch())
     except BelowFloor as error:
         return (_finding("below-floor", "error", "", ("", 0), error.message, error.hint),)
     return tuple(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from flushlab.record import ServerIdentity, Value
-from flushlab.settings.catalog import Catalog
+from flushlab.settings.configuration import Configuration
 
 
 class Told(NamedTuple):
@@ -31,39 +31,22 @@ class Told(NamedTuple):
     becomes: Value | None = None
 
 
-class Given:
+class Given(Configuration):
     """What an option file gives, with the server's defaults for the rest."""
 
     def __init__(
-        self,
-        settings: Mapping[str, Value],
-        others: Mapping[str, str],
-        identity: ServerIdentity,
-        catalog: Catalog,
+        self, settings: Mapping[str, Value], others: Mapping[str, str], identity: ServerIdentity
     ) -> None:
+        super().__init__({**others, **settings}, identity)
         self.settings = settings
         self.others = others
-        self.identity = identity
-        self._catalog = catalog
-
-    def value(self, name: str) -> Value | None:
-        """The value in force; None where this server does not have the setting."""
-        if name in self.settings:
-            return self.settings[name]
-        here = self._catalog.here(name, self.identity.flavor, self.identity.version)
-        return None if here is None else here.parse(here.default)
-
-    def number(self, name: str) -> int | float:
-        """The number in force; 0 where there is none."""
-        value = self.value(name)
-        return 0 if value is None or isinstance(value, str) else value
 
 
 def contradictions(
-    settings: Mapping[str, Value], others: Mapping[str, str], identity: ServerIdentity, catalog: Catalog
+    settings: Mapping[str, Value], others: Mapping[str, str], identity: ServerIdentity
 ) -> Iterator[Told]:
     """All contradictions among the settings that a file gives."""
-    given = Given(settings, others, identity, catalog)
+    given = Given(settings, others, identity)
     for rule in RULES:
         yield from rule(given)
 

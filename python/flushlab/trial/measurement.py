@@ -15,12 +15,11 @@ from typing import Any
 import msgspec
 
 from flushlab.errors import MeasurementError, ProtocolError, ServerError
-from flushlab.record import FILE_CLASSES, Arm, Outcome, Stage, Trial, Value, Warning
+from flushlab.record import FILE_CLASSES, Arm, Outcome, ServerIdentity, Stage, Trial, Value, Warning
 from flushlab.server import Server
-from flushlab.server.variables import same
-from flushlab.settings.catalog import Catalog, SettingHere
+from flushlab.settings.catalog import Catalog
+from flushlab.settings.configuration import Configuration
 from flushlab.settings.effects import Evidence, no_effect
-from flushlab.settings.redo import redo_capacity_bytes
 from flushlab.telemetry import Observation, counted_by, observe
 from flushlab.workload import Measured, Timing, Workload
 
@@ -59,14 +58,16 @@ def measure(
     """
     draft.server = server
     try:
-        here = _settings_here(server, catalog)
-        draft.settings = server.read_back({*here, *draft.arm.settings})
-        doubts, broken = compare_settings(draft.arm.settings, draft.settings, here)
+        identity = server.identity
+        names = catalog.names(identity.flavor, identity.version)
+        draft.settings = server.read_back({*names, *draft.arm.settings})
+        doubts, broken = compare_settings(draft.arm.settings, draft.settings, identity)
         if broken:
             return draft.ended("invalid", broken)
-        draft.data_bytes = _data_bytes(server)
+        bytes_of = _bytes_by_engine(server)
+        draft.data_bytes = sum(bytes_of.values()) if bytes_of else None
         seen = Observation()
-        capacity = redo_capacity_bytes(draft.settings, server.identity)
+        capacity = Configuration({}, server.identity, draft.settings).redo_capacity_bytes
         if outlast_redo and capacity:
             timing = msgspec.structs.replace(timing, redo_bytes=int(REDO_WRAPS * capacity))
         measured = workload.run(server, timing, observe(server, seen))
@@ -74,6 +75,7 @@ def measure(
         return draft.ended("failed", error.message, error.hint or "")
     draft.warnings = (
         *doubts,
+        *_other_engines(bytes_of),
         *measured.warnings,
         *_doubts(seen, capacity),
         *without_effect(draft.settings, server, measured, seen),
@@ -146,26 +148,20 @@ class Draft:
         )
 
 
-def _settings_here(server: Server, catalog: Catalog) -> dict[str, SettingHere]:
-    flavor, version = server.identity.flavor, server.identity.version
-    known = ((name, catalog.here(name, flavor, version)) for name in catalog.names(flavor, version))
-    return {name: here for name, here in known if here is not None}
-
-
 def compare_settings(
-    asked: Mapping[str, Value], got: Mapping[str, Value], here: Mapping[str, SettingHere]
+    asked: Mapping[str, Value], got: Mapping[str, Value], identity: ServerIdentity
 ) -> tuple[list[Warning], str]:
     """Compares what was asked with what reads back: doubts for rounded values, and the reason why the
     trial is invalid, or an empty string."""
     doubts: list[Warning] = []
+    configuration = Configuration(asked, identity)
     for name, value in asked.items():
-        known = here.get(name)
-        if name not in got and known is None:
+        if name not in got and configuration.here(name) is None:
             doubts.append(Warning("not-shown", f"{name} was set to {value}, which no variable shows"))
             continue
         if name not in got:
             return doubts, f"{name} was set to {value} but the server has no such variable"
-        if same(value, got[name], known):
+        if configuration.same(name, value, got[name]):
             continue
         if not _is_rounded(value, got[name]):
             return doubts, f"{name} was set to {value} but the server reports {got[name]}"
@@ -232,10 +228,20 @@ def without_effect(
     return [Warning("no-effect", finding.text, finding.setting) for finding in no_effect(evidence)]
 
 
-def _data_bytes(server: Server) -> int | None:
-    """Size of all user tables, as the server estimates it."""
-    (total,) = server.query(
-        "SELECT SUM(data_length + index_length) FROM information_schema.tables WHERE table_schema NOT IN "
-        "('mysql', 'information_schema', 'performance_schema', 'sys')"
-    )[0]
-    return int(total) if total is not None else None
+def _bytes_by_engine(server: Server) -> dict[str, int]:
+    """Size of all user tables by engine, as the server estimates it."""
+    rows = server.query(
+        "SELECT engine, SUM(data_length + index_length) FROM information_schema.tables"
+        " WHERE table_schema NOT IN ('mysql', 'information_schema', 'performance_schema', 'sys')"
+        " AND engine IS NOT NULL GROUP BY engine"
+    )
+    return {str(engine): int(size or 0) for engine, size in rows}
+
+
+def _other_engines(bytes_of: Mapping[str, int]) -> list[Warning]:
+    """The durability rules speak of InnoDB's redo log; other engines have none, or one of their own."""
+    others = sorted(name for name in bytes_of if name.upper() != "INNODB")
+    if not others:
+        return []
+    text = f"the data hold tables in {', '.join(others)}: guarantees are those of InnoDB tables alone"
+    return [Warning("other-engines", text)]

@@ -13,7 +13,7 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from flushlab.campaign import series, tune
+from flushlab.campaign import base_file, series, tune
 from flushlab.campaign.target import Target
 from flushlab.cli.main import make_app
 from flushlab.datadir import DataRoot, Volume
@@ -97,6 +97,8 @@ def ask(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
         monkeypatch.setattr(module, "carry_out", carry_out)
         monkeypatch.setattr(module, "read_base", lambda *_, **__: {})
         monkeypatch.setattr(module, "home", lambda: tmp_path)
+    judged = base_file.examine
+    monkeypatch.setattr(base_file, "examine", lambda file, identity, _: judged(file, identity, None))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my.cnf").write_text("[mysqld]\nsync_binlog = 9\nsql_mode = 'ANSI,TRADITIONAL'\n")
     (tmp_path / "ca.pem").touch()

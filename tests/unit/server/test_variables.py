@@ -7,6 +7,7 @@ import pytest
 
 from flushlab.record import ServerIdentity, Value
 from flushlab.server import variables
+from flushlab.settings.configuration import Configuration, typed
 
 MARIADB = ServerIdentity(flavor="mariadb", version=(10, 11, 19), version_text="10.11.19-MariaDB")
 
@@ -53,19 +54,19 @@ def test_variable_with_another_name_is_read_under_the_settings_name() -> None:
     ("text", "value"), [("12", 12), ("-1", -1), ("0.500000", 0.5), ("ON", "ON"), ("10.11.19", "10.11.19")]
 )
 def test_unknown_settings_are_numbers_if_they_look_like_it(text: str, value: Value) -> None:
-    assert variables.typed(text, None) == value
+    assert typed(text, None) == value
 
 
 @pytest.mark.parametrize(
     ("one", "other"), [("ON", 1), ("on", "ON"), ("128M", 134217728), ("row", "ROW"), (1, "1"), ("OFF", 0)]
 )
 def test_unknown_settings_are_compared_by_meaning(one: Value, other: Value) -> None:
-    assert variables.same(one, other, None)
+    assert Configuration({}, MARIADB).same("unheard_of", one, other)
 
 
 def test_unknown_settings_that_differ_differ() -> None:
-    assert not variables.same("ON", 0, None)
-    assert not variables.same("128M", 128, None)
+    assert not Configuration({}, MARIADB).same("unheard_of", "ON", 0)
+    assert not Configuration({}, MARIADB).same("unheard_of", "128M", 128)
 
 
 def test_rounded_value_is_a_doubt() -> None:

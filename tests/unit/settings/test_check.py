@@ -285,3 +285,29 @@ def test_mysqls_buffer_pool_grows_to_whole_chunks() -> None:
     assert of("[mysqld]\ninnodb_buffer_pool_size = 3G\n", MYSQL80).findings == ()
     small = of("[mysqld]\ninnodb_buffer_pool_size = 64M\n", MYSQL80)
     assert small.settings["innodb_buffer_pool_size"] == 64 << 20
+
+
+@pytest.mark.parametrize("server", ALL, ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[mysqld]\nInnodb_doublewrite = OFF\n",
+        "innodb_doublewrite = OFF\n",
+        "[MYSQLD]\nskip-innodb-doublewrite\n",
+    ],
+)
+def test_a_file_is_judged_by_the_worst_that_it_means_once_it_is_mended(
+    text: str, server: ServerIdentity
+) -> None:
+    checked = of(text, server)
+    assert checked.guarantees(server, Storage()).torn_page.level == "at_risk"
+    assert level(checked.guarantees(server, Storage())) is Floor.THROWAWAY
+
+
+def test_where_a_file_puts_its_logs_counts() -> None:
+    for line in ("innodb_log_group_home_dir = /dev/shm/redo", "log_bin = /dev/shm/binlog/mysql-bin"):
+        checked = of(f"[mysqld]\n{line}\n")
+        assert level(checked.guarantees(MYSQL80, Storage())) is Floor.THROWAWAY
+    assert (
+        level(of("[mysqld]\nlog_bin = /var/log/mysql/bin\n").guarantees(MYSQL80, Storage())) is Floor.STRICT
+    )

@@ -29,6 +29,11 @@ from tests.unit.settings.servers import (
 )
 
 FLUSH = "innodb_flush_log_at_trx_commit"
+GALERA: dict[str, Value] = {
+    "wsrep_on": "ON",
+    "wsrep_provider": "/usr/lib/galera/libgalera_smm.so",
+    "wsrep_cluster_address": "gcomm://10.0.0.1,10.0.0.2,10.0.0.3",
+}
 
 
 def judge(
@@ -287,10 +292,49 @@ def test_semi_synchronous_replication_is_unknown_until_a_rule_exists() -> None:
 
 
 def test_a_galera_node_gets_its_commits_back_and_a_whole_cluster_may_not() -> None:
-    found = judge(MARIADB1011, wsrep_on="ON", flush=2)
+    found = guarantees({**GALERA, FLUSH: 2}, MARIADB1011, DISK, LAUNCH)
     assert found.node_loss.level == "nothing_lost"
     assert found.cluster_loss.level == "unknown"
     assert "lost if all nodes fail at once" in found.cluster_loss.text
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"wsrep_on": "ON"}, "at_risk"),
+        ({**GALERA, "wsrep_provider": "none"}, "at_risk"),
+        ({**GALERA, "wsrep_cluster_address": "gcomm://"}, "unknown"),
+        ({**GALERA, "wsrep_cluster_address": "gcomm://10.0.0.1"}, "unknown"),
+        (GALERA, "nothing_lost"),
+    ],
+)
+def test_other_nodes_hold_commits_only_where_there_are_any(settings: dict[str, Value], expected: str) -> None:
+    found = guarantees(settings, MARIADB1011, DISK, LAUNCH)
+    assert found.node_loss.level == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "failure"),
+    [
+        ("innodb_log_group_home_dir", "power_loss"),
+        ("innodb_undo_directory", "os_crash"),
+        ("innodb_data_home_dir", "os_crash"),
+        ("innodb_doublewrite_dir", "torn_page"),
+        ("log_bin_basename", "binlog"),
+        ("datadir", "power_loss"),
+    ],
+)
+def test_what_lies_in_memory_is_not_kept_by_a_disk_elsewhere(name: str, failure: str) -> None:
+    for place, in_memory in (("/dev/shm/mysql", ()), ("/srv/fast", (name,))):
+        storage = Storage(in_memory_files=in_memory)
+        found = guarantees({name: place, "log_bin": "ON"}, MYSQL80, storage, LAUNCH)
+        assert getattr(found, failure).level == "at_risk"
+        assert level(found) is Floor.THROWAWAY
+    assert level(guarantees({name: "/srv/fast", "log_bin": "ON"}, MYSQL80, Storage(), LAUNCH)) is Floor.STRICT
+
+
+def test_syncs_that_an_option_file_switches_off_are_seen() -> None:
+    assert judge(MARIADB1011, debug_no_sync="ON").power_loss.level == "at_risk"
 
 
 def test_a_single_server_has_no_other_node() -> None:

@@ -14,7 +14,8 @@ from flushlab.report.page.parts import (
     Table,
 )
 from flushlab.report.tune import spell
-from flushlab.settings.catalog import SettingHere, load_catalog
+from flushlab.settings.catalog import SettingHere
+from flushlab.settings.configuration import Configuration
 
 
 def section(subject: Subject) -> Iterator[Section]:
@@ -53,28 +54,22 @@ def _setting_row(
     name: str, values: list[Value | None], server: ServerIdentity, base: Mapping[str, Value]
 ) -> tuple[Cell, ...]:
     """The setting's row; empty where it has its default, or a computed one that nobody set."""
-    catalog = load_catalog()
-    here = catalog.here(name, server.flavor, server.version) if name in catalog else None
-    default = here.default if here is not None and not here.computed else None
-    changed = any(not _same(here, values[0], value) for value in values[1:])
-    usual = name not in base if default is None else all(_same(here, default, value) for value in values)
+    configuration = Configuration(base, server)
+    here, default = configuration.here(name), configuration.default(name)
+
+    def same(one: Value | None, other: Value | None) -> bool:
+        return configuration.same(name, one, other)
+
+    changed = any(not same(values[0], value) for value in values[1:])
+    usual = name not in base if default is None else all(same(default, value) for value in values)
     if usual and not changed:
         return ()
     shown = "depends" if here is not None and here.computed else "?"
     return (
         Cell(name, "code", here.entry.effect if here is not None else ""),
         Cell(shown if default is None else _spell(here, default), "mute"),
-        *(
-            Cell(_spell(here, value), "changed" if not _same(here, values[0], value) else "")
-            for value in values
-        ),
+        *(Cell(_spell(here, value), "changed" if not same(values[0], value) else "") for value in values),
     )
-
-
-def _same(here: SettingHere | None, one: Value | None, other: Value | None) -> bool:
-    if here is None or one is None or other is None:
-        return one == other
-    return here.same(one, other)
 
 
 def _spell(here: SettingHere | None, value: Value | None) -> str:

@@ -9,7 +9,7 @@ import msgspec
 
 from flushlab.record import Launch, ServerIdentity, Storage, Value
 from flushlab.record.server import Flavor
-from flushlab.settings.catalog import canonical, load_catalog
+from flushlab.settings.configuration import Configuration
 from flushlab.settings.durability.guarantee import Failure, Level
 
 Kept = Failure | Literal["binlog"]
@@ -18,8 +18,8 @@ Kept = Failure | Literal["binlog"]
 CRASHES: tuple[Failure, ...] = ("os_crash", "power_loss")
 
 
-class Situation:
-    """Settings with the defaults of their version, storage and launch.
+class Situation(Configuration):
+    """A configuration with its storage and launch.
 
     Args:
         settings: what is set; anything left out counts as this version's default.
@@ -34,27 +34,9 @@ class Situation:
     def __init__(
         self, settings: Mapping[str, Value], identity: ServerIdentity, storage: Storage, launch: Launch
     ) -> None:
-        self.identity = identity
+        super().__init__(settings, identity)
         self.storage = storage
         self.launch = launch
-        self._given = {canonical(name): value for name, value in settings.items()}
-
-    def value(self, name: str) -> Value | None:
-        """A setting's value: given, else the default; None where this server does not have it."""
-        catalog = load_catalog()
-        if name not in catalog:
-            return self._given.get(name)
-        here = catalog.here(name, self.identity.flavor, self.identity.version)
-        if here is None:
-            return None
-        for spelling in (name, *here.entry.aliases):
-            if spelling in self._given:
-                return here.parse(self._given[spelling])
-        return here.parse(here.default)
-
-    def is_on(self, name: str) -> bool:
-        """Whether a boolean setting is ON (settings outside the catalog as servers print them)."""
-        return str(self.value(name)).upper() in ("ON", "1")
 
     @property
     def has_binlog(self) -> bool:

@@ -7,6 +7,7 @@ from flushlab.settings.durability.rules.doublewrite import DOUBLEWRITE
 from flushlab.settings.durability.rules.flush_method import NO_FSYNC, NO_FSYNC_UNFIXED, UNSYNCED
 from flushlab.settings.durability.rules.flush_policy import FLUSH_POLICY
 from flushlab.settings.durability.rules.launch import DEBUG_NO_SYNC, PRELOAD
+from flushlab.settings.durability.rules.locations import IN_MEMORY
 from flushlab.settings.durability.rules.redo_log import REDO_DISABLED
 from flushlab.settings.durability.rules.storage import STORAGE
 
@@ -20,6 +21,7 @@ RULES = (
     NO_FSYNC,
     REDO_DISABLED,
     STORAGE,
+    IN_MEMORY,
     DEBUG_NO_SYNC,
     PRELOAD,
     CLUSTER,

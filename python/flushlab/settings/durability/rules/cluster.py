@@ -8,19 +8,32 @@ from flushlab.settings.durability.rule import Effect, Rule, Situation
 
 
 def _find(situation: Situation) -> Iterator[Effect]:
-    if not situation.is_on("wsrep_on"):
+    others = _others(situation) if situation.is_on("wsrep_on") else 0
+    if others == 0:
         text = "no other node holds the data: only backups and replicas do"
         yield Effect(on="node_loss", level="at_risk", text=text)
         yield Effect(on="cluster_loss", level="at_risk", text=text)
         return
-    yield Effect(
-        on="node_loss", level="nothing_lost", text="the other nodes have the commits and restore the node"
-    )
+    if others is None:
+        text = "it is not known whether another node has the commits: the settings name none"
+        yield Effect(on="node_loss", level="unknown", text=text)
+    else:
+        text = "the other nodes have the commits and restore the node, as long as one of them has joined"
+        yield Effect(on="node_loss", level="nothing_lost", text=text)
     if situation.value("innodb_flush_log_at_trx_commit") in (1, 3):
         text = "commits are synced on each node, but losses were observed under crashes and partitions"
     else:
         text = "acknowledged commits are lost if all nodes fail at once: no node has synced them"
     yield Effect(on="cluster_loss", level="unknown", text=text)
+
+
+def _others(situation: Situation) -> int | None:
+    """How many other nodes the settings name: 0 without a provider; None where the only one may be itself."""
+    if str(situation.value("wsrep_provider") or "none").lower() == "none":
+        return 0
+    address = str(situation.value("wsrep_cluster_address") or "").partition("://")[2].partition("?")[0]
+    named = len([one for one in address.split(",") if one.strip()])
+    return named - 1 if named > 1 else None
 
 
 CLUSTER = Rule(

@@ -28,7 +28,7 @@ def _syncs_off(arguments: tuple[str, ...]) -> bool:
 
 
 def _find_debug(situation: Situation) -> Iterator[Effect]:
-    if _syncs_off(situation.launch.arguments):
+    if situation.is_on("debug_no_sync") or _syncs_off(situation.launch.arguments):
         text = "the data directory may be beyond repair: --debug-no-sync turns off all syncs"
         yield from on_crashes("at_risk", text)
         yield Effect(on="torn_page", level="at_risk", text=text)

@@ -1,0 +1,136 @@
+"""Configuration: what the value of a setting is on one server. Pure.
+
+Sits in `settings`, on the catalog; durability rules, candidates, contradictions, comparisons and reports ask
+here and nowhere else. What the server reported counts first, then what was given, then the default of its
+version; names follow aliases, and values are held as the catalog types them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from flushlab.errors import UsageError, ValueOutOfRange
+from flushlab.record import ServerIdentity, Value
+from flushlab.settings.catalog import SettingHere, canonical, load_catalog
+from flushlab.units import parse_size
+
+_INTEGER = re.compile(r"-?\d+")
+_REAL = re.compile(r"-?\d+\.\d+")
+_SIZE = re.compile(r"\d+[KMGT]", re.IGNORECASE)
+_WORDS: Mapping[str, Value] = {"ON": 1, "TRUE": 1, "YES": 1, "OFF": 0, "FALSE": 0, "NO": 0}
+
+
+class Configuration:
+    """The settings of one server.
+
+    Args:
+        given: what an option file, a plan or a person sets.
+        identity: the server.
+        read_back: what it reported while it ran; wins over what was given.
+    """
+
+    def __init__(
+        self,
+        given: Mapping[str, Value],
+        identity: ServerIdentity,
+        read_back: Mapping[str, Value] | None = None,
+    ) -> None:
+        self.identity = identity
+        self._given = {_known_as(name): value for name, value in given.items()}
+        self._read_back = {_known_as(name): value for name, value in (read_back or {}).items()}
+
+    def here(self, name: str) -> SettingHere | None:
+        """What the catalog knows of a setting on this server; None if nothing."""
+        catalog = load_catalog()
+        return catalog.here(name, self.identity.flavor, self.identity.version) if name in catalog else None
+
+    def value(self, name: str) -> Value | None:
+        """The value in force; None where this server does not have the setting, as far as is known.
+
+        Raises:
+            ValueOutOfRange: it was given a value that this version does not allow.
+        """
+        name, here = _known_as(name), self.here(name)
+        if name in self._read_back:
+            return typed(self._read_back[name], here)
+        if here is None:
+            return None if name in load_catalog() else self._given.get(name)
+        return here.parse(self._given.get(name, here.default))
+
+    def number(self, name: str) -> int | float:
+        """The number in force; 0 where there is none."""
+        value = self.value(name)
+        return 0 if value is None or isinstance(value, str) else value
+
+    def is_on(self, name: str) -> bool:
+        """Whether a boolean setting is ON (settings outside the catalog as servers print them)."""
+        return str(self.value(name)).upper() in ("ON", "1", "TRUE")
+
+    def is_set(self, *names: str) -> bool:
+        """Whether any of these was given or read back."""
+        return any(_known_as(name) in (*self._given, *self._read_back) for name in names)
+
+    def same(self, name: str, one: Value | None, other: Value | None) -> bool:
+        """Whether two values of a setting mean the same to the server."""
+        if one is None or other is None:
+            return one is other
+        here = self.here(name)
+        if here is not None:
+            return here.same(one, other)
+        return _plain(literal(one, None)) == _plain(literal(other, None))
+
+    def default(self, name: str) -> Value | None:
+        """The default of this version; None where it depends on the machine, or nothing is known."""
+        here = self.here(name)
+        return None if here is None or here.computed else here.parse(here.default)
+
+    @property
+    def redo_capacity_bytes(self) -> int:
+        """Bytes of the whole redo log.
+
+        MySQL since 8.0.30: innodb_redo_log_capacity, or the two older variables if only those are given, as
+        the manual has it (https://dev.mysql.com/doc/refman/8.0/en/innodb-redo-log.html). Before, and on
+        MariaDB: innodb_log_file_size times innodb_log_files_in_group (1 where that is gone).
+        """
+        capacity = int(self.number("innodb_redo_log_capacity"))
+        older = self.is_set("innodb_log_file_size", "innodb_log_files_in_group")
+        if capacity and (self.is_set("innodb_redo_log_capacity") or not older):
+            return capacity
+        files = int(self.number("innodb_log_files_in_group")) or 1
+        return int(self.number("innodb_log_file_size")) * files or capacity
+
+
+def typed(given: Value, here: SettingHere | None) -> Value:
+    """A variable's text as a value: as the catalog types it, else a number if it looks like one."""
+    if here is not None:
+        try:
+            return here.parse(given)
+        except ValueOutOfRange:
+            return given  # the server knows more than the catalog: what it says is what it is
+    if not isinstance(given, str):
+        return given
+    if _INTEGER.fullmatch(given):
+        return int(given)
+    return float(given) if _REAL.fullmatch(given) else given
+
+
+def literal(value: Value, here: SettingHere | None) -> Value:
+    """The value as SET takes it: numbers as numbers, sizes in bytes, all else as text."""
+    if here is None and isinstance(value, str) and _SIZE.fullmatch(text := value.strip()):
+        try:
+            return parse_size(text)
+        except UsageError:
+            return value
+    return typed(value, here)
+
+
+def _plain(value: Value) -> Value:
+    """ON and OFF as numbers and enumerations in one case, for settings whose type is not known."""
+    return _WORDS.get(value.upper(), value.upper()) if isinstance(value, str) else value
+
+
+def _known_as(name: str) -> str:
+    """The name that the catalog has for a setting, aliases followed."""
+    catalog = load_catalog()
+    return catalog.setting(name).name if name in catalog else canonical(name)
