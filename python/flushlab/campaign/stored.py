@@ -124,5 +124,8 @@ def carry_out(
             watcher.warn(f"resume it with: flushlab {request.kind} --resume {campaign_id}")
         raise
     state: State = "interrupted" if ending == "interrupted" else "done"
-    store.set_state(campaign_id, state, msgspec.json.encode(facts))
+    try:
+        store.set_state(campaign_id, state, msgspec.json.encode(facts))
+    except StorageError as error:  # the facts are for whoever waits for them, all the same
+        watcher.warn(f"the result is not stored: {error.message}; {error.hint}")
     return facts

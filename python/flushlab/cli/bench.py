@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from flushlab.cli import options
-from flushlab.cli.output import emit_json, require_writable, say, stdout
+from flushlab.cli.output import deliver, emit_json, require_writable, say, stdout, write_file
+from flushlab.errors import NotWritable
 from flushlab.record import LoadResult
 
 CONTEXT = options.OWN
+ABOVE = "free some space and name another file next time; what was measured is printed above"
 
 
 def bench(
@@ -69,19 +73,31 @@ def bench(
     try:
         trial = run(**flags, intervals=bool(hdr_log or per_second), progress=say)
     except LoadInterrupted as interrupted:
-        stdout.print(report.render_interrupted(interrupted.result, interrupted.unit))
-        _write_seconds(interrupted.result, hdr_log, per_second)
+        text = report.render_interrupted(interrupted.result, interrupted.unit)
+        deliver(partial(stdout.print, text), *_seconds(interrupted.result, hdr_log, per_second), kept=ABOVE)
         raise typer.Exit(130) from None
-    if trial.load is not None:
-        _write_seconds(trial.load, hdr_log, per_second)
-    emit_json(report.document(trial), json)
-    if json != "-":
-        stdout.print(report.render(trial))
+    deliver(
+        *([partial(stdout.print, report.render(trial))] if json != "-" else []),
+        *(_seconds(trial.load, hdr_log, per_second) if trial.load else []),
+        partial(_emit, report.document(trial), json),
+        kept=ABOVE,
+    )
 
 
-def _write_seconds(load: LoadResult, hdr_log: Path | None, per_second: Path | None) -> None:
+def _seconds(load: LoadResult, hdr_log: Path | None, per_second: Path | None) -> Iterator[Callable[[], None]]:
+    """Writes what each second told, once called."""
     from flushlab.report.bench import per_second_csv
 
     for path, text in ((hdr_log, load.hdr_log or ""), (per_second, per_second_csv(load))):
         if path is not None:
-            path.write_text(text, encoding="utf-8")
+            yield partial(write_file, path, text.encode())
+
+
+def _emit(document: dict[str, Any], json: str | None) -> None:
+    """Writes the document, on stdout where its file cannot be written: no store has it."""
+    try:
+        emit_json(document, json)
+    except NotWritable:
+        if json != "-":
+            emit_json(document, "-")
+        raise

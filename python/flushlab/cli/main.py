@@ -1,82 +1,133 @@
-"""The command line: mounts the commands, turns errors into messages and exit codes.
+"""The entry: runs a command, and turns whatever ends it into a message and an exit code.
 
-Only the command that is named is loaded and mounted, and heavy libraries load inside it: `test` and `server`
-are to start at once. Without a name that is known (`--help`, a typing mistake) all are.
+Nobody sees a traceback, but with FLUSHLAB_DEBUG=1. Only the standard library is imported before Ctrl-C is
+listened to.
 """
 
 from __future__ import annotations
 
-import importlib
+import errno
 import os
 import signal
 import sys
-from collections.abc import Mapping
-from typing import Annotated, Any, NoReturn
+import threading
+from contextlib import suppress
+from types import TracebackType
+from typing import TYPE_CHECKING, NoReturn
 
-import typer
+if TYPE_CHECKING:
+    from flushlab.errors import FlushlabError
 
-from flushlab.cli.output import print_error
-from flushlab.errors import FlushlabError
-from flushlab.version import __version__
-
-COMMANDS = ("tune", "series", "bench", "test", "probe", "binlog", "server", "settings", "report")
-"""Each is a module here; its function of that name is the command, or its `app` the group of them."""
-
-CONTEXT = {"help_option_names": ["-h", "--help"]}
+INTERRUPTED, PIPE_CLOSED = 130, 141
+"""Exit codes as a shell forms them from SIGINT and SIGPIPE."""
 
 
-def make_app(named: str | None = None) -> typer.Typer:
-    """The command line with one command, or with all if none is named that there is."""
-    app = typer.Typer(
-        name="flushlab",
-        no_args_is_help=True,
-        pretty_exceptions_enable=False,
-        rich_markup_mode="rich",
-        context_settings=CONTEXT,
-        help="How fast a MySQL or MariaDB server can write for your workload, at the durability you need.",
-    )
-    app.callback()(_root)
-    for name in (named,) if named in COMMANDS else COMMANDS:
-        module: Any = importlib.import_module(f"flushlab.cli.{name}")
-        group = getattr(module, "app", None)
-        if group is not None:
-            app.add_typer(group, name=name)
-        else:
-            more: Mapping[str, Any] = getattr(module, "CONTEXT", {})
-            app.command(name, context_settings=dict(more))(getattr(module, name))
-    return app
+def main() -> NoReturn:
+    """Runs flushlab and exits: 0, an error's code, or 130 after Ctrl-C and SIGTERM."""
+    with _Ending():
+        signal.signal(signal.SIGTERM, _terminate)
+        _open_standard_files()
+        from flushlab.cli.app import make_app
+
+        make_app(sys.argv[1] if len(sys.argv) > 1 else None)()
+    raise AssertionError("the context exits")
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"flushlab {__version__}")
-        raise typer.Exit
+class _Ending:
+    """Ends the process behind it, however the command ended."""
 
+    def __enter__(self) -> None:
+        threading.excepthook = _tell_of_thread
 
-def _root(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
-    ] = False,
-) -> None:
-    """How fast a MySQL or MariaDB server can write for your workload, at the durability you need."""
+    def __exit__(
+        self, _kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
+    ) -> NoReturn:
+        threading.excepthook = threading.__excepthook__
+        for one in (signal.SIGINT, signal.SIGTERM):  # every server is gone: from here on it ends at once
+            if signal.getsignal(one) in (signal.default_int_handler, _terminate):
+                signal.signal(one, signal.SIG_DFL)
+        if isinstance(error, SystemExit) and isinstance(error.__context__, BrokenPipeError):
+            error = error.__context__  # typer made it exit code 1
+        lost = _flush_stdout()
+        if isinstance(error, OSError) and error.filename is None and lost is not None:
+            error = lost  # that is what it was about
+        code = _told(error)
+        sys.exit(code if lost is None or code else _told(lost))
 
 
 def _terminate(_signal: int, _frame: object) -> NoReturn:
     raise KeyboardInterrupt("SIGTERM")
 
 
-def main() -> NoReturn:
-    """Runs flushlab and exits: 0, an error's code, or 130 after Ctrl-C and SIGTERM."""
-    signal.signal(signal.SIGTERM, _terminate)
+def _open_standard_files() -> None:
+    """Lets no file that is opened later take the number of a standard one that the caller closed."""
+    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(number, True)
+    os.close(number)
+
+
+def _flush_stdout() -> BaseException | None:
+    """Writes what is left; what cannot be written is forgotten, for the interpreter would try again."""
+    if sys.stdout is None:
+        return None
     try:
-        make_app(sys.argv[1] if len(sys.argv) > 1 else None)()
-    except FlushlabError as error:
-        print_error(error)
-        sys.exit(error.exit_code)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)
-    sys.exit(0)
+        sys.stdout.flush()
+    except BrokenPipeError as error:
+        lost: BaseException = error
+    except OSError as error:
+        from flushlab.cli.output import stdout_lost
+
+        lost = stdout_lost(error)
+    else:
+        return None
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return lost
+
+
+def _told(error: BaseException | None) -> int:
+    """The exit code for what ended the command, once it has been told of."""
+    if error is None:
+        return 0
+    if isinstance(error, SystemExit):
+        return error.code if isinstance(error.code, int) else int(error.code is not None)
+    if isinstance(error, KeyboardInterrupt):
+        return INTERRUPTED
+    if isinstance(error, BrokenPipeError):
+        return PIPE_CLOSED
+    from flushlab.cli.output import print_error
+
+    known = _known(error)
+    with suppress(OSError):  # stderr may lie on a full disk
+        if os.environ.get("FLUSHLAB_DEBUG"):
+            import traceback
+
+            traceback.print_exception(error)
+        print_error(known)
+    return known.exit_code
+
+
+def _known(error: BaseException) -> FlushlabError:
+    """The error itself, or what an unexpected one means to the user."""
+    from flushlab.errors import FlushlabError, HarnessError, NoMemory, NoSpace, StorageError
+
+    if isinstance(error, FlushlabError):
+        return error
+    if isinstance(error, MemoryError):
+        return NoMemory("flushlab ran out of memory", hint="free some, or ask for less at once")
+    debug = "set FLUSHLAB_DEBUG=1 to see where it happened"
+    if isinstance(error, OSError) and error.strerror:
+        where = f"{error.filename}: " if error.filename else ""
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        kind = NoSpace if full else StorageError
+        return kind(where + error.strerror, hint="free some space" if full else debug)
+    return HarnessError(
+        f"internal error: {type(error).__name__}: {error}", hint=f"this is a bug in flushlab; {debug}"
+    )
+
+
+def _tell_of_thread(args: threading.ExceptHookArgs) -> None:
+    if args.exc_value is not None:
+        _told(args.exc_value)
 
 
 if __name__ == "__main__":

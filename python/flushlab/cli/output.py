@@ -1,27 +1,86 @@
 """What every command shares of its output: data on stdout, progress on stderr, errors with hints.
 
-Colours only on a terminal (rich honours NO_COLOR); JSON is written whole or not at all.
+Colours only on a terminal (rich honours NO_COLOR); files are written whole or not at all. A result is printed
+before its files are written, and what cannot be written costs nothing but itself.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from rich.console import Console
 
+from flushlab import atomic
 from flushlab.errors import FlushlabError, NotWritable
 
 console = Console(stderr=True, highlight=False, soft_wrap=True)
 """Progress, notes and errors."""
 
-stdout = Console(highlight=False)
+
+def stdout_lost(error: OSError) -> NotWritable:
+    """What it means that standard output cannot be written."""
+    return NotWritable(
+        f"standard output cannot be written: {error.strerror}", hint="free some space, or write elsewhere"
+    )
+
+
+@contextmanager
+def _to_stdout() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise  # who read it has seen enough
+    except OSError as error:
+        raise stdout_lost(error) from error
+
+
+class _Stdout(Console):
+    def print(self, *objects: Any, **how: Any) -> None:
+        with _to_stdout():
+            super().print(*objects, **how)
+
+    def on_broken_pipe(self) -> None:
+        raise  # rich would end the process, and files may still be to write
+
+
+stdout = _Stdout(highlight=False)
 """Data for people."""
+
+
+def deliver(*steps: Callable[[], object], kept: str | None = None) -> None:
+    """Prints a result and writes its files: every step is taken, whatever becomes of the others.
+
+    Args:
+        steps: the result is printed in the first of them.
+        kept: where the result is all the same; the hint of a file that cannot be written.
+
+    Raises:
+        FlushlabError: of the first step that failed; further ones are told of.
+        BrokenPipeError: nobody reads stdout, and all files are written.
+    """
+    failed: list[FlushlabError] = []
+    unread: BrokenPipeError | None = None
+    for step in steps:
+        try:
+            step()
+        except BrokenPipeError as error:
+            unread = error
+        except FlushlabError as error:
+            if isinstance(error, NotWritable):
+                error.hint = kept or error.hint
+            failed.append(error)
+    for further in failed[1:]:
+        print_error(further)
+    if failed:
+        raise failed[0]
+    if unread:
+        raise unread
 
 
 def print_error(error: FlushlabError) -> None:
@@ -41,6 +100,22 @@ def print_warning(text: str) -> None:
     console.print(f"[yellow]warning:[/] {_plain(text)}")
 
 
+def kept(campaign_id: str) -> str:
+    """The hint where a campaign's file cannot be written."""
+    return f"nothing is lost: flushlab report {campaign_id} writes the page, and --json FILE the result"
+
+
+def writing(path: Path, write: Callable[[], object], *, told: bool) -> Callable[[], None]:
+    """A step that writes a file and then says so on stdout."""
+
+    def step() -> None:
+        write()
+        if told:
+            stdout.print(f"wrote {path}", markup=False, soft_wrap=True)
+
+    return step
+
+
 def emit_json(data: Mapping[str, Any] | msgspec.Struct, path: str | None) -> None:
     """Writes a document to a file, or to stdout for `-`; does nothing for None.
 
@@ -51,10 +126,21 @@ def emit_json(data: Mapping[str, Any] | msgspec.Struct, path: str | None) -> Non
         return
     text = msgspec.json.format(msgspec.json.encode(data, enc_hook=_encode), indent=2) + b"\n"
     if path == "-":
-        sys.stdout.buffer.write(text)
+        write_stdout(text)
+    else:
+        write_file(Path(path), text)
+
+
+def write_stdout(content: bytes) -> None:
+    """Writes data as they are.
+
+    Raises:
+        NotWritable: stdout is on a full disk.
+        BrokenPipeError: nobody reads it.
+    """
+    with _to_stdout():
+        sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
-        return
-    write_file(Path(path), text)
 
 
 def require_writable(path: str | None) -> None:
@@ -65,8 +151,9 @@ def require_writable(path: str | None) -> None:
     """
     if path is None or path == "-":
         return
-    folder = Path(path).parent
-    if not folder.is_dir() or not os.access(folder, os.W_OK) or Path(path).is_dir():
+    target = Path(path)
+    _refuse_link(target)
+    if not (os.access(target, os.W_OK) if _is_device(target) else _takes_files(target)):
         raise NotWritable(f"{path} cannot be written", hint="name a file in a directory that exists")
 
 
@@ -88,27 +175,35 @@ def require_folder(out: Path | None) -> None:
 
 
 def write_file(target: Path, content: bytes) -> None:
-    """Writes a file by rename, so that nobody ever sees half of it.
+    """Writes a file by rename, so that nobody ever sees half of it; a device or pipe is written to.
 
     Raises:
-        NotWritable: the directory is missing, full or read-only.
+        NotWritable: the directory is missing, full or read-only, or a symbolic link has that name.
     """
+    _refuse_link(target)
     try:
-        with tempfile.NamedTemporaryFile(
-            dir=target.parent, prefix=f".{target.name}.", delete=False
-        ) as handle:
-            try:
-                handle.write(content)
-                handle.flush()
-                os.fchmod(handle.fileno(), 0o644)
-                Path(handle.name).replace(target)
-            except BaseException:
-                Path(handle.name).unlink(missing_ok=True)
-                raise
+        if _is_device(target):
+            with target.open("wb", buffering=0) as device:
+                device.write(content)
+        else:
+            atomic.write(target, content)
     except OSError as error:
         raise NotWritable(
             f"{target} cannot be written: {error.strerror}", hint="name a file in a directory that exists"
         ) from error
+
+
+def _refuse_link(target: Path) -> None:
+    if target.is_symlink() and not _is_device(target):  # /dev/stdout is a link to a pipe
+        raise NotWritable(f"{target} is a symbolic link", hint="name the file itself; - is standard output")
+
+
+def _is_device(target: Path) -> bool:
+    return target.exists() and not target.is_file() and not target.is_dir()
+
+
+def _takes_files(target: Path) -> bool:
+    return target.parent.is_dir() and os.access(target.parent, os.W_OK) and not target.is_dir()
 
 
 def _encode(value: object) -> object:

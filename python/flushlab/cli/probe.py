@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from flushlab.cli import options
-from flushlab.cli.output import console, emit_json, require_writable, say, stdout
+from flushlab.cli.output import console, deliver, emit_json, require_writable, say, stdout
 from flushlab.errors import UsageError
 
 if TYPE_CHECKING:
@@ -117,11 +118,11 @@ def probe(
     )
     with StepProgress() as progress:
         record = run(request, progress, ceilings.native())
-    campaign = _save(record, report)
-    emit_json(shown.document(record), json)
-    if json != "-":
-        stdout.print(shown.render(record))
-        stdout.print(f"HTML page: flushlab report {campaign}", markup=False, soft_wrap=True)
+    deliver(
+        *([partial(stdout.print, shown.render(record))] if json != "-" else []),
+        partial(emit_json, shown.document(record), json),
+        partial(_save, record, report, told=json != "-"),
+    )
 
 
 def _check(
@@ -219,7 +220,7 @@ def _of_bench(where: Path, server: str, threads: int, settings: list[str], secon
     return of_trial(f"bench of {server}", trial, threads)
 
 
-def _save(record: ProbeRecord, page: str | None) -> str:
+def _save(record: ProbeRecord, page: str | None, *, told: bool) -> None:
     """Stores a probe as a campaign of its own kind, so that `flushlab report` finds it; writes its page."""
     import msgspec
 
@@ -231,8 +232,9 @@ def _save(record: ProbeRecord, page: str | None) -> str:
         plan = {"title": f"What {record.medium.directory} allows", "quick": record.quick}
         store.create_campaign(campaign, "probe", msgspec.json.encode(plan))
         store.set_state(campaign, "done", msgspec.json.encode(record))
+        if told:
+            stdout.print(f"HTML page: flushlab report {campaign}", markup=False, soft_wrap=True)
         if page:
             from flushlab.cli.report import write_page
 
             write_page(store, campaign, Path(page))
-    return campaign

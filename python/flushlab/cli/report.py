@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flushlab.cli.output import emit_json, print_warning, require_writable, stdout, write_file
+from flushlab.cli.output import emit_json, print_warning, require_writable, stdout, write_file, write_stdout
 from flushlab.errors import StorageError, UsageError
 
 if TYPE_CHECKING:
@@ -57,8 +56,7 @@ def report(
         page = page_of(store, row)
         _emit_facts(row, json)
     if target == "-":
-        sys.stdout.buffer.write(page)
-        sys.stdout.buffer.flush()
+        write_stdout(page)
         return
     write_file(Path(target), page)
     if json != "-":

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from flushlab.cli import options
-from flushlab.cli.output import emit_json, require_folder, require_writable, stdout, write_file
+from flushlab.cli.output import deliver, emit_json, kept, require_folder, require_writable, stdout, write_file
 from flushlab.errors import NotWritable, UsageError
 
 
@@ -72,19 +73,24 @@ def series(
     flags = options.given(context, "json", "out", "init", "force")
     facts = run(**flags, progress=CampaignProgress())
     document = report.document(facts)
-    if out is not None:
-        from flushlab.cli.report import write_page
-        from flushlab.machine import home
-        from flushlab.store import Store
-
-        with Store.existing(home() / "store.sqlite") as store:
-            write_page(store, facts.campaign_id, out / "report.html")
-        emit_json(document, str(out / "series.json"))
-    emit_json(document, json)
-    if json != "-":
-        stdout.print(report.render(facts))
+    deliver(
+        *([partial(stdout.print, report.render(facts))] if json != "-" else []),
+        partial(emit_json, document, json),
+        *([partial(emit_json, document, str(out / "series.json"))] if out else []),
+        *([partial(_write_page, facts.campaign_id, out / "report.html")] if out else []),
+        kept=kept(facts.campaign_id),
+    )
     if facts.ending == "interrupted":
         raise typer.Exit(130)
+
+
+def _write_page(campaign_id: str, target: Path) -> None:
+    from flushlab.cli.report import write_page
+    from flushlab.machine import home
+    from flushlab.store import Store
+
+    with Store.existing(home() / "store.sqlite") as store:
+        write_page(store, campaign_id, target)
 
 
 def _write_starter(target: Path, *, force: bool) -> None:

@@ -140,10 +140,10 @@ def test(
         raise refusal(error.refusal, request.settings, load_catalog(), request.build) from error
     from flushlab.report import suite as report
 
-    emit_json(report.document(result), json)
     for line in report.summary(result, request):
         console.print(line, markup=False)
     sys.stderr.flush()
+    emit_json(report.document(result), json)
     raise typer.Exit(_exit_code(result))
 
 
@@ -194,9 +194,9 @@ def _compare(request: Request, blocks: int, disk_iops: int | None, json: str | N
     limited = contextlib.nullcontext()
     with limit_disk(DataRoot.open(request.data_root), disk_iops) if disk_iops else limited as limit:
         compared = compare(request, blocks, limit, _say)
-    emit_json(report.compared_document(compared), json)
     for line in [*report.comparison(compared), *report.summary(compared.result, request)]:
         console.print(line, markup=False)
+    emit_json(report.compared_document(compared), json)
     return _exit_code(compared.result)
 
 

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from flushlab.cli import options
-from flushlab.cli.output import emit_json, require_folder, require_writable, stdout, write_file
+from flushlab.cli.output import (
+    deliver,
+    emit_json,
+    kept,
+    require_folder,
+    require_writable,
+    stdout,
+    write_file,
+    writing,
+)
 from flushlab.errors import UsageError
 from flushlab.settings.floor import Floor
 
@@ -90,19 +101,33 @@ def tune(
     require_writable(json)
     require_folder(out)
     flags = options.given(context, "json", "out") | {"threads": _parse_threads(threads)}
-    facts = write_files(run(**flags, progress=CampaignProgress()), out)
-    emit_json(report.document(facts), json)
-    if json != "-":
-        stdout.print(report.render(facts))
+    facts = _named(run(**flags, progress=CampaignProgress()), out)
+    deliver(
+        *([partial(stdout.print, report.render(facts))] if json != "-" else []),
+        partial(emit_json, report.document(facts), json),
+        partial(_write_files, facts, told=json != "-"),
+        kept=kept(facts.campaign_id),
+    )
     if facts.ending == "interrupted":
         raise typer.Exit(130)
 
 
-def write_files(facts: TuneFacts, out: Path | None) -> TuneFacts:
-    """Writes the result and its page, and the option file and the statements where something was found.
+def _named(facts: TuneFacts, out: Path | None) -> TuneFacts:
+    """The facts with the names of their files: result and page, and option file and statements if any."""
+    import msgspec
+
+    names = ["tune.json", "report.html"]
+    if facts.result.winner is not None:
+        names += ["my.cnf", "settings.sql"]
+    folder = out or Path(f"flushlab-{facts.campaign_id}")
+    return msgspec.structs.replace(facts, files=tuple(str(folder / name) for name in names))
+
+
+def _write_files(facts: TuneFacts, *, told: bool) -> None:
+    """Writes the files of a tuning and says so on stdout.
 
     Raises:
-        NotWritable: the folder cannot be written.
+        NotWritable: the folder, or one of them, cannot be written.
     """
     import msgspec
 
@@ -113,22 +138,21 @@ def write_files(facts: TuneFacts, out: Path | None) -> TuneFacts:
     from flushlab.report import tune as report
     from flushlab.store import Store
 
-    folder = out or Path(f"flushlab-{facts.campaign_id}")
-    require_folder(folder)
-    files = [folder / "tune.json", folder / "report.html"]
+    result, page, *more = map(Path, facts.files)
+    require_folder(result.parent)
     with Store.existing(home() / "store.sqlite") as store:
-        if facts.result.winner is not None:
-            files += [folder / "my.cnf", folder / "settings.sql"]
+        writes: dict[Path, Callable[[], None]] = {
+            result: partial(emit_json, report.document(facts), str(result)),
+            page: partial(write_page, store, facts.campaign_id, page),
+        }
+        if more:
             request = msgspec.json.decode(store.campaign(facts.campaign_id).plan, type=TuneRequest)
             ran = next(trial for trial in store.trials(facts.campaign_id) if trial.storage and trial.launch)
             assert ran.storage and ran.launch
             tuned = tuned_files(facts, request, ran.storage, ran.launch)
-            write_file(folder / "my.cnf", tuned.option_file.encode())
-            write_file(folder / "settings.sql", tuned.statements.encode())
-        facts = msgspec.structs.replace(facts, files=tuple(str(file) for file in files))
-        emit_json(report.document(facts), str(folder / "tune.json"))
-        write_page(store, facts.campaign_id, folder / "report.html")
-    return facts
+            for path, text in zip(more, (tuned.option_file, tuned.statements), strict=True):
+                writes[path] = partial(write_file, path, text.encode())
+        deliver(*(writing(path, write, told=told) for path, write in writes.items()))
 
 
 def _parse_threads(text: str) -> tuple[int, ...]:

@@ -204,8 +204,6 @@ def _notes(facts: TuneFacts) -> Group:
             lines.append(Text(f"refused {changes}: {excluded.reason}", style="yellow"))
     for warning in facts.warnings:
         lines.append(Text(f"warning: {warning.text}", style="yellow"))
-    for file in facts.files:
-        lines.append(Text(f"wrote {file}"))
     if facts.ending == "interrupted":
         lines.append(Text(f"interrupted; resume with: flushlab tune --resume {facts.campaign_id}"))
     return Group(*(Padding(line, 0) for line in lines))

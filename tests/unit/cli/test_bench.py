@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
-from flushlab.cli.main import make_app
+from flushlab.cli.app import make_app
 from flushlab.record import Interval, LoadResult
 from flushlab.report.bench import per_second_csv
 from flushlab.workload.engine import LoadInterrupted

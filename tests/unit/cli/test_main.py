@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from flushlab import __version__
-from flushlab.cli.main import COMMANDS
+from flushlab.cli.app import COMMANDS
 
 HEAVY = ("scipy", "numpy", "matplotlib")
 
@@ -54,7 +54,7 @@ def test_a_named_command_loads_no_other() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     loaded = eval(done.stderr.splitlines()[-1])
-    assert set(loaded) == {f"flushlab.cli.{name}" for name in ("main", "output", "options", "test")}
+    assert set(loaded) == {f"flushlab.cli.{name}" for name in ("main", "app", "output", "options", "test")}
 
 
 def test_help_lists_every_command() -> None:

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
-from flushlab.cli.main import make_app
+from flushlab.cli.app import make_app
 from flushlab.errors import FlushlabError
 from flushlab.store import Store
 from tests.unit.probes import probe_record

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from flushlab.campaign import base_file, series, tune
 from flushlab.campaign.target import Target
-from flushlab.cli.main import make_app
+from flushlab.cli.app import make_app
 from flushlab.datadir import DataRoot, Volume
 from flushlab.plan.shipped import find_plan
 from flushlab.record import Storage

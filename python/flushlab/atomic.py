@@ -1,0 +1,46 @@
+"""Atomic: files that are written whole or not at all.
+
+Below all layers. The one way in which flushlab puts a file where another process, a later command or its user
+looks for it.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+
+def write(path: Path, content: bytes | str, *, mode: int | None = None) -> None:
+    """Writes a file by rename: readers see the old content or the new, and so they do after a crash.
+
+    A symbolic link of that name is replaced, never followed.
+
+    Args:
+        path: the file; its folder exists.
+        content: what it will hold; text as UTF-8.
+        mode: its permissions; None: those of the file that it replaces, else 0644.
+
+    Raises:
+        OSError: it cannot be written; an older file is left as it was.
+    """
+    data = content.encode() if isinstance(content, str) else content
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as handle:
+        try:
+            handle.write(data)
+            handle.flush()
+            os.fchmod(handle.fileno(), _mode_of(path) if mode is None else mode)
+            os.fsync(handle.fileno())
+            Path(handle.name).replace(path)
+        except BaseException:
+            Path(handle.name).unlink(missing_ok=True)
+            raise
+
+
+def _mode_of(path: Path) -> int:
+    try:
+        found = path.lstat().st_mode
+    except FileNotFoundError:
+        return 0o644
+    return stat.S_IMODE(found) if stat.S_ISREG(found) else 0o644

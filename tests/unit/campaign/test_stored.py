@@ -1,0 +1,61 @@
+"""What a campaign leaves when the store cannot keep its result."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from flushlab.campaign.loop import Budget, Ending
+from flushlab.campaign.stored import carry_out
+from flushlab.campaign.watcher import watching
+from flushlab.errors import NoSpace
+from flushlab.experiment.protocol import Conversation, Steps
+from flushlab.record import Ratio
+from flushlab.store import Store
+
+
+def nothing() -> Steps[None]:
+    """Asks for no trial."""
+    yield from ()
+
+
+REQUEST: Any = SimpleNamespace(kind="tune", build="mariadb@10.11.19", build_id="x")
+
+
+def test_a_result_that_the_store_cannot_keep_is_returned_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = Store.set_state
+
+    def full(self: Store, campaign_id: str, state: Any, result: bytes | None = None) -> None:
+        if result is not None:
+            raise NoSpace("the file system is full", hint="free some space and go on with --resume")
+        kept(self, campaign_id, state)
+
+    def conclude(campaign_id: str, ending: Ending) -> Ratio:
+        return Ratio(estimate=1.5, low=1.4, high=1.6)
+
+    monkeypatch.setattr(Store, "set_state", full)
+    monkeypatch.setattr("flushlab.campaign.stored.msgspec.json.encode", lambda _: b"{}")
+    target: Any = SimpleNamespace(build=SimpleNamespace(id="x"))
+    experiment: Any = Conversation(nothing())
+    said: list[str] = []
+    with Store(tmp_path / "store.sqlite") as store:
+        found = carry_out(
+            REQUEST,
+            target,
+            store,
+            None,
+            watching(said.append),
+            about="",
+            experiment=experiment,
+            run_trial=lambda _: pytest.fail("nothing is asked for"),
+            budget=Budget(),
+            budget_s=None,
+            conclude=conclude,
+        )
+    assert found.estimate == 1.5
+    assert "the file system is full; free some space and go on with --resume" in said[-1]
