@@ -121,7 +121,7 @@ def test_what_is_left_out_is_said_by_class_and_without_values(file: Path, outsid
     assert SECRET not in f"{base}"
     assert "did you mean" not in said
     expected = {
-        "debian_mariadb": ("datadir", "where files lie", "init_connect", "default_time_zone"),
+        "debian_mariadb": ("datadir", "file locations", "init_connect", "default_time_zone"),
         "docker_mysql": ("secure_file_priv", "accounts, keys and TLS", "default_authentication_plugin"),
         "percona": ("log_bin_index", "innodb_undo_directory", "audit_log_file"),
         "galera": ("wsrep_provider", "wsrep_sst_auth", "(cluster)"),

@@ -319,7 +319,7 @@ def test_what_cannot_be_done_is_said_before_anything_starts(
 def test_a_setting_that_the_server_does_not_know_is_a_mistake_of_the_user(project: Project) -> None:
     require_build("mariadb@10.11")
     _, _, err = project.test("--set", "sync_binlogs=1", "--", "true", code=2, prepare=False)
-    assert "sync_binlogs" in err and "nearest: sync_binlog" in err
+    assert "sync_binlogs" in err and "did you mean sync_binlog?" in err
 
 
 def test_death_by_a_signal_is_passed_on_as_a_shell_does(project: Project) -> None:

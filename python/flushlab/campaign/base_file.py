@@ -47,7 +47,7 @@ def read_base_file(file: Path, build: Build, identity: ServerIdentity) -> BaseFi
     checked = examine(file, identity, build)
     for finding in checked.findings:
         if finding.fatal and finding.kind in _STOPS:
-            hint = finding.hint or f"flushlab settings --check {file} says more"
+            hint = finding.hint or f"`flushlab settings --check {file}` explains it"
             raise UsageError(f"{finding.place}: {finding.name} {finding.text}".replace("  ", " "), hint=hint)
     refusals = [one.name for one in checked.findings if one.kind == "refused"]
     found = admit({**checked.settings, **{name: _plain(text) for name, text in checked.others.items()}})
@@ -85,7 +85,7 @@ def examine(file: Path, identity: ServerIdentity, build: Build | None) -> Checke
 
 def _reason(complaints: str) -> str:
     lines = [line for line in complaints.splitlines() if "[ERROR]" in line]
-    return _PREFIX.sub("", lines[0]) if lines else "it gives no reason"
+    return _PREFIX.sub("", lines[0]) if lines else "it gave no reason"
 
 
 def _notes(
@@ -116,7 +116,7 @@ def content(file: Path) -> str:
         return file.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         raise StorageError(
-            f"{file} cannot be read: {error.strerror}", hint="name an option file, for example /etc/my.cnf"
+            f"{file} cannot be read: {error.strerror}", hint="give an option file, for example /etc/my.cnf"
         ) from error
 
 

@@ -233,7 +233,7 @@ class _Binder:
             elif name not in here.values:
                 return {}, f"{here.identity.name} has no {name}"
             elif why := kept_out(name, value):
-                return {}, f"{name} stays out of sandboxes ({why})"
+                return {}, f"{name} is not allowed in sandboxes ({why})"
             else:
                 typed[name] = value
         return typed, ""

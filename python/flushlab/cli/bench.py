@@ -61,7 +61,7 @@ def bench(
 
     Example: flushlab bench --workload oltp_read_write --tables 4 --point-selects 5 --skip-trx
 
-    OLTP workloads take sysbench's options under its names; docs/reference/workloads.md lists all options.
+    OLTP workloads also take sysbench's options; docs/reference/workloads.md lists them.
     """
     from flushlab.campaign.bench import bench as run
     from flushlab.report import bench as report

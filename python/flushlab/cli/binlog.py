@@ -43,7 +43,7 @@ def check(
         typer.Option("--json", metavar="FILE", help="Write the result as JSON to a file; - is stdout."),
     ] = None,
 ) -> None:
-    """Checks every event: place, size, checksum, transaction, GTID, logical clock and rows.
+    """Check every event: place, size, checksum, transaction, GTID, logical clock and rows.
 
     Files are taken as a series: each must continue where the previous one ended.
 

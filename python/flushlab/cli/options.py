@@ -98,7 +98,7 @@ Dataset = Annotated[
 DataRoot = Annotated[Path | None, typer.Option("--data-root", help="Where to put data directories.")]
 DiskIops = Annotated[
     int | None,
-    typer.Option("--disk-iops", help="Limit the disk to this many writes/s, as if slow (root, cgroups)."),
+    typer.Option("--disk-iops", help="Limit the disk to this many writes/s (root, cgroups)."),
 ]
 
 OWN = {"allow_extra_args": True, "ignore_unknown_options": True}

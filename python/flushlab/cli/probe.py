@@ -92,7 +92,7 @@ def probe(
 ) -> None:
     """Measure what this disk allows: write rates, and commits/s per durability policy.
 
-    Nothing is measured on a server, but for --server: threads write a real redo log and real binlogs.
+    No server is involved, except with --server: threads write a redo log and binlogs.
 
     Example: flushlab probe --dir /var/lib/mysql --quick
 

@@ -100,8 +100,9 @@ def test(
 ) -> None:
     """Run a test suite on a fast throwaway server and exit with its exit code.
 
-    The command finds its server in FLUSHLAB_HOST, FLUSHLAB_PORT, DATABASE_URL and more. The server and its
-    data are gone when the command ends. FLUSHLAB_PASSWORD, if set, becomes the account's password.
+    The command finds its server in FLUSHLAB_HOST, FLUSHLAB_PORT, DATABASE_URL
+    and more. The server and its data are gone when the command ends.
+    FLUSHLAB_PASSWORD, if set, becomes the account's password.
 
     Example: flushlab test --server mysql@5.7 --prepare ./migrate.sh --inputs 'db/migration/**' -- mvn test
     """

@@ -70,7 +70,9 @@ def tune(
     table_size: options.TableSize = 10_000,
     seconds: Annotated[
         float | None,
-        typer.Option("--seconds", help="Length of a measured window; default: chosen by the budget."),
+        typer.Option(
+            "--seconds", help="Length of a measured window in seconds; default: depends on the budget."
+        ),
     ] = None,
     transport: options.Transport = "socket",
     ssl_mode: options.SslMode = None,
@@ -92,7 +94,7 @@ def tune(
 
     Example: flushlab tune --server mysql@5.7 --floor strict --minutes 30 --base my.cnf
 
-    OLTP workloads take sysbench's options under its names; docs/reference/workloads.md lists all options.
+    OLTP workloads also take sysbench's options; docs/reference/workloads.md lists them.
     """
     from flushlab.campaign.tune import tune as run
     from flushlab.cli.progress import CampaignProgress

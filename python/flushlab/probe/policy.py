@@ -78,7 +78,7 @@ def parse_policy(text: str) -> Policy:
     if found is None:
         raise UsageError(
             f"--policy {text!r} is not a policy",
-            hint="strict, second, relaxed, or innodb_flush_log_at_trx_commit/sync_binlog like 2/1000",
+            hint="use strict, second, relaxed, or innodb_flush_log_at_trx_commit/sync_binlog such as 2/1000",
         )
     policy = Policy(int(found[1]), int(found[2]))
     if policy.redo > 3:

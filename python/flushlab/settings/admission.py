@@ -19,7 +19,7 @@ from flushlab.errors import UnknownSetting, UsageError
 from flushlab.record import Value
 from flushlab.settings.catalog import canonical, load_catalog
 
-UNKNOWN = "not known to be harmless"
+UNKNOWN = "not known to be safe"
 
 PLUGIN = re.compile(
     r"(rpl_semi_sync|group_replication|validate_password|audit_log|server_audit|clone|keyring|thread_pool|"
@@ -49,7 +49,7 @@ _KEPT_OUT: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
             r"max_user_connections|log_raw",
         ),
         (
-            "where files lie",
+            "file locations",
             r"basedir|chroot|datadir|tmpdir|language|socket|pid_file|log_(basename|error|tc)|"
             r"(log_bin|relay_log)_index|.*_(dir|dirs|dbs|tmpdir|directory|directories|path|file|filename)|"
             r"general_log_file|symbolic_links|debug",
@@ -59,9 +59,9 @@ _KEPT_OUT: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
             r"(.*_)?(port|address|addresses|host|hosts|networks|url|socket)|skip_networking|extra_.*|admin_.*|"
             r"create_admin_listener_thread|mysqlx.*|feedback.*",
         ),
-        ("SQL that the server runs by itself", r"init_.*|event_scheduler"),
+        ("SQL the server runs by itself", r"init_.*|event_scheduler"),
         (
-            "what the server would refuse to do",
+            "restricts what the server accepts",
             r"(super_|innodb_|transaction_)?read_only|offline_mode|autocommit|completion_type|"
             r"innodb_force_recovery|.*storage_engines?",
         ),
@@ -124,7 +124,7 @@ def require_admitted(settings: Mapping[str, Value]) -> dict[str, Value]:
         if why:
             raise UsageError(
                 f"{name} cannot be set in a sandbox: {why}",
-                hint="a sandbox sets up its own files, network and accounts; leave it out",
+                hint="a sandbox sets up its own files, network and accounts; remove it",
             )
         checked[name] = value
     return checked
@@ -138,13 +138,13 @@ def kept_out(name: str, value: Value) -> str:
         if not listed.fullmatch(name):
             continue
         if allowed is not None:
-            return "" if allowed.fullmatch(str(value)) else "not with this value"
-        return "where files lie" if _A_PATH.search(str(value)) else ""
+            return "" if allowed.fullmatch(str(value)) else "unsafe value"
+        return "file locations" if _A_PATH.search(str(value)) else ""
     return next((why for why, names in _KEPT_OUT if names.fullmatch(name)), UNKNOWN)
 
 
 def told(left_out: Iterable[LeftOut]) -> str:
-    """`datadir, socket (where files lie); report_host (replication)`."""
+    """`datadir, socket (file locations); report_host (replication)`."""
     names: dict[str, list[str]] = {}
     for one in left_out:
         names.setdefault(one.why, []).append(one.name)

@@ -314,7 +314,7 @@ class Catalog:
         entry = self._names.get(canonical(name))
         if entry is None:
             near = difflib.get_close_matches(canonical(name), self._names, n=3)
-            hint = f"nearest: {', '.join(near)}" if near else "`flushlab settings` lists them all"
+            hint = f"did you mean {' or '.join(near)}?" if near else "`flushlab settings` lists them all"
             raise UnknownSetting(f"{name} is not a setting that flushlab knows", hint=hint)
         return entry
 

@@ -192,7 +192,7 @@ class Store:
         near = difflib.get_close_matches(campaign_id, ids, n=3)
         if near:
             return f"the nearest are {', '.join(near)}" if len(near) > 1 else f"the nearest is {near[0]}"
-        return f"the latest are {', '.join(ids[:5])}" if ids else "none has been run yet"
+        return f"the latest are {', '.join(ids[:5])}" if ids else "no campaign has been run yet"
 
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:

@@ -61,7 +61,7 @@ class OptionInfo(msgspec.Struct, frozen=True, kw_only=True):
             if self.kind == "word":
                 value = value.lower()  # REQUIRED, as MySQL's manual writes it
             if self.kind == "word" and value not in self.words:
-                raise UsageError(f"{name} {value!r} is not known", hint=f"it takes {' or '.join(self.words)}")
+                raise UsageError(f"unknown {name} {value!r}", hint=f"use one of {', '.join(self.words)}")
             return value
         right = (int,) if self.kind == "integer" else (int, float)
         if not isinstance(value, right) or isinstance(value, bool):

@@ -206,7 +206,7 @@ def _kind(name: str) -> str:
     raise UsageError(
         f"there is no workload {name!r}",
         hint=(f"did you mean {near[0]}? " if near else "")
-        + f"there are {', '.join(oltp.NAMES)}, {upsert.NAME}, txn:FILE, sql:FILE and 'command: …'",
+        + f"available: {', '.join(oltp.NAMES)}, {upsert.NAME}, txn:FILE, sql:FILE and 'command: …'",
     )
 
 

@@ -197,7 +197,7 @@ def parse_commit(text: str, spelling: Spelling = str) -> tuple[int | None, float
     """
     match = _COMMIT.fullmatch(text.strip())
     if match is None:
-        raise UsageError(f"{spelling('commit')} {text!r} is not known", hint=COMMIT.help)
+        raise UsageError(f"unknown {spelling('commit')} {text!r}", hint=COMMIT.help)
     rows = int(match["rows"]) if match["rows"] else None
     seconds = float(match["seconds"]) if match["seconds"] else None
     if rows is not None and not 1 <= rows <= _MAX_COMMIT_ROWS:

@@ -19,4 +19,4 @@ def test_a_misspelled_setting_gets_the_nearest_names() -> None:
     error = refusal("unknown variable 'sync_binlogs=1'", {"sync_binlogs": 1}, load_catalog(), MARIADB)
     assert type(error) is UnknownSetting
     assert error.message == "sync_binlogs is not a setting that flushlab knows"
-    assert error.hint == "nearest: sync_binlog"
+    assert error.hint == "did you mean sync_binlog?"

@@ -25,14 +25,14 @@ HARMFUL = {
         *("ssl_key", "ssl_ca", "admin_ssl_cert", "mysqlx_ssl_key", "tls_version", "secure_file_priv"),
         *("default_authentication_plugin", "file_key_management_filekey", "keyring_file_data"),
     ),
-    "where files lie": (
+    "file locations": (
         *("datadir", "basedir", "tmpdir", "socket", "pid_file", "log_error", "log_basename", "log_bin_index"),
         *("innodb_undo_directory", "innodb_data_home_dir", "innodb_log_group_home_dir", "aria_log_dir_path"),
         *("general_log_file", "slow_query_log_file", "innodb_tmpdir", "init_file", "ft_stopword_file"),
     ),
     "addresses and ports": ("bind_address", "port", "extra_port", "mysqlx_socket", "proxy_protocol_networks"),
-    "SQL that the server runs by itself": ("init_connect", "event_scheduler"),
-    "what the server would refuse to do": ("read_only", "super_read_only", "innodb_force_recovery"),
+    "SQL the server runs by itself": ("init_connect", "event_scheduler"),
+    "restricts what the server accepts": ("read_only", "super_read_only", "innodb_force_recovery"),
     "plugins": ("plugin_load", "plugin_load_add", "server_audit_file_path", "rocksdb_wal_dir"),
     "process": ("user", "initialize", "daemonize"),
 }
@@ -127,4 +127,4 @@ def test_some_enter_with_some_values(name: str, enters: str, stays_out: str) -> 
 
 def test_what_stays_out_is_told_by_the_class_of_its_reason() -> None:
     left = admit({"socket": "/s", "datadir": "/d", "report_host": "h", "sort_buffer_size": "4M"}).left_out
-    assert told(left) == "datadir, socket (where files lie); report_host (replication)"
+    assert told(left) == "datadir, socket (file locations); report_host (replication)"

@@ -143,7 +143,7 @@ def test_a_store_without_a_finished_campaign_says_so(tmp_path: Path) -> None:
     with Store(tmp_path / "store.sqlite") as store:
         with pytest.raises(UsageError) as raised:
             store.latest_finished()
-        assert raised.value.hint == "none has been run yet"
+        assert raised.value.hint == "no campaign has been run yet"
         store.create_campaign("tune-1", "tune", b"{}")
         with pytest.raises(UsageError, match="no finished campaign") as raised:
             store.latest_finished()

@@ -195,7 +195,7 @@ class _Reader(ABC):
         word = table.text("think", "constant")
         if word not in ("constant", "exponential"):
             hint = nearest(word, ("constant", "exponential")) or "it takes constant or exponential"
-            raise wrong(table, "think", f"think {word!r} is not known", hint)
+            raise wrong(table, "think", f"unknown think {word!r}", hint)
         return round(milliseconds * 1000), word == "exponential"
 
     def statement(self, sentence: Sentence, place: _Place) -> TxnStatement:

@@ -228,7 +228,7 @@ def _word(table: Table, key: str, words: tuple[str, ...], default: str = "") -> 
     word = table.text(key, default or words[0])
     if word not in words:
         hint = nearest(word, words) or f"it takes {', '.join(words)}"
-        raise wrong(table, key, f"{key} {word!r} is not known", hint)
+        raise wrong(table, key, f"unknown {key} {word!r}", hint)
     return word
 
 

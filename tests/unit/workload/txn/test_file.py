@@ -133,7 +133,7 @@ MISTAKES = [
     ("n = 1", "n = 1; SELECT 1", "32:27: several statements in one string", "each as an item"),
     ('"UPDATE item SET n = 1"', '"COMMIT"', "32:4: COMMIT is not supported", "autocommit = true"),
     ("n = 1", "n = ?", "32:24: ? is a parameter without a name", "write :name"),
-    ('"zipfian"', '"zipf"', "9:13: rand_type 'zipf' is not known", "did you mean zipfian?"),
+    ('"zipfian"', '"zipf"', "9:13: unknown rand_type 'zipf'", "did you mean zipfian?"),
     ("= 0.9", "= 99", "10:20: rand_zipfian_exp 99 is out of range", "it takes 0 to 30"),
     (
         'type = "decimal"',
@@ -151,7 +151,7 @@ MISTAKES = [
     ("low = 0.5\n", "", "12:1: parameter total, of type decimal needs low", "write low"),
     ("high = 1000", "high = 0", "8:8: high is below low", "smaller one first"),
     (", :total)", ")", "12:12: no statement uses the parameter :total", "remove it"),
-    ('"exponential"', '"exponentially"', "25:9: think 'exponentially' is not known", "exponential?"),
+    ('"exponential"', '"exponentially"', "25:9: unknown think 'exponentially'", "exponential?"),
     ('database = "shop"', 'database = "a/b"', "2:12: 'a/b' is not a valid database name", "for example shop"),
     ("[parameter.item]", '[parameter."the item"]', "'the item' is not a valid parameter name", "letters"),
     ('"UPDATE item SET n = 1"', "5", "32:3: an item of statements is an integer", "UPDATE"),
