@@ -143,6 +143,11 @@ def kept_out(name: str, value: Value) -> str:
     return next((why for why, names in _KEPT_OUT if names.fullmatch(name)), UNKNOWN)
 
 
+def is_admitted(name: str) -> bool:
+    """Whether a setting outside the catalog may enter, with some value at least."""
+    return any(listed.fullmatch(name) for listed, _ in _admitted())
+
+
 def told(left_out: Iterable[LeftOut]) -> str:
     """`datadir, socket (file locations); report_host (replication)`."""
     names: dict[str, list[str]] = {}

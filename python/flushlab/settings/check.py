@@ -19,7 +19,7 @@ import msgspec
 from flushlab.errors import BelowFloor
 from flushlab.record import Launch, ServerIdentity, Storage, Value
 from flushlab.settings import reading
-from flushlab.settings.admission import PLUGIN, kept_out
+from flushlab.settings.admission import PLUGIN, is_admitted
 from flushlab.settings.candidates import lift
 from flushlab.settings.catalog import Catalog, SettingHere, canonical, load_catalog, version_of
 from flushlab.settings.contradictions import contradictions
@@ -198,14 +198,13 @@ def below(checked: Checked, identity: ServerIdentity, storage: Storage, floor: F
 
 
 def arguments(checked: Checked) -> dict[str, str]:
-    """What to ask the build about, by name: texts that the catalog cannot judge, as far as they may enter
-    anything of flushlab's."""
+    """What to ask the build about, by name: texts that the catalog cannot judge, and no secret or path."""
     texts = {name: value for name, value in checked.settings.items() if name in _TEXTS}
     asked = {**checked.others, **texts}
     return {
         name: f"--{name.replace('_', '-')}={text}"
         for name, text in asked.items()
-        if name not in _OF_THE_PROCESS and not kept_out(name, text)
+        if name not in _OF_THE_PROCESS and (name in _TEXTS or is_admitted(name))
     }
 
 

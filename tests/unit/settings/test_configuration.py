@@ -23,3 +23,29 @@ def test_mariadb_has_one_file() -> None:
 
 def test_capacity_rules_on_newer_mysql() -> None:
     assert Configuration({"innodb_redo_log_capacity": 8192 * MIB}, MYSQL97).redo_capacity_bytes == 8192 * MIB
+
+
+def test_what_the_server_reported_counts_before_what_was_given_and_that_before_the_default() -> None:
+    name = "innodb_log_buffer_size"
+    assert Configuration({}, MARIADB1011).value(name) == 16 * MIB
+    assert Configuration({name: "64M"}, MARIADB1011).value(name) == 64 * MIB
+    assert Configuration({name: "64M"}, MARIADB1011, {name: 32 * MIB}).value(name) == 32 * MIB
+
+
+def test_names_follow_aliases_and_absent_settings_have_no_value() -> None:
+    assert Configuration({"tx-isolation": "READ-COMMITTED"}, MYSQL80).value("transaction_isolation") == (
+        "READ-COMMITTED"
+    )
+    assert (
+        Configuration({"innodb_redo_log_capacity": "1G"}, MARIADB1011).value("innodb_redo_log_capacity")
+        is None
+    )
+    assert Configuration({"sort_buffer_size": "4M"}, MYSQL57).value("sort_buffer_size") == "4M"
+
+
+def test_values_are_compared_as_the_server_means_them() -> None:
+    here = Configuration({}, MYSQL80)
+    assert here.same("innodb_log_buffer_size", "64M", 64 * MIB)
+    assert here.same("sort_buffer_size", "4M", 4 * MIB)
+    assert not here.same("sort_buffer_size", None, 4 * MIB)
+    assert here.default("innodb_doublewrite") == "ON"

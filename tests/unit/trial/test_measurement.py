@@ -144,12 +144,13 @@ class Ended:
         )
 
 
-def test_a_setting_without_effect_is_a_doubt_that_names_it() -> None:
+def two_looks(*sizes: tuple[str, int | None]) -> FakeServer:
+    """A server with these tables that was looked at before and after a window."""
     counts = {"Innodb_os_log_fsyncs": 10, "Innodb_os_log_written": 1_000_000, "Innodb_pages_written": 5}
     later = {"Innodb_os_log_fsyncs": 12, "Innodb_os_log_written": 1_400_000, "Innodb_pages_written": 5}
     status = iter([counts, later])
     monitor = "Log sequence number 100\nLast checkpoint at 90\n"
-    server = FakeServer(
+    return FakeServer(
         values={"innodb_flush_log_at_trx_commit": 2, "innodb_flush_method": "O_DIRECT"},
         storage=Storage(filesystem="tmpfs", in_memory=True),
         answers={
@@ -158,14 +159,26 @@ def test_a_setting_without_effect_is_a_doubt_that_names_it() -> None:
             "SHOW GLOBAL STATUS LIKE 'Innodb_page_size'": [("Innodb_page_size", "16384")],
             "SHOW ENGINE INNODB STATUS": [("InnoDB", "", monitor)],
             "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('log_bin_basename', 'innodb_data_file_path')": [],
-            DATA_BYTES: [],
+            DATA_BYTES: list(sizes),
         },
     )
+
+
+def test_a_setting_without_effect_is_a_doubt_that_names_it() -> None:
     draft = Draft(arm=Arm(name="a", settings={}), stage="screen", block=1, variant=0)
-    trial = measure(draft, server, Ended(), Timing(), CATALOG)
+    trial = measure(draft, two_looks(), Ended(), Timing(), CATALOG)
     assert trial.outcome == "measured", trial.reason
     (doubt,) = [warning for warning in trial.warnings if warning.slug == "no-effect"]
     assert doubt.setting == "innodb_flush_method"
     assert doubt.text.startswith("innodb_flush_method=O_DIRECT reads back, but the data files are in memory")
     assert trial.file_activity["redo"] == FileActivity(fsyncs=2, bytes=400_000)
     assert trial.file_activity["data"] == FileActivity(bytes=0)
+
+
+def test_tables_of_other_engines_are_a_doubt() -> None:
+    draft = Draft(arm=Arm(name="a", settings={}), stage="bench", block=1, variant=0)
+    server = two_looks(("InnoDB", 1000), ("MyISAM", 24), ("MEMORY", None))
+    trial = measure(draft, server, Ended(), Timing(), CATALOG)
+    assert trial.data_bytes == 1024
+    (doubt,) = [one for one in trial.warnings if one.slug == "other-engines"]
+    assert "MEMORY, MyISAM" in doubt.text

@@ -1,0 +1,87 @@
+"""Whatever an option file holds that a server refuses, `settings --check` says something about it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from flushlab.build import Build
+from flushlab.build.verbose_help import Answer, verbose_help
+from flushlab.campaign import base_file
+from flushlab.record import ServerIdentity
+from tests.conftest import require_build
+
+pytestmark = pytest.mark.spread
+
+BUILDS = ("mariadb@10.11", "mariadb@11.8", "mysql@5.7", "mysql@8.0", "mysql@9.7")
+LINES = (
+    *("Innodb_doublewrite = OFF", "SKIP-innodb-doublewrite", "Loose_innodb_doublewrite=OFF"),
+    *("sort_buffer_size=", "sort_buffer_size", "sort_buffer_size=abc", "sort_buffer_size=1.5M"),
+    *("sort_buffer_size=30\\0K", "sort_buffer_size 300K", "sort_buffer_size:300K", "sort buffer size=3"),
+    *("sort_buffer_size='300K", "set-variable=sort_buffer_size=300K", "--sort_buffer_size=300K", "=5"),
+    *("foo bar", "defaults-file=/x", "sort_buffer=300K", "innodb_log_=1", "maximum-sort-buffer-size=256K"),
+    *("innodb_flush_method=O_BANANA", "log_output=BANANA", "innodb_page_size=5000", "sync_binlog=-4"),
+    *("sql_mode=NO_AUTO_CREATE_USER", "character_set_server=utf8", "character_set_server=klingon"),
+    *("query_cache_size=1M", "innodb_file_format=Barracuda", "expire_logs_days=7", "skip-host-cache"),
+    *("default-authentication-plugin=mysql_native_password", "innodb_support_xa=1", "log_warnings=2"),
+    *("wsrep_on=maybe", "relay_log=/x/y", "binlog_format=", "transaction_isolation=DIRTY", "no_such_thing=1"),
+    *("max_connections=many", "innodb_buffer_pool_size=2.5G", "binlog_row_image=most", "tx_isolation=x"),
+)
+WHOLE = {
+    "before any group": "sync_binlog=1\n[mysqld]\n",
+    "a group without its end": "[mysqld\nsync_binlog=1\n",
+    "a byte order mark": "\ufeff[mysqld]\nsync_binlog=1\n",
+    "a missing directory": "[mysqld]\n!includedir /no/such/directory/\n",
+    "a missing file": "[mysqld]\n!include /no/such/file\n",
+    "no directive": "[mysqld]\n!foo bar\n",
+    "a long comment": f"[mysqld]\n#{'x' * 5000}\n",
+    "carriage returns alone": "[mysqld]\rno_such=1\r",
+}
+
+
+def refused(build: Build, file: Path) -> bool:
+    """Whether the server itself ends with the file; its own check of options where it has one."""
+    share = [f"--lc-messages-dir={build.share}"] if build.share else []
+    way = ["--verbose", "--help"]
+    if build.flavor == "mysql" and build.version >= (8, 0, 16):
+        way = ["--secure-file-priv=NULL", f"--datadir={file.parent}", "--validate-config"]
+        way += ["--user=nobody"] if os.geteuid() == 0 else []
+    done = subprocess.run(
+        [*build.command, f"--defaults-file={file}", *share, *way],
+        env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", **build.environment},
+        cwd="/",
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
+    return done.returncode != 0
+
+
+@cache
+def help_of(build_id: str) -> Answer:
+    return verbose_help(require_build(build_id))
+
+
+@pytest.mark.parametrize("name", BUILDS)
+def test_nothing_that_a_server_refuses_goes_unmentioned(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build = require_build(name)
+    identity = ServerIdentity(flavor=build.flavor, version=build.version, version_text=build.version_text)
+    monkeypatch.setattr(
+        base_file, "verbose_help", lambda of, words=(): verbose_help(of, words) if words else help_of(name)
+    )
+    file, unmentioned, refusals = tmp_path / "my.cnf", [], 0
+    for text in [*WHOLE.values(), *(f"[mysqld]\n{line}\n" for line in LINES)]:
+        file.write_text(text)
+        if refused(build, file):
+            refusals += 1
+            found = base_file.examine(file, identity, build).findings
+            if not [one for one in found if one.severity == "error"]:
+                unmentioned.append((text[:60], [one.text for one in found]))
+    assert unmentioned == []
+    assert refusals >= 15, "the files are of no use unless servers refuse them"
