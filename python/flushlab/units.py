@@ -21,7 +21,9 @@ def parse_size(text: str) -> int:
     """
     match = _SIZE.fullmatch(text)
     if match is None:
-        raise UsageError(f"{text!r} is not a size", hint="write bytes, or K, M, G or T behind it, like 512M")
+        raise UsageError(
+            f"{text!r} is not a size", hint="give bytes, or a number with K, M, G or T, such as 512M"
+        )
     return int(Decimal(match[1]) * _SUFFIX[match[2].upper()])
 
 

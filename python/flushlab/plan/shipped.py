@@ -64,7 +64,9 @@ def read_plan(path: Path) -> Plan:
     except OSError as error:
         raise StorageError(f"{path} cannot be read: {error.strerror}") from error
     if len(content) > _LARGEST:
-        raise UsageError(f"{path} has {len(content)} bytes, which is no plan", hint="is it the right file?")
+        raise UsageError(
+            f"{path} has {len(content)} bytes, which is too large for a plan", hint="is it the right file?"
+        )
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -41,7 +41,7 @@ class UpsertSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         rows: rows per statement.
-        key: `unique`: rows conflict in a unique index besides an auto-increment primary key; `primary`:
+        key: `unique`: rows conflict in a unique index next to an auto-increment primary key; `primary`:
             in the primary key.
         hit_ratio: share of the rows whose key exists already.
         commit_rows: each connection commits after the statement that brings it to so many rows.

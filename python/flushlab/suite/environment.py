@@ -67,7 +67,7 @@ def render(template: Template, fields: Mapping[str, str]) -> str:
         reason = str(error)
     raise UsageError(
         f"--env {template.name}={template.text}: {reason}",
-        hint=f"fields: {' '.join(f'{{{name}}}' for name in FIELDS)}; a brace itself is written twice",
+        hint=f"fields: {' '.join(f'{{{name}}}' for name in FIELDS)}; for a literal brace, write it twice",
     )
 
 

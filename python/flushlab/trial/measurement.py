@@ -243,5 +243,5 @@ def _other_engines(bytes_of: Mapping[str, int]) -> list[Warning]:
     others = sorted(name for name in bytes_of if name.upper() != "INNODB")
     if not others:
         return []
-    text = f"the data hold tables in {', '.join(others)}: guarantees are those of InnoDB tables alone"
+    text = f"the data has tables in {', '.join(others)}: the guarantees cover InnoDB tables only"
     return [Warning("other-engines", text)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-_CONNECTION = "flushlab starts the server itself and knows how to reach it: name it with --server"
+_CONNECTION = "flushlab starts the server itself: choose it with --server"
 
 NOT_TAKEN: Mapping[str, str] = {
     "time": "the measured window is --seconds (in a plan: seconds)",

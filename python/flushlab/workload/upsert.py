@@ -45,7 +45,7 @@ KEY = OptionInfo(
     kind="word",
     default="primary",
     words=("unique", "primary"),
-    help="Where rows of upsert conflict: in a unique index besides an auto-increment primary key, "
+    help="Where rows of upsert conflict: in a unique index next to an auto-increment primary key, "
     "or in the primary key.",
 )
 HIT_RATIO = OptionInfo(

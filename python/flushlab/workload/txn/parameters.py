@@ -96,7 +96,7 @@ def _choice(table: Table) -> Parameter:
 def _sequence(table: Table) -> Parameter:
     start, step = table.whole("start", 1, *_INT64), table.whole("step", 1, *_INT64)
     if not step:
-        raise wrong(table, "step", "step is 0: the sequence stands still", "1 is the default")
+        raise wrong(table, "step", "step is 0: the sequence would not advance", "1 is the default")
     return SequenceParameter(
         start=start, step=step, shared=_word(table, "scope", ("all", "connection")) == "all"
     )

@@ -69,7 +69,7 @@ def test_every_type_is_read(table: str, due: Parameter) -> None:
         ('type = "choice", values = ["a"], weights = [1, 2]', "there are 1 values and 2 weights"),
         ('type = "choice", values = ["a"], weights = [0]', "no value has a weight above 0"),
         ('type = "choice", values = [1.5]', "an item of values is a float"),
-        ('type = "sequence", step = 0', "the sequence stands still"),
+        ('type = "sequence", step = 0', "the sequence would not advance"),
         ('type = "sequence", scope = "thread"', "unknown scope 'thread'"),
         ('type = "text", length = [5, 2]', "length is 5 to 2, which is not a range"),
         ('type = "text", length = 2, characters = "é"', "characters takes ASCII characters"),

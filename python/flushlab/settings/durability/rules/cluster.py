@@ -10,7 +10,7 @@ from flushlab.settings.durability.rule import Effect, Rule, Situation
 def _find(situation: Situation) -> Iterator[Effect]:
     others = _others(situation) if situation.is_on("wsrep_on") else 0
     if others == 0:
-        text = "no other node holds the data: only backups and replicas do"
+        text = "no other node has the data: only backups and replicas do"
         yield Effect(on="node_loss", level="at_risk", text=text)
         yield Effect(on="cluster_loss", level="at_risk", text=text)
         return

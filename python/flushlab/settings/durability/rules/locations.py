@@ -27,14 +27,14 @@ def _find(situation: Situation) -> Iterator[Effect]:
             continue
         if name == "log_bin_basename":
             if situation.has_binlog:
-                text = "the binary log lies in memory: it is gone, and commits that only it confirms with it"
+                text = "the binary log is in memory: it is lost, and so are commits that only it confirms"
                 yield Effect(on="binlog", level="at_risk", text=text)
                 yield from on_crashes("unknown", text)
         elif name == "innodb_doublewrite_dir":
-            text = f"a torn page is beyond repair: {files} lies in memory"
+            text = f"a torn page is beyond repair: {files} is in memory"
             yield Effect(on="torn_page", level="at_risk", text=text)
         else:
-            yield from on_crashes("at_risk", f"the data may be beyond repair: {files} lies in memory")
+            yield from on_crashes("at_risk", f"the data may be beyond repair: {files} is in memory")
 
 
 IN_MEMORY = Rule(
