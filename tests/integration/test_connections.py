@@ -68,10 +68,8 @@ def servers(certificates: Path) -> Iterator[Servers]:
     def get(name: str) -> Sandbox:
         if name not in running:
             ours = name in ("mariadb@10.11", "mysql@5.7")
-            settings: dict[str, Any] = {
-                f"ssl_{what}": str(certificates / f"{what}.pem") for what in ("ca", "cert", "key") if ours
-            }
-            running[name] = stack.enter_context(Sandbox.start(require_build(name), settings=settings))
+            words = [f"--ssl-{what}={certificates / what}.pem" for what in ("ca", "cert", "key") if ours]
+            running[name] = stack.enter_context(Sandbox.start(require_build(name), arguments=words))
             running[name].query(f"CREATE DATABASE {DATABASE}")
             running[name].query(f"CREATE TABLE {DATABASE}.seen (account TEXT, tls TEXT)")
         return running[name]
