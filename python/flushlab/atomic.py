@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 
-def write(path: Path, content: bytes | str, *, mode: int | None = None) -> None:
+def write(path: Path, content: bytes | str, *, mode: int | None = None, new: bool = False) -> None:
     """Writes a file by rename: readers see the old content or the new, and so they do after a crash.
 
     A symbolic link of that name is replaced, never followed.
@@ -22,7 +22,10 @@ def write(path: Path, content: bytes | str, *, mode: int | None = None) -> None:
         content: what it will hold; text as UTF-8.
         mode: its permissions; None: those of the file that it replaces, else 0644.
 
+        new: replace nothing.
+
     Raises:
+        FileExistsError: it is `new`, and something has its name.
         OSError: it cannot be written; an older file is left as it was.
     """
     data = content.encode() if isinstance(content, str) else content
@@ -32,7 +35,11 @@ def write(path: Path, content: bytes | str, *, mode: int | None = None) -> None:
             handle.flush()
             os.fchmod(handle.fileno(), _mode_of(path) if mode is None else mode)
             os.fsync(handle.fileno())
-            Path(handle.name).replace(path)
+            if new:
+                path.hardlink_to(handle.name)
+                Path(handle.name).unlink()
+            else:
+                Path(handle.name).replace(path)
         except BaseException:
             Path(handle.name).unlink(missing_ok=True)
             raise

@@ -25,11 +25,10 @@ from flushlab.campaign.target import Target, absolute, connection_arguments, ope
 from flushlab.campaign.volumes import Volumes
 from flushlab.campaign.watcher import Watcher, watching
 from flushlab.errors import UsageError
-from flushlab.machine import home
 from flushlab.plan.plan import Plan
 from flushlab.plan.shipped import find_plan, read_plan, shipped
 from flushlab.record import Launch
-from flushlab.store import Store
+from flushlab.store import Store, open_store
 from flushlab.trial import TrialRunner
 from flushlab.units import format_seconds
 from flushlab.workload import build_workload, fingerprint, parse_timing, workload_options
@@ -121,7 +120,7 @@ def series(
     _check(asked)
     watcher = watching(progress)
     loaded = _load(str(plan)) if plan is not None else None
-    with Store(home() / "store.sqlite") as store:
+    with open_store() as store:
         earlier = stored_request(store, resume, "series", SeriesRequest) if resume else None
         with (
             open_target(

@@ -56,6 +56,8 @@ def stored_request(store: Store, campaign_id: str, kind: str, type_: type[R]) ->
             f"campaign {campaign_id} was run by `flushlab {row.kind}`, not `flushlab {kind}`",
             hint="a probe cannot be resumed; run it again" if row.kind == "probe" else goes_on,
         )
+    with store.hold(campaign_id):
+        pass  # it is held while it runs; found out here, before a server is looked for
     try:
         return msgspec.json.decode(row.plan, type=type_)
     except msgspec.ValidationError as error:
@@ -103,29 +105,30 @@ def carry_out(
             hint="start a new campaign: figures of two binaries are not comparable",
         )
     campaign_id = resumed or new_id(request.kind)
-    if resumed is None:
-        store.create_campaign(campaign_id, request.kind, msgspec.json.encode(request))
-    watcher.say(f"campaign {campaign_id}: {about}")
-    try:
-        store.set_state(campaign_id, "running")
-        with watcher.campaign(budget_s):
-            ending = run(
-                experiment,
-                run_trial,
-                store=store,
-                campaign_id=campaign_id,
-                budget=budget,
-                watcher=watcher,
-            )
-        facts = conclude(campaign_id, ending)
-    except (FlushlabError, KeyboardInterrupt) as error:
-        store.set_state(campaign_id, "interrupted" if isinstance(error, KeyboardInterrupt) else "failed")
-        if store.campaign(campaign_id).trials:
-            watcher.warn(f"resume it with: flushlab {request.kind} --resume {campaign_id}")
-        raise
-    state: State = "interrupted" if ending == "interrupted" else "done"
-    try:
-        store.set_state(campaign_id, state, msgspec.json.encode(facts))
-    except StorageError as error:  # the facts are for whoever waits for them, all the same
-        watcher.warn(f"the result is not stored: {error.message}; {error.hint}")
-    return facts
+    with store.hold(campaign_id):
+        if resumed is None:
+            store.create_campaign(campaign_id, request.kind, msgspec.json.encode(request))
+        watcher.say(f"campaign {campaign_id}: {about}")
+        try:
+            store.set_state(campaign_id, "running")
+            with watcher.campaign(budget_s):
+                ending = run(
+                    experiment,
+                    run_trial,
+                    store=store,
+                    campaign_id=campaign_id,
+                    budget=budget,
+                    watcher=watcher,
+                )
+            facts = conclude(campaign_id, ending)
+        except (FlushlabError, KeyboardInterrupt) as error:
+            store.set_state(campaign_id, "interrupted" if isinstance(error, KeyboardInterrupt) else "failed")
+            if store.campaign(campaign_id).trials:
+                watcher.warn(f"resume it with: flushlab {request.kind} --resume {campaign_id}")
+            raise
+        state: State = "interrupted" if ending == "interrupted" else "done"
+        try:
+            store.set_state(campaign_id, state, msgspec.json.encode(facts))
+        except StorageError as error:  # the facts are for whoever waits for them, all the same
+            watcher.warn(f"the result is not stored: {error.message}; {error.hint}")
+        return facts

@@ -28,13 +28,13 @@ from flushlab.campaign.watcher import Watcher, watching
 from flushlab.errors import UsageError
 from flushlab.experiment.objective import Objective
 from flushlab.experiment.protocol import Request
-from flushlab.machine import available_memory_bytes, home
+from flushlab.machine import available_memory_bytes
 from flushlab.record import Launch, Trial, Value
 from flushlab.settings.candidates import lift, propose
 from flushlab.settings.configuration import Configuration
 from flushlab.settings.floor import Floor
 from flushlab.settings.given import parse_settings
-from flushlab.store import Store
+from flushlab.store import Store, open_store
 from flushlab.trial import TrialRunner
 from flushlab.units import parse_size
 from flushlab.workload import (
@@ -159,7 +159,7 @@ def tune(
         seed=seed,
         options=options,
     )
-    with Store(home() / "store.sqlite") as store:
+    with open_store() as store:
         earlier = stored_request(store, resume, "tune", TuneRequest) if resume else None
         with open_target(
             earlier.build if earlier else server,

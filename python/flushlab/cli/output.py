@@ -124,11 +124,16 @@ def emit_json(data: Mapping[str, Any] | msgspec.Struct, path: str | None) -> Non
     """
     if path is None:
         return
-    text = msgspec.json.format(msgspec.json.encode(data, enc_hook=_encode), indent=2) + b"\n"
+    text = json_bytes(data)
     if path == "-":
         write_stdout(text)
     else:
         write_file(Path(path), text)
+
+
+def json_bytes(data: Mapping[str, Any] | msgspec.Struct) -> bytes:
+    """A document as JSON that people may read too."""
+    return msgspec.json.format(msgspec.json.encode(data, enc_hook=_encode), indent=2) + b"\n"
 
 
 def write_stdout(content: bytes) -> None:
@@ -157,24 +162,7 @@ def require_writable(path: str | None) -> None:
         raise NotWritable(f"{path} cannot be written", hint="name a file in a directory that exists")
 
 
-def require_folder(out: Path | None) -> None:
-    """Makes the folder that the files go to, before anything is measured; None: the present one.
-
-    Raises:
-        NotWritable: it cannot be made, or not be written to.
-    """
-    folder = out or Path()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise NotWritable(
-            f"{folder} cannot be created: {error.strerror}", hint="choose another with --out"
-        ) from error
-    if not os.access(folder, os.W_OK):
-        raise NotWritable(f"{folder.absolute()} is not writable", hint="choose another with --out")
-
-
-def write_file(target: Path, content: bytes) -> None:
+def write_file(target: Path, content: bytes, *, new: bool = False) -> None:
     """Writes a file by rename, so that nobody ever sees half of it; a device or pipe is written to.
 
     Raises:
@@ -186,7 +174,7 @@ def write_file(target: Path, content: bytes) -> None:
             with target.open("wb", buffering=0) as device:
                 device.write(content)
         else:
-            atomic.write(target, content)
+            atomic.write(target, content, new=new)
     except OSError as error:
         raise NotWritable(
             f"{target} cannot be written: {error.strerror}", hint="name a file in a directory that exists"

@@ -187,14 +187,13 @@ def _servers(
 
 
 def _of_store(name: str) -> tuple[MeasuredServer, ...]:
-    from flushlab.machine.home import home_path
     from flushlab.probe.against import of_campaign
-    from flushlab.store import Store
+    from flushlab.store import existing_store
 
     campaign, _, number = name.partition(":")
     if number and not number.isdigit():
         raise UsageError(f"--against {name!r} is not a trial", hint="CAMPAIGN:NUMBER, or CAMPAIGN")
-    with Store.existing(home_path() / "store.sqlite") as store:
+    with existing_store() as store:
         row = store.campaign(campaign)
         trials = list(store.trials(row.id))
     return tuple(of_campaign(row.id, int(number) if number else None, row.plan, trials))
@@ -224,10 +223,9 @@ def _save(record: ProbeRecord, page: str | None, *, told: bool) -> None:
     """Stores a probe as a campaign of its own kind, so that `flushlab report` finds it; writes its page."""
     import msgspec
 
-    from flushlab.machine import home
-    from flushlab.store import Store, new_id
+    from flushlab.store import new_id, open_store
 
-    with Store(home() / "store.sqlite") as store:
+    with open_store() as store:
         campaign = new_id("probe")
         plan = {"title": f"What {record.medium.directory} allows", "quick": record.quick}
         store.create_campaign(campaign, "probe", msgspec.json.encode(plan))

@@ -38,15 +38,14 @@ def report(
 
     Example: flushlab report tune-20261121-104206-79a6 --out report.html
     """
-    from flushlab.machine.home import home_path
-    from flushlab.store import Store
+    from flushlab.store import existing_store
 
     if listed and (campaign or out):
         raise UsageError("--list takes no campaign and no --out", hint="use --list alone or with --json")
     if out == "-" and json == "-":
         raise UsageError("the page and the JSON cannot both go to stdout", hint="name a file for one of them")
     require_writable(json)
-    with Store.existing(home_path() / "store.sqlite") as store:
+    with existing_store() as store:
         if listed:
             _list(store, json)
             return

@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from flushlab.cli import options
-from flushlab.cli.output import deliver, emit_json, kept, require_folder, require_writable, stdout, write_file
+from flushlab.cli.out_folder import OutFolder
+from flushlab.cli.output import deliver, emit_json, json_bytes, kept, require_writable, stdout, write_file
 from flushlab.errors import NotWritable, UsageError
 
 
@@ -69,28 +70,27 @@ def series(
     from flushlab.report import series as report
 
     require_writable(json)
-    require_folder(out)
+    folder = OutFolder(out, ("series.json", "report.html")) if out is not None else None
     flags = options.given(context, "json", "out", "init", "force")
     facts = run(**flags, progress=CampaignProgress())
     document = report.document(facts)
     deliver(
         *([partial(stdout.print, report.render(facts))] if json != "-" else []),
         partial(emit_json, document, json),
-        *([partial(emit_json, document, str(out / "series.json"))] if out else []),
-        *([partial(_write_page, facts.campaign_id, out / "report.html")] if out else []),
+        *([lambda: folder.write("series.json", json_bytes(document))] if folder else []),
+        *([lambda: folder.write("report.html", _page(facts.campaign_id))] if folder else []),
         kept=kept(facts.campaign_id),
     )
     if facts.ending == "interrupted":
         raise typer.Exit(130)
 
 
-def _write_page(campaign_id: str, target: Path) -> None:
-    from flushlab.cli.report import write_page
-    from flushlab.machine import home
-    from flushlab.store import Store
+def _page(campaign_id: str) -> bytes:
+    from flushlab.cli.report import page_of
+    from flushlab.store import existing_store
 
-    with Store.existing(home() / "store.sqlite") as store:
-        write_page(store, campaign_id, target)
+    with existing_store() as store:
+        return page_of(store, store.campaign(campaign_id))
 
 
 def _write_starter(target: Path, *, force: bool) -> None:

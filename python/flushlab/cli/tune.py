@@ -10,18 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flushlab.cli import options
-from flushlab.cli.output import (
-    deliver,
-    emit_json,
-    kept,
-    require_folder,
-    require_writable,
-    stdout,
-    write_file,
-    writing,
-)
+from flushlab.cli.out_folder import OutFolder
+from flushlab.cli.output import deliver, emit_json, json_bytes, kept, require_writable, stdout, writing
 from flushlab.errors import UsageError
 from flushlab.settings.floor import Floor
+
+FILES = ("tune.json", "report.html", "my.cnf", "settings.sql")
+"""In the folder of --out; the last two where something was found."""
 
 if TYPE_CHECKING:
     from flushlab.campaign.facts import TuneFacts
@@ -101,7 +96,8 @@ def tune(
     from flushlab.report import tune as report
 
     require_writable(json)
-    require_folder(out)
+    if out is not None:
+        OutFolder(out, FILES)
     flags = options.given(context, "json", "out") | {"threads": _parse_threads(threads)}
     facts = _named(run(**flags, progress=CampaignProgress()), out)
     deliver(
@@ -118,9 +114,7 @@ def _named(facts: TuneFacts, out: Path | None) -> TuneFacts:
     """The facts with the names of their files: result and page, and option file and statements if any."""
     import msgspec
 
-    names = ["tune.json", "report.html"]
-    if facts.result.winner is not None:
-        names += ["my.cnf", "settings.sql"]
+    names = FILES if facts.result.winner is not None else FILES[:2]
     folder = out or Path(f"flushlab-{facts.campaign_id}")
     return msgspec.structs.replace(facts, files=tuple(str(folder / name) for name in names))
 
@@ -135,26 +129,28 @@ def _write_files(facts: TuneFacts, *, told: bool) -> None:
 
     from flushlab.advice.tuned import tuned_files
     from flushlab.campaign.request import TuneRequest
-    from flushlab.cli.report import write_page
-    from flushlab.machine import home
+    from flushlab.cli.report import page_of
     from flushlab.report import tune as report
-    from flushlab.store import Store
+    from flushlab.store import existing_store
 
-    result, page, *more = map(Path, facts.files)
-    require_folder(result.parent)
-    with Store.existing(home() / "store.sqlite") as store:
-        writes: dict[Path, Callable[[], None]] = {
-            result: partial(emit_json, report.document(facts), str(result)),
-            page: partial(write_page, store, facts.campaign_id, page),
+    folder = OutFolder(Path(facts.files[0]).parent, FILES)
+    with existing_store() as store:
+        contents: dict[str, Callable[[], bytes]] = {
+            "tune.json": lambda: json_bytes(report.document(facts)),
+            "report.html": lambda: page_of(store, store.campaign(facts.campaign_id)),
         }
-        if more:
+        if facts.result.winner is not None:
             request = msgspec.json.decode(store.campaign(facts.campaign_id).plan, type=TuneRequest)
             ran = next(trial for trial in store.trials(facts.campaign_id) if trial.storage and trial.launch)
             assert ran.storage and ran.launch
             tuned = tuned_files(facts, request, ran.storage, ran.launch)
-            for path, text in zip(more, (tuned.option_file, tuned.statements), strict=True):
-                writes[path] = partial(write_file, path, text.encode())
-        deliver(*(writing(path, write, told=told) for path, write in writes.items()))
+            contents["my.cnf"] = tuned.option_file.encode
+            contents["settings.sql"] = tuned.statements.encode
+
+        def write(name: str) -> None:
+            folder.write(name, contents[name]())
+
+        deliver(*(writing(folder.path / name, partial(write, name), told=told) for name in contents))
 
 
 def _parse_threads(text: str) -> tuple[int, ...]:

@@ -1,63 +1,118 @@
-"""Home: the one folder that flushlab keeps builds, snapshots, sandboxes and records in.
+"""Home: the one folder that flushlab keeps builds, snapshots and sandboxes in, and where results are.
 
-Machine layer; everything that stores something starts from `home()`. The folder exists and can be
-written to when it is returned, and the user that servers run as can reach it.
+Machine layer; everything that stores something starts from `home()` or `state()`. The folder exists and can
+be written to when it is returned, and the user that servers run as can reach the home. It is flushlab's own:
+made by it, or empty, or known by its mark or by what an earlier flushlab left in it. Others are refused.
 
-Where: `$FLUSHLAB_HOME` if set. Otherwise the platform's cache directory, `$XDG_CACHE_HOME/flushlab` or
-`~/.cache/flushlab`. For root it is `/var/cache/flushlab`: root's servers run as another user, and
-`/root` is closed to it (mode 0700) on every common distribution.
+Where: `$FLUSHLAB_HOME` if set, for both. Otherwise the platform's cache directory, `$XDG_CACHE_HOME/flushlab`
+or `~/.cache/flushlab`, and for results, which nobody wants to lose with a cache, its state directory,
+`$XDG_STATE_HOME/flushlab` or `~/.local/state/flushlab`. For root: `/var/cache/flushlab` (root's
+servers run as another user, and `/root` is closed to it on every common distribution), `/var/lib/flushlab`.
 """
 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
 from flushlab.errors import NotWritable
+from flushlab.machine import ownership
 from flushlab.machine.user import first_closed_parent, server_user
 
 ROOT_HOME = Path("/var/cache/flushlab")
+ROOT_STATE = Path("/var/lib/flushlab")
+
+_EARLIER = ("builds/*/build.json", "builds/.inspected/*.json", "*/*/manifest.json")
+"""What only flushlab leaves in a home; flushlab 0.1 had no marks."""
+
+_NOBODYS = ("lost+found",)
 
 
 def home() -> Path:
     """The absolute path of flushlab's folder, created if needed with mode 0755.
 
     Raises:
-        NotWritable: it cannot be created or written to, is no directory, or the user that servers run as
-            cannot reach it.
+        NotWritable: it cannot be created or written to, is no directory or somebody else's, or the user that
+            servers run as cannot reach it.
     """
-    return _made(home_path())
+    path = home_path()
+    if not path.is_dir():
+        with suppress(OSError):  # whatever is wrong with it is told below
+            _refuse_closed(next(folder for folder in path.parents if folder.exists()), path)
+    _own(path, "home", 0o755)
+    _refuse_closed(path, path)
+    return path
 
 
 def home_path() -> Path:
     """Where `home` is, without creating or checking anything."""
+    return _path(ROOT_HOME, "XDG_CACHE_HOME", "~/.cache")
+
+
+def state() -> Path:
+    """The absolute path of the folder for results, created if needed; the home if `FLUSHLAB_HOME` is set.
+
+    Raises:
+        NotWritable: as `home`.
+    """
+    path = state_path()
+    return home() if path == home_path() else _own(path, "state folder", 0o700)
+
+
+def state_path() -> Path:
+    """Where `state` is, without creating or checking anything."""
+    return _path(ROOT_STATE, "XDG_STATE_HOME", "~/.local/state")
+
+
+def _path(of_root: Path, variable: str, usual: str) -> Path:
     chosen = os.environ.get("FLUSHLAB_HOME")
     if chosen:
         return Path(chosen).expanduser().absolute()
     if os.geteuid() == 0:
-        return ROOT_HOME
-    cache_home = os.environ.get("XDG_CACHE_HOME", "")
+        return of_root
+    named = os.environ.get(variable, "")
     # The XDG base directory specification: a relative path there must be ignored.
-    base = Path(cache_home) if cache_home.startswith("/") else Path("~/.cache").expanduser()
+    base = Path(named) if named.startswith("/") else Path(usual).expanduser()
     return base.absolute() / "flushlab"
 
 
-def _made(path: Path) -> Path:
+def _own(path: Path, what: str, mode: int) -> Path:
     hint = "set FLUSHLAB_HOME to a directory that you can write to"
     try:
         if not path.is_dir():
-            _refuse_closed(next(folder for folder in path.parents if folder.exists()), path)
-            path.mkdir(parents=True, exist_ok=True)
-            path.chmod(0o755)
+            path.mkdir(parents=True)
+            path.chmod(mode)
+        is_writable = os.access(path, os.W_OK | os.X_OK, effective_ids=True)
+        if is_writable and not os.path.lexists(path / ownership.MARK):
+            _mark(path, what)
     except (FileExistsError, NotADirectoryError):
-        raise NotWritable(f"flushlab's home {path} is not a directory", hint=hint) from None
+        if path.is_dir():  # another flushlab was quicker
+            return _own(path, what, mode)
+        raise NotWritable(f"flushlab's {what} {path} is not a directory", hint=hint) from None
     except OSError as error:
-        raise NotWritable(f"flushlab's home {path} cannot be created: {error.strerror}", hint=hint) from error
-    if not os.access(path, os.W_OK | os.X_OK, effective_ids=True):
-        raise NotWritable(f"flushlab's home {path} is not writable", hint=hint)
-    _refuse_closed(path, path)
+        raise NotWritable(
+            f"flushlab's {what} {path} cannot be created: {error.strerror}", hint=hint
+        ) from error
+    if not is_writable:
+        raise NotWritable(f"flushlab's {what} {path} is not writable", hint=hint)
     return path
+
+
+def _mark(path: Path, what: str) -> None:
+    if any(one.name not in _NOBODYS for one in path.iterdir()) and not any(
+        next(path.glob(pattern), None) for pattern in _EARLIER
+    ):
+        raise NotWritable(
+            f"flushlab's {what} would be {path}, but it holds files that flushlab did not make",
+            hint="set FLUSHLAB_HOME to a folder that is empty or does not exist yet",
+        )
+    opened = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        ownership.write_mark(opened, {"what": what, "name": path.name, "token": ownership.new_token()})
+    finally:
+        os.close(opened)
 
 
 @cache

@@ -1,21 +1,34 @@
 """The unprivileged user that servers run as, and what it may do with a path.
 
 Machine layer; used by `home`, by data roots and snapshots, and by whoever starts a server. When flushlab runs
-as root, servers run as `nobody`; otherwise as the caller. What that user may do is tried as that user,
-so access lists, read-only mounts and security modules count as well as mode bits.
+as root, servers run as the system user `flushlab`, which is made if it is missing; otherwise as the caller.
+Not as `nobody`: other services share that one, and data directories hold people's data. What the user may do
+is tried as that user, so access lists, read-only mounts and security modules count as well as mode bits.
 """
 
 from __future__ import annotations
 
 import os
 import pwd
+import shutil
 import subprocess
+import time
 from functools import cache
 from pathlib import Path
 
 import msgspec
 
 from flushlab.errors import HarnessError
+
+NAME = "flushlab"
+"""Of the user when flushlab runs as root."""
+
+_COMMAND = (
+    *("useradd", "--system", "--user-group", "--no-create-home", "--home-dir", "/nonexistent"),
+    *("--shell", "/usr/sbin/nologin", "--comment", "servers that flushlab starts", NAME),
+)
+_TRIES = 20
+_TRY_AGAIN_S = 0.1
 
 
 class ServerUser(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,10 +47,10 @@ class ServerUser(msgspec.Struct, frozen=True, kw_only=True):
 
 @cache
 def server_user() -> ServerUser:
-    """The user that servers run as: the caller, or `nobody` when the caller is root.
+    """The user that servers run as: the caller, or `flushlab` when the caller is root.
 
     Raises:
-        HarnessError: the caller is root and the system has no user `nobody`.
+        HarnessError: the caller is root, and the user is missing and cannot be made.
     """
     uid, gid = os.geteuid(), os.getegid()
     if uid != 0:
@@ -45,14 +58,32 @@ def server_user() -> ServerUser:
             return ServerUser(name=pwd.getpwuid(uid).pw_name, uid=uid, gid=gid)
         except KeyError:
             return ServerUser(name=str(uid), uid=uid, gid=gid)
-    try:
-        entry = pwd.getpwnam("nobody")
-    except KeyError:
+    entry = _entry() or _made()
+    if entry is None or entry.pw_uid == 0:
         raise HarnessError(
-            "servers must not run as root, and the user 'nobody' does not exist",
-            hint="run flushlab as an ordinary user, or create the user nobody",
-        ) from None
+            f"servers must not run as root, and the user {NAME!r} could not be made",
+            hint=f"run flushlab as an ordinary user, or make one: {' '.join(_COMMAND)}",
+        )
     return ServerUser(name=entry.pw_name, uid=entry.pw_uid, gid=entry.pw_gid)
+
+
+def _entry() -> pwd.struct_passwd | None:
+    try:
+        return pwd.getpwnam(NAME)
+    except KeyError:
+        return None
+
+
+def _made() -> pwd.struct_passwd | None:
+    """Makes the user; several flushlabs may try at once, and the password file is locked for a moment."""
+    program = shutil.which("useradd", path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin")
+    for _ in range(_TRIES):
+        if program is not None:
+            subprocess.run([program, *_COMMAND[1:]], check=False, capture_output=True)
+        if (found := _entry()) is not None or program is None:
+            return found
+        time.sleep(_TRY_AGAIN_S)
+    return None
 
 
 def may_enter(path: Path, user: ServerUser) -> bool:

@@ -34,6 +34,17 @@ STEPS = (
 )
 
 
+def require_store(connection: sqlite3.Connection, path: Path) -> None:
+    """Looks before anything is written that the file is a store, or an empty one.
+
+    Raises:
+        StorageError: it is somebody else's database.
+    """
+    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+    if tables and not {"campaign", "trial"} <= tables:
+        raise StorageError(f"{path} is a database of something else", hint="move it away")
+
+
 def upgrade(connection: sqlite3.Connection, path: Path) -> None:
     """Takes the steps that the file lacks, each in a transaction of its own.
 

@@ -8,20 +8,25 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import fcntl
+import os
+import re
 import secrets
 import sqlite3
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Literal
+from typing import BinaryIO, Literal
 
 import msgspec
 
 from flushlab.errors import NoSpace, StorageError, UsageError
 from flushlab.record import Trial
-from flushlab.store.schema import upgrade
+from flushlab.store.schema import require_store, upgrade
 from flushlab.version import __version__
+
+_ID = re.compile(r"[a-z0-9][a-z0-9-]*")
 
 State = Literal["running", "interrupted", "failed", "done"]
 
@@ -66,7 +71,15 @@ class Store:
         """
         self.path = path
         with self._errors():
+            if not path.exists():
+                with contextlib.suppress(FileExistsError):
+                    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
             self._connection = sqlite3.connect(path, timeout=30, isolation_level=None)
+            require_store(self._connection, path)
+            if path.stat().st_mode & 0o077 and path.stat().st_uid == os.geteuid():
+                path.chmod(
+                    0o600
+                )  # flushlab 0.1 left it open to all; SQLite gives its -wal and -shm the same mode
             self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute("PRAGMA synchronous = FULL")
             self._connection.execute("PRAGMA foreign_keys = ON")
@@ -86,6 +99,36 @@ class Store:
                 hint="run one, or set FLUSHLAB_HOME to the folder that contains store.sqlite",
             )
         return cls(path)
+
+    def leave_wal(self) -> None:
+        """Puts everything into the one file; the next to open the store goes back to WAL.
+
+        Raises:
+            StorageError: another process has it open.
+        """
+        with self._errors():
+            self._connection.execute("PRAGMA journal_mode = DELETE")
+
+    @contextlib.contextmanager
+    def hold(self, campaign_id: str) -> Iterator[None]:
+        """Makes this process the only one that carries a campaign on; whoever dies lets go of it.
+
+        Raises:
+            UsageError: another process carries it on.
+        """
+        lock = self.path.with_name(f".{campaign_id}.running")
+        with self._errors():
+            held = _locked(lock)
+        if held is None:
+            raise UsageError(
+                f"campaign {campaign_id} is running already, in another process",
+                hint="wait until it ends, or stop it there with Ctrl-C",
+            )
+        with held:
+            try:
+                yield
+            finally:
+                lock.unlink(missing_ok=True)
 
     def __enter__(self) -> Store:
         return self
@@ -114,7 +157,8 @@ class Store:
         Raises:
             UsageError: there is none of that id; the hint names the nearest, or the latest.
         """
-        rows = self._campaigns("WHERE id = ?", (campaign_id,))
+        # Ids become parts of files' names.
+        rows = self._campaigns("WHERE id = ?", (campaign_id,)) if _ID.fullmatch(campaign_id) else []
         if not rows:
             raise UsageError(
                 f"there is no campaign {campaign_id!r} in {self.path}", hint=self._others(campaign_id)
@@ -198,15 +242,34 @@ class Store:
     def _errors(self) -> Iterator[None]:
         try:
             yield
+        except OSError as error:
+            raise StorageError(f"{self.path}: {error}", hint=_HINT) from error
         except sqlite3.Error as error:
             if error.sqlite_errorcode == sqlite3.SQLITE_FULL:
                 raise NoSpace(
                     f"{self.path} could not be written: its file system is full",
                     hint="free some space, then use --resume: what was saved is safe",
                 ) from error
-            raise StorageError(
-                f"{self.path}: {error}", hint="set FLUSHLAB_HOME to a writable folder"
-            ) from error
+            raise StorageError(f"{self.path}: {error}", hint=_HINT) from error
+
+
+def _locked(file: Path) -> BinaryIO | None:
+    """An open file that this process alone has locked; None if another one has."""
+    while True:
+        opened = file.open("wb")
+        try:
+            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.samestat(file.stat(), os.fstat(opened.fileno())):
+                return opened
+        except BlockingIOError:
+            opened.close()
+            return None
+        except FileNotFoundError:  # the one before has just ended and removed it
+            pass
+        opened.close()
+
+
+_HINT = "set FLUSHLAB_HOME to a folder that is writable"
 
 
 def _now() -> str:

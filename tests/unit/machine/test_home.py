@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from flushlab.errors import NotWritable
-from flushlab.machine import home, home_path
-from flushlab.machine.home import ROOT_HOME
+from flushlab.machine import home, home_path, ownership, state_path
+from flushlab.machine.home import ROOT_HOME, ROOT_STATE
+from tests.trees import tree
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="root only: servers run as another user only then")
 
@@ -76,3 +77,56 @@ def test_home_below_a_closed_folder_names_that_folder(
     with pytest.raises(NotWritable, match=f"it may not enter {reachable / 'closed'}"):
         home()
     assert not (reachable / "closed/home").exists()
+
+
+@pytest.fixture
+def chosen(reachable: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (reachable / "home").mkdir()
+    monkeypatch.setenv("FLUSHLAB_HOME", str(reachable / "home"))
+    return reachable / "home"
+
+
+@pytest.mark.parametrize("there", ["file", "builds", "run", ".flushlab-x", "store.sqlite", "manifest.json"])
+def test_folder_with_files_of_somebody_elses_is_no_home_and_stays_as_it_is(chosen: Path, there: str) -> None:
+    (chosen / there).mkdir()
+    (chosen / there / "mine").write_text("precious")
+    before = tree(chosen)
+    with pytest.raises(NotWritable, match="holds files that flushlab did not make") as raised:
+        home()
+    assert raised.value.hint == "set FLUSHLAB_HOME to a folder that is empty or does not exist yet"
+    assert tree(chosen) == before
+
+
+@pytest.mark.parametrize("there", ["builds/debian-mariadb/build.json", "snapshots/0123/manifest.json"])
+def test_home_of_flushlab_0_1_goes_on(chosen: Path, there: str) -> None:
+    (chosen / there).parent.mkdir(parents=True)
+    (chosen / there).write_text("{}")
+    assert home() == chosen
+    assert ownership.read_mark(str(chosen)) is not None
+
+
+def test_home_that_is_ours_may_get_other_files_later(chosen: Path) -> None:
+    home()
+    (chosen / "notes").write_text("mine")
+    assert home() == chosen
+
+
+def test_empty_file_system_is_a_home(chosen: Path) -> None:
+    (chosen / "lost+found").mkdir()
+    assert home() == chosen
+
+
+def test_results_lie_in_the_state_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FLUSHLAB_HOME", raising=False)
+    monkeypatch.setenv("HOME", "/home/ann")
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    assert state_path() == Path("/home/ann/.local/state/flushlab")
+    monkeypatch.setenv("XDG_STATE_HOME", "/fast/state")
+    assert state_path() == Path("/fast/state/flushlab")
+    monkeypatch.setenv("XDG_STATE_HOME", "relative")
+    assert state_path() == Path("/home/ann/.local/state/flushlab")
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert state_path() == ROOT_STATE
+    monkeypatch.setenv("FLUSHLAB_HOME", "/one/for/all")
+    assert state_path() == home_path() == Path("/one/for/all")

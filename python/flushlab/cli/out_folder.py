@@ -1,0 +1,104 @@
+"""The folder of `--out`: flushlab overwrites a file there only if it wrote that very content itself.
+
+CLI layer. `.flushlab-written.json` in the folder holds the SHA-256 of what flushlab wrote under each name. A
+file that is not listed with its present content, if only because somebody edited it, is the user's. That is
+found out before anything is measured, and once more before it is written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from flushlab.cli.output import write_file
+from flushlab.errors import NotWritable
+
+LIST = ".flushlab-written.json"
+
+
+class Written(msgspec.Struct, frozen=True, kw_only=True):
+    """Content of the list: by a file's name, the digests of what flushlab wrote."""
+
+    schema: Literal["flushlab.written/1"] = "flushlab.written/1"
+    files: dict[str, tuple[str, ...]]
+
+
+class OutFolder:
+    """A folder for results, made if it is missing.
+
+    Args:
+        path: of the folder.
+        names: of the files that will be written.
+
+    Raises:
+        NotWritable: it cannot be made or written to, or holds a file of the user's under one of the names.
+    """
+
+    def __init__(self, path: Path, names: Sequence[str]) -> None:
+        self.path = path
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise NotWritable(f"{path} cannot be made: {error.strerror}", hint=_HINT) from error
+        if not os.access(path, os.W_OK | os.X_OK):
+            raise NotWritable(f"{path.absolute()} is not writable", hint=_HINT)
+        written = self._list()
+        for name in names:
+            self._require_ours(name, written)
+
+    def write(self, name: str, content: bytes) -> Path:
+        """Writes a file.
+
+        Raises:
+            NotWritable: it cannot be written, or the user put one of that name there meanwhile.
+        """
+        written = self._list()
+        present = self._require_ours(name, written)
+        # Listed first, the present content too: a kill in between leaves a file that is known either way.
+        known = (*((present,) if present else ()), _digest(content))
+        files = {**written.files, name: tuple(dict.fromkeys(known))}
+        is_new = not os.path.lexists(self.path / LIST)
+        document = msgspec.json.format(msgspec.json.encode(Written(files=files)), indent=2)
+        write_file(self.path / LIST, document + b"\n", new=is_new)
+        write_file(self.path / name, content, new=present is None)
+        return self.path / name
+
+    def _list(self) -> Written:
+        file = self.path / LIST
+        if not os.path.lexists(file):
+            return Written(files={})
+        try:
+            if not file.is_symlink():
+                return msgspec.json.decode(file.read_bytes(), type=Written)
+        except (OSError, msgspec.DecodeError):
+            pass
+        raise NotWritable(f"{file} is not the list that flushlab keeps there", hint=_HINT)
+
+    def _require_ours(self, name: str, written: Written) -> str | None:
+        """The digest of what is there; None if nothing is."""
+        file = self.path / name
+        if not os.path.lexists(file):
+            return None
+        if file.is_file() and not file.is_symlink():
+            try:
+                digest = _digest(file.read_bytes())
+            except OSError as error:
+                raise NotWritable(f"{file} cannot be read: {error.strerror}", hint=_HINT) from error
+            if digest in written.files.get(name, ()):
+                return digest
+        raise NotWritable(
+            f"{file} is not as flushlab wrote it, and would be overwritten",
+            hint="name another folder with --out, or move the file away",
+        )
+
+
+_HINT = "name another folder with --out"
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

@@ -1,0 +1,150 @@
+"""Where the store lies, and its one move from where flushlab 0.1 had it."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from flushlab.errors import StorageError, UsageError
+from flushlab.store import Store, existing_store, open_store
+from flushlab.store import place as place_module
+
+
+@pytest.fixture
+def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
+    """The old place and the new one."""
+    monkeypatch.delenv("FLUSHLAB_HOME", raising=False)
+    home = importlib.import_module("flushlab.machine.home")
+    monkeypatch.setattr(home, "ROOT_HOME", tmp_path / "cache")
+    monkeypatch.setattr(home, "ROOT_STATE", tmp_path / "state")
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    return tmp_path / "cache", tmp_path / "state"
+
+
+def old_store(cache: Path) -> None:
+    cache.mkdir(exist_ok=True)
+    with Store(cache / "store.sqlite") as store:
+        store.create_campaign("tune-1", "tune", b"{}")
+
+
+def test_new_store_lies_in_the_state_folder_and_is_closed_to_others(folders: tuple[Path, Path]) -> None:
+    with open_store() as store:
+        store.create_campaign("tune-1", "tune", b"{}")
+        files = list(folders[1].glob("store.sqlite*"))
+        assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
+        assert len(files) == 3, "the log that is written ahead and its index too"
+    assert stat.S_IMODE(folders[1].stat().st_mode) == 0o700
+    assert not folders[0].exists()
+
+
+def test_home_that_is_chosen_has_everything(private_home: Path) -> None:
+    with open_store() as store:
+        assert store.path == private_home / "store.sqlite"
+
+
+@pytest.mark.parametrize("opened", [open_store, existing_store])
+def test_old_store_is_moved_once(folders: tuple[Path, Path], opened: Callable[[], Store]) -> None:
+    old_store(folders[0])
+    (folders[0] / "store.sqlite").chmod(0o644)
+    with opened() as store:
+        assert [row.id for row in store.campaigns()] == ["tune-1"]
+        assert store.path == folders[1] / "store.sqlite"
+        assert stat.S_IMODE(store.path.stat().st_mode) == 0o600
+    assert list(folders[0].iterdir()) == []
+    old_store(folders[0])  # an older flushlab runs again
+    with opened() as store:
+        store.create_campaign("tune-2", "tune", b"{}")
+    assert (folders[0] / "store.sqlite").is_file(), "a second one is left where it is"
+
+
+def test_old_store_on_another_file_system_is_copied(
+    folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old_store(folders[0])
+    rename = Path.rename
+
+    def across(self: Path, target: Path) -> Path:
+        if self.parent != target.parent:
+            raise OSError(18, "Invalid cross-device link")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", across)
+    with open_store() as store:
+        assert [row.id for row in store.campaigns()] == ["tune-1"]
+    assert list(folders[0].iterdir()) == []
+
+
+def test_old_store_that_is_in_use_is_not_moved(folders: tuple[Path, Path]) -> None:
+    old_store(folders[0])
+    connection = sqlite3.connect(folders[0] / "store.sqlite", isolation_level=None)
+    connection.execute("BEGIN")
+    connection.execute("SELECT count(*) FROM campaign").fetchall()
+    with pytest.raises(StorageError, match="locked") as raised:
+        place_module._move(folders[0] / "store.sqlite", _made(folders[1]) / "store.sqlite")
+    connection.close()
+    assert raised.value.hint
+    assert not (folders[1] / "store.sqlite").exists()
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir()
+    return folder
+
+
+def test_somebody_elses_database_is_refused_and_left(tmp_path: Path) -> None:
+    file = tmp_path / "store.sqlite"
+    with sqlite3.connect(file) as connection:
+        connection.execute("CREATE TABLE mine (x)")
+    connection.close()
+    before = file.read_bytes()
+    with pytest.raises(StorageError, match="a database of something else"):
+        Store(file)
+    assert file.read_bytes() == before
+
+
+HOLD = """
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from flushlab.store import Store
+with Store(Path(sys.argv[1])) as store, store.hold("tune-1"):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_campaign_is_held_by_one_process_and_let_go_by_sigkill(tmp_path: Path) -> None:
+    file = tmp_path / "store.sqlite"
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(file)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"held\n"
+        with Store(file) as store:
+            with (
+                pytest.raises(UsageError, match="campaign tune-1 is running already") as raised,
+                store.hold("tune-1"),
+            ):
+                pass
+            assert raised.value.hint
+            with store.hold("tune-2"):
+                pass
+            other.kill()
+            other.wait()
+            with store.hold("tune-1"):
+                pass
+    assert [path.name for path in tmp_path.iterdir()] == ["store.sqlite"]
+
+
+@pytest.mark.parametrize("name", ["../x", "tune/1", "", ".", "Tune-1"])
+def test_what_cannot_be_an_id_is_no_campaign(tmp_path: Path, name: str) -> None:
+    with Store(tmp_path / "store.sqlite") as store, pytest.raises(UsageError, match="there is no campaign"):
+        store.campaign(name)
