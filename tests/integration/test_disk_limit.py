@@ -6,13 +6,15 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from flushlab.datadir import DataRoot, LimitedDisk, limit_disk, write_probe
 from flushlab.datadir import disk_limit as disk_limit_module
-from flushlab.datadir.disk_limit import find_hierarchy, make_group, remove_leftovers
+from flushlab.datadir.disk_limit import find_hierarchy, make_group
 from flushlab.errors import HarnessError, UsageError
 from flushlab.machine import home, place_of
+from flushlab.process import reap, run_record
 
 WRITE_IOPS = 50
 
@@ -110,27 +112,31 @@ def test_limit_that_the_disk_cannot_reach_is_not_believed_and_not_left(
     assert set(find_hierarchy().top.iterdir()) <= before
 
 
+@pytest.mark.usefixtures("private_home")
 def test_killed_runs_group_is_removed_and_a_kept_servers_is_not(data_root: DataRoot) -> None:
     hierarchy = find_hierarchy()
     device = place_of(data_root.path).device
     assert device is not None
-    own = make_group(hierarchy, device.disk_number, WRITE_IOPS)
-    dead = hierarchy.top / "flushlab-1-1-1"
-    kept = hierarchy.top / "flushlab-1-1-2"
-    dead.mkdir()
-    kept.mkdir()
+    groups = [make_group(hierarchy, device.disk_number, WRITE_IOPS) for _ in range(3)]
+    own, dead, kept = groups
+    for group in (dead, kept):
+        record = run_record.read(group.name)
+        assert record is not None
+        killed = msgspec.structs.replace(record.owner, start_ticks=record.owner.start_ticks - 1)
+        run_record.rewrite(msgspec.structs.replace(record, owner=killed))
+    somebodys = hierarchy.top / "flushlab-1-1-1"
+    somebodys.mkdir()
     server = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     try:
         (kept / "cgroup.procs").write_text(str(server.pid))
-        removed = remove_leftovers(hierarchy)
-        assert dead.name in removed
-        assert not dead.exists()
-        assert kept.exists()
-        assert own.exists()
+        assert reap() == [dead.name]
+        assert [group.exists() for group in (*groups, somebodys)] == [True, False, True, True]
     finally:
         server.communicate(b"\n")
-        own.rmdir()
-    assert kept.name in remove_leftovers(hierarchy)
+        somebodys.rmdir()
+    assert reap() == [kept.name]
+    own.rmdir()
+    run_record.remove(own.name)
 
 
 @pytest.mark.skipif(not os.access("/dev/shm", os.W_OK), reason="no writable /dev/shm here")

@@ -9,18 +9,17 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
 
 from flushlab.build.apt import Package
 from flushlab.build.build import Build
-from flushlab.errors import NoSpace
-from flushlab.machine import home
+from flushlab.errors import NoSpace, StorageError
+from flushlab.machine import home, ownership
+from flushlab.process import RunRecord, discard, passing_folder, reap
 from flushlab.units import format_size
 
 _NEEDED_BYTES = 500 << 20
@@ -86,28 +85,34 @@ def publish(
 
     Raises:
         NoSpace: less than that is free.
+        StorageError: something that flushlab did not make is in its place.
     """
     final = _folder() / key
     with taking_turns(final.with_name(f".{key}.lock")):
         if (found := published(key)) is not None:
             return found
-        if final.exists():
-            shutil.rmtree(final)
+        reap()
+        _adopt(final)
+        if os.path.lexists(final) and not discard(final, what="build", name=key):
+            raise StorageError(
+                f"{final} is in the place of a build, and flushlab did not make it", hint="move it away"
+            )
         require_space(final.parent, needed_bytes)
-        for left_over in final.parent.glob(f".{key}.new-*"):  # we hold the lock: its maker is dead
-            shutil.rmtree(left_over)
-        staging = Path(tempfile.mkdtemp(prefix=f".{key}.new-", dir=final.parent))
-        try:
-            staging.chmod(0o755)
+        with passing_folder(final.parent, "build", name=key, mode=0o755) as staging:
             build, origin = fill(staging)
             build = _moved(build, staging, final)
             document = Published(build=build, origin=tuple(origin))
             (staging / "build.json").write_bytes(msgspec.json.encode(document))
             staging.rename(final)
-        except BaseException:
-            shutil.rmtree(staging, ignore_errors=True)
-            raise
     return build
+
+
+def _adopt(prefix: Path) -> None:
+    """Marks a prefix of flushlab 0.1, which is proven by the document that it published there."""
+    with suppress(OSError, msgspec.DecodeError):
+        if ownership.read_mark(str(prefix)) is None and not prefix.is_symlink():
+            msgspec.json.decode((prefix / "build.json").read_bytes(), type=Published)
+            ownership.mark_existing(str(prefix), RunRecord.mine("adopt").mark("build", prefix.name))
 
 
 def _moved(build: Build, old: Path, new: Path) -> Build:

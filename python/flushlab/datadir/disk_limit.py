@@ -21,7 +21,6 @@ Other processes, and the disk itself, are untouched.
 from __future__ import annotations
 
 import errno
-import itertools
 import json
 import os
 import subprocess
@@ -36,9 +35,9 @@ import msgspec
 from flushlab.datadir import write_probe
 from flushlab.datadir.data_root import DataRoot
 from flushlab.errors import HarnessError, UsageError
-from flushlab.machine import place_of
+from flushlab.machine import ownership, place_of
 from flushlab.machine.cgroup import group_of_self
-from flushlab.process import passing_folder
+from flushlab.process import RunRecord, passing_folder, reap, run_record
 from flushlab.record import DiskLimit
 
 PROBE_SECONDS = 2.0
@@ -47,8 +46,6 @@ PROBE_SECONDS = 2.0
 BELIEVED = (0.5, 1.3)
 """Range of measured / asked within which a limit is believed. Other load on the disk lowers the measured
 figure; a limit that is not in force raises it by far more."""
-
-_counter = itertools.count(1)
 
 
 class Hierarchy(msgspec.Struct, frozen=True, kw_only=True):
@@ -145,7 +142,7 @@ def limit_disk(data_root: DataRoot, write_iops: int) -> LimitedDisk:
             hint="run flushlab as root (servers still run as an unprivileged user), or remove --disk-iops",
         )
     hierarchy = find_hierarchy()
-    remove_leftovers(hierarchy)
+    reap()
     try:
         group = make_group(hierarchy, disk_number, write_iops)
     except OSError as error:
@@ -180,28 +177,18 @@ def find_hierarchy() -> Hierarchy:
 
 
 def make_group(hierarchy: Hierarchy, disk_number: tuple[int, int], write_iops: int) -> Path:
-    """A new limited group, named after this process and its start time; no process is in it."""
+    """A new limited group, written down as this process's; no process is in it."""
     hierarchy.enable()
-    group = hierarchy.top / f"flushlab-{os.getpid()}-{_start_time(os.getpid())}-{next(_counter)}"
-    group.mkdir()
+    token = ownership.new_token()
+    group = hierarchy.top / f"flushlab-{token}"
+    run_record.claim(msgspec.structs.replace(RunRecord.mine(group.name), cgroup=str(group)))
+    group.mkdir()  # its name is the proof that it is ours: a control group holds no files of anybody's
     try:
         hierarchy.limit(group, disk_number, write_iops)
     except BaseException:
-        group.rmdir()
+        _remove(group, hierarchy.top)
         raise
     return group
-
-
-def remove_leftovers(hierarchy: Hierarchy) -> list[str]:
-    """Removes empty groups whose makers are gone; those with processes (kept servers) stay. Their names."""
-    removed = []
-    for group in hierarchy.top.glob("flushlab-*-*-*"):
-        _, pid, start_time, _ = group.name.split("-")
-        made_by_living = pid.isdigit() and _start_time(int(pid)) == start_time
-        if not made_by_living and not _pids(group):
-            _remove(group, hierarchy.top)
-            removed.append(group.name)
-    return removed
 
 
 def judge(write_iops: int, measured: float) -> None:
@@ -215,12 +202,6 @@ def judge(write_iops: int, measured: float) -> None:
             if measured > write_iops
             else "the disk is slower than that, or busy",
         )
-
-
-def parse_start_time(text: str) -> str | None:
-    """Start time in clock ticks, field 22 of /proc/<pid>/stat (proc(5)); None for a zombie."""
-    fields = text.rpartition(")")[2].split()
-    return None if not fields or fields[0] in "ZX" else fields[19]
 
 
 def _disk_number(data_root: DataRoot) -> tuple[int, int]:
@@ -271,12 +252,14 @@ def _remove(group: Path, top: Path) -> None:
         try:
             group.rmdir()
         except FileNotFoundError:
+            run_record.remove(group.name)
             return
         except OSError as error:
             if error.errno != errno.EBUSY or time.monotonic() > deadline:
                 raise HarnessError(f"the disk limit {group} cannot be removed: {error.strerror}") from error
             time.sleep(0.01)
         else:
+            run_record.remove(group.name)
             return
 
 
@@ -285,10 +268,3 @@ def _pids(group: Path) -> list[str]:
         return (group / "cgroup.procs").read_text().split()
     except FileNotFoundError:
         return []
-
-
-def _start_time(pid: int) -> str | None:
-    try:
-        return parse_start_time(Path(f"/proc/{pid}/stat").read_text())
-    except (FileNotFoundError, ProcessLookupError):
-        return None

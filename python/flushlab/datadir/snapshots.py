@@ -327,8 +327,4 @@ def _adopt(folder: Path) -> None:
     if ownership.read_mark(str(folder)) is None and not folder.is_symlink():
         with suppress(SnapshotDamaged):
             if _read(folder).key.digest == folder.name:
-                opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-                try:
-                    ownership.write_mark(opened, RunRecord.mine("adopt").mark("snapshot", folder.name))
-                finally:
-                    os.close(opened)
+                ownership.mark_existing(str(folder), RunRecord.mine("adopt").mark("snapshot", folder.name))

@@ -100,19 +100,23 @@ def _own(path: Path, what: str, mode: int) -> Path:
     return path
 
 
+def _is_earlier(path: Path) -> bool:
+    store = path / "store.sqlite"
+    if store.is_file():
+        with store.open("rb") as file:
+            if file.read(16) == b"SQLite format 3\0":  # whose it is, the store itself looks
+                return True
+    return any(next(path.glob(pattern), None) for pattern in _EARLIER)
+
+
 def _mark(path: Path, what: str) -> None:
-    if any(one.name not in _NOBODYS for one in path.iterdir()) and not any(
-        next(path.glob(pattern), None) for pattern in _EARLIER
-    ):
+    if any(one.name not in _NOBODYS for one in path.iterdir()) and not _is_earlier(path):
         raise NotWritable(
             f"flushlab's {what} would be {path}, but it holds files that flushlab did not make",
             hint="set FLUSHLAB_HOME to a folder that is empty or does not exist yet",
         )
-    opened = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        ownership.write_mark(opened, {"what": what, "name": path.name, "token": ownership.new_token()})
-    finally:
-        os.close(opened)
+    mark = {"what": what, "name": path.name, "token": ownership.new_token()}
+    ownership.mark_existing(str(path.resolve()), mark)
 
 
 @cache

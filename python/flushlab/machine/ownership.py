@@ -54,7 +54,7 @@ def make(folder: str, mark: Mapping[str, str], mode: int = 0o700) -> None:
         try:
             made = os.open(limbo, _FOLDER, dir_fd=above)
             try:
-                write_mark(made, mark)
+                _write_mark(made, mark)
                 os.fchmod(made, mode)
             finally:
                 os.close(made)
@@ -66,12 +66,20 @@ def make(folder: str, mark: Mapping[str, str], mode: int = 0o700) -> None:
         os.close(above)
 
 
-def write_mark(folder: int, mark: Mapping[str, str]) -> None:
-    """Marks a folder, given as a descriptor.
+def mark_existing(folder: str, mark: Mapping[str, str]) -> None:
+    """Marks a folder that is there, and is flushlab's for another reason.
 
     Raises:
-        FileExistsError: something of the mark's name is in it.
+        OSError: it is no real directory, or something of the mark's name is in it.
     """
+    opened = os.open(folder, _FOLDER)
+    try:
+        _write_mark(opened, mark)
+    finally:
+        os.close(opened)
+
+
+def _write_mark(folder: int, mark: Mapping[str, str]) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     file = os.open(MARK, flags, 0o644, dir_fd=folder)
     try:

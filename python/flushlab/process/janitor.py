@@ -41,7 +41,7 @@ def reap_record(record: RunRecord) -> list[Path]:
         Folders of its that are not marked as its own; they were left as they are.
 
     Raises:
-        OSError: a folder could not be removed; the record stays.
+        OSError: a folder, or a control group with a kept server in it, could not be removed; the record stays.
     """
     if record.is_here:
         if record.guard is not None and not wait_for_end(record.guard, _GUARD_S):  # it may be at this work
@@ -49,6 +49,9 @@ def reap_record(record: RunRecord) -> list[Path]:
         if record.server is not None:
             kill_session(record.server, record.folders)
     spared = [Path(folder) for folder in record.folders if not ownership.remove(folder, token=record.token)]
+    if record.cgroup:
+        with suppress(FileNotFoundError):
+            Path(record.cgroup).rmdir()
     run_record.remove(record.name)
     return spared
 

@@ -39,6 +39,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
         guard: the owner's guard process, once it runs; None for a kept sandbox.
         server: the server's process, once there is one.
         folders: directories that are made for it and go with it.
+        cgroup: a control group that goes with it once no process is in it; empty for none.
         token: in the folders' marks; empty in records of flushlab 0.1, whose folders had none.
     """
 
@@ -50,6 +51,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     guard: ProcessIdentity | None = None
     server: ProcessIdentity | None = None
     folders: tuple[str, ...]
+    cgroup: str = ""
     token: str = ""
 
     @classmethod

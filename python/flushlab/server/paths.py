@@ -102,8 +102,8 @@ class SandboxPaths(msgspec.Struct, frozen=True, kw_only=True):
 
     def make(self, user: ServerUser) -> None:
         """Makes what is in the folders, which its guard has made, and gives the servers' user its own."""
-        for folder in (self.server_folder, self.temporary):
-            folder.mkdir(mode=0o755)
+        for folder, mode in ((self.server_folder, 0o711), (self.temporary, 0o700)):
+            folder.mkdir(mode=mode)
             give(folder, user)
 
     def clear_socket(self) -> None:

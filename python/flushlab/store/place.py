@@ -38,7 +38,7 @@ def existing_store() -> Store:
         UsageError: there is none.
         StorageError: it cannot be opened or moved.
     """
-    if (home_path() / _NAME).is_file():
+    if home_path() != state_path() and (home_path() / _NAME).is_file():
         return open_store()
     return Store.existing(state_path() / _NAME)
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -9,7 +11,9 @@ import pytest
 from flushlab.build import Build
 from flushlab.build.apt import Package
 from flushlab.build.prefix import origin, prefixes, publish
-from flushlab.errors import NoSpace, ServerError
+from flushlab.errors import NoSpace, ServerError, StorageError
+from flushlab.machine import home, ownership
+from tests.trees import tree
 
 pytestmark = pytest.mark.usefixtures("private_home")
 
@@ -73,11 +77,49 @@ def test_failed_fill_leaves_nothing(private_home: Path) -> None:
     assert [file.name for file in (private_home / "builds").iterdir()] == [".maven-x.lock"]
 
 
-def test_left_over_of_a_killed_fill_is_removed(private_home: Path) -> None:
-    left_over = private_home / "builds" / ".maven-x.new-killed"
-    left_over.mkdir(parents=True)
+KILLED = """
+import os
+from flushlab.build.prefix import publish
+publish("maven-x", lambda prefix: os._exit(9))
+"""
+
+
+def test_left_over_of_a_killed_fill_is_removed_and_what_only_looks_like_one_is_not(
+    private_home: Path,
+) -> None:
+    look_alike = private_home / "builds/flushlab-build-00000000"
+    subprocess.run([sys.executable, "-c", KILLED], check=False)
+    (left_over,) = (private_home / "builds").glob("flushlab-build-*")
+    look_alike.mkdir()
     publish("maven-x", fill)
     assert not left_over.exists()
+    assert look_alike.exists()
+
+
+@pytest.mark.parametrize("there", ["folder", "empty folder", "file", "dangling link"])
+def test_what_is_in_a_builds_place_is_refused_and_left(private_home: Path, there: str) -> None:
+    place = home() / "builds/maven-x"
+    place.parent.mkdir()
+    if "folder" in there:
+        place.mkdir()
+    if there == "folder":
+        (place / "build.json").write_text("{}")
+    elif there == "file":
+        place.write_text("mine")
+    elif there == "dangling link":
+        place.symlink_to("nowhere")
+    before = tree(private_home / "builds")
+    with pytest.raises(StorageError, match="flushlab did not make it"):
+        publish("maven-x", fill)
+    after = tree(private_home / "builds")
+    assert {name: after[name] for name in before} == before
+
+
+def test_prefix_of_flushlab_0_1_that_lost_its_server_is_made_again(private_home: Path) -> None:
+    made = publish("maven-x", fill)
+    (private_home / "builds/maven-x" / ownership.MARK).unlink()
+    Path(made.mysqld).unlink()
+    assert publish("maven-x", fill) == made
 
 
 def test_prefix_without_its_server_is_no_build_and_is_made_again() -> None:

@@ -4,9 +4,12 @@ from pathlib import Path
 import pytest
 
 from flushlab.datadir import DataRoot, disk_limit, limit_disk
-from flushlab.datadir.disk_limit import Hierarchy, judge, make_group, parse_start_time
+from flushlab.datadir.disk_limit import Hierarchy, judge, make_group
 from flushlab.errors import HarnessError, UsageError
+from flushlab.process import all_records, myself
 from flushlab.record import Storage
+
+pytestmark = pytest.mark.usefixtures("private_home")
 
 
 def root_at(path: Path) -> DataRoot:
@@ -58,16 +61,7 @@ def test_v2_limit_turns_the_io_controller_on_and_is_written_to_io_max(tmp_path: 
     assert (group / "io.max").read_text() == "259:0 wiops=500"
 
 
-def test_group_is_named_after_its_maker(tmp_path: Path) -> None:
+def test_group_is_written_down_as_its_makers(tmp_path: Path) -> None:
     group = make_group(Hierarchy(way="cgroup-v1", top=tmp_path), (254, 0), 120)
-    assert group.name.startswith(f"flushlab-{os.getpid()}-")
-
-
-def test_start_time_is_found_behind_a_name_with_parentheses_and_spaces() -> None:
-    fields = " ".join(str(number) for number in range(4, 53))
-    assert parse_start_time(f"42 (a) b ) S {fields}\n") == "22"
-
-
-def test_zombie_has_no_start_time() -> None:
-    fields = " ".join(str(number) for number in range(4, 53))
-    assert parse_start_time(f"42 (mysqld) Z {fields}\n") is None
+    (record,) = all_records()
+    assert (record.name, record.cgroup, record.owner) == (group.name, str(group), myself())

@@ -132,6 +132,7 @@ def test_name_that_is_taken_is_refused(guard: Guard) -> None:
 @pytest.mark.parametrize("there", ["folder", "empty folder", "file", "link", "dangling link"])
 def test_what_is_in_a_folders_place_is_refused_and_left(private_home: Path, there: str) -> None:
     place, other = private_home / "data/mysql", private_home / "other"
+    run_folder()
     place.parent.mkdir()
     other.mkdir()
     (other / "ibdata1").write_text("precious")
@@ -147,7 +148,6 @@ def test_what_is_in_a_folders_place_is_refused_and_left(private_home: Path, ther
     with pytest.raises(UsageError, match=f"{place} exists already, and flushlab did not make it"):
         Guard("mysql", [run_folder() / "mysql", place])
     assert [record.name for record in all_records()] == []
-    run_folder().rmdir()
     assert tree(private_home) == before
 
 

@@ -4,7 +4,6 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -100,8 +99,8 @@ def test_sandbox_of_another_machine_with_the_same_home_is_spared(whose: str) -> 
 
 
 @pytest.mark.parametrize("mark", ["none", "of another sandbox", "no JSON", "a link to one"])
-def test_folder_without_the_records_mark_is_never_removed(private_home: Path, mark: str) -> None:
-    precious = private_home / "precious"
+def test_folder_without_the_records_mark_is_never_removed(mark: str) -> None:
+    precious = run_folder().parent / "precious"
     precious.mkdir()
     (precious / "file").write_text("data")
     changed = msgspec.structs.replace(left_behind(), folders=(str(precious),))
