@@ -81,7 +81,7 @@ def mark_existing(folder: str, mark: Mapping[str, str]) -> None:
 
 def _write_mark(folder: int, mark: Mapping[str, str]) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    file = os.open(MARK, flags, 0o644, dir_fd=folder)
+    file = os.open(MARK, flags, 0o600, dir_fd=folder)
     try:
         os.write(file, json.dumps({"flushlab": "1", **mark}).encode() + b"\n")
     finally:

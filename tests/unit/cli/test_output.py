@@ -186,7 +186,7 @@ def test_a_probe_is_printed_before_it_is_stored(
     full: Path, private_home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("flushlab.probe.run.probe", lambda *_: probe_record())
-    monkeypatch.setattr("flushlab.store.Store", lambda _: Store(private_home / "nowhere" / "store.sqlite"))
+    monkeypatch.setattr("flushlab.store.open_store", lambda: Store(private_home / "nowhere" / "store.sqlite"))
     assert run(monkeypatch, "probe", "--dir", str(private_home), "--json", str(full)) == 5
     said = capsys.readouterr()
     assert "commits/s" in said.out
