@@ -32,15 +32,15 @@ class CoreError(Exception):
         kind: `server` (it answered with an error, cannot be reached, went away or did not answer
             for 60 s), `protocol` (the peer does not speak it as it must), `measurement` (nothing
             that can be measured: tables absent or of another shape, no thread to be had), `storage`
-            (files cannot be made, written or synced) or `usage` (the request cannot be carried out as
-            it was written).
+            (files cannot be made, written or synced), `usage` (the request cannot be carried out as
+            it was written) or `harness` (a native thread panicked: a bug).
         errno: the server's error number if the server answered with an error, else None.
         sqlstate: its SQLSTATE, else None.
         message: what happened; `str()` of the exception appends errno and SQLSTATE.
         hint: the way out, if one is known.
     """
 
-    kind: Literal["server", "protocol", "measurement", "storage", "usage"]
+    kind: Literal["server", "protocol", "measurement", "storage", "usage", "harness"]
     errno: int | None
     sqlstate: str | None
     message: str
@@ -65,10 +65,10 @@ class LoadRun:
 
     One thread drives all `threads` connections: in a closed loop, or with a `rate` or a `profile`, where
     latency counts from the intended start. An event that ends in one of
-    `ignored_errors` is counted under that error and begun anew with fresh values; its time is no
-    part of a latency, and a transaction of several statements is rolled back whole. Any other error ends
-    the load: `progress` then tells why in `failed`. With `reconnect` a lost connection is counted and opened
-    anew instead.
+    `ignored_errors` is counted under that error and begun anew with fresh values: with a rate it counts from
+    its intended start all the same, in a closed loop its time is no part of a latency. A transaction of several
+    statements is rolled back whole. Any other error ends the load, and so does a panic of its thread: `progress`
+    then tells why in `failed`. With `reconnect` a lost connection is counted and opened anew instead.
     May be used from several Python threads.
     """
 
@@ -101,7 +101,8 @@ class LoadRun:
         """Opens the measured window, or opens it anew, while the load runs on. A profile begins here.
 
         Raises:
-            CoreError: what made the load fail, if it has; usage if it does not run.
+            CoreError: what made the load fail, if it has; usage if it does not run; storage if the files of its
+                seconds cannot be made.
         """
 
     def close_window(self) -> bytes:

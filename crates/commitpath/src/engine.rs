@@ -1,4 +1,4 @@
-//! What all ways of committing share: the two logs, the seats, the policy, and changing it.
+//! What all ways of committing share: the two logs, the sessions, the policy, and changing it.
 
 use std::fs::File;
 use std::io;
@@ -9,6 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use flushlab_binlog::{Flavor, Format, Place as BinlogPlace};
 
+use crate::combining::{CombiningLock, Holder, Patience};
 use crate::error::Error;
 use crate::files::Files;
 use crate::log_buffer::{Drain, LogBuffer};
@@ -17,8 +18,7 @@ use crate::policy::{Flush, Policy};
 use crate::recover::Recovered;
 use crate::redo::{self, Checkpoint, Entry, Kind};
 use crate::redo_log::RedoLog;
-use crate::relay::{Holder, Patience, Relay};
-use crate::seat::{Answer, Seat};
+use crate::session::{Answer, Session};
 use crate::stage::Stage;
 use crate::sync::{spin_loop, yield_now, Backoff, Padded};
 
@@ -73,7 +73,7 @@ pub(crate) struct Engine {
     pub(crate) redo: RedoLog,
     /// Size at which the next file begins.
     pub(crate) rotate_bytes: u64,
-    pub(crate) log: Relay<Log>,
+    pub(crate) log: CombiningLock<Log>,
     /// Whether groups may grow by giving the processor away once; by default in all ways but `serial`.
     linger: Option<bool>,
     /// The file that is written, for those who sync it.
@@ -116,7 +116,7 @@ impl Engine {
             gathered: vec![0; 1 << 20],
             owners: Vec::with_capacity(PLACES),
         };
-        let seats = (0..room).map(|_| Seat::new(settings.format)).collect();
+        let sessions = (0..room).map(|_| Session::new(settings.format)).collect();
         let engine = Self {
             flavor: settings.format.flavor(),
             fixed_clock_us: settings.fixed_clock_us,
@@ -141,7 +141,7 @@ impl Engine {
             failed: AtomicBool::new(false),
             failure: Mutex::new(None),
             linger: settings.linger,
-            log: Relay::new(log, binlog, seats),
+            log: CombiningLock::new(log, binlog, sessions),
         };
         if settings.policy.flush != Flush::Serial {
             engine.open_section(&mut engine.lock_log());
@@ -154,9 +154,9 @@ impl Engine {
         self.log.lock()
     }
 
-    /// The seats, by committer.
-    pub(crate) fn seats(&self) -> &[Seat] {
-        &self.log.seats
+    /// The sessions, by committer.
+    pub(crate) fn sessions(&self) -> &[Session] {
+        &self.log.sessions
     }
 
     /// The binlog buffer.
@@ -170,14 +170,14 @@ impl Engine {
         Policy::from_bits(self.policy.load(Ordering::Acquire))
     }
 
-    /// Commits the transaction that stands in the seat's body; says under which GTID.
+    /// Commits the transaction that stands in the session's body; says under which GTID.
     /// `group` is scratch memory.
     pub(crate) fn commit(&self, me: u32, xid: u64, redo: &[u8], group: &mut Vec<u32>) -> io::Result<u64> {
-        let seat = &self.seats()[me as usize];
-        seat.xid.store(xid, Ordering::Relaxed);
+        let session = &self.sessions()[me as usize];
+        session.xid.store(xid, Ordering::Relaxed);
         // From a record's boundary at or before ours on, the log is needed until we are through; the
         // fence orders this before the reservation, as `oldest_needed` looks the other way round.
-        seat.needs_redo.store(self.redo.next(), Ordering::SeqCst);
+        session.needs_redo.store(self.redo.next(), Ordering::SeqCst);
         std::sync::atomic::fence(Ordering::SeqCst);
         let mut prepared = None;
         let gtid_number = loop {
@@ -186,7 +186,7 @@ impl Engine {
                 self.wait_for_circle()?;
             } else if prepared.is_none() {
                 let lsn = self.prepare(xid, redo)?;
-                seat.prepared.store(lsn, Ordering::Relaxed);
+                session.prepared.store(lsn, Ordering::Relaxed);
                 prepared = Some(lsn);
             }
             let answer = match flush {
@@ -198,7 +198,7 @@ impl Engine {
                 break number;
             }
         };
-        seat.needs_redo.store(u64::MAX, Ordering::Release);
+        session.needs_redo.store(u64::MAX, Ordering::Release);
         Ok(gtid_number)
     }
 
@@ -292,7 +292,7 @@ impl Engine {
     pub(crate) fn fail(&self, error: Error) {
         lock(&self.failure).get_or_insert(error);
         self.failed.store(true, Ordering::SeqCst);
-        self.seats().iter().for_each(Seat::wake);
+        self.sessions().iter().for_each(Session::wake);
     }
 
     /// What made the run fail.
@@ -303,7 +303,7 @@ impl Engine {
     /// How a committer waits for its place to be carried out.
     pub(crate) fn patience(&self, me: u32) -> Patience {
         let syncs = self.policy().syncs_redo();
-        let crowd = self.seats().len() >= CROWD;
+        let crowd = self.sessions().len() >= CROWD;
         Patience {
             lingers: crowd && !syncs && self.lingers(me),
             yields: YIELDS,
@@ -315,16 +315,16 @@ impl Engine {
     /// Whether a group may become larger by giving the processor away once.
     pub(crate) fn lingers(&self, me: u32) -> bool {
         let wanted = self.linger.unwrap_or(self.policy().flush != Flush::Serial);
-        wanted && self.seats()[me as usize].has_company()
+        wanted && self.sessions()[me as usize].has_company()
     }
 
     /// Waits for an answer that a leader brings.
     pub(crate) fn wait(&self, me: u32) -> io::Result<Answer> {
-        let seat = &self.seats()[me as usize];
+        let session = &self.sessions()[me as usize];
         // A leader that works is soon done; one that lingers or waits for the disk wants the processor.
         let gives_way = self.linger == Some(true) || self.policy().syncs_redo();
         for _ in 0..if gives_way { YIELDS } else { SPINS } {
-            if let Some(answer) = seat.answer() {
+            if let Some(answer) = session.answer() {
                 return Ok(answer);
             }
             match gives_way {
@@ -334,7 +334,7 @@ impl Engine {
         }
         loop {
             self.check_alive()?;
-            if let Some(answer) = seat.park_unless(|| Ok(false))? {
+            if let Some(answer) = session.park_unless(|| Ok(false))? {
                 return Ok(answer);
             }
         }
@@ -472,9 +472,9 @@ impl Engine {
         let next = self.redo.next();
         std::sync::atomic::fence(Ordering::SeqCst);
         let needed = self
-            .seats()
+            .sessions()
             .iter()
-            .map(|seat| seat.needs_redo.load(Ordering::SeqCst));
+            .map(|session| session.needs_redo.load(Ordering::SeqCst));
         needed.fold(next, u64::min)
     }
 

@@ -4,11 +4,11 @@
 use std::io;
 use std::sync::atomic::Ordering;
 
+use crate::combining::Tag;
 use crate::engine::{lock, Engine};
 use crate::measure::Watch;
 use crate::policy::Flush;
-use crate::relay::Tag;
-use crate::seat::Answer;
+use crate::session::Answer;
 
 impl Engine {
     /// Commits as a leader or follower; `group` is scratch memory.
@@ -20,11 +20,11 @@ impl Engine {
         prepared: Option<u64>,
         group: &mut Vec<u32>,
     ) -> io::Result<Answer> {
-        let seat = &self.seats()[me as usize];
-        if lock(&seat.body).size(true) > self.ring_limit() {
+        let session = &self.sessions()[me as usize];
+        if lock(&session.body).size(true) > self.ring_limit() {
             return self.commit_alone(me, xid, redo, prepared);
         }
-        seat.ask();
+        session.ask();
         if !self.flush_stage.enter(&[me]) {
             return self.wait_or_write(me);
         }
@@ -49,7 +49,7 @@ impl Engine {
     fn fitting(&self, group: &[u32]) -> usize {
         let mut size = 0;
         let fits = |member: &&u32| {
-            size += lock(&self.seats()[**member as usize].body).size(true);
+            size += lock(&self.sessions()[**member as usize].body).size(true);
             size <= self.ring_limit()
         };
         group.iter().take_while(fits).count().max(1)
@@ -57,11 +57,11 @@ impl Engine {
 
     /// Reserves the group's places together and fills them; `false` if the section is closed.
     fn place_group(&self, group: &[u32]) -> io::Result<bool> {
-        let seats = || group.iter().map(|member| &self.seats()[*member as usize]);
+        let sessions = || group.iter().map(|member| &self.sessions()[*member as usize]);
         let last_committed = self.committed.load(Ordering::Acquire);
         // The id itself needs the first GTID, but whether there is one does not.
         let grouped = self.commit_id(group.len(), 1) != 0;
-        let sizes = seats().map(|seat| lock(&seat.body).size(grouped));
+        let sizes = sessions().map(|session| lock(&session.body).size(grouped));
         let total = sizes.sum();
         let mut watch = Watch::start(self.counters.groups.load(Ordering::Relaxed));
         let Some(mut places) = self.binlog().reserve(group.len() as u64, total) else {
@@ -75,8 +75,8 @@ impl Engine {
         let before = self.gtid_before_section.load(Ordering::Relaxed);
         let commit_id = self.commit_id(group.len(), before + places.number + 1);
         for (index, member) in group.iter().enumerate() {
-            let seat = &self.seats()[*member as usize];
-            let body = lock(&seat.body);
+            let session = &self.sessions()[*member as usize];
+            let body = lock(&session.body);
             let size = body.size(grouped);
             let gtid_number = before + places.number + 1;
             let is_last = index + 1 == group.len();
@@ -91,8 +91,8 @@ impl Engine {
             let at = self.place(place.start, gtid_number, last_committed, commit_us, commit_id);
             self.finish(&body, &at, &mut place)?;
             drop(body);
-            seat.number(gtid_number);
-            let lsn = seat.prepared.load(Ordering::Relaxed);
+            session.number(gtid_number);
+            let lsn = session.prepared.load(Ordering::Relaxed);
             self.binlog().publish(
                 place,
                 Tag {

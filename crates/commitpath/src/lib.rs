@@ -5,7 +5,7 @@
 //! * [`Spec`], [`CommitPath`], [`RunResult`]: a run, from JSON to JSON.
 //! * [`Policy`], [`Flush`]: what a commit waits for, and which way it takes; changed while a run goes on.
 //! * `serial`, `leader`, `parallel`: the ways of flushing, each a few methods of the `engine`.
-//! * `section`, `log_buffer`, `relay`, `stage`, `seat`: the concurrency core: one atomic addition that gives
+//! * `section`, `log_buffer`, `combining`, `stage`, `session`: the concurrency core: one atomic addition that gives
 //!   places, a ring with a ready prefix, the lock whose holder works for all, queues before stages, answers.
 //!   Tested with loom.
 //! * [`redo`]: the redo log's file and its reader; `files`: the binlog's; [`recover`](mod@recover): both after a crash.
@@ -22,12 +22,12 @@
 // Under loom only the concurrency core is there: the rest uses the standard library's threads.
 #![cfg_attr(feature = "loom", allow(dead_code))]
 
+mod combining;
 mod log_buffer;
 #[cfg(all(test, feature = "loom"))]
 mod models;
-mod relay;
-mod seat;
 mod section;
+mod session;
 mod stage;
 mod sync;
 

@@ -5,10 +5,10 @@ use flushlab_binlog::{Format, Identity, Uuid};
 use loom::sync::Arc;
 use loom::thread;
 
+use crate::combining::{CombiningLock, Patience, Tag};
 use crate::log_buffer::{Drain, LogBuffer, Place};
-use crate::relay::{Patience, Relay, Tag};
-use crate::seat::{Answer, Seat};
 use crate::section::Section;
+use crate::session::{Answer, Session};
 use crate::stage::Stage;
 
 /// Tries all interleavings with at most so many preemptions: enough for errors that need few, as most do.
@@ -141,7 +141,7 @@ fn bytes_and_slots_are_used_again_only_after_they_were_released() {
     });
 }
 
-fn relay(seats: usize) -> Arc<Relay<Drain>> {
+fn combining(sessions: usize) -> Arc<CombiningLock<Drain>> {
     let identity = Identity {
         server_id: 1,
         uuid: Uuid([7; 16]),
@@ -150,24 +150,24 @@ fn relay(seats: usize) -> Arc<Relay<Drain>> {
     let format = Format::new("9.7.4", identity).unwrap();
     let (buffer, drain) = LogBuffer::new(8, 4, 100);
     buffer.open(&drain, 0);
-    let seats = (0..seats).map(|_| Seat::new(&format)).collect();
-    Arc::new(Relay::new(drain, buffer, seats))
+    let sessions = (0..sessions).map(|_| Session::new(&format)).collect();
+    Arc::new(CombiningLock::new(drain, buffer, sessions))
 }
 
 /// Commits as the pipelines do; without an answer loom finds a deadlock, as its sleep knows no time.
-fn commit(relay: &Relay<Drain>, me: u32) {
+fn commit(lock: &CombiningLock<Drain>, me: u32) {
     let patience = Patience {
         lingers: false,
         yields: 0,
         rounds: 1,
     };
-    let seat = &relay.seats[me as usize];
-    seat.take(thread::current());
-    let place = relay.buffer.reserve(1, 2).unwrap();
-    seat.number(place.number + 1);
-    seat.ask();
+    let session = &lock.sessions[me as usize];
+    session.take(thread::current());
+    let place = lock.buffer.reserve(1, 2).unwrap();
+    session.number(place.number + 1);
+    session.ask();
     fill(
-        &relay.buffer,
+        &lock.buffer,
         place,
         me as u8,
         Tag {
@@ -179,27 +179,27 @@ fn commit(relay: &Relay<Drain>, me: u32) {
     );
     let work = |drain: &mut Drain| {
         let mut found = Vec::new();
-        empty(&relay.buffer, drain, &mut found);
+        empty(&lock.buffer, drain, &mut found);
         for (tag, bytes) in found {
             let owner = Tag::from_bits(tag).owner;
             assert_eq!(bytes, [owner as u8; 2]);
-            relay.seats[owner as usize].commit();
+            lock.sessions[owner as usize].commit();
         }
         Ok(())
     };
-    let answer = relay.wait(me, patience, work, || Ok(())).unwrap();
+    let answer = lock.wait(me, patience, work, || Ok(())).unwrap();
     assert!(matches!(answer, Answer::Committed(_)));
 }
 
 #[test]
 fn everybody_is_answered_whoever_does_the_work() {
     check(3, || {
-        let relay = relay(2);
+        let lock = combining(2);
         let other = {
-            let relay = relay.clone();
-            thread::spawn(move || commit(&relay, 1))
+            let lock = lock.clone();
+            thread::spawn(move || commit(&lock, 1))
         };
-        commit(&relay, 0);
+        commit(&lock, 0);
         other.join().unwrap();
     });
 }
@@ -207,12 +207,12 @@ fn everybody_is_answered_whoever_does_the_work() {
 #[test]
 fn who_found_the_lock_taken_is_not_forgotten_by_a_holder_that_did_other_things() {
     check(3, || {
-        let relay = relay(1);
+        let lock = combining(1);
         let keeper = {
-            let relay = relay.clone();
-            thread::spawn(move || drop(relay.lock()))
+            let lock = lock.clone();
+            thread::spawn(move || drop(lock.lock()))
         };
-        commit(&relay, 0);
+        commit(&lock, 0);
         keeper.join().unwrap();
     });
 }

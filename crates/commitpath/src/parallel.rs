@@ -1,7 +1,7 @@
 //! Binlog Parallel Flush: every committer reserves a place, writes its own events there, and is acknowledged once
 //! the ready prefix that covers it is in the file.
 //!
-//! There is no writer thread: who finds the log lock free writes the prefix for all (`relay`). `redo` differs in
+//! There is no writer thread: who finds the log lock free writes the prefix for all (`combining`). `redo` differs in
 //! what a commit waits for: a record with the events in the redo log, which one sync makes durable; the file
 //! follows later.
 
@@ -12,14 +12,14 @@ use std::sync::atomic::Ordering;
 
 use flushlab_binlog::{Body, Place as BinlogPlace};
 
+use crate::combining::Tag;
 use crate::engine::{lock, Engine, Log};
 use crate::files::Aside;
 use crate::log_buffer::Place;
 use crate::measure::Watch;
 use crate::policy::{Flush, Policy};
 use crate::redo::{Entry, Kind};
-use crate::relay::Tag;
-use crate::seat::Answer;
+use crate::session::Answer;
 use crate::sync::Backoff;
 
 /// Largest transaction whose events go through the redo log (`persist_binlog_to_redo_size_limit`): larger
@@ -35,8 +35,8 @@ impl Engine {
         redo: &[u8],
         prepared: Option<u64>,
     ) -> io::Result<Answer> {
-        let seat = &self.seats()[me as usize];
-        let body = lock(&seat.body);
+        let session = &self.sessions()[me as usize];
+        let body = lock(&session.body);
         let size = body.size(false);
         if size > self.ring_limit() {
             drop(body);
@@ -78,8 +78,8 @@ impl Engine {
             }
         };
         drop(body);
-        seat.number(gtid_number);
-        seat.ask();
+        session.number(gtid_number);
+        session.ask();
         let tag = Tag {
             lsn,
             owner: me,
@@ -192,7 +192,7 @@ impl Engine {
             self.committed.fetch_max(log.gtid_number, Ordering::Release);
             self.count_group(policy, found, lsn);
             for owner in &owners {
-                self.seats()[*owner as usize].commit();
+                self.sessions()[*owner as usize].commit();
             }
             if policy.flush != Flush::Redo {
                 watch.lap(&self.counters.write, found);
@@ -205,7 +205,7 @@ impl Engine {
     fn commit_records(&self, owners: &[u32]) -> io::Result<()> {
         let mut last = 0;
         for owner in owners {
-            last = self.commit_record(&self.seats()[*owner as usize])?;
+            last = self.commit_record(&self.sessions()[*owner as usize])?;
         }
         self.redo.flush(last)
     }
@@ -255,8 +255,8 @@ impl Engine {
         }
         log = self.close_section(log)?;
         self.persist_redo(policy, lsn)?;
-        let seat = &self.seats()[me as usize];
-        let body = lock(&seat.body);
+        let session = &self.sessions()[me as usize];
+        let body = lock(&session.body);
         let size = body.size(false) as usize;
         let mut whole = vec![0; size];
         log.gtid_number += 1;
@@ -278,7 +278,7 @@ impl Engine {
 
     /// The last GTID is the committer's, who had the log for himself: counts it, and lets the others go on.
     fn end_alone(&self, log: &mut Log, me: u32, policy: Policy, lsn: u64) -> io::Result<u64> {
-        self.seats()[me as usize].number(log.gtid_number);
+        self.sessions()[me as usize].number(log.gtid_number);
         self.committed.fetch_max(log.gtid_number, Ordering::Release);
         self.count_group(policy, 1, lsn);
         if log.files.position() >= self.rotate_bytes {
@@ -292,8 +292,8 @@ impl Engine {
     /// becomes the log's next (as MariaDB's `binlog_large_commit_threshold` does, MDEV-32014). Only its GTID
     /// event and the file's head are written under the lock.
     fn commit_aside(&self, me: u32, lsn: u64) -> io::Result<Answer> {
-        let seat = &self.seats()[me as usize];
-        let body = lock(&seat.body);
+        let session = &self.sessions()[me as usize];
+        let body = lock(&session.body);
         let head_size = self.lock_log().files.head_size();
         let mut aside = Aside::create(&self.folder, me)?;
         // The number of its GTID and what it waits for are put in below.

@@ -336,8 +336,8 @@ fn commit_until_over(shared: &Shared, me: u32) -> Measured {
 }
 
 fn commit_all(shared: &Shared, me: u32, measured: &mut Measured) -> io::Result<()> {
-    let seat = &shared.engine.seats()[me as usize];
-    seat.take(thread::current());
+    let session = &shared.engine.sessions()[me as usize];
+    session.take(thread::current());
     let mut transactions = Transactions::new(&shared.source, me);
     let mut group = Vec::with_capacity(shared.spec.committers as usize);
     let mut acknowledged = match &shared.spec.acknowledged {
@@ -349,7 +349,7 @@ fn commit_all(shared: &Shared, me: u32, measured: &mut Measured) -> io::Result<(
         made += 1;
         let xid = made << 8 | u64::from(me);
         transactions
-            .next(&mut lock(&seat.body), xid)
+            .next(&mut lock(&session.body), xid)
             .map_err(io::Error::other)?;
         shared.burn.burn();
         if transactions.large {

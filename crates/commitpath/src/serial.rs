@@ -12,13 +12,13 @@ use crate::engine::{lock, since, Engine, Log};
 use crate::measure::Watch;
 use crate::policy::{Flush, Policy};
 use crate::redo::{Entry, Kind};
-use crate::seat::{Answer, Seat};
+use crate::session::{Answer, Session};
 use crate::sync::yield_now;
 
 impl Engine {
     /// Commits as a leader or follower; `group` is scratch memory.
     pub(crate) fn commit_serially(&self, me: u32, group: &mut Vec<u32>) -> io::Result<Answer> {
-        self.seats()[me as usize].ask();
+        self.sessions()[me as usize].ask();
         if !self.flush_stage.enter(&[me]) {
             return self.wait(me);
         }
@@ -58,16 +58,16 @@ impl Engine {
         let last = self.commit_group(policy, group)?;
         drop(committing);
         for follower in group.iter().filter(|follower| **follower != me) {
-            self.seats()[*follower as usize].commit();
+            self.sessions()[*follower as usize].commit();
         }
         self.count_group(policy, group.len(), last);
-        Ok(Answer::Committed(self.seats()[me as usize].gtid_number()))
+        Ok(Answer::Committed(self.sessions()[me as usize].gtid_number()))
     }
 
     /// Tells the group to commit anew; the caller, one of them, does so too.
     pub(crate) fn send_back(&self, me: u32, group: &[u32]) -> Answer {
         for member in group.iter().filter(|member| **member != me) {
-            self.seats()[*member as usize].send_back();
+            self.sessions()[*member as usize].send_back();
         }
         Answer::Again
     }
@@ -77,8 +77,8 @@ impl Engine {
         if log.files.position() >= self.rotate_bytes {
             self.rotate(log)?;
         }
-        let seats = || group.iter().map(|member| &self.seats()[*member as usize]);
-        let prepared = seats().map(|seat| seat.prepared.load(Ordering::Relaxed));
+        let sessions = || group.iter().map(|member| &self.sessions()[*member as usize]);
+        let prepared = sessions().map(|session| session.prepared.load(Ordering::Relaxed));
         let mut watch = Watch::start(self.counters.groups.load(Ordering::Relaxed));
         let mut held = watch.begun();
         self.persist_redo(policy, prepared.max().unwrap_or(0))?;
@@ -93,8 +93,8 @@ impl Engine {
         let committed = self.committed.load(Ordering::Relaxed);
         let commit_id = self.commit_id(group.len(), log.gtid_number + 1);
         let mut used = 0;
-        for seat in seats() {
-            let body = lock(&seat.body);
+        for session in sessions() {
+            let body = lock(&session.body);
             let size = body.size(commit_id != 0) as usize;
             if used + size > log.gathered.len() {
                 self.write_gathered(log, used)?;
@@ -102,7 +102,7 @@ impl Engine {
                 log.gathered.resize(log.gathered.len().max(size), 0);
             }
             log.gtid_number += 1;
-            seat.number(log.gtid_number);
+            session.number(log.gtid_number);
             let position = log.files.position() + used as u64;
             let place = self.place(position, log.gtid_number, committed, commit_us, commit_id);
             body.finish_into(&place, &mut log.gathered[used..used + size])
@@ -124,14 +124,14 @@ impl Engine {
 
     /// The commit stage: in the binlog's order. Says up to where redo was needed.
     fn commit_group(&self, policy: Policy, group: &[u32]) -> io::Result<u64> {
-        let seats = || group.iter().map(|member| &self.seats()[*member as usize]);
+        let sessions = || group.iter().map(|member| &self.sessions()[*member as usize]);
         let mut last = 0;
-        for seat in seats() {
-            last = last.max(seat.prepared.load(Ordering::Relaxed));
+        for session in sessions() {
+            last = last.max(session.prepared.load(Ordering::Relaxed));
             if policy.redo == 3 {
-                last = self.commit_record(seat)?;
+                last = self.commit_record(session)?;
             }
-            self.committed.fetch_max(seat.gtid_number(), Ordering::Release);
+            self.committed.fetch_max(session.gtid_number(), Ordering::Release);
         }
         if policy.redo == 3 {
             self.redo.flush(last)?;
@@ -140,11 +140,11 @@ impl Engine {
     }
 
     /// The commit record of MariaDB's redo 3, which is synced once more.
-    pub(crate) fn commit_record(&self, seat: &Seat) -> io::Result<u64> {
+    pub(crate) fn commit_record(&self, session: &Session) -> io::Result<u64> {
         let entry = Entry {
             kind: Kind::Commit,
-            xid: seat.xid.load(Ordering::Relaxed),
-            gtid_number: seat.gtid_number(),
+            xid: session.xid.load(Ordering::Relaxed),
+            gtid_number: session.gtid_number(),
             payload: &[],
             binlog: [&[], &[]],
         };

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::spec::Endpoint;
+use crate::endpoint::Endpoint;
 use crate::tls::Trust;
 use crate::Error;
 

@@ -11,14 +11,10 @@ use flushlab_wire::packet::{frame, Inbox, MAX_PAYLOAD};
 use socket2::{Domain, SockAddr, Socket, TcpKeepalive, Type};
 
 use crate::address::Address;
-use crate::connection::READ_TIMEOUT;
-use crate::spec::Endpoint;
+use crate::endpoint::{Endpoint, READ_TIMEOUT};
 use crate::stream::{Stream, Tls};
 use crate::tls::{self, Trust};
 use crate::{Cutoff, Error, Kind};
-
-/// How long it may take from the first attempt to reach a server to the end of the login.
-pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A connection that is logged in: its bytes, and what came of them already.
 #[derive(Debug)]
@@ -85,6 +81,7 @@ impl Dialogue {
             database,
             private_channel: !matches!(address, Address::Tcp(..)),
             tls: matches!(address, Address::Tls(..)),
+            get_server_public_key: endpoint.get_server_public_key,
         };
         if let Address::Tls(host, _, trust) = address {
             self = self.secured(host, trust, &handshake, credentials)?;

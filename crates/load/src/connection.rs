@@ -8,13 +8,9 @@ use flushlab_wire::response::{text_columns, Completed, Preparation, Response, St
 
 use crate::address::Address;
 use crate::connect::{open, Opened};
-use crate::spec::Endpoint;
+use crate::endpoint::{Endpoint, READ_TIMEOUT};
 use crate::stream::Stream;
 use crate::{Cutoff, Error, Kind};
-
-/// How long a server may take to answer; above the default innodb_lock_wait_timeout of 50 s, so that
-/// a lock wait ends as the server's error.
-pub const READ_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Rows that a query of the engine's own may yield; these are all catalogue look-ups.
 const MAX_ROWS: usize = 10_000;

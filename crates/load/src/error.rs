@@ -1,3 +1,4 @@
+use std::any::Any;
 use std::fmt;
 use std::io;
 
@@ -10,18 +11,24 @@ pub enum Kind {
     Protocol,
     /// The load could not be measured.
     Measurement,
+    /// A file cannot be written.
+    Storage,
     /// The request cannot be carried out as it was written.
     Usage,
+    /// flushlab itself: a bug.
+    Harness,
 }
 
 impl Kind {
-    /// `server`, `protocol`, `measurement` or `usage`.
+    /// `server`, `protocol`, `measurement`, `storage`, `usage` or `harness`.
     pub fn slug(self) -> &'static str {
         match self {
             Self::Server => "server",
             Self::Protocol => "protocol",
             Self::Measurement => "measurement",
+            Self::Storage => "storage",
             Self::Usage => "usage",
+            Self::Harness => "harness",
         }
     }
 }
@@ -54,6 +61,17 @@ impl Error {
 
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self::new(Kind::Usage, message)
+    }
+
+    /// What is made of a thread that panicked: what it said.
+    pub fn panicked(said: &(dyn Any + Send)) -> Self {
+        let text = said.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| said.downcast_ref::<String>().map(String::as_str));
+        let message = format!(
+            "a thread of flushlab panicked: {}",
+            text.unwrap_or("it said nothing")
+        );
+        Self::new(Kind::Harness, message).hint("this is a bug: please report it with this message")
     }
 
     /// The same error with the way out.

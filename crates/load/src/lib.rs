@@ -2,22 +2,28 @@
 //!
 //! # Layout
 //!
-//! * [`spec`]: what goes in; [`result`]: what comes out; both as the JSON of `flushlab.record.load`.
+//! Imports point down this list only, which `tests/layers.rs` holds.
+//!
 //! * [`LoadRun`]: a running load: connections, threads, the measured window.
-//! * [`prepare_tables`]: the tables of a load; what they look like is in `tables::layout`.
+//! * [`prepare_tables`], `check_tables`: the tables of a load.
 //! * [`run_script`]: the statements of an SQL script, timed by kind; [`script`] splits it.
-//! * `workload`: what one event says; one file per workload.
-//! * `lane`: one connection of a load: what is under way and what comes next; it never waits.
 //! * `drive`: who waits: `blocking` for one connection, `polling` for more.
-//! * `schedule`: when events are due in an open loop.
-//! * `transaction`: when a connection commits by itself.
-//! * `reconnect`: opens lost connections anew.
-//! * `address`: where connections go, and by which transport.
-//! * `connect`: from an address to a connection that is logged in; `tls` says which certificates will do.
-//! * `stream`: the bytes of a connection: unix socket, TCP or TLS.
-//! * `connection`: the wire codec with a stream under it.
-//! * `meter`: what one thread counts.
-//! * `policy`: how the kernel schedules the threads.
+//! * `reconnect`: opens lost connections anew; `handoff` gives them back to the thread that polls.
+//! * `worker`: what a thread does besides its work.
+//! * `session`: one connection with its workload: what is under way and what comes next; it never waits.
+//! * `control`: what threads and their owner share.
+//! * `dialer`: opens connections as a load needs them.
+//! * `seconds`: the seconds of a window, written to files as they end.
+//! * `closed`: from a window that was closed to its [`result`], the JSON of `flushlab.record.load`.
+//! * `meter`: what the load's thread counts; `histogram`: its latencies.
+//! * [`spec`]: what goes in: the JSON of `flushlab.record.load`.
+//! * `workload`: what one event says; one file per workload.
+//! * `layout`: what the tables of a workload look like.
+//! * `schedule`: when events are due in an open loop; `transaction`: when a connection commits by itself;
+//!   `streams`: whose random numbers are whose; `policy`: how the kernel schedules threads.
+//! * `connection`: the wire codec with a `stream` under it: unix socket, TCP or TLS.
+//! * `connect`: from an `address` to a stream that is logged in; `tls` says which certificates will do;
+//!   `endpoint`: how a server is reached, and as whom.
 //! * [`Cutoff`]: ends blocked connections from another thread.
 //!
 //! # Promises
@@ -30,12 +36,18 @@
 #![deny(unsafe_code)]
 
 mod address;
+mod closed;
 mod connect;
 mod connection;
+mod control;
 mod cutoff;
+mod dialer;
 mod drive;
+mod endpoint;
 mod error;
-mod lane;
+mod handoff;
+mod histogram;
+mod layout;
 mod meter;
 mod policy;
 mod reconnect;
@@ -44,17 +56,20 @@ mod run;
 mod schedule;
 pub mod script;
 mod script_run;
+mod seconds;
+mod session;
 pub mod spec;
 mod stream;
+mod streams;
 mod sync;
 mod tables;
 mod tls;
 mod transaction;
+mod worker;
 mod workload;
 
-pub use connect::CONNECT_TIMEOUT;
-pub use connection::READ_TIMEOUT;
 pub use cutoff::Cutoff;
+pub use endpoint::{CONNECT_TIMEOUT, READ_TIMEOUT};
 pub use error::{Error, Kind};
 pub use run::LoadRun;
 pub use schedule::check_schedule;

@@ -2,26 +2,21 @@
 
 use std::time::{Duration, Instant};
 
-use hdrhistogram::Histogram;
 use nix::time::{clock_gettime, ClockId};
 use nix::unistd::{gettid, Pid};
 
+use crate::histogram::{latencies, record, Latencies};
 use crate::result::ErrorCount;
 use crate::workload::Effect;
 use crate::Error;
 
-/// Longer latencies count as this; a read times out before.
-const MAX_LATENCY: Duration = Duration::from_secs(120);
-/// Significant digits of a histogram.
-const DIGITS: u8 = 3;
 /// Seconds that per-second counts have room for before they grow.
 const SECONDS_ROOM: usize = 3600;
+/// Seconds whose latencies are kept for who writes them; a histogram takes 120 kB.
+pub(crate) const MOST_UNTAKEN: usize = 120;
 
 /// What a lost connection counts as: CR_SERVER_LOST of the servers' own clients.
 const LOST: (u16, &str) = (2013, "HY000");
-
-/// Latencies in nanoseconds.
-pub(crate) type Latencies = Histogram<u32>;
 
 /// The clock of a thread's CPU time, readable from other threads while it runs.
 #[derive(Debug, Clone, Copy)]
@@ -56,64 +51,77 @@ impl Cpu {
     }
 }
 
-/// An empty histogram.
-pub(crate) fn latencies() -> Latencies {
-    Histogram::new_with_bounds(1, MAX_LATENCY.as_nanos() as u64, DIGITS)
-        .expect("the bounds are constants that hdrhistogram takes")
-}
-
-#[inline]
-fn record(latencies: &mut Latencies, took: Duration) {
-    latencies.saturating_record(took.as_nanos() as u64);
-}
-
 /// What a window counts beyond the events themselves.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shape {
     /// Kinds of statements; COMMITs of the driver are the last kind, if it commits.
     pub statements: usize,
-    /// Connections of the thread.
-    pub lanes: usize,
+    pub sessions: usize,
     /// Whether events are due at a time of their own.
     pub open_loop: bool,
-    /// Whether each second's latencies are kept.
-    pub intervals: bool,
+    /// Whether each second's latencies are kept until they are taken.
+    pub seconds: bool,
 }
 
-/// The latencies of each second of a window.
+/// The seconds of a window, until they are taken.
 #[derive(Debug)]
-pub(crate) struct Intervals {
-    second: usize,
-    running: Latencies,
+struct Seconds {
+    running: usize,
+    latencies: Latencies,
     /// Seconds in which events ended, in their order.
-    pub ended: Vec<(usize, Latencies)>,
-    pub errors: Vec<u64>,
+    over: Vec<(usize, Latencies)>,
+    /// Nobody took the last ones in time: later seconds are not kept.
+    overrun: bool,
+    errors: Vec<u64>,
+    /// Seconds whose counts were taken.
+    counted: usize,
 }
 
-impl Intervals {
+impl Seconds {
     fn new() -> Self {
         Self {
-            second: 0,
-            running: latencies(),
-            ended: Vec::with_capacity(SECONDS_ROOM),
+            running: 0,
+            latencies: latencies(),
+            over: Vec::with_capacity(MOST_UNTAKEN),
+            overrun: false,
             errors: Vec::with_capacity(SECONDS_ROOM),
+            counted: 0,
         }
     }
 
+    #[inline]
     fn record(&mut self, second: usize, took: Duration) {
-        if second != self.second {
+        if second != self.running {
             self.turn(second);
         }
-        record(&mut self.running, took);
+        record(&mut self.latencies, took);
     }
 
     fn turn(&mut self, second: usize) {
-        if !self.running.is_empty() {
-            let ended = std::mem::replace(&mut self.running, latencies());
-            self.ended.push((self.second, ended));
+        if !self.latencies.is_empty() {
+            if self.over.len() == MOST_UNTAKEN {
+                self.overrun = true;
+                self.latencies.reset();
+            } else {
+                let over = std::mem::replace(&mut self.latencies, latencies());
+                self.over.push((self.running, over));
+            }
         }
-        self.second = second;
+        self.running = second;
     }
+}
+
+/// Seconds of a window that are over.
+#[derive(Debug)]
+pub(crate) struct SecondsOver {
+    /// All seconds before this one are over.
+    pub until: usize,
+    /// Latencies of those that were not taken before; none where no event ended.
+    pub latencies: Vec<(usize, Latencies)>,
+    /// What the next seconds added to the figure, and their errors, as far as no transaction in them is open.
+    pub counts: Vec<(u64, u64)>,
+    /// Seconds are missing because these were not taken for [`MOST_UNTAKEN`] of them.
+    pub overrun: bool,
 }
 
 /// Events and errors of one measured window.
@@ -137,7 +145,7 @@ pub(crate) struct Window {
     pub lost_connections: u64,
     /// How late events were begun while a connection was free.
     pub lag: Option<Latencies>,
-    pub intervals: Option<Intervals>,
+    seconds: Option<Seconds>,
     /// What waits for a commit, by connection and second.
     waiting: Vec<Vec<(usize, Effect)>>,
     closed: bool,
@@ -158,8 +166,8 @@ impl Window {
             errors: Vec::new(),
             lost_connections: 0,
             lag: shape.open_loop.then(latencies),
-            intervals: shape.intervals.then(Intervals::new),
-            waiting: vec![Vec::new(); shape.lanes],
+            seconds: shape.seconds.then(Seconds::new),
+            waiting: vec![Vec::new(); shape.sessions],
             closed: false,
         }
     }
@@ -170,14 +178,35 @@ impl Window {
         add_second(&mut self.per_second, second, effect.amount);
     }
 
-    fn wait(&mut self, lane: usize, second: usize, effect: Effect) {
-        match self.waiting[lane].last_mut() {
+    fn wait(&mut self, session: usize, second: usize, effect: Effect) {
+        match self.waiting[session].last_mut() {
             Some((last, sum)) if *last == second => {
                 sum.amount += effect.amount;
                 sum.updated += effect.updated;
             }
-            _ => self.waiting[lane].push((second, effect)),
+            _ => self.waiting[session].push((second, effect)),
         }
+    }
+
+    /// Takes the latencies of all seconds before `until`, and their counts as far as these are final.
+    pub fn take_seconds(&mut self, until: usize) -> Option<SecondsOver> {
+        let seconds = self.seconds.as_mut()?;
+        if seconds.running < until {
+            seconds.turn(until);
+        }
+        let open = self.waiting.iter().filter_map(|waiting| waiting.first());
+        let settled = open.map(|(second, _)| *second).fold(until, usize::min);
+        let at = |counts: &[u64], second: usize| counts.get(second).copied().unwrap_or_default();
+        let from = seconds.counted;
+        seconds.counted = settled.max(from);
+        Some(SecondsOver {
+            until,
+            latencies: std::mem::take(&mut seconds.over),
+            counts: (from..settled)
+                .map(|second| (at(&self.per_second, second), at(&seconds.errors, second)))
+                .collect(),
+            overrun: seconds.overrun,
+        })
     }
 
     fn is_settled(&self) -> bool {
@@ -189,7 +218,7 @@ impl Window {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Answered {
     /// Which connection of the thread.
-    pub lane: usize,
+    pub session: usize,
     pub statement: usize,
     pub sent: Instant,
     pub commits: bool,
@@ -251,11 +280,11 @@ impl Meter {
                 let took = now.duration_since(ended.begun);
                 window.events += 1;
                 record(&mut window.latencies, took);
-                if let Some(intervals) = &mut window.intervals {
-                    intervals.record(second, took);
+                if let Some(seconds) = &mut window.seconds {
+                    seconds.record(second, took);
                 }
                 if ended.waits {
-                    window.wait(answered.lane, second, ended.effect);
+                    window.wait(answered.session, second, ended.effect);
                 } else {
                     window.acknowledge(second, ended.effect);
                 }
@@ -265,7 +294,7 @@ impl Meter {
     }
 
     /// Counts a COMMIT that is answered now: what waited for it is acknowledged. Now.
-    pub fn committed(&mut self, lane: usize, sent: Instant) -> Instant {
+    pub fn committed(&mut self, session: usize, sent: Instant) -> Instant {
         let now = Instant::now();
         if let Some((_, window)) = self.open_window() {
             window.commits += 1;
@@ -274,21 +303,24 @@ impl Meter {
             }
         }
         if let Some((_, window)) = &mut self.window {
-            let mut waiting = std::mem::take(&mut window.waiting[lane]);
+            let mut waiting = std::mem::take(&mut window.waiting[session]);
             for (second, effect) in waiting.drain(..) {
                 window.acknowledge(second, effect);
             }
-            window.waiting[lane] = waiting;
+            window.waiting[session] = waiting;
         }
         now
     }
 
     /// What waited for a commit is lost.
-    pub fn rolled_back(&mut self, lane: usize) {
+    pub fn rolled_back(&mut self, session: usize) {
         if let Some((_, window)) = &mut self.window {
-            let lost: u64 = window.waiting[lane].iter().map(|(_, effect)| effect.amount).sum();
+            let lost: u64 = window.waiting[session]
+                .iter()
+                .map(|(_, effect)| effect.amount)
+                .sum();
             window.rolled_back += lost;
-            window.waiting[lane].clear();
+            window.waiting[session].clear();
         }
     }
 
@@ -297,15 +329,15 @@ impl Meter {
         self.errors += 1;
         if let Some((start, window)) = self.open_window() {
             count_error(&mut window.errors, error);
-            if let Some(intervals) = &mut window.intervals {
-                add_second(&mut intervals.errors, start.elapsed().as_secs() as usize, 1);
+            if let Some(seconds) = &mut window.seconds {
+                add_second(&mut seconds.errors, start.elapsed().as_secs() as usize, 1);
             }
         }
     }
 
     /// Counts a connection that is lost just now; so is what waited for its commit.
-    pub fn lost(&mut self, lane: usize, error: &Error) {
-        self.rolled_back(lane);
+    pub fn lost(&mut self, session: usize, error: &Error) {
+        self.rolled_back(session);
         self.refused(&Error {
             errno: Some(LOST.0),
             sqlstate: Some(LOST.1.to_owned()),
@@ -334,6 +366,12 @@ impl Meter {
         }
     }
 
+    /// The seconds of the open window that are over by now; see [`Window::take_seconds`].
+    pub fn take_seconds(&mut self) -> Option<SecondsOver> {
+        let (start, window) = self.open_window()?;
+        window.take_seconds(start.elapsed().as_secs() as usize)
+    }
+
     /// Opens `window` at `start`, in place of the one that is open.
     pub fn open(&mut self, start: Instant, window: Window) {
         self.window = Some((start, window));
@@ -343,15 +381,12 @@ impl Meter {
     pub fn close(&mut self) {
         if let Some((_, window)) = &mut self.window {
             window.closed = true;
-            if let Some(intervals) = &mut window.intervals {
-                intervals.turn(usize::MAX);
-            }
         }
     }
 
     /// Whether a closed window waits for that connection's commit.
-    pub fn is_settling(&self, lane: usize) -> bool {
-        matches!(&self.window, Some((_, window)) if window.closed && !window.waiting[lane].is_empty())
+    pub fn is_settling(&self, session: usize) -> bool {
+        matches!(&self.window, Some((_, window)) if window.closed && !window.waiting[session].is_empty())
     }
 
     /// The closed window, once nothing in it waits for a commit any more.
@@ -402,30 +437,6 @@ fn count_error(errors: &mut Vec<ErrorCount>, error: &Error) {
     }
 }
 
-/// Adds the errors of one thread to those of others.
-pub(crate) fn merge_errors(all: &mut Vec<ErrorCount>, some: Vec<ErrorCount>) {
-    for error in some {
-        match all
-            .iter_mut()
-            .find(|known| known.errno == error.errno && known.sqlstate == error.sqlstate)
-        {
-            Some(known) => known.count += error.count,
-            None => all.push(error),
-        }
-    }
-}
-
-/// Adds per-second counts, keeping the whole seconds of `elapsed` only.
-pub(crate) fn merge_seconds<'a>(counts: impl Iterator<Item = &'a [u64]>, elapsed: Duration) -> Vec<u64> {
-    let mut all = vec![0; elapsed.as_secs() as usize];
-    for some in counts {
-        for (total, count) in all.iter_mut().zip(some) {
-            *total += count;
-        }
-    }
-    all
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -449,15 +460,15 @@ mod tests {
     /// An UPDATE, and the driver's COMMIT.
     const SHAPE: Shape = Shape {
         statements: 2,
-        lanes: 1,
+        sessions: 1,
         open_loop: false,
-        intervals: false,
+        seconds: false,
     };
 
     fn complete(meter: &mut Meter, effect: Effect, waits: bool) -> Instant {
         let now = Instant::now();
         meter.answered(Answered {
-            lane: 0,
+            session: 0,
             statement: 0,
             sent: now,
             commits: !waits,
@@ -559,21 +570,12 @@ mod tests {
             message: "again".into(),
             ..deadlock()
         });
-        let counted = closed(&mut meter).unwrap().errors;
-        let mut all = Vec::new();
-        merge_errors(&mut all, counted.clone());
-        merge_errors(&mut all, counted);
-        assert_eq!(all.len(), 1);
-        assert_eq!((all[0].count, all[0].message.as_str()), (4, "Deadlock found"));
-    }
-
-    #[test]
-    fn a_second_that_is_not_over_is_left_out() {
-        let counts = [vec![1, 2, 3], vec![10]];
-        let merged = merge_seconds(counts.iter().map(Vec::as_slice), Duration::from_millis(2999));
-        assert_eq!(merged, [11, 2]);
-        let quiet = merge_seconds(counts.iter().map(Vec::as_slice), Duration::from_secs(4));
-        assert_eq!(quiet, [11, 2, 3, 0]);
+        let errors = closed(&mut meter).unwrap().errors;
+        assert_eq!(errors.len(), 1);
+        assert_eq!(
+            (errors[0].count, errors[0].message.as_str()),
+            (2, "Deadlock found")
+        );
     }
 
     #[test]
@@ -595,10 +597,27 @@ mod tests {
     }
 
     #[test]
-    fn latencies_keep_three_digits() {
-        let mut window = Window::new(SHAPE);
-        window.latencies.saturating_record(123_456_789);
-        let read = window.latencies.value_at_quantile(0.5) as f64;
-        assert!((read / 123_456_789.0 - 1.0).abs() < 0.001);
+    fn seconds_that_nobody_takes_are_bounded() {
+        let mut seconds = Seconds::new();
+        for second in 0..10 * MOST_UNTAKEN {
+            seconds.record(second, Duration::from_millis(1));
+        }
+        assert_eq!((seconds.over.len(), seconds.overrun), (MOST_UNTAKEN, true));
+    }
+
+    #[test]
+    fn a_second_is_final_once_its_transactions_have_ended() {
+        let ago = Instant::now().checked_sub(Duration::from_millis(3500)).unwrap();
+        let mut meter = Meter::new(ago);
+        let seconds = true;
+        meter.open(ago, Window::new(Shape { seconds, ..SHAPE }));
+        let (_, window) = meter.open_window().unwrap();
+        window.acknowledge(0, TEN_ROWS);
+        window.wait(0, 1, TEN_ROWS);
+        window.acknowledge(2, TEN_ROWS);
+        assert_eq!(meter.take_seconds().unwrap().counts, [(10, 0)]);
+        meter.committed(0, ago);
+        let over = meter.take_seconds().unwrap();
+        assert_eq!((over.counts, over.until), (vec![(10, 0), (10, 0)], 3));
     }
 }

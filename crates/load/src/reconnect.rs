@@ -4,9 +4,10 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::drive::polling::Mailbox;
-use crate::lane::Lane;
-use crate::run::{Dialer, Shared};
+use crate::control::Control;
+use crate::dialer::Dialer;
+use crate::handoff::Handoff;
+use crate::session::Session;
 use crate::{Error, Kind};
 
 /// Pauses between attempts: each twice as long as the last, up to the longest; the first attempt is made at
@@ -26,28 +27,28 @@ fn is_passing(errno: u16) -> bool {
     )
 }
 
-/// A lane that lost its connection, and where it belongs.
+/// A session that lost its connection, and where it belongs.
 pub(crate) struct Lost {
     pub index: usize,
-    pub lane: Lane,
-    pub mailbox: Arc<Mailbox>,
+    pub session: Session,
+    pub handoff: Arc<Handoff>,
 }
 
 /// What to do about lost connections.
-pub(crate) struct Reopening {
+pub(crate) struct Reconnect {
     pub dialer: Arc<Dialer>,
-    pub shared: Arc<Shared>,
+    pub control: Arc<Control>,
     /// To the thread that opens them; none if they end the load.
     pub queue: Option<Sender<Lost>>,
 }
 
-impl Reopening {
+impl Reconnect {
     /// Whether the load goes on after this error with another connection.
     pub fn may_reopen(&self, error: &Error) -> bool {
-        self.queue.is_some() && !self.shared.stops() && is_loss(error)
+        self.queue.is_some() && !self.control.stops() && is_loss(error)
     }
 
-    /// Has a lane's connection opened by the thread that does so.
+    /// Has a session's connection opened by the thread that does so.
     pub fn send(&self, lost: Lost) {
         if let Some(queue) = &self.queue {
             // Its other end is gone only when the load stops.
@@ -55,21 +56,24 @@ impl Reopening {
         }
     }
 
-    /// Opens a lane's connection anew, however long it takes; not, if the load stops.
+    /// Opens a session's connection anew, however long it takes; not, if the load stops.
     ///
     /// # Errors
     /// Why no attempt will succeed.
-    pub fn reopen(&self, lane: &mut Lane) -> Result<bool, Error> {
+    pub fn reopen(&self, session: &mut Session) -> Result<bool, Error> {
         let mut pause = FIRST_PAUSE;
-        while !self.shared.stops() {
-            let opened = self.dialer.open().and_then(|connection| lane.renew(connection));
+        while !self.control.stops() {
+            let opened = self
+                .dialer
+                .open()
+                .and_then(|connection| session.renew(connection));
             match opened {
                 Ok(()) => return Ok(true),
                 Err(error) if is_loss(&error) => {}
                 Err(error) => return Err(error.during("opening a lost connection anew")),
             }
             let mut left = pause;
-            while !left.is_zero() && !self.shared.stops() {
+            while !left.is_zero() && !self.control.stops() {
                 std::thread::sleep(left.min(GLANCE));
                 left = left.saturating_sub(GLANCE);
             }
@@ -79,19 +83,22 @@ impl Reopening {
     }
 
     /// Opens connections for polling threads, until none of them is left.
-    pub fn run(&self, lost: &Receiver<Lost>) {
+    ///
+    /// # Errors
+    /// Why no attempt will succeed.
+    pub fn run(&self, lost: &Receiver<Lost>) -> Result<(), Error> {
         for Lost {
             index,
-            mut lane,
-            mailbox,
+            mut session,
+            handoff,
         } in lost
         {
-            match self.reopen(&mut lane) {
-                Ok(true) => mailbox.give_back(index, lane),
-                Ok(false) => return,
-                Err(error) => return self.shared.fail(error),
+            if !self.reopen(&mut session)? {
+                break;
             }
+            handoff.give(index, session);
         }
+        Ok(())
     }
 }
 

@@ -1,26 +1,30 @@
 //! A running load.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{mpsc, Arc, Mutex, MutexGuard};
+use std::sync::atomic::AtomicU64;
+use std::sync::{mpsc, Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
-use flushlab_rows::Random;
-
+use crate::closed::{whole_seconds, Closed};
 use crate::connection::Connection;
+use crate::control::Control;
+use crate::dialer::Dialer;
 use crate::drive::blocking;
-use crate::drive::polling::{Mailbox, Polling};
-use crate::lane::{Desk, Lane};
-use crate::meter::{merge_seconds, Meter, Shape, Window};
-use crate::policy::Policy;
-use crate::reconnect::Reopening;
-use crate::result::{Closed, LoadProgress, LoadResult};
+use crate::drive::polling::Polling;
+use crate::handoff::Handoff;
+use crate::meter::{Meter, Shape, Window};
+use crate::reconnect::Reconnect;
+use crate::result::{LoadProgress, LoadResult};
 use crate::schedule::Schedule;
+use crate::seconds::SecondsWriter;
+use crate::session::Session;
 use crate::spec::LoadSpec;
+use crate::streams::Stream;
 use crate::sync::locked;
 use crate::tables::check_tables;
 use crate::transaction::{Commit, Transaction};
-use crate::workload::{NewKeys, Place, Workload};
+use crate::worker::{guarded, Worker};
+use crate::workload::{NewKeys, Rank, Workload};
 use crate::{Cutoff, Error, Kind};
 
 /// How long running events may take to end before their connections are cut.
@@ -36,82 +40,34 @@ const SETTLING: Duration = Duration::from_secs(15);
 /// What the driver's own COMMIT is called among the statements.
 const COMMIT: &str = "COMMIT";
 
-/// What the threads and their owner share.
-pub(crate) struct Shared {
-    stop: AtomicBool,
-    /// A window has ended and waits: commit as soon as a statement has ended.
-    settle: AtomicBool,
-    failed: Mutex<Option<Error>>,
-    ignored_errors: Vec<u16>,
-    /// None in a closed loop.
-    pub schedule: Option<Mutex<Schedule>>,
-    pub commit: Commit,
-}
-
-impl Shared {
-    /// Whether the load is to end.
-    #[inline]
-    pub fn stops(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
-    }
-
-    /// Whether a window waits for commits.
-    #[inline]
-    pub fn settles(&self) -> bool {
-        self.settle.load(Ordering::Relaxed)
-    }
-
-    fn failed(&self) -> Option<Error> {
-        locked(&self.failed).clone()
-    }
-
-    /// Whether the load goes on after this error.
-    pub fn is_ignored(&self, error: &Error) -> bool {
-        error
-            .errno
-            .is_some_and(|errno| self.ignored_errors.contains(&errno))
-    }
-
-    /// Ends the load for a reason, unless it is being stopped: then a connection may have been cut.
-    pub fn fail(&self, error: Error) {
-        if !self.stop.swap(true, Ordering::Relaxed) {
-            *locked(&self.failed) = Some(error);
-        }
-    }
-}
-
-/// Opens connections as the load needs them.
-pub(crate) struct Dialer {
-    spec: LoadSpec,
-    cutoff: Arc<Cutoff>,
-}
-
-impl Dialer {
-    /// A connection that is logged in and in the right commit mode.
-    pub fn open(&self) -> Result<Connection, Error> {
-        let spec = &self.spec;
-        let mut connection =
-            Connection::open(&spec.endpoint, &spec.address, Some(&spec.database), &self.cutoff)?;
-        if spec.commit != Commit::Auto {
-            connection.query("SET autocommit=0")?;
-        }
-        Ok(connection)
-    }
-}
+/// Seconds that a glance tells of.
+const SECONDS_TOLD: usize = 60;
 
 struct OpenWindow {
     start: Instant,
-    opened: SystemTime,
-    cpu: Vec<Duration>,
+    /// CPU time of the load's thread before.
+    cpu: Duration,
+    /// Writes its seconds, where that was asked for.
+    seconds: Option<SecondsWriter>,
+}
+
+impl OpenWindow {
+    /// It gives no result.
+    fn abandon(self) {
+        if let Some(seconds) = self.seconds {
+            seconds.abandon();
+        }
+    }
 }
 
 struct Running {
-    shared: Arc<Shared>,
+    control: Arc<Control>,
     start: Instant,
     end: Option<Instant>,
     shape: Shape,
-    meters: Vec<Arc<Mutex<Meter>>>,
-    mailboxes: Vec<Arc<Mailbox>>,
+    meter: Arc<Mutex<Meter>>,
+    /// To the thread that polls; none, if it blocks.
+    handoff: Option<Arc<Handoff>>,
     threads: Vec<JoinHandle<()>>,
     window: Option<OpenWindow>,
 }
@@ -123,8 +79,9 @@ struct Running {
 /// busy waits and is begun as soon as one is free.
 ///
 /// An event that ends in an ignored error is counted under that error and begun anew with fresh
-/// values, as sysbench does; unlike there, its time is no part of the new event's latency. The
-/// transaction that it was part of is rolled back whole, whatever the server has done already.
+/// values, as sysbench does. With a rate or a profile it goes on counting from when it was due; in a closed loop,
+/// unlike in sysbench, its time is no part of the new event's latency. The transaction that it was part of is
+/// rolled back whole, whatever the server has done already.
 pub struct LoadRun {
     dialer: Arc<Dialer>,
     statements: Vec<String>,
@@ -154,11 +111,11 @@ impl LoadRun {
                 let largest = check_tables(&mut connection, spec)?;
                 new_keys = largest.into_iter().map(|key| AtomicU64::new(key + 1)).collect();
             }
-            let place = Place {
+            let rank = Rank {
                 number,
                 of: spec.threads,
             };
-            let mut workload = spec.workload.open(spec, place, &new_keys);
+            let mut workload = spec.workload.open(&spec.tables, rank, &new_keys);
             workload.prepare(&mut connection)?;
             if number == 0 {
                 statements = workload.statements();
@@ -189,35 +146,28 @@ impl LoadRun {
         }
         let spec = &self.dialer.spec;
         let start = Instant::now();
-        let shared = Arc::new(Shared {
-            stop: AtomicBool::new(false),
-            settle: AtomicBool::new(false),
-            failed: Mutex::new(None),
-            ignored_errors: spec.ignored_errors.clone(),
-            schedule: spec
-                .plan
-                .clone()
-                .map(|plan| Mutex::new(Schedule::new(plan, spec.seed, start))),
-            commit: spec.commit,
+        let schedule = spec.plan.clone().map(|plan| {
+            let arrivals = Stream::Arrivals.random(spec.seed);
+            Schedule::new(plan, arrivals, start)
         });
-        let lanes = self.lanes(start);
-        let meter = Arc::new(Mutex::new(Meter::new(start)));
+        let control = Arc::new(Control::new(spec.ignored_errors.clone(), schedule, spec.commit));
+        let sessions = self.sessions(start);
         let running = self.running.insert(Running {
-            shared: shared.clone(),
             start,
             end: None,
             shape: Shape {
                 statements: self.statements.len(),
-                lanes: lanes.len(),
-                open_loop: shared.schedule.is_some(),
-                intervals: self.dialer.spec.intervals,
+                sessions: sessions.len(),
+                open_loop: control.schedule.is_some(),
+                seconds: self.dialer.spec.seconds.are_asked_for(),
             },
-            meters: vec![meter.clone()],
-            mailboxes: Vec::new(),
+            control,
+            meter: Arc::new(Mutex::new(Meter::new(start))),
+            handoff: None,
             threads: Vec::new(),
             window: None,
         });
-        let begun = begin(running, lanes, &self.dialer, &meter);
+        let begun = begin(running, sessions, &self.dialer);
         if begun.is_err() {
             self.stop();
         }
@@ -225,17 +175,17 @@ impl LoadRun {
     }
 
     /// The connections with what they need to run.
-    fn lanes(&mut self, start: Instant) -> Vec<Lane> {
+    fn sessions(&mut self, start: Instant) -> Vec<Session> {
         let spec = &self.dialer.spec;
         let of = self.ready.len() as u32;
         let ready = std::mem::take(&mut self.ready).into_iter().enumerate();
-        let lane = |(index, (connection, workload)): (usize, _)| {
+        let session = |(index, (connection, workload)): (usize, _)| {
             let number = index as u32;
-            let random = Random::new(spec.seed.wrapping_add(u64::from(number)));
+            let random = Stream::Connection(number).random(spec.seed);
             let transaction = Transaction::new(spec.commit, start, number, of);
-            Lane::new(connection, workload, random, transaction, index, start)
+            Session::new(connection, workload, random, transaction, index, start)
         };
-        ready.map(lane).collect()
+        ready.map(session).collect()
     }
 
     /// A glance at the load; cheap.
@@ -245,19 +195,13 @@ impl LoadRun {
     pub fn progress(&self) -> Result<LoadProgress, Error> {
         let running = self.running.as_ref().ok_or_else(not_started)?;
         let elapsed = running.end.unwrap_or_else(Instant::now) - running.start;
-        let (mut events, mut errors, mut seconds) = (0, 0, Vec::with_capacity(running.meters.len()));
-        for meter in &running.meters {
-            let meter = locked(meter);
-            events += meter.events;
-            errors += meter.errors;
-            seconds.push(meter.per_second.clone());
-        }
-        let failed = running.shared.failed();
+        let failed = running.control.failed();
+        let meter = locked(&running.meter);
         Ok(LoadProgress {
             elapsed_s: elapsed.as_secs_f64(),
-            events,
-            per_second: merge_seconds(seconds.iter().map(Vec::as_slice), elapsed),
-            errors,
+            events: meter.events,
+            per_second: whole_seconds(&meter.per_second, elapsed, SECONDS_TOLD),
+            errors: meter.errors,
             failed: failed.as_ref().map(Error::to_string),
             hint: failed.and_then(|error| error.hint),
         })
@@ -266,30 +210,29 @@ impl LoadRun {
     /// Opens the measured window, or opens it anew, while the load runs on. A profile begins here.
     ///
     /// # Errors
-    /// [`Kind::Usage`] if it does not run; what made the load fail, if it has.
+    /// [`Kind::Usage`] if it does not run; [`Kind::Storage`] if the files of its seconds cannot be made; what
+    /// made the load fail, if it has.
     pub fn open_window(&mut self) -> Result<(), Error> {
         let running = running(&mut self.running)?;
-        let windows: Vec<_> = running
-            .meters
-            .iter()
-            .map(|_| Window::new(running.shape))
-            .collect();
-        let mut meters = halt(&running.meters);
-        let start = Instant::now();
-        for (meter, window) in meters.iter_mut().zip(windows) {
-            meter.open(start, window);
+        if let Some(window) = running.window.take() {
+            window.abandon();
         }
-        let cpu = cpu(&meters);
-        drop(meters);
-        if let Some(schedule) = &running.shared.schedule {
+        let window = Window::new(running.shape);
+        let mut meter = locked(&running.meter);
+        let start = Instant::now();
+        meter.open(start, window);
+        let cpu = meter.cpu();
+        drop(meter);
+        if let Some(schedule) = &running.control.schedule {
             locked(schedule).open_window(start);
         }
-        running.knock();
-        running.window = Some(OpenWindow {
-            start,
-            opened: SystemTime::now(),
-            cpu,
-        });
+        running.wake();
+        let files = &self.dialer.spec.seconds;
+        let seconds = files
+            .are_asked_for()
+            .then(|| SecondsWriter::start(files, running.meter.clone(), start))
+            .transpose()?;
+        running.window = Some(OpenWindow { start, cpu, seconds });
         Ok(())
     }
 
@@ -307,32 +250,36 @@ impl LoadRun {
             .window
             .take()
             .ok_or_else(|| Error::usage("no window is open"))?;
-        let mut meters = halt(&running.meters);
+        // No event ends while the lock is held, which is for microseconds: the moment that is taken under it
+        // divides them.
+        let mut meter = locked(&running.meter);
         let end = Instant::now();
-        meters.iter_mut().for_each(|meter| meter.close());
-        let cpu = cpu(&meters);
-        drop(meters);
-        let kept = running
-            .shared
-            .schedule
-            .as_ref()
-            .map(|schedule| locked(schedule).close_window(end));
-        let windows = running.settle()?;
+        meter.close();
+        let cpu = meter.cpu();
+        drop(meter);
+        let schedule = running.control.schedule.as_ref();
+        let kept = schedule.map(|schedule| locked(schedule).close_window(end));
+        let mut window = match running.settle() {
+            Ok(window) => window,
+            Err(error) => {
+                opened.abandon();
+                return Err(error);
+            }
+        };
+        let length = end - opened.start;
         let spec = &self.dialer.spec;
         let closed = Closed {
-            windows,
-            length: end - opened.start,
-            cpu: cpu
-                .iter()
-                .zip(&opened.cpu)
-                .map(|(after, before)| after.saturating_sub(*before))
-                .collect(),
+            unwritten: opened
+                .seconds
+                .and_then(|seconds| seconds.finish(&mut window, length)),
+            window,
+            length,
+            cpu: cpu.saturating_sub(opened.cpu),
             statements: &self.statements,
             counts_rows: spec.workload.counts_rows(),
             commits_itself: spec.commit != Commit::Auto,
             amount: spec.workload.amount(),
             kept,
-            opened: opened.opened,
         };
         Ok(closed.result())
     }
@@ -342,18 +289,20 @@ impl LoadRun {
     pub fn stop(&mut self) {
         self.ready.clear();
         let Some(running) = &mut self.running else { return };
-        running.shared.stop.store(true, Ordering::Relaxed);
-        running.knock();
+        running.control.stop();
+        running.wake();
         let deadline = Instant::now() + GRACE;
         while running.threads.iter().any(|thread| !thread.is_finished()) && Instant::now() < deadline {
             std::thread::sleep(GLANCE);
         }
         self.dialer.cutoff.fire();
         for thread in running.threads.drain(..) {
-            if thread.join().is_err() {
-                let error = Error::new(Kind::Measurement, "a thread of the load panicked: this is a bug");
-                locked(&running.shared.failed).get_or_insert(error);
+            if let Err(said) = thread.join() {
+                running.control.fail_for_bug(Error::panicked(&*said));
             }
+        }
+        if let Some(window) = running.window.take() {
+            window.abandon();
         }
         running.end.get_or_insert_with(Instant::now);
     }
@@ -366,46 +315,44 @@ impl Drop for LoadRun {
 }
 
 impl Running {
-    fn knock(&self) {
-        self.mailboxes.iter().for_each(|mailbox| mailbox.knock());
+    fn wake(&self) {
+        if let Some(handoff) = &self.handoff {
+            handoff.wake();
+        }
     }
 
-    /// The closed windows of all meters, as soon as no transaction in them is open.
-    fn settle(&self) -> Result<Vec<Window>, Error> {
-        self.shared.settle.store(true, Ordering::Relaxed);
-        self.knock();
+    /// The closed window, as soon as no transaction in it is open.
+    fn settle(&self) -> Result<Window, Error> {
+        self.control.settle(true);
+        self.wake();
         let settled = self.settled();
-        self.shared.settle.store(false, Ordering::Relaxed);
-        match self.shared.failed() {
+        self.control.settle(false);
+        match self.control.failed() {
             Some(error) => Err(error),
             None => settled,
         }
     }
 
-    fn settled(&self) -> Result<Vec<Window>, Error> {
+    fn settled(&self) -> Result<Window, Error> {
         let deadline = Instant::now() + SETTLING;
-        let mut windows = Vec::with_capacity(self.meters.len());
-        for meter in &self.meters {
-            windows.push(loop {
-                if let Some(window) = locked(meter).take_settled() {
-                    break window;
-                }
-                if let Some(error) = self.shared.failed() {
-                    return Err(error);
-                }
-                if Instant::now() > deadline {
-                    return Err(Error::new(
-                        Kind::Measurement,
-                        format!(
-                            "a transaction that was open at the window's end did not end within {} s",
-                            SETTLING.as_secs()
-                        ),
-                    ));
-                }
-                std::thread::sleep(GLANCE);
-            });
+        loop {
+            if let Some(window) = locked(&self.meter).take_settled() {
+                return Ok(window);
+            }
+            if let Some(error) = self.control.failed() {
+                return Err(error);
+            }
+            if Instant::now() > deadline {
+                return Err(Error::new(
+                    Kind::Measurement,
+                    format!(
+                        "a transaction that was open at the window's end did not end within {} s",
+                        SETTLING.as_secs()
+                    ),
+                ));
+            }
+            std::thread::sleep(GLANCE);
         }
-        Ok(windows)
     }
 
     fn spawn(&mut self, name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), Error> {
@@ -419,68 +366,37 @@ impl Running {
     }
 }
 
-/// Gives the lanes to a thread of their own, and has another one open lost connections where that was asked
+/// Gives the sessions to a thread of their own, and has another one open lost connections where that was asked
 /// for.
-fn begin(
-    running: &mut Running,
-    mut lanes: Vec<Lane>,
-    dialer: &Arc<Dialer>,
-    meter: &Arc<Mutex<Meter>>,
-) -> Result<(), Error> {
+fn begin(running: &mut Running, mut sessions: Vec<Session>, dialer: &Arc<Dialer>) -> Result<(), Error> {
     let (queue, lost) = mpsc::channel();
-    let reopening = |queue| Reopening {
+    let reconnect = |queue| Reconnect {
         dialer: dialer.clone(),
-        shared: running.shared.clone(),
+        control: running.control.clone(),
         queue,
     };
-    let reconnect = dialer.spec.reconnect;
-    let (driving, opening) = (reopening(reconnect.then_some(queue)), reopening(None));
-    let thread = Thread {
+    let reconnects = dialer.spec.reconnect;
+    let (driving, opening) = (reconnect(reconnects.then_some(queue)), reconnect(None));
+    let worker = Worker {
         policy: dialer.spec.policy,
-        shared: running.shared.clone(),
-        meter: meter.clone(),
-        reopening: driving,
+        control: running.control.clone(),
+        meter: running.meter.clone(),
     };
-    if lanes.len() == 1 {
-        let lane = lanes.remove(0);
+    if sessions.len() == 1 {
+        let session = sessions.remove(0);
         return running.spawn("load", move || {
-            thread.run(|desk, reopening| blocking::run(lane, desk, reopening));
+            worker.run(|context| blocking::run(session, context, &driving));
         });
     }
-    let mailbox = Arc::new(Mailbox::new()?);
-    running.mailboxes.push(mailbox.clone());
-    if reconnect {
-        running.spawn("load-reconnect", move || opening.run(&lost))?;
+    let handoff = Arc::new(Handoff::new()?);
+    running.handoff = Some(handoff.clone());
+    if reconnects {
+        let control = running.control.clone();
+        running.spawn("load-reconnect", move || guarded(&control, || opening.run(&lost)))?;
     }
     running.spawn("load", move || {
-        thread.run(|desk, reopening| Polling::new(lanes, desk, mailbox, reopening)?.run());
+        worker.run(|context| Polling::new(sessions, context, handoff, &driving)?.run());
     })
-}
-
-/// What a thread of the load has, whatever it drives.
-struct Thread {
-    policy: Policy,
-    shared: Arc<Shared>,
-    meter: Arc<Mutex<Meter>>,
-    reopening: Reopening,
-}
-
-impl Thread {
-    fn run(self, drive: impl FnOnce(Desk<'_>, &Reopening) -> Result<(), Error>) {
-        locked(&self.meter).thread_begins();
-        let desk = Desk {
-            shared: &self.shared,
-            meter: &self.meter,
-        };
-        let policy = self.policy.apply().map_err(|error| {
-            let message = format!("the system refuses SCHED_BATCH, client_sched batch: {error}");
-            Error::new(Kind::Measurement, message)
-        });
-        if let Err(error) = policy.and_then(|()| drive(desk, &self.reopening)) {
-            self.shared.fail(error);
-        }
-        locked(&self.meter).thread_ends();
-    }
 }
 
 fn not_started() -> Error {
@@ -490,7 +406,7 @@ fn not_started() -> Error {
 /// The running load; what made it fail, if it has.
 fn running(running: &mut Option<Running>) -> Result<&mut Running, Error> {
     let running = running.as_mut().ok_or_else(not_started)?;
-    if let Some(error) = running.shared.failed() {
+    if let Some(error) = running.control.failed() {
         return Err(error);
     }
     if running.end.is_some() {
@@ -499,13 +415,73 @@ fn running(running: &mut Option<Running>) -> Result<&mut Running, Error> {
     Ok(running)
 }
 
-/// Takes the locks of all meters: no event ends while they are held, which is for microseconds. So a
-/// moment that is taken now divides the events of all threads alike.
-fn halt(meters: &[Arc<Mutex<Meter>>]) -> Vec<MutexGuard<'_, Meter>> {
-    meters.iter().map(|meter| locked(meter)).collect()
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::Policy;
 
-/// CPU time of each thread so far.
-fn cpu(meters: &[MutexGuard<'_, Meter>]) -> Vec<Duration> {
-    meters.iter().map(|meter| meter.cpu()).collect()
+    /// A load without connections, whose thread does `work`.
+    fn running(work: impl FnOnce() -> Result<(), Error> + Send + 'static) -> LoadRun {
+        let spec = serde_json::json!({
+            "workload": "oltp_update_non_index",
+            "endpoint": {"user": "u", "password": "p", "socket": "/s", "host": null, "port": null},
+            "transport": "socket", "database": "sbtest", "threads": 1, "tables": 1, "table_size": 100,
+            "rand_type": "special", "seed": 1, "ignored_errors": [],
+        });
+        let start = Instant::now();
+        let mut running = Running {
+            control: Arc::new(Control::new(Vec::new(), None, Commit::Auto)),
+            start,
+            end: None,
+            shape: Shape {
+                statements: 1,
+                sessions: 1,
+                open_loop: false,
+                seconds: false,
+            },
+            meter: Arc::new(Mutex::new(Meter::new(start))),
+            handoff: None,
+            threads: Vec::new(),
+            window: None,
+        };
+        let worker = Worker {
+            policy: Policy::Normal,
+            control: running.control.clone(),
+            meter: running.meter.clone(),
+        };
+        running.spawn("load", move || worker.run(|_| work())).unwrap();
+        LoadRun {
+            dialer: Arc::new(Dialer {
+                spec: LoadSpec::from_json(&serde_json::to_vec(&spec).unwrap()).unwrap(),
+                cutoff: Arc::default(),
+            }),
+            statements: vec!["UPDATE".to_owned()],
+            ready: Vec::new(),
+            running: Some(running),
+        }
+    }
+
+    #[test]
+    fn a_thread_that_panics_makes_the_figure_fail_with_what_it_said() {
+        let (panic, wait) = mpsc::channel::<()>();
+        let mut run = running(move || {
+            let _ = wait.recv();
+            panic!("connection {} came undone", 3)
+        });
+        run.open_window().unwrap();
+        drop(panic);
+        while run.progress().unwrap().failed.is_none() {
+            std::thread::yield_now();
+        }
+        let error = run.close_window().unwrap_err();
+        assert_eq!(error.kind, Kind::Harness);
+        assert!(
+            error.message.contains("connection 3 came undone"),
+            "{}",
+            error.message
+        );
+        assert!(run.progress().unwrap().hint.unwrap().contains("bug"));
+        run.stop();
+        assert_eq!(run.open_window().unwrap_err().kind, Kind::Harness);
+    }
 }

@@ -306,7 +306,8 @@ pub(crate) enum Take {
 pub(crate) struct Schedule {
     plan: Plan,
     profile: Profile,
-    seed: u64,
+    /// Draws the gaps of a Poisson process, from the beginning.
+    random: Random,
     start: Instant,
     taking: Arrivals,
     taken: u64,
@@ -319,20 +320,20 @@ pub(crate) struct Schedule {
 
 impl Schedule {
     /// Begins at `start`. A profile begins with the window; until then its first rate above 0 holds.
-    pub fn new(plan: Plan, seed: u64, start: Instant) -> Self {
+    pub fn new(plan: Plan, random: Random, start: Instant) -> Self {
         let profile = if plan.anchored {
             Profile::constant(plan.profile.first_rate())
         } else {
             plan.profile.clone()
         };
-        Self::of(plan, profile, seed, start)
+        Self::of(plan, profile, random, start)
     }
 
-    fn of(plan: Plan, profile: Profile, seed: u64, start: Instant) -> Self {
-        let arrivals = Arrivals::new(&profile, plan.poisson.then(|| Random::new(seed)));
+    fn of(plan: Plan, profile: Profile, random: Random, start: Instant) -> Self {
+        let arrivals = Arrivals::new(&profile, plan.poisson.then(|| random.clone()));
         Self {
             plan,
-            seed,
+            random,
             start,
             taking: arrivals.clone(),
             taken: 0,
@@ -381,7 +382,12 @@ impl Schedule {
     /// has not begun is forgotten with the rate that it belonged to.
     pub fn open_window(&mut self, now: Instant) {
         if self.plan.anchored {
-            *self = Self::of(self.plan.clone(), self.plan.profile.clone(), self.seed, now);
+            *self = Self::of(
+                self.plan.clone(),
+                self.plan.profile.clone(),
+                self.random.clone(),
+                now,
+            );
         }
         self.backlog_most = self.backlog(now);
         self.due_before = self.due;
@@ -413,7 +419,7 @@ mod tests {
     /// Seconds after the window's beginning at which events are due, up to `until`.
     fn dues(plan: Plan, until: f64) -> Vec<f64> {
         let start = Instant::now();
-        let mut schedule = Schedule::new(plan, 7, start);
+        let mut schedule = Schedule::new(plan, Random::new(7), start);
         schedule.open_window(start);
         let end = after(start, until);
         std::iter::from_fn(|| match schedule.take(end) {
@@ -467,7 +473,7 @@ mod tests {
     #[test]
     fn a_ramp_down_to_nothing_ends() {
         let start = Instant::now();
-        let mut schedule = Schedule::new(plan(0.0, "ramp:100-0/2s", "constant"), 7, start);
+        let mut schedule = Schedule::new(plan(0.0, "ramp:100-0/2s", "constant"), Random::new(7), start);
         schedule.open_window(start);
         let end = after(start, 5.0);
         let taken = std::iter::from_fn(|| matches!(schedule.take(end), Take::Due(_)).then_some(())).count();
@@ -494,7 +500,7 @@ mod tests {
     #[test]
     fn a_profile_begins_with_the_window() {
         let start = Instant::now();
-        let mut schedule = Schedule::new(plan(0.0, "step:10,1000/1s", "constant"), 7, start);
+        let mut schedule = Schedule::new(plan(0.0, "step:10,1000/1s", "constant"), Random::new(7), start);
         let warm = after(start, 5.0);
         let taken = std::iter::from_fn(|| matches!(schedule.take(warm), Take::Due(_)).then_some(())).count();
         assert!(taken.abs_diff(50) <= 1, "the first rate holds before: {taken}");
@@ -507,7 +513,7 @@ mod tests {
     fn backlog_is_what_is_due_and_not_begun() {
         for kind in ["constant", "poisson"] {
             let start = Instant::now();
-            let mut schedule = Schedule::new(plan(1000.0, "", kind), 7, start);
+            let mut schedule = Schedule::new(plan(1000.0, "", kind), Random::new(7), start);
             schedule.open_window(start);
             let late = after(start, 1.0);
             for _ in 0..900 {

@@ -6,10 +6,11 @@ use serde::Deserialize;
 
 use crate::address::{Address, Transport};
 use crate::connection::Connection;
+use crate::endpoint::Endpoint;
 use crate::meter::ThreadCpu;
 use crate::result::{KindTime, LoadResult};
 use crate::script::{excerpt, kind, Statement};
-use crate::spec::{disabled, unreadable, Endpoint};
+use crate::spec::{disabled, unreadable};
 use crate::{Cutoff, Error, Kind};
 
 /// Longest time that a script may be given.
@@ -124,8 +125,7 @@ pub fn run_script(
         lost_connections: 0,
         rows: None,
         kinds,
-        intervals: Vec::new(),
-        hdr_log: None,
+        unwritten: None,
     })
 }
 

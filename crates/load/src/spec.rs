@@ -1,17 +1,18 @@
 //! What goes in: the JSON of `flushlab.record.load`.
 
-use std::fmt;
-use std::time::Duration;
+use std::path::PathBuf;
 
-use flushlab_rows::distribution::Distribution;
 use serde::Deserialize;
 
 use crate::address::{Address, Transport};
+use crate::endpoint::Endpoint;
+use crate::layout::TableSet;
 use crate::policy::Policy;
 use crate::schedule::Plan;
+use crate::seconds::SecondFiles;
 use crate::transaction::Commit;
 use crate::workload::{kind, within, Asked, JsonOltp, JsonRand, JsonTxn, JsonUpsert, Kind};
-use crate::{Error, CONNECT_TIMEOUT};
+use crate::Error;
 
 /// Most connections of one load.
 const MAX_THREADS: u32 = 10_000;
@@ -19,51 +20,6 @@ const MAX_THREADS: u32 = 10_000;
 const MAX_TABLES: u32 = 100_000;
 /// Largest value of the column `id`, an INTEGER.
 const MAX_TABLE_SIZE: u32 = i32::MAX as u32;
-
-/// Longest time that a server may be given to let us in.
-const MAX_CONNECT_SECONDS: f64 = 3600.0;
-
-/// How to reach a server (`flushlab.record.Endpoint`).
-#[derive(Clone, Deserialize)]
-pub struct Endpoint {
-    pub(crate) user: String,
-    pub(crate) password: String,
-    pub(crate) socket: Option<String>,
-    pub(crate) host: Option<String>,
-    pub(crate) port: Option<u16>,
-    /// How long connecting may take in all.
-    #[serde(
-        default = "connect_timeout",
-        rename = "connect_timeout_s",
-        deserialize_with = "timeout"
-    )]
-    pub(crate) connect_timeout: Duration,
-}
-
-fn connect_timeout() -> Duration {
-    CONNECT_TIMEOUT
-}
-
-/// Seconds, above 0 and at most `MAX_CONNECT_SECONDS`.
-fn timeout<'de, D: serde::Deserializer<'de>>(input: D) -> Result<Duration, D::Error> {
-    let seconds = f64::deserialize(input)?;
-    if seconds > 0.0 && seconds <= MAX_CONNECT_SECONDS {
-        return Ok(Duration::from_secs_f64(seconds));
-    }
-    Err(serde::de::Error::custom("connect_timeout_s is out of range"))
-}
-
-impl fmt::Debug for Endpoint {
-    /// Never shows the password.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Endpoint")
-            .field("user", &self.user)
-            .field("socket", &self.socket)
-            .field("host", &self.host)
-            .field("port", &self.port)
-            .finish_non_exhaustive()
-    }
-}
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -91,7 +47,9 @@ struct Json {
     #[serde(default)]
     reconnect: bool,
     #[serde(default)]
-    intervals: bool,
+    hdr_log: PathBuf,
+    #[serde(default)]
+    per_second: PathBuf,
     seed: i64,
     ignored_errors: Vec<u16>,
     #[serde(default)]
@@ -125,16 +83,14 @@ pub struct LoadSpec {
     pub(crate) address: Address,
     pub(crate) database: String,
     pub(crate) threads: u32,
-    pub(crate) tables: u32,
-    pub(crate) table_size: u32,
-    pub(crate) distribution: Distribution,
+    pub(crate) tables: TableSet,
     /// When events are due; none in a closed loop.
     pub(crate) plan: Option<Plan>,
     pub(crate) policy: Policy,
     /// A connection that is lost is counted and opened anew.
     pub(crate) reconnect: bool,
-    /// The latencies of each second are kept.
-    pub(crate) intervals: bool,
+    /// Where each second goes as it ends.
+    pub(crate) seconds: SecondFiles,
     pub(crate) commit: Commit,
     pub(crate) seed: u64,
     pub(crate) ignored_errors: Vec<u16>,
@@ -175,18 +131,28 @@ impl LoadSpec {
             endpoint: json.endpoint,
             database: json.database,
             threads: json.threads,
-            tables: json.tables,
-            table_size: json.table_size,
-            distribution,
+            tables: TableSet {
+                count: json.tables,
+                size: json.table_size,
+                distribution,
+            },
             plan: Plan::parse(json.rate, &json.profile, &json.rate_kind, amount)?,
             policy: policy(&json.client_sched)?,
             reconnect: json.reconnect,
-            intervals: json.intervals,
+            seconds: SecondFiles {
+                hdr_log: file(json.hdr_log),
+                per_second: file(json.per_second),
+            },
             commit,
             seed: json.seed as u64,
             ignored_errors: json.ignored_errors,
         })
     }
+}
+
+/// An empty path is none.
+fn file(path: PathBuf) -> Option<PathBuf> {
+    (!path.as_os_str().is_empty()).then_some(path)
 }
 
 /// What is wrong with a spec's JSON, without any value of it.
@@ -220,8 +186,10 @@ fn policy(name: &str) -> Result<Policy, Error> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
-    use crate::workload::Key;
+    use crate::layout::Key;
     use crate::Kind as ErrorKind;
 
     fn json(change: impl Fn(&mut serde_json::Value)) -> Vec<u8> {
@@ -283,10 +251,8 @@ mod tests {
     #[test]
     fn how_the_client_runs_is_asked_for() {
         let spec = LoadSpec::from_json(&json(|_| ())).unwrap();
-        assert_eq!(
-            (spec.policy, spec.reconnect, spec.intervals),
-            (Policy::Batch, false, false)
-        );
+        assert_eq!((spec.policy, spec.reconnect), (Policy::Batch, false));
+        assert!(!spec.seconds.are_asked_for());
         let normal = LoadSpec::from_json(&json(|v| v["client_sched"] = "normal".into())).unwrap();
         assert_eq!(normal.policy, Policy::Normal);
         assert!(refusal(|v| v["client_sched"] = "idle".into()).contains("\"idle\" is not known"));

@@ -19,12 +19,14 @@ const OK_THREE_AFFECTED: &[u8] = b"\x00\x03\x00\x02\x00\x00\x00";
 const SYNTAX_ERROR: &[u8] = b"\xff\x28\x04#42000You have an error in your SQL syntax";
 const EOF: &[u8] = b"\xfe\x00\x00\x02\x00";
 const DEADLOCK: &[u8] = b"\xff\xbd\x04#40001Deadlock found when trying to get lock";
+const LOCK_WAIT_TIMEOUT: &[u8] = b"\xff\xb5\x04#HY000Lock wait timeout exceeded";
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What the server does with the nth execution of a connection.
 #[derive(Clone, Copy)]
 enum Act {
     Answer(&'static [u8]),
+    AnswerLate(Duration, &'static [u8]),
     Close,
     Hang,
 }
@@ -59,6 +61,7 @@ const USUAL: Script = Script {
 struct Server {
     path: PathBuf,
     inserted_rows: Arc<AtomicU64>,
+    executions: Arc<AtomicU64>,
     said: Said,
 }
 
@@ -73,19 +76,31 @@ impl Server {
         let listener = UnixListener::bind(&path).unwrap();
         let inserted_rows = Arc::new(AtomicU64::new(0));
         let said = Said::default();
-        let (rows, heard) = (inserted_rows.clone(), said.clone());
+        let executions = Arc::new(AtomicU64::new(0));
+        let (rows, executed, heard) = (inserted_rows.clone(), executions.clone(), said.clone());
         let script = Arc::new(script);
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let (script, rows, heard) = (script.clone(), rows.clone(), heard.clone());
+                let (script, rows, executed, heard) =
+                    (script.clone(), rows.clone(), executed.clone(), heard.clone());
                 // A client that leaves ends its conversation with an error: that is its right.
-                std::thread::spawn(move || Conversation::new(stream).run(&script, &rows, &heard));
+                std::thread::spawn(move || Conversation::new(stream).run(&script, &rows, &executed, &heard));
             }
         });
         Self {
             path,
             inserted_rows,
+            executions,
             said,
+        }
+    }
+
+    /// Waits until clients have executed so many prepared statements, answered or not.
+    fn wait_for_executions(&self, count: u64) {
+        let deadline = Instant::now() + PATIENCE;
+        while self.executions.load(Ordering::Relaxed) < count {
+            assert!(Instant::now() < deadline, "waited in vain");
+            std::thread::yield_now();
         }
     }
 
@@ -198,7 +213,13 @@ impl Conversation {
         self.send(&payloads)
     }
 
-    fn run(&mut self, script: &Script, inserted_rows: &AtomicU64, said: &Said) -> std::io::Result<()> {
+    fn run(
+        &mut self,
+        script: &Script,
+        inserted_rows: &AtomicU64,
+        executed: &AtomicU64,
+        said: &Said,
+    ) -> std::io::Result<()> {
         let mut usual =
             b"\x0a5.5.5-10.11.19-MariaDB\0\x07\0\0\0abcdefgh\0\xfe\xf7\x08\x02\0\xff\x81\x15".to_vec();
         usual.extend_from_slice(&[0; 10]);
@@ -265,8 +286,13 @@ impl Conversation {
                 }
                 Some((0x17, _)) => {
                     executions += 1;
+                    executed.fetch_add(1, Ordering::Relaxed);
                     match (script.execution)(executions) {
                         Act::Answer(payload) => self.send(&[payload])?,
+                        Act::AnswerLate(after, payload) => {
+                            std::thread::sleep(after);
+                            self.send(&[payload])?;
+                        }
                         Act::Close => return Ok(()),
                         Act::Hang => {
                             self.receive()?;
@@ -459,6 +485,84 @@ fn an_overdue_event_is_charged_the_time_it_waited() {
         "events due 0.3 s ago took {} us",
         latency.p50
     );
+}
+
+#[test]
+fn an_event_that_is_retried_counts_from_its_intended_start() {
+    const WAIT: Duration = Duration::from_millis(300);
+    for threads in [1, 2] {
+        for refusal in [LOCK_WAIT_TIMEOUT, DEADLOCK] {
+            let server = Server::start(Script {
+                execution: if refusal == DEADLOCK {
+                    |number| match number {
+                        1 => Act::AnswerLate(WAIT, DEADLOCK),
+                        _ => Act::Answer(OK),
+                    }
+                } else {
+                    |number| match number {
+                        1 => Act::AnswerLate(WAIT, LOCK_WAIT_TIMEOUT),
+                        _ => Act::Answer(OK),
+                    }
+                },
+                ..USUAL
+            });
+            let spec = server.spec(|spec| {
+                spec["threads"] = threads.into();
+                spec["rate"] = 0.01.into(); // the second event is due after 100 s
+                spec["ignored_errors"] = serde_json::json!([1205, 1213]);
+            });
+            let mut run = LoadRun::connect(&spec, Arc::new(Cutoff::new())).unwrap();
+            run.start().unwrap();
+            run.open_window().unwrap();
+            wait_for(&run, |progress| progress.events == 1);
+            let result = run.close_window().unwrap();
+            let latency = result.latency_us.unwrap();
+            assert_eq!((result.events, result.errors[0].count), (1, 1));
+            assert!(
+                latency.max >= WAIT.as_micros() as u64 / 1000 * 999,
+                "an event that was due {WAIT:?} before its end took {} us",
+                latency.max
+            );
+        }
+    }
+}
+
+#[test]
+fn a_retry_in_a_closed_loop_is_a_new_event() {
+    let server = Server::start(Script {
+        execution: |number| match number {
+            1 => Act::AnswerLate(Duration::from_millis(300), DEADLOCK),
+            _ => Act::Answer(OK),
+        },
+        ..USUAL
+    });
+    let mut run = server.started();
+    run.open_window().unwrap();
+    wait_for(&run, |progress| progress.errors == 2 && progress.events > 1000);
+    let latency = run.close_window().unwrap().latency_us.unwrap();
+    assert!(latency.max < 300_000, "{}", latency.max);
+}
+
+#[test]
+fn an_event_that_runs_keeps_nobody_from_the_schedule() {
+    for threads in [1, 2] {
+        let server = Server::start(Script {
+            execution: |_| Act::Hang,
+            ..USUAL
+        });
+        let spec = server.spec(|spec| {
+            spec["threads"] = threads.into();
+            spec["rate"] = 1000.into();
+        });
+        let mut run = LoadRun::connect(&spec, Arc::new(Cutoff::new())).unwrap();
+        run.start().unwrap();
+        server.wait_for_executions(1);
+        let begun = Instant::now();
+        run.open_window().unwrap();
+        let result = run.close_window().unwrap();
+        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+        assert_eq!(result.events, 0);
+    }
 }
 
 #[test]

@@ -89,12 +89,12 @@ fn interruptible<T: Send + 'static>(
     if let Some(signal) = interrupted {
         return Err(signal);
     }
-    match (outcome, joined) {
-        (Some(outcome), _) => outcome.map_err(|error| core_error(py, error)),
-        (None, _) => Err(pyo3::exceptions::PyRuntimeError::new_err(
-            "a native thread panicked: this is a bug",
-        )),
-    }
+    let outcome = match (outcome, joined) {
+        (Some(outcome), _) => outcome,
+        (None, Err(said)) => Err(Error::panicked(&*said)),
+        (None, Ok(())) => unreachable!("work that ends has an outcome"),
+    };
+    outcome.map_err(|error| core_error(py, error))
 }
 
 #[pyclass(module = "flushlab._core", frozen)]

@@ -17,7 +17,7 @@ pub mod unique;
 pub mod value;
 
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
-use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::{SplitMix64, Xoshiro256PlusPlus};
 
 /// A generator of random numbers: xoshiro256++ (Blackman and Vigna, 2021), seeded through
 /// SplitMix64, so that neighbouring seeds give unrelated sequences.
@@ -28,6 +28,13 @@ impl Random {
     /// A generator whose sequence `seed` decides.
     pub fn new(seed: u64) -> Self {
         Self(Xoshiro256PlusPlus::seed_from_u64(seed))
+    }
+
+    /// The generator of one of the streams under a seed. SplitMix64 permutes: streams of one seed begin in
+    /// different states, and those of neighbouring seeds have nothing in common.
+    pub fn stream(seed: u64, stream: u64) -> Self {
+        let mixed = SplitMix64::seed_from_u64(seed).next_u64() ^ stream;
+        Self::new(SplitMix64::seed_from_u64(mixed).next_u64())
     }
 
     /// 64 random bits.

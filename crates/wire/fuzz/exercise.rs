@@ -58,6 +58,7 @@ impl Client {
                     password: "a test password",
                     database: None,
                     private_channel: private,
+                    get_server_public_key: true,
                     tls: false,
                 };
                 Self::Login(Login::begin(credentials, &Handshake::parse(payload)?)?.0)

@@ -19,8 +19,11 @@ pub struct Credentials<'a> {
     pub database: Option<&'a str>,
     /// Nobody can listen (a unix socket, TLS): the password may then go as it is, which
     /// `mysql_clear_password` and the full exchange of `caching_sha2_password` want. Otherwise the former is
-    /// refused, and the latter sends it under the server's RSA key.
+    /// refused, and the latter sends it under the server's RSA key, if that is taken.
     pub private_channel: bool,
+    /// On a channel that is not private the server's RSA key is asked for and taken unseen: who can put himself
+    /// between could send his own and read the password. `--get-server-public-key` of MySQL's clients.
+    pub get_server_public_key: bool,
     /// The conversation goes on under TLS, which was asked for before.
     pub tls: bool,
 }
@@ -32,6 +35,7 @@ impl fmt::Debug for Credentials<'_> {
             .field("user", &self.user)
             .field("database", &self.database)
             .field("private_channel", &self.private_channel)
+            .field("get_server_public_key", &self.get_server_public_key)
             .field("tls", &self.tls)
             .finish_non_exhaustive()
     }
@@ -161,6 +165,14 @@ impl<'a> Login<'a> {
             [PERFORM_FULL_AUTH] if self.credentials.private_channel => {
                 Ok(Step::Send([password, &[0]].concat()))
             }
+            [PERFORM_FULL_AUTH] if !self.credentials.get_server_public_key => Err(Error::Unspoken {
+                what: "the server asks for the password under an RSA key that it would send itself \
+                       (caching_sha2_password without TLS): whoever sits in between could send another key and \
+                       read the password"
+                    .to_owned(),
+                hint: "connect over TLS (--transport tcp --ssl-mode required) or the unix socket; only where \
+                       nobody can sit in between, set the endpoint's get_server_public_key",
+            }),
             [PERFORM_FULL_AUTH] => {
                 self.awaits_key = true;
                 Ok(Step::Send(vec![REQUEST_PUBLIC_KEY]))
@@ -201,12 +213,21 @@ mod tests {
     const SERVER_NONCE: &[u8; NONCE] = b"abcdefghijklmnopqrst";
 
     fn begin(plugin: &[u8], private_channel: bool) -> (Login<'static>, Vec<u8>) {
+        begin_trusting(plugin, private_channel, false)
+    }
+
+    fn begin_trusting(
+        plugin: &[u8],
+        private_channel: bool,
+        get_server_public_key: bool,
+    ) -> (Login<'static>, Vec<u8>) {
         let handshake = Handshake::parse(&greeting(b"8.0.15", SERVER_NONCE, plugin)).unwrap();
         let credentials = Credentials {
             user: "me",
             password: "secret",
             database: None,
             private_channel,
+            get_server_public_key,
             tls: false,
         };
         Login::begin(credentials, &handshake).unwrap()
@@ -234,8 +255,21 @@ mod tests {
     }
 
     #[test]
+    fn full_sha2_on_an_open_channel_takes_no_key_unasked() {
+        let (mut login, _) = begin(b"caching_sha2_password", false);
+        let Err(Error::Unspoken { what, hint }) = login.step(b"\x01\x04") else {
+            panic!("it had to be refused");
+        };
+        assert!(
+            what.contains("RSA key") && hint.contains("--ssl-mode required"),
+            "{what}; {hint}"
+        );
+        assert!(hint.contains("get_server_public_key"), "{hint}");
+    }
+
+    #[test]
     fn full_sha2_on_an_open_channel_asks_for_the_key_and_never_sends_the_password() {
-        let (mut login, sent) = begin(b"caching_sha2_password", false);
+        let (mut login, sent) = begin_trusting(b"caching_sha2_password", false, true);
         assert!(!sent.windows(6).any(|window| window == b"secret"));
         assert_eq!(login.step(b"\x01\x04"), Ok(Step::Send(vec![2])));
         assert!(matches!(login.step(b"\x01not a key"), Err(Error::Protocol(_))));

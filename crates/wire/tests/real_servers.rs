@@ -50,6 +50,7 @@ fn credentials<'a>(user: &'a str, case: &Case) -> Credentials<'a> {
         password: PASSWORD,
         database: Some("flushlab"),
         private_channel: case.name.ends_with("unix"),
+        get_server_public_key: true,
         tls: false,
     }
 }

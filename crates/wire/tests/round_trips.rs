@@ -195,7 +195,8 @@ proptest! {
     fn switches_of_the_authentication(nonce: [u8; ED25519_NONCE], password in "[ -~]{0,40}", number in 0usize..4) {
         let plugin = Plugin::ALL[number];
         let greeting = server::greeting("8.0", 1, u32::MAX, &[7; NONCE], "mysql_native_password");
-        let credentials = Credentials { user: "me", password: &password, database: None, private_channel: true, tls: false };
+        let credentials = Credentials { user: "me", password: &password, database: None, private_channel: true,
+            get_server_public_key: false, tls: false };
         let (mut login, _) = Login::begin(credentials, &Handshake::parse(&greeting).unwrap()).unwrap();
         let length = if plugin == Plugin::Ed25519 { ED25519_NONCE } else { NONCE };
         let request = [&[0xFE], plugin.name().as_bytes(), &[0], &nonce[..length], &[0]].concat();

@@ -16,6 +16,8 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
 
     `option_file` is a mode-0600 file whose `[client]` section holds all of this for other programs.
     `connect_timeout_s` bounds a connection of the load from the first attempt to the end of the login.
+    `get_server_public_key` lets `caching_sha2_password` over TCP without TLS take the server's RSA key unseen, as
+    the option of MySQL's clients does: only where nobody can sit in between, as on loopback.
     """
 
     user: str
@@ -25,6 +27,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     port: int | None = None
     option_file: str | None = None
     connect_timeout_s: float = 10.0
+    get_server_public_key: bool = False
 
     def __repr__(self) -> str:
         """Never shows the password."""
@@ -260,10 +263,12 @@ class LoadSpec(msgspec.Struct, frozen=True, kw_only=True):
         client_sched: `batch`: the load's thread runs under SCHED_BATCH; `normal`: as the process.
         reconnect: a connection that is lost is counted under errno 2013 and opened anew, at once and then
             after pauses of 50 ms to 1 s; else it ends the load.
-        intervals: the result holds the latencies of each second.
-        seed: of the generators; connection i uses seed + i.
-        ignored_errors: errnos after which the event is retried and counted, as sysbench does; a
-            transaction of several statements is then rolled back whole.
+        hdr_log: file that each second's latencies are written to as it ends, in nanoseconds, as HdrHistogram's
+            log; empty: none.
+        per_second: file that a CSV line for each second is written to, as soon as no transaction in it is open.
+        seed: of the generators; the arrivals, each connection and each table have a stream of their own.
+        ignored_errors: errnos after which the event is retried and counted, as sysbench does; with a rate it
+            counts from its intended start. A transaction of several statements is then rolled back whole.
         upsert: options of `upsert`, None for others.
         oltp: options of an OLTP workload; None: sysbench's defaults.
         txn: transactions of `txn`, None for others.
@@ -285,7 +290,8 @@ class LoadSpec(msgspec.Struct, frozen=True, kw_only=True):
     profile: str = ""
     client_sched: Literal["batch", "normal"] = "batch"
     reconnect: bool = False
-    intervals: bool = False
+    hdr_log: str = ""
+    per_second: str = ""
     seed: int = 1
     ignored_errors: tuple[int, ...] = (1213, 1020, 1205)
     upsert: UpsertSpec | None = None
@@ -362,31 +368,13 @@ class OpenLoop(msgspec.Struct, frozen=True, kw_only=True):
     lag_us: Latency | None = None
 
 
-class Interval(msgspec.Struct, frozen=True, kw_only=True):
-    """One second of a window; the last may be shorter.
-
-    Attributes:
-        second: from 0.
-        figure: transactions or rows that its events added.
-        events: that ended in it.
-        errors: server errors in it.
-        latency_us: of its events; None if there were none.
-    """
-
-    second: int
-    figure: int
-    events: int
-    errors: int
-    latency_us: Latency | None = None
-
-
 class LoadProgress(msgspec.Struct, frozen=True, kw_only=True):
     """A glance at a running load; cheap to take.
 
     Attributes:
         elapsed_s: since start.
         events: completed since start.
-        per_second: transactions or rows of each whole second since start, committed or not.
+        per_second: transactions or rows of the last whole seconds since start, committed or not; at most 60.
         errors: server errors since start.
         failed: why the load stopped by itself (a fatal error), or None.
         hint: the way out, where one is known.
@@ -454,15 +442,14 @@ class LoadResult(msgspec.Struct, frozen=True, kw_only=True):
         statements: latency per kind of statement, in the workload's order.
         commits: acknowledged in the window; None in records of earlier versions.
         errors: server errors in the window, by errno and SQLSTATE. Events that end in an ignored one begin
-            anew; neither these attempts nor their time are in any latency.
-        client_busy: share of the window that the load's busiest thread was on a CPU.
+            anew; with a rate their latency counts from the intended start, in a closed loop from the last try.
+        client_busy: share of the window that the load's thread was on a CPU.
         client_bound: it was there for 90 % or more: the figure is the client's, not the server's.
         stalls: whole seconds of the window, from 0, under a tenth of the median second.
         open_loop: what became of the rate; None in a closed loop.
         lost_connections: in the window.
-        intervals: the window by seconds, where the spec asks for it.
-        hdr_log: the latencies of each second, in nanoseconds, as HdrHistogram's log; likewise.
-        client_cpu_us_per_event: user + system time of the load's threads, per event.
+        unwritten: why the files of the window's seconds are not whole, if they are not.
+        client_cpu_us_per_event: user + system time of the load's thread, per event.
         rows: what became of the rows, where rows are counted.
         kinds: time per kind of statement of a script, the most time first; empty for others.
     """
@@ -483,5 +470,4 @@ class LoadResult(msgspec.Struct, frozen=True, kw_only=True):
     stalls: tuple[int, ...] = ()
     open_loop: OpenLoop | None = None
     lost_connections: int = 0
-    intervals: tuple[Interval, ...] = ()
-    hdr_log: str | None = None
+    unwritten: str | None = None

@@ -62,7 +62,7 @@ class Driven(msgspec.Struct, frozen=True, kw_only=True):
         rate, rate_kind, profile: when events are due; none of them: a closed loop.
         client_sched: `batch` or `normal`.
         reconnect: `on` or `off`.
-        intervals: the latencies of each second are kept.
+        hdr_log, per_second: files that each second is written to as it ends.
     """
 
     rate: float = 0.0
@@ -70,7 +70,8 @@ class Driven(msgspec.Struct, frozen=True, kw_only=True):
     profile: str = ""
     client_sched: Literal["batch", "normal"] = "batch"
     reconnect: str = "off"
-    intervals: bool = False
+    hdr_log: str = ""
+    per_second: str = ""
 
     @property
     def driving(self) -> dict[str, Any]:
@@ -81,5 +82,6 @@ class Driven(msgspec.Struct, frozen=True, kw_only=True):
             "profile": self.profile,
             "client_sched": self.client_sched,
             "reconnect": self.reconnect == "on",
-            "intervals": self.intervals,
+            "hdr_log": self.hdr_log,
+            "per_second": self.per_second,
         }

@@ -9,7 +9,15 @@ from typing import TypeVar
 import msgspec
 
 from flushlab import _core
-from flushlab.errors import FlushlabError, MeasurementError, ProtocolError, ServerError, UsageError
+from flushlab.errors import (
+    FlushlabError,
+    HarnessError,
+    MeasurementError,
+    NotWritable,
+    ProtocolError,
+    ServerError,
+    UsageError,
+)
 from flushlab.record import LoadProgress, LoadResult, LoadSpec, Warning
 from flushlab.server.protocol import Server
 from flushlab.workload.protocol import Measured, Timing, Window
@@ -23,7 +31,9 @@ _ERRORS: Mapping[str, type[FlushlabError]] = {
     "server": ServerError,
     "protocol": ProtocolError,
     "measurement": MeasurementError,
+    "storage": NotWritable,
     "usage": UsageError,
+    "harness": HarnessError,
 }
 T = TypeVar("T")
 
@@ -157,8 +167,8 @@ def _warm_up(load: _core.LoadRun, server: Server, timing: Timing, unit: str, gra
     seen = 0
     while True:
         progress = _raise_if_failed(load, server)
-        if len(progress.per_second) > seen and progress.elapsed_s >= timing.warm_up_s:
-            seen = len(progress.per_second)
+        if int(progress.elapsed_s) > seen and progress.elapsed_s >= timing.warm_up_s:
+            seen = int(progress.elapsed_s)
             reads, events = _page_reads(server), progress.events
             reading = (reads - reads_before) > _PAGE_READS_PER_EVENT * max(events - events_before, 1)
             reads_before, events_before = reads, events

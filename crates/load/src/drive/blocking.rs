@@ -1,26 +1,28 @@
 //! One connection, one thread, a blocking socket: nothing is cheaper for a single connection.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use super::NAP;
-use crate::lane::{Desk, Lane, Turn};
-use crate::reconnect::Reopening;
+use crate::reconnect::Reconnect;
 use crate::schedule::Take;
+use crate::session::{Context, Session, Turn};
 use crate::sync::locked;
 use crate::Error;
+
+/// Longest wait without a look at what has changed.
+const NAP: Duration = Duration::from_millis(100);
 
 /// Runs events until it is told to stop.
 ///
 /// # Errors
 /// What ends the load.
-pub(crate) fn run(mut lane: Lane, desk: Desk<'_>, reopening: &Reopening) -> Result<(), Error> {
-    while !desk.shared.stops() {
-        if let Err(error) = turn(&mut lane, desk) {
-            if !reopening.may_reopen(&error) {
+pub(crate) fn run(mut session: Session, context: Context<'_>, reconnect: &Reconnect) -> Result<(), Error> {
+    while !context.control.stops() {
+        if let Err(error) = turn(&mut session, context) {
+            if !reconnect.may_reopen(&error) {
                 return Err(error);
             }
-            lane.lost(&error, desk);
-            if !reopening.reopen(&mut lane)? {
+            session.lost(&error, context);
+            if !reconnect.reopen(&mut session)? {
                 break;
             }
         }
@@ -29,41 +31,43 @@ pub(crate) fn run(mut lane: Lane, desk: Desk<'_>, reopening: &Reopening) -> Resu
 }
 
 /// One event with what it takes before and after it, or a nap.
-fn turn(lane: &mut Lane, desk: Desk<'_>) -> Result<(), Error> {
+fn turn(session: &mut Session, context: Context<'_>) -> Result<(), Error> {
     let now = Instant::now();
-    let begun = match &desk.shared.schedule {
-        None => lane.begin(now, now),
+    let begun = match &context.control.schedule {
+        None => session.begin(now, now),
         Some(schedule) => {
-            let next = match locked(schedule).take(now) {
+            // By itself, for the lock ends with the statement.
+            let taken = locked(schedule).take(now);
+            let next = match taken {
                 Take::Due(due) => {
-                    let begun = lane.begin_due(due, now, desk)?;
-                    return end(lane, begun, desk);
+                    let begun = session.begin_due(due, now, context)?;
+                    return end(session, begun, context);
                 }
                 Take::Later(next) => Some(next),
                 Take::Over => None,
             };
-            let waiting = lane.wake(desk)?;
-            end(lane, waiting, desk)?;
-            nap(next.into_iter().chain(lane.commit_due()).min());
+            let waiting = session.wake(context)?;
+            end(session, waiting, context)?;
+            nap(next.into_iter().chain(session.commit_due()).min());
             return Ok(());
         }
     };
-    end(lane, begun?, desk)
+    end(session, begun?, context)
 }
 
-fn end(lane: &mut Lane, mut turn: Turn, desk: Desk<'_>) -> Result<(), Error> {
+fn end(session: &mut Session, mut turn: Turn, context: Context<'_>) -> Result<(), Error> {
     loop {
         turn = match turn {
             Turn::Free => return Ok(()),
-            Turn::Busy => lane.readable(desk)?,
+            Turn::Busy => session.readable(context)?,
             Turn::Thinking(until) => {
                 while Instant::now() < until {
-                    if desk.shared.stops() {
+                    if context.control.stops() {
                         return Ok(());
                     }
                     nap(Some(until));
                 }
-                lane.wake(desk)?
+                session.wake(context)?
             }
         }
     }

@@ -2,8 +2,3 @@
 
 pub(crate) mod blocking;
 pub(crate) mod polling;
-
-use std::time::Duration;
-
-/// Longest wait without a look at what has changed.
-const NAP: Duration = Duration::from_millis(100);

@@ -3,18 +3,18 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
-use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
-use crate::connection::READ_TIMEOUT;
-use crate::lane::{Desk, Lane, Turn};
-use crate::reconnect::{Lost, Reopening};
+use crate::endpoint::READ_TIMEOUT;
+use crate::handoff::Handoff;
+use crate::reconnect::{Lost, Reconnect};
 use crate::schedule::Take;
+use crate::session::{Context, Session, Turn};
 use crate::sync::locked;
 use crate::{Error, Kind};
 
@@ -23,54 +23,18 @@ const SWEEP: Duration = Duration::from_secs(1);
 /// Most answers that are taken from epoll at once.
 const MOST_EVENTS: usize = 256;
 
-/// What epoll says when the timer rings, and when somebody knocks; lanes have their index.
+/// What epoll says when the timer rings, and when somebody wakes the thread; sessions have their index.
 const TIMER: u64 = u64::MAX;
-const KNOCK: u64 = u64::MAX - 1;
+const WAKE: u64 = u64::MAX - 1;
 
 fn unable(what: &str, error: impl Into<io::Error>) -> Error {
     Error::new(Kind::Measurement, format!("{what}: {}", error.into()))
 }
 
-/// Where others reach a polling thread.
-#[derive(Debug)]
-pub(crate) struct Mailbox {
-    bell: EventFd,
-    reopened: Mutex<Vec<(usize, Lane)>>,
-}
-
-impl Mailbox {
-    pub fn new() -> Result<Self, Error> {
-        let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
-        let bell = EventFd::from_value_and_flags(0, flags);
-        Ok(Self {
-            bell: bell.map_err(|error| unable("the system gives no event descriptor", error))?,
-            reopened: Mutex::default(),
-        })
-    }
-
-    /// Makes the thread look at what has changed.
-    pub fn knock(&self) {
-        // It can only fail when it rings already.
-        let _ = self.bell.write(1);
-    }
-
-    /// Gives a lane back.
-    pub fn give_back(&self, index: usize, lane: Lane) {
-        locked(&self.reopened).push((index, lane));
-        self.knock();
-    }
-}
-
-impl std::fmt::Debug for Lane {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Lane").finish_non_exhaustive()
-    }
-}
-
-/// A lane's place in the thread.
-struct Seat {
+/// A session of the thread, and what epoll watches for it.
+struct Slot {
     /// None while its connection is opened anew.
-    lane: Option<Lane>,
+    session: Option<Session>,
     /// It waits for room in the socket as well.
     writes: bool,
     /// When it is woken at the latest.
@@ -80,8 +44,8 @@ struct Seat {
 
 /// A thread that drives many connections.
 pub(crate) struct Polling<'a> {
-    desk: Desk<'a>,
-    seats: Vec<Seat>,
+    context: Context<'a>,
+    slots: Vec<Slot>,
     /// Whose next event may begin, the longest free first.
     free: VecDeque<usize>,
     wakes: BinaryHeap<Reverse<(Instant, usize)>>,
@@ -92,20 +56,20 @@ pub(crate) struct Polling<'a> {
     /// Nothing is due before.
     quiet_until: Option<Instant>,
     swept: Instant,
-    mailbox: Arc<Mailbox>,
-    reopening: &'a Reopening,
+    handoff: Arc<Handoff>,
+    reconnect: &'a Reconnect,
 }
 
 impl<'a> Polling<'a> {
-    /// A thread for `lanes`, which do not block any more.
+    /// A thread for `sessions`, which do not block any more.
     ///
     /// # Errors
     /// [`Kind::Measurement`]: the system does not give what it takes.
     pub fn new(
-        lanes: Vec<Lane>,
-        desk: Desk<'a>,
-        mailbox: Arc<Mailbox>,
-        reopening: &'a Reopening,
+        sessions: Vec<Session>,
+        context: Context<'a>,
+        handoff: Arc<Handoff>,
+        reconnect: &'a Reconnect,
     ) -> Result<Self, Error> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)
             .map_err(|error| unable("the system gives no epoll descriptor", error))?;
@@ -118,11 +82,11 @@ impl<'a> Polling<'a> {
         let edge = EpollFlags::EPOLLIN | EpollFlags::EPOLLET;
         let watch = |result: nix::Result<()>| result.map_err(|error| unable("epoll", error));
         watch(epoll.add(&timer, EpollEvent::new(edge, TIMER)))?;
-        watch(epoll.add(&mailbox.bell, EpollEvent::new(edge, KNOCK)))?;
-        let count = lanes.len();
+        watch(epoll.add(&*handoff, EpollEvent::new(edge, WAKE)))?;
+        let count = sessions.len();
         let mut polling = Self {
-            desk,
-            seats: Vec::with_capacity(count),
+            context,
+            slots: Vec::with_capacity(count),
             free: VecDeque::with_capacity(count),
             wakes: BinaryHeap::with_capacity(4 * count),
             epoll,
@@ -130,30 +94,30 @@ impl<'a> Polling<'a> {
             armed: None,
             quiet_until: None,
             swept: Instant::now(),
-            mailbox,
-            reopening,
+            handoff,
+            reconnect,
         };
-        for (index, lane) in lanes.into_iter().enumerate() {
-            polling.seats.push(Seat {
-                lane: None,
+        for (index, session) in sessions.into_iter().enumerate() {
+            polling.slots.push(Slot {
+                session: None,
                 writes: false,
                 wakes: None,
                 free: false,
             });
-            polling.seat(index, lane)?;
+            polling.attach(index, session)?;
         }
         Ok(polling)
     }
 
-    /// Takes a lane whose connection is open, and free.
-    fn seat(&mut self, index: usize, mut lane: Lane) -> Result<(), Error> {
-        lane.connection.set_nonblocking()?;
+    /// Takes a session whose connection is open, and free.
+    fn attach(&mut self, index: usize, mut session: Session) -> Result<(), Error> {
+        session.connection.set_nonblocking()?;
         let event = EpollEvent::new(EpollFlags::EPOLLIN, index as u64);
         self.epoll
-            .add(&lane.connection, event)
+            .add(&session.connection, event)
             .map_err(|error| unable("epoll", error))?;
-        let seat = &mut self.seats[index];
-        (seat.lane, seat.writes, seat.free) = (Some(lane), false, true);
+        let slot = &mut self.slots[index];
+        (slot.session, slot.writes, slot.free) = (Some(session), false, true);
         self.free.push_back(index);
         Ok(())
     }
@@ -163,9 +127,9 @@ impl<'a> Polling<'a> {
     /// # Errors
     /// What ends the load.
     pub fn run(mut self) -> Result<(), Error> {
-        let mut events = vec![EpollEvent::empty(); self.seats.len().min(MOST_EVENTS) + 2];
+        let mut events = vec![EpollEvent::empty(); self.slots.len().min(MOST_EVENTS) + 2];
         loop {
-            if self.desk.shared.stops() {
+            if self.context.control.stops() {
                 if !self.is_busy() {
                     return Ok(());
                 }
@@ -182,7 +146,7 @@ impl<'a> Polling<'a> {
             for event in &events[..count] {
                 match event.data() {
                     TIMER => self.armed = None,
-                    KNOCK => self.answer_door()?,
+                    WAKE => self.woken()?,
                     index => self.serve(index as usize, event.events())?,
                 }
             }
@@ -192,19 +156,19 @@ impl<'a> Polling<'a> {
     }
 
     fn is_busy(&self) -> bool {
-        let mut lanes = self.seats.iter().filter_map(|seat| seat.lane.as_ref());
-        lanes.any(|lane| lane.waits_since().is_some())
+        let mut sessions = self.slots.iter().filter_map(|slot| slot.session.as_ref());
+        sessions.any(|session| session.waits_since().is_some())
     }
 
-    /// Begins what is due, as far as lanes are free.
+    /// Begins what is due, as far as sessions are free.
     #[inline]
     fn begin(&mut self) -> Result<(), Error> {
-        let Some(schedule) = &self.desk.shared.schedule else {
+        let Some(schedule) = &self.context.control.schedule else {
             while let Some(index) = self.free.pop_front() {
-                self.seats[index].free = false;
-                self.act(index, |lane, _| {
+                self.slots[index].free = false;
+                self.act(index, |session, _| {
                     let now = Instant::now();
-                    lane.begin(now, now)
+                    session.begin(now, now)
                 })?;
             }
             return Ok(());
@@ -214,17 +178,19 @@ impl<'a> Polling<'a> {
             if self.quiet_until.is_some_and(|until| now < until) {
                 return Ok(());
             }
-            match locked(schedule).take(now) {
+            // By itself, for the lock ends with the statement.
+            let taken = locked(schedule).take(now);
+            match taken {
                 Take::Due(due) => {
                     self.free.pop_front();
-                    self.seats[index].free = false;
-                    self.act(index, |lane, desk| lane.begin_due(due, now, desk))?;
+                    self.slots[index].free = false;
+                    self.act(index, |session, context| session.begin_due(due, now, context))?;
                 }
                 Take::Later(next) => {
                     self.quiet_until = Some(next);
                     return Ok(());
                 }
-                // As good as never; a window that opens knocks.
+                // As good as never; a window that opens wakes us.
                 Take::Over => {
                     self.quiet_until = Some(now + READ_TIMEOUT);
                     return Ok(());
@@ -235,68 +201,70 @@ impl<'a> Polling<'a> {
         Ok(())
     }
 
-    /// Lets a lane do something and notes what it then waits for.
+    /// Lets a session do something and notes what it then waits for.
     #[inline]
     fn act(
         &mut self,
         index: usize,
-        act: impl FnOnce(&mut Lane, Desk<'_>) -> Result<Turn, Error>,
+        act: impl FnOnce(&mut Session, Context<'_>) -> Result<Turn, Error>,
     ) -> Result<(), Error> {
-        let seat = &mut self.seats[index];
-        let Some(lane) = &mut seat.lane else { return Ok(()) };
-        let turn = act(lane, self.desk);
+        let slot = &mut self.slots[index];
+        let Some(session) = &mut slot.session else {
+            return Ok(());
+        };
+        let turn = act(session, self.context);
         let wakes = match turn {
             Ok(Turn::Busy) => None,
             Ok(Turn::Thinking(until)) => Some(until),
-            Ok(Turn::Free) => lane.commit_due(),
+            Ok(Turn::Free) => session.commit_due(),
             Err(error) => return self.lose(index, error),
         };
         let frees = turn == Ok(Turn::Free);
-        if frees && !seat.free {
+        if frees && !slot.free {
             self.free.push_back(index);
-        } else if !frees && seat.free {
+        } else if !frees && slot.free {
             // Its event, or a commit: it is free again after that.
             self.free.retain(|&other| other != index);
         }
-        seat.free = frees;
+        slot.free = frees;
         if let Some(until) = wakes {
-            if seat.wakes.is_none_or(|wakes| until < wakes) {
-                seat.wakes = Some(until);
+            if slot.wakes.is_none_or(|wakes| until < wakes) {
+                slot.wakes = Some(until);
                 self.wakes.push(Reverse((until, index)));
             }
         }
         // A statement that is thought about lies in the buffer, and must stay there until its time.
         let thinks = matches!(turn, Ok(Turn::Thinking(_)));
-        let writes = !thinks && lane.connection.wants_write();
-        if writes != seat.writes {
-            seat.writes = writes;
+        let writes = !thinks && session.connection.wants_write();
+        if writes != slot.writes {
+            slot.writes = writes;
             let mut flags = EpollFlags::EPOLLIN;
             flags.set(EpollFlags::EPOLLOUT, writes);
             self.epoll
-                .modify(&lane.connection, &mut EpollEvent::new(flags, index as u64))
+                .modify(&session.connection, &mut EpollEvent::new(flags, index as u64))
                 .map_err(|error| unable("epoll", error))?;
         }
         Ok(())
     }
 
-    /// A lane's connection is gone, or the load ends here.
+    /// A session's connection is gone, or the load ends here.
     fn lose(&mut self, index: usize, error: Error) -> Result<(), Error> {
-        if !self.reopening.may_reopen(&error) {
+        if !self.reconnect.may_reopen(&error) {
             return Err(error);
         }
-        let seat = &mut self.seats[index];
-        if seat.free {
+        let slot = &mut self.slots[index];
+        if slot.free {
             self.free.retain(|&other| other != index);
-            seat.free = false;
+            slot.free = false;
         }
-        if let Some(mut lane) = seat.lane.take() {
+        if let Some(mut session) = slot.session.take() {
             // Its descriptor leaves epoll when it is closed, but that is later.
-            let _ = self.epoll.delete(&lane.connection);
-            lane.lost(&error, self.desk);
-            self.reopening.send(Lost {
+            let _ = self.epoll.delete(&session.connection);
+            session.lost(&error, self.context);
+            self.reconnect.send(Lost {
                 index,
-                lane,
-                mailbox: self.mailbox.clone(),
+                session,
+                handoff: self.handoff.clone(),
             });
         }
         Ok(())
@@ -305,28 +273,28 @@ impl<'a> Polling<'a> {
     #[inline]
     fn serve(&mut self, index: usize, flags: EpollFlags) -> Result<(), Error> {
         if flags.contains(EpollFlags::EPOLLOUT) {
-            self.act(index, |lane, _| lane.writable())?;
+            self.act(index, |session, _| session.writable())?;
         }
         if flags.intersects(EpollFlags::EPOLLIN | EpollFlags::EPOLLHUP | EpollFlags::EPOLLERR) {
-            self.act(index, Lane::readable)?;
-            if !self.desk.shared.stops() {
+            self.act(index, Session::readable)?;
+            if !self.context.control.stops() {
                 self.begin()?;
             }
         }
         Ok(())
     }
 
-    /// A window has ended or begun, lanes have come back, or it is time to stop.
-    fn answer_door(&mut self) -> Result<(), Error> {
+    /// A window has ended or begun, sessions have come back, or it is time to stop.
+    fn woken(&mut self) -> Result<(), Error> {
         self.quiet_until = None;
-        let reopened = std::mem::take(&mut *locked(&self.mailbox.reopened));
-        for (index, lane) in reopened {
-            self.seat(index, lane)?;
+        let reopened = self.handoff.take();
+        for (index, session) in reopened {
+            self.attach(index, session)?;
         }
-        if self.desk.shared.settles() {
-            for index in 0..self.seats.len() {
-                if self.seats[index].free {
-                    self.act(index, Lane::wake)?;
+        if self.context.control.settles() {
+            for index in 0..self.slots.len() {
+                if self.slots[index].free {
+                    self.act(index, Session::wake)?;
                 }
             }
         }
@@ -349,7 +317,7 @@ impl<'a> Polling<'a> {
             .map_err(|error| unable("the timer", error))
     }
 
-    /// Wakes lanes whose time has come.
+    /// Wakes sessions whose time has come.
     fn wake(&mut self) -> Result<(), Error> {
         if self.wakes.is_empty() {
             return Ok(());
@@ -360,10 +328,10 @@ impl<'a> Polling<'a> {
                 return Ok(());
             }
             self.wakes.pop();
-            let seat = &mut self.seats[index];
-            if seat.wakes == Some(at) {
-                seat.wakes = None;
-                self.act(index, Lane::wake)?;
+            let slot = &mut self.slots[index];
+            if slot.wakes == Some(at) {
+                slot.wakes = None;
+                self.act(index, Session::wake)?;
             }
         }
         Ok(())
@@ -375,10 +343,10 @@ impl<'a> Polling<'a> {
             return Ok(());
         }
         self.swept = Instant::now();
-        for index in 0..self.seats.len() {
-            let waits_since = self.seats[index].lane.as_ref().and_then(Lane::waits_since);
+        for index in 0..self.slots.len() {
+            let waits_since = self.slots[index].session.as_ref().and_then(Session::waits_since);
             if waits_since.is_some_and(|since| since.elapsed() > READ_TIMEOUT) {
-                self.act(index, |lane, _| Err(lane.connection.timed_out()))?;
+                self.act(index, |session, _| Err(session.connection.timed_out()))?;
             }
         }
         Ok(())

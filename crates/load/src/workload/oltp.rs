@@ -1,17 +1,15 @@
 use std::io::Write;
 use std::sync::Arc;
 
-use flushlab_rows::distribution::Distribution;
 use flushlab_rows::shape::{write_c, write_pad, C_LENGTH, PAD_LENGTH};
 use flushlab_rows::unique::Unique;
 use flushlab_rows::Random;
 use flushlab_wire::command::{self, Param};
 use flushlab_wire::response::Completed;
 
-use super::{Effect, Next, Workload};
+use super::event::{Effect, Next, Workload};
 use crate::connection::{Connection, Statement};
-use crate::spec::LoadSpec;
-use crate::tables::Sbtest;
+use crate::layout::{Sbtest, TableSet};
 use crate::Error;
 
 const ER_UNSUPPORTED_PS: u16 = 1295;
@@ -223,13 +221,11 @@ impl Plain {
 /// An OLTP workload on one connection.
 pub(super) struct OltpEvents {
     oltp: Oltp,
-    tables: u32,
-    table_size: u32,
-    distribution: Distribution,
+    tables: TableSet,
     plain: Option<[Plain; 2]>,
     /// By kind of statement, then by table.
     prepared: [Vec<Statement>; Sql::COUNT],
-    /// Place of each kind among the names.
+    /// Rank of each kind among the names.
     places: [usize; Sql::COUNT],
     /// The next statement.
     at: usize,
@@ -239,16 +235,14 @@ pub(super) struct OltpEvents {
 }
 
 impl OltpEvents {
-    pub fn new(spec: &LoadSpec, oltp: &Oltp) -> Self {
+    pub fn new(tables: &TableSet, oltp: &Oltp) -> Self {
         let mut places = [0; Sql::COUNT];
         for (place, sql) in kinds(&oltp.steps).into_iter().enumerate() {
             places[sql as usize] = place;
         }
         Self {
             oltp: oltp.clone(),
-            tables: spec.tables,
-            table_size: spec.table_size,
-            distribution: spec.distribution,
+            tables: *tables,
             plain: None,
             prepared: [const { Vec::new() }; Sql::COUNT],
             places,
@@ -261,7 +255,7 @@ impl OltpEvents {
 
     #[inline]
     fn draw_id(&self, random: &mut Random) -> i64 {
-        i64::from(self.distribution.draw(random, 1, self.table_size))
+        i64::from(self.tables.draw(random))
     }
 
     fn put(&mut self, sql: Sql, random: &mut Random, out: &mut Vec<u8>) -> Result<(), Error> {
@@ -361,7 +355,7 @@ impl Workload for OltpEvents {
             None
         };
         for sql in kinds {
-            self.prepared[sql as usize] = (1..=self.tables)
+            self.prepared[sql as usize] = (1..=self.tables.count)
                 .filter_map(|table| sql.prepared(table))
                 .map(|text| connection.prepare(&text))
                 .collect::<Result<_, _>>()?;
@@ -372,7 +366,7 @@ impl Workload for OltpEvents {
     fn next(&mut self, random: &mut Random, out: &mut Vec<u8>) -> Result<Next, Error> {
         let step = self.oltp.steps[self.at];
         if step.draws_table {
-            self.table = random.below(u64::from(self.tables)) as usize;
+            self.table = random.below(u64::from(self.tables.count)) as usize;
         }
         self.put(step.sql, random, out)?;
         self.at += 1;

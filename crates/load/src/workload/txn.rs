@@ -6,7 +6,7 @@ use flushlab_rows::Random;
 use flushlab_wire::command::{self, Param};
 use flushlab_wire::response::Completed;
 
-use super::{Effect, Next, Place, Workload};
+use super::event::{Effect, Next, Rank, Workload};
 use crate::connection::{Connection, Statement};
 use crate::{Error, Kind};
 
@@ -140,11 +140,11 @@ pub(super) struct TxnEvents {
 }
 
 impl TxnEvents {
-    pub fn new(txn: &Arc<Txn>, place: Place) -> Self {
+    pub fn new(txn: &Arc<Txn>, rank: Rank) -> Self {
         let mut generators = txn.generators.clone();
         for generator in &mut generators {
             if let Generator::Connection { number } = generator {
-                *number = i64::from(place.number) + 1;
+                *number = i64::from(rank.number) + 1;
             }
         }
         let mut first = Vec::with_capacity(txn.transactions.len());
@@ -323,7 +323,7 @@ mod tests {
             generators: vec![any.clone(), any, Generator::Connection { number: 0 }],
             transactions,
         });
-        let mut events = TxnEvents::new(&txn, Place { number: 6, of: 8 });
+        let mut events = TxnEvents::new(&txn, Rank { number: 6, of: 8 });
         events.sent = txn
             .transactions
             .iter()

@@ -7,7 +7,7 @@ use std::time::Duration;
 use flushlab_rows::value::{Choice, Generator};
 use serde::Deserialize;
 
-use super::json::{within, JsonRand};
+use super::rand_json::{within, JsonRand};
 use super::txn::{Sentence, Think, Transaction, Txn};
 use crate::Error;
 

@@ -1,29 +1,17 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
-use flushlab_rows::distribution::Distribution;
 use flushlab_rows::shape::{write_c, write_pad, C_LENGTH, PAD_LENGTH};
 use flushlab_rows::Random;
 use flushlab_wire::command::Param;
 use flushlab_wire::response::Completed;
 
-use super::{Effect, Next, Place, Workload};
+use super::event::{Effect, Next, Rank, Workload};
 use crate::connection::{Connection, Statement};
-use crate::spec::LoadSpec;
-use crate::tables::Layout;
-use crate::transaction::Commit;
+use crate::layout::{Key, Layout, TableSet};
 use crate::Error;
 
 const ER_PARSE: u16 = 1064;
-
-/// Which key a row that exists already conflicts with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Key {
-    /// A unique index besides an auto-increment primary key.
-    Unique,
-    /// The primary key itself.
-    Primary,
-}
 
 /// The options of `upsert`.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -33,6 +21,8 @@ pub(crate) struct Upsert {
     pub key: Key,
     /// Share of the rows that exist already.
     pub hit_ratio: f64,
+    /// Every statement commits by itself.
+    pub autocommit: bool,
 }
 
 /// The next key that each table has not seen yet; one for all connections.
@@ -51,11 +41,9 @@ pub(super) struct Upserts {
     turn: usize,
     rows: Vec<Row>,
     hit_ratio: f64,
-    table_size: u32,
-    distribution: Distribution,
+    set: TableSet,
     new_keys: NewKeys,
-    /// In autocommit.
-    commits: bool,
+    autocommit: bool,
 }
 
 #[derive(Clone)]
@@ -76,7 +64,7 @@ impl Row {
 }
 
 impl Upserts {
-    pub fn new(spec: &LoadSpec, upsert: Upsert, place: Place, new_keys: &NewKeys) -> Self {
+    pub fn new(set: &TableSet, upsert: Upsert, rank: Rank, new_keys: &NewKeys) -> Self {
         let row = Row {
             k: 0,
             c: [0; C_LENGTH],
@@ -84,15 +72,14 @@ impl Upserts {
         };
         Self {
             layout: Layout::Upsert(upsert.key),
-            tables: dealt(spec.tables, place).collect(),
+            tables: dealt(set.count, rank).collect(),
             statements: Vec::new(),
             turn: 0,
             rows: vec![row; upsert.rows as usize],
             hit_ratio: upsert.hit_ratio,
-            table_size: spec.table_size,
-            distribution: spec.distribution,
+            set: *set,
             new_keys: new_keys.clone(),
-            commits: spec.commit == Commit::Auto,
+            autocommit: upsert.autocommit,
         }
     }
 }
@@ -118,7 +105,7 @@ impl Workload for Upserts {
         let new_key = &self.new_keys[self.tables[turn] as usize];
         for row in &mut self.rows {
             row.k = if random.unit() < self.hit_ratio {
-                i64::from(self.distribution.draw(random, 1, self.table_size))
+                i64::from(self.set.draw(random))
             } else {
                 new_key.fetch_add(1, Ordering::Relaxed) as i64
             };
@@ -127,7 +114,7 @@ impl Workload for Upserts {
         }
         self.statements[turn].execute(out, self.rows.iter().flat_map(Row::params))?;
         Ok(Next {
-            commits: self.commits,
+            commits: self.autocommit,
             ..Next::SINGLE
         })
     }
@@ -145,10 +132,10 @@ impl Workload for Upserts {
     fn abandon(&mut self) {}
 }
 
-/// The tables, from 0, of the connection at `place`.
-fn dealt(tables: u32, place: Place) -> impl Iterator<Item = u32> {
-    let first = place.number % tables;
-    (first..tables).step_by(place.of as usize)
+/// The tables, from 0, of the connection of that rank.
+fn dealt(tables: u32, rank: Rank) -> impl Iterator<Item = u32> {
+    let first = rank.number % tables;
+    (first..tables).step_by(rank.of as usize)
 }
 
 /// Prepares the statement in the wording that this server does not call deprecated: MySQL has a row
@@ -175,7 +162,7 @@ mod tests {
 
     fn tables_of(tables: u32, of: u32) -> Vec<Vec<u32>> {
         (0..of)
-            .map(|number| dealt(tables, Place { number, of }).collect())
+            .map(|number| dealt(tables, Rank { number, of }).collect())
             .collect()
     }
 

@@ -2,14 +2,39 @@
 
 use std::io::Write;
 
+use flushlab_rows::distribution::Distribution;
 use flushlab_rows::shape::{write_c, write_pad, C_LENGTH, PAD_LENGTH};
 use flushlab_rows::Random;
 
-use crate::spec::LoadSpec;
-use crate::workload::{Key, Kind};
-
 /// Longest row of an INSERT: `(2147483647, 2147483647, 'c', 'pad'),`.
-pub(super) const ROW_BYTES: usize = 22 + C_LENGTH + PAD_LENGTH + 12;
+pub(crate) const ROW_BYTES: usize = 22 + C_LENGTH + PAD_LENGTH + 12;
+
+/// How many tables there are, how large, and which of their rows are touched.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TableSet {
+    pub count: u32,
+    /// Rows of each.
+    pub size: u32,
+    /// Of the ids in 1 to `size`.
+    pub distribution: Distribution,
+}
+
+impl TableSet {
+    /// The id of a row.
+    #[inline]
+    pub fn draw(&self, random: &mut Random) -> u32 {
+        self.distribution.draw(random, 1, self.size)
+    }
+}
+
+/// Which key a row that exists already conflicts with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Key {
+    /// A unique index besides an auto-increment primary key.
+    Unique,
+    /// The primary key itself.
+    Primary,
+}
 
 /// The tables of a workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,15 +73,6 @@ impl Default for Sbtest {
 }
 
 impl Layout {
-    /// None: its tables are the user's own.
-    pub fn of(workload: &Kind) -> Option<Self> {
-        match workload {
-            Kind::Oltp(oltp) => Some(Self::Sbtest(oltp.table)),
-            Kind::Upsert(upsert) => Some(Self::Upsert(upsert.key)),
-            Kind::Txn(_) => None,
-        }
-    }
-
     /// Name of a table, from 1.
     pub fn name(self, table: u32) -> String {
         match self {
@@ -112,13 +128,13 @@ impl Layout {
     }
 
     /// Appends row `number`, from 1, as a group of VALUES.
-    pub fn put_row(self, sql: &mut Vec<u8>, number: u32, spec: &LoadSpec, random: &mut Random) {
+    pub fn put_row(self, sql: &mut Vec<u8>, number: u32, tables: &TableSet, random: &mut Random) {
         let (mut c, mut pad) = ([0; C_LENGTH], [0; PAD_LENGTH]);
         write_c(&mut c, random);
         write_pad(&mut pad, random);
         match self {
             Self::Sbtest(sbtest) => {
-                let k = spec.distribution.draw(random, 1, spec.table_size);
+                let k = tables.draw(random);
                 if sbtest.auto_inc {
                     write!(sql, "({k}, '")
                 } else {

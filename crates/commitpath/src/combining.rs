@@ -1,4 +1,5 @@
-//! The log lock as a relay: whoever finds it free carries out what is ready, for all.
+//! The log lock as a combining lock (flat combining: Hendler, Incze, Shavit and Tzafrir, SPAA 2010): whoever finds
+//! it free carries out what is ready, for all.
 //!
 //! Nobody waits for the lock to be carried out, and there is no writer thread. Who finds the lock taken may sleep:
 //! its holder looks once more after giving it up, and wakes the owner of the first ready place if that one
@@ -8,7 +9,7 @@ use std::io;
 use std::ops::{Deref, DerefMut};
 
 use crate::log_buffer::LogBuffer;
-use crate::seat::{Answer, Seat};
+use crate::session::{Answer, Session};
 use crate::sync::{fence, locked, yield_now, Mutex, MutexGuard, Ordering};
 
 /// Bits of a place's tag that hold its owner; the rest is where its redo ends.
@@ -54,15 +55,15 @@ pub(crate) struct Patience {
 }
 
 /// The lock on `T`, which carrying out needs.
-pub(crate) struct Relay<T> {
+pub(crate) struct CombiningLock<T> {
     lock: Mutex<T>,
     pub(crate) buffer: LogBuffer,
-    pub(crate) seats: Box<[Seat]>,
+    pub(crate) sessions: Box<[Session]>,
 }
 
 /// The lock while it is held.
 pub(crate) struct Holder<'a, T> {
-    relay: &'a Relay<T>,
+    lock: &'a CombiningLock<T>,
     guard: Option<MutexGuard<'a, T>>,
 }
 
@@ -86,24 +87,24 @@ impl<T> Drop for Holder<'_, T> {
         // Either we see what was published by one who found the lock taken, or it finds it free: both
         // have a fence between the one and the other.
         fence(Ordering::SeqCst);
-        if let Some(tag) = self.relay.buffer.first_ready() {
-            self.relay.seats[Tag::from_bits(tag).owner as usize].wake();
+        if let Some(tag) = self.lock.buffer.first_ready() {
+            self.lock.sessions[Tag::from_bits(tag).owner as usize].wake();
         }
     }
 }
 
-impl<T> Relay<T> {
-    pub(crate) fn new(state: T, buffer: LogBuffer, seats: Box<[Seat]>) -> Self {
+impl<T> CombiningLock<T> {
+    pub(crate) fn new(state: T, buffer: LogBuffer, sessions: Box<[Session]>) -> Self {
         Self {
             lock: Mutex::new(state),
             buffer,
-            seats,
+            sessions,
         }
     }
 
     pub(crate) fn lock(&self) -> Holder<'_, T> {
         Holder {
-            relay: self,
+            lock: self,
             guard: Some(locked(&self.lock)),
         }
     }
@@ -111,7 +112,7 @@ impl<T> Relay<T> {
     pub(crate) fn try_lock(&self) -> Option<Holder<'_, T>> {
         let guard = self.lock.try_lock().ok()?;
         Some(Holder {
-            relay: self,
+            lock: self,
             guard: Some(guard),
         })
     }
@@ -142,12 +143,12 @@ impl<T> Relay<T> {
         mut work: impl FnMut(&mut T) -> io::Result<()>,
         alive: impl Fn() -> io::Result<()>,
     ) -> io::Result<Answer> {
-        let seat = &self.seats[me as usize];
+        let session = &self.sessions[me as usize];
         if patience.lingers {
             yield_now();
         }
         for _ in 0..=patience.yields {
-            if let Some(answer) = seat.answer() {
+            if let Some(answer) = session.answer() {
                 return Ok(answer);
             }
             if !self.carry_out(patience.rounds, &mut work)? {
@@ -156,7 +157,7 @@ impl<T> Relay<T> {
         }
         loop {
             alive()?;
-            let answer = seat.park_unless(|| self.carry_out(patience.rounds, &mut work))?;
+            let answer = session.park_unless(|| self.carry_out(patience.rounds, &mut work))?;
             if let Some(answer) = answer {
                 return Ok(answer);
             }

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use flushlab_rows::distribution::{Distribution, Gaussian, Pareto, Special, Zipfian};
 use serde::Deserialize;
 
-use super::oltp::Counts;
+use super::kind::Kind;
+use super::oltp::{Counts, Oltp};
+use super::rand_json::within;
 use super::txn_json::{self, JsonTxn};
-use super::{Key, Kind, Oltp, Upsert};
-use crate::tables::Sbtest;
+use super::upsert::Upsert;
+use crate::layout::{Key, Sbtest};
 use crate::transaction::Commit;
 use crate::Error;
 
@@ -25,66 +26,6 @@ const MIN_COMMIT_SECONDS: f64 = 0.001;
 const MAX_STATEMENTS: u32 = 10_000;
 /// Most rows of a range.
 const MAX_RANGE: u32 = 1_000_000;
-/// Most uniform draws whose mean one number is.
-const MAX_ITERATIONS: u32 = 1000;
-/// Steepest Zipf's law: with it all draws but one in 10^9 hit the first number of a range.
-const MAX_EXPONENT: f64 = 30.0;
-
-/// `flushlab.record.RandSpec`.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct JsonRand {
-    spec_iter: u32,
-    spec_pct: u32,
-    spec_res: u32,
-    pareto_h: f64,
-    zipfian_exp: f64,
-}
-
-impl Default for JsonRand {
-    fn default() -> Self {
-        Self {
-            spec_iter: 12,
-            spec_pct: 1,
-            spec_res: 75,
-            pareto_h: 0.2,
-            zipfian_exp: 0.8,
-        }
-    }
-}
-
-impl JsonRand {
-    /// The distribution of that name with these parameters.
-    pub fn distribution(&self, name: &str) -> Result<Distribution, Error> {
-        within("rand_spec_iter", self.spec_iter, 1, MAX_ITERATIONS)?;
-        within("rand_spec_pct", self.spec_pct, 0, 100)?;
-        within("rand_spec_res", self.spec_res, 0, 100)?;
-        if !(self.pareto_h > 0.0 && self.pareto_h < 1.0) {
-            return Err(Error::usage(format!(
-                "rand_pareto_h is {}; it must be above 0 and below 1",
-                self.pareto_h
-            )));
-        }
-        if !(0.0..=MAX_EXPONENT).contains(&self.zipfian_exp) {
-            return Err(Error::usage(format!(
-                "rand_zipfian_exp is {}; it must be between 0 and {MAX_EXPONENT}",
-                self.zipfian_exp
-            )));
-        }
-        Ok(match name {
-            "special" => Distribution::Special(Special::new(self.spec_iter, self.spec_pct, self.spec_res)),
-            "uniform" => Distribution::Uniform,
-            "gaussian" => Distribution::Gaussian(Gaussian::new(self.spec_iter)),
-            "pareto" => Distribution::Pareto(Pareto::new(self.pareto_h)),
-            "zipfian" => Distribution::Zipfian(Zipfian::new(self.zipfian_exp)),
-            _ => {
-                return Err(Error::usage(format!(
-                "rand_type {name:?} is not known; there are special, uniform, gaussian, pareto and zipfian"
-            )))
-            }
-        })
-    }
-}
 
 /// `flushlab.record.OltpSpec`.
 #[derive(Deserialize)]
@@ -165,7 +106,13 @@ pub(crate) fn kind(name: &str, asked: Asked) -> Result<(Kind, Commit), Error> {
         (_, None) => (),
     }
     match (name, upsert) {
-        ("upsert", Some(options)) => Ok((Kind::Upsert(self::upsert(&options)?), commit(&options)?)),
+        ("upsert", Some(options)) => {
+            let commit = commit(&options)?;
+            Ok((
+                Kind::Upsert(self::upsert(&options, commit == Commit::Auto)?),
+                commit,
+            ))
+        }
         ("upsert", None) => Err(Error::usage("workload upsert needs its options")),
         _ if is_oltp => Ok((
             Kind::Oltp(self::oltp(name, oltp.unwrap_or_default())?),
@@ -221,7 +168,7 @@ fn counted(name: &str, count: u32) -> Result<u32, Error> {
     Ok(count)
 }
 
-fn upsert(options: &JsonUpsert) -> Result<Upsert, Error> {
+fn upsert(options: &JsonUpsert, autocommit: bool) -> Result<Upsert, Error> {
     within("rows", options.rows, 1, MAX_ROWS)?;
     if !(0.0..=1.0).contains(&options.hit_ratio) {
         return Err(Error::usage(format!(
@@ -242,6 +189,7 @@ fn upsert(options: &JsonUpsert) -> Result<Upsert, Error> {
         rows: options.rows,
         key,
         hit_ratio: options.hit_ratio,
+        autocommit,
     })
 }
 
@@ -260,14 +208,4 @@ fn commit(options: &JsonUpsert) -> Result<Commit, Error> {
             "commit_seconds is {seconds}; it must be between {MIN_COMMIT_SECONDS} and {MAX_COMMIT_SECONDS}"
         ))),
     }
-}
-
-/// Refuses a value that is out of bounds.
-pub(crate) fn within(name: &str, value: u32, least: u32, most: u32) -> Result<(), Error> {
-    if (least..=most).contains(&value) {
-        return Ok(());
-    }
-    Err(Error::usage(format!(
-        "{name} is {value}; it must be between {least} and {most}"
-    )))
 }

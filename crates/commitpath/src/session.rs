@@ -1,4 +1,4 @@
-//! Seats: what a committer shares with those who work for it, and how it waits.
+//! A committer's session: what it shares with those who work for it, and how it waits.
 
 use std::io;
 use std::sync::{Mutex, OnceLock};
@@ -23,10 +23,10 @@ pub(crate) enum Answer {
     Again,
 }
 
-/// A committer's seat.
+/// What a committer shares.
 #[derive(Debug)]
 #[repr(align(128))]
-pub(crate) struct Seat {
+pub(crate) struct Session {
     answer: AtomicU64,
     parked: AtomicU64,
     gtid_number: AtomicU64,
@@ -43,7 +43,7 @@ pub(crate) struct Seat {
     pub(crate) body: Mutex<Body>,
 }
 
-impl Seat {
+impl Session {
     pub(crate) fn new(format: &Format) -> Self {
         Self {
             answer: AtomicU64::new(WAITING),
@@ -58,7 +58,7 @@ impl Seat {
         }
     }
 
-    /// Says whose seat it is.
+    /// Says which thread waits here.
     pub(crate) fn take(&self, thread: Thread) {
         self.thread.get_or_init(|| thread);
     }

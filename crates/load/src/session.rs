@@ -1,6 +1,6 @@
-//! One connection of a load: which statement is under way, what its answer means, what comes next.
+//! A connection with its workload: which statement is under way, what its answer means, what comes next.
 //!
-//! A lane never waits by itself. Who drives it tells it when bytes have come, when a time is over and when to
+//! A session never waits by itself. Who drives it tells it when bytes have come, when a time is over and when to
 //! begin an event, and is told what it now waits for.
 
 use std::sync::Mutex;
@@ -11,14 +11,14 @@ use flushlab_wire::command;
 use flushlab_wire::response::Completed;
 
 use crate::connection::Connection;
+use crate::control::Control;
 use crate::meter::{Answered, Ended, Meter};
-use crate::run::Shared;
 use crate::sync::locked;
 use crate::transaction::{Commit, Transaction};
 use crate::workload::{Next, Workload};
 use crate::{Error, Kind};
 
-/// What a lane waits for.
+/// What a session waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Turn {
     /// For the server.
@@ -39,15 +39,15 @@ enum Doing {
     Rollback,
 }
 
-/// What all lanes of a thread share.
+/// What all sessions of a thread share.
 #[derive(Clone, Copy)]
-pub(crate) struct Desk<'a> {
-    pub shared: &'a Shared,
+pub(crate) struct Context<'a> {
+    pub control: &'a Control,
     pub meter: &'a Mutex<Meter>,
 }
 
 /// A connection with its workload.
-pub(crate) struct Lane {
+pub(crate) struct Session {
     pub connection: Connection,
     workload: Box<dyn Workload>,
     random: Random,
@@ -68,7 +68,7 @@ pub(crate) struct Lane {
     thinks_until: Instant,
 }
 
-impl Lane {
+impl Session {
     pub fn new(
         connection: Connection,
         workload: Box<dyn Workload>,
@@ -99,16 +99,16 @@ impl Lane {
         matches!(self.doing, Doing::Statement | Doing::Commit | Doing::Rollback).then_some(self.sent)
     }
 
-    /// When a free lane must commit though no event of its own comes.
+    /// When a free session must commit though no event of its own comes.
     pub fn commit_due(&self) -> Option<Instant> {
         self.transaction.due()
     }
 
     /// Begins an event that was due at `due`.
     #[inline]
-    pub fn begin_due(&mut self, due: Instant, now: Instant, desk: Desk<'_>) -> Result<Turn, Error> {
+    pub fn begin_due(&mut self, due: Instant, now: Instant, context: Context<'_>) -> Result<Turn, Error> {
         let could = due.max(self.free_since);
-        locked(desk.meter).began(now.saturating_duration_since(could));
+        locked(context.meter).began(now.saturating_duration_since(could));
         self.begin(due, now)
     }
 
@@ -167,28 +167,28 @@ impl Lane {
     }
 
     /// A time is over, or a window has ended: goes on, or commits if it must.
-    pub fn wake(&mut self, desk: Desk<'_>) -> Result<Turn, Error> {
+    pub fn wake(&mut self, context: Context<'_>) -> Result<Turn, Error> {
         let now = Instant::now();
         match self.doing {
             Doing::Thinking if now >= self.thinks_until => self.send(Doing::Statement, now),
-            Doing::Nothing => self.commit_or_rest(now, desk),
+            Doing::Nothing => self.commit_or_rest(now, context),
             _ => Ok(self.waits_for()),
         }
     }
 
     /// Bytes have come, or the end of them.
     #[inline]
-    pub fn readable(&mut self, desk: Desk<'_>) -> Result<Turn, Error> {
+    pub fn readable(&mut self, context: Context<'_>) -> Result<Turn, Error> {
         match self.connection.pull() {
             Ok(None) => Ok(self.waits_for()),
-            Ok(Some(completed)) => self.answered(&completed, desk),
-            Err(error) if self.may_ignore(&error, desk) => self.refused(&error, desk),
+            Ok(Some(completed)) => self.answered(&completed, context),
+            Err(error) if self.may_ignore(&error, context) => self.refused(&error, context),
             Err(error) => Err(error),
         }
     }
 
     #[inline]
-    fn answered(&mut self, completed: &Completed, desk: Desk<'_>) -> Result<Turn, Error> {
+    fn answered(&mut self, completed: &Completed, context: Context<'_>) -> Result<Turn, Error> {
         match self.doing {
             Doing::Statement => {
                 let effect = self.workload.answered(completed);
@@ -197,8 +197,8 @@ impl Lane {
                 if last {
                     self.transaction.add(effect.amount);
                 }
-                let now = locked(desk.meter).answered(Answered {
-                    lane: self.index,
+                let now = locked(context.meter).answered(Answered {
+                    session: self.index,
                     statement: self.statement.statement,
                     sent: self.sent,
                     commits: self.statement.commits,
@@ -209,20 +209,20 @@ impl Lane {
                     }),
                 });
                 if last {
-                    return self.commit_or_rest(now, desk);
+                    return self.commit_or_rest(now, context);
                 }
                 self.next_statement(now)
             }
             Doing::Commit => {
-                let now = locked(desk.meter).committed(self.index, self.sent);
+                let now = locked(context.meter).committed(self.index, self.sent);
                 self.transaction.ended(now);
-                self.rest(now, desk)
+                self.rest(now, context)
             }
             Doing::Rollback => {
-                locked(desk.meter).rolled_back(self.index);
+                locked(context.meter).rolled_back(self.index);
                 let now = Instant::now();
                 self.transaction.ended(now);
-                self.rest(now, desk)
+                self.rest(now, context)
             }
             Doing::Nothing | Doing::Thinking => Err(Error::new(
                 Kind::Protocol,
@@ -232,48 +232,54 @@ impl Lane {
     }
 
     #[inline]
-    fn commit_or_rest(&mut self, now: Instant, desk: Desk<'_>) -> Result<Turn, Error> {
-        let settle = || desk.shared.settles() && locked(desk.meter).is_settling(self.index);
+    fn commit_or_rest(&mut self, now: Instant, context: Context<'_>) -> Result<Turn, Error> {
+        let settle = || context.control.settles() && locked(context.meter).is_settling(self.index);
         if self.transaction.is_due(now) || settle() {
             return self.send_query(Doing::Commit, "COMMIT", now);
         }
-        self.rest(now, desk)
+        self.rest(now, context)
     }
 
     #[inline]
-    fn rest(&mut self, now: Instant, desk: Desk<'_>) -> Result<Turn, Error> {
+    fn rest(&mut self, now: Instant, context: Context<'_>) -> Result<Turn, Error> {
         if self.doing != Doing::Nothing {
             self.doing = Doing::Nothing;
             self.free_since = now;
         }
-        if std::mem::take(&mut self.again) && !desk.shared.stops() {
-            return self.begin(now, now);
+        if std::mem::take(&mut self.again) && !context.control.stops() {
+            // In an open loop the event was due when it was due, however often it is tried.
+            let begun = match context.control.schedule {
+                Some(_) => self.begun,
+                None => now,
+            };
+            return self.begin(begun, now);
         }
         Ok(Turn::Free)
     }
 
-    fn may_ignore(&self, error: &Error, desk: Desk<'_>) -> bool {
-        matches!(self.doing, Doing::Statement | Doing::Commit) && desk.shared.is_ignored(error)
+    fn may_ignore(&self, error: &Error, context: Context<'_>) -> bool {
+        matches!(self.doing, Doing::Statement | Doing::Commit) && context.control.is_ignored(error)
     }
 
     /// An ignored error: it is counted, what was open is rolled back, and an event that it ended begins anew
-    /// with fresh values. Its time is no part of the new one's.
-    fn refused(&mut self, error: &Error, desk: Desk<'_>) -> Result<Turn, Error> {
-        locked(desk.meter).refused(error);
+    /// with fresh values. In a closed loop its time is no part of the new one's; in an open loop the new one
+    /// counts from when the first was due.
+    fn refused(&mut self, error: &Error, context: Context<'_>) -> Result<Turn, Error> {
+        locked(context.meter).refused(error);
         let now = Instant::now();
         if self.doing == Doing::Statement {
             self.workload.abandon();
             self.again = true;
         }
-        if desk.shared.commit != Commit::Auto || self.answers > 0 {
+        if context.control.commit != Commit::Auto || self.answers > 0 {
             return self.send_query(Doing::Rollback, "ROLLBACK", now);
         }
-        self.rest(now, desk)
+        self.rest(now, context)
     }
 
     /// The connection is gone: so is the running event and what was open.
-    pub fn lost(&mut self, error: &Error, desk: Desk<'_>) {
-        locked(desk.meter).lost(self.index, error);
+    pub fn lost(&mut self, error: &Error, context: Context<'_>) {
+        locked(context.meter).lost(self.index, error);
         if self.doing != Doing::Nothing {
             self.workload.abandon();
         }

@@ -1,17 +1,12 @@
 //! The tables of a load: made, and checked.
 
-mod layout;
-
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use flushlab_rows::Random;
-
-use layout::ROW_BYTES;
-pub(crate) use layout::{Layout, Sbtest};
-
 use crate::connection::Connection;
+use crate::layout::{Layout, ROW_BYTES};
 use crate::spec::LoadSpec;
+use crate::streams::Stream;
 use crate::{Cutoff, Error, Kind};
 
 /// sysbench's BULK_PACKET_SIZE.
@@ -33,7 +28,7 @@ pub fn prepare_tables(spec: &LoadSpec, cutoff: &Cutoff) -> Result<(), Error> {
     let next = AtomicU32::new(1);
     let failed = Mutex::new(None);
     std::thread::scope(|scope| {
-        for _ in 0..CONNECTIONS.min(spec.tables) {
+        for _ in 0..CONNECTIONS.min(spec.tables.count) {
             scope.spawn(|| {
                 if let Err(error) = fill_tables(spec, &next, cutoff) {
                     // The first error counts: those behind it come from the cut.
@@ -74,10 +69,10 @@ fn fill_tables(spec: &LoadSpec, next: &AtomicU32, cutoff: &Cutoff) -> Result<(),
     let batch_bytes = BATCH_BYTES.min(most);
     loop {
         let table = next.fetch_add(1, Ordering::Relaxed);
-        if table > spec.tables || cutoff.fired() {
+        if table > spec.tables.count || cutoff.fired() {
             return Ok(());
         }
-        let Some(layout) = Layout::of(&spec.workload) else {
+        let Some(layout) = spec.workload.layout() else {
             return Ok(());
         };
         fill_table(&mut connection, spec, layout, table, batch_bytes).map_err(|error| {
@@ -94,9 +89,9 @@ fn fill_table(
     batch_bytes: usize,
 ) -> Result<(), Error> {
     connection.query(&layout.create(table))?;
-    let mut random = Random::new(spec.seed.wrapping_add(u64::from(table)));
+    let mut random = Stream::Table(table).random(spec.seed);
     let head = format!("INSERT INTO {}({}) VALUES", layout.name(table), layout.inserted());
-    let rows = layout.rows(spec.table_size);
+    let rows = layout.rows(spec.tables.size);
     let mut sql = Vec::with_capacity(batch_bytes);
     let mut number = 0;
     while number < rows {
@@ -104,7 +99,7 @@ fn fill_table(
         sql.extend_from_slice(head.as_bytes());
         loop {
             number += 1;
-            layout.put_row(&mut sql, number, spec, &mut random);
+            layout.put_row(&mut sql, number, &spec.tables, &mut random);
             if number == rows || sql.len() + ROW_BYTES >= batch_bytes {
                 break;
             }
@@ -126,12 +121,12 @@ fn number(rows: &[Vec<Option<String>>]) -> Option<u64> {
 /// keys than it draws (updates that match no row cost nothing and mean nothing). The largest key of
 /// each.
 pub(crate) fn check_tables(connection: &mut Connection, spec: &LoadSpec) -> Result<Vec<u64>, Error> {
-    let Some(layout) = Layout::of(&spec.workload) else {
+    let Some(layout) = spec.workload.layout() else {
         return Ok(Vec::new());
     };
     let key = layout.key();
-    let mut largest_keys = Vec::with_capacity(spec.tables as usize);
-    for number_of_table in 1..=spec.tables {
+    let mut largest_keys = Vec::with_capacity(spec.tables.count as usize);
+    for number_of_table in 1..=spec.tables.count {
         let table = layout.name(number_of_table);
         let name = format!("{}.{table}", spec.database);
         let columns = match connection.rows(&format!("SHOW COLUMNS FROM {table}")) {
@@ -141,7 +136,7 @@ pub(crate) fn check_tables(connection: &mut Connection, spec: &LoadSpec) -> Resu
                     message: format!(
                         "table {name} does not exist; the load needs {} to {}, prepared",
                         layout.name(1),
-                        layout.name(spec.tables)
+                        layout.name(spec.tables.count)
                     ),
                     ..error
                 })
@@ -150,13 +145,13 @@ pub(crate) fn check_tables(connection: &mut Connection, spec: &LoadSpec) -> Resu
         };
         check_shape(&name, &columns, layout)?;
         let largest = number(&connection.rows(&format!("SELECT MAX({key}) FROM {table}"))?).unwrap_or(0);
-        if layout.draws_keys() && largest < u64::from(spec.table_size) {
+        if layout.draws_keys() && largest < u64::from(spec.tables.size) {
             return Err(Error::new(
                 Kind::Measurement,
                 format!(
                     "table {name} has {key}s up to {largest}; a table_size of {} draws {key}s that it does not \
                      have: make table_size smaller, or prepare the tables anew",
-                    spec.table_size
+                    spec.tables.size
                 ),
             ));
         }
@@ -226,6 +221,7 @@ fn check_shape(name: &str, columns: &[Vec<Option<String>>], layout: Layout) -> R
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layout::Sbtest;
 
     fn columns(types: [&str; 4]) -> Vec<Vec<Option<String>>> {
         ["id", "k", "c", "pad"]

@@ -1,0 +1,82 @@
+//! What a load's threads and their owner share: whether it goes on, and how.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Mutex;
+
+use crate::schedule::Schedule;
+use crate::sync::locked;
+use crate::transaction::Commit;
+use crate::Error;
+
+/// What a load's threads and their owner share.
+pub(crate) struct Control {
+    stop: AtomicBool,
+    /// A window has ended and waits: commit as soon as a statement has ended.
+    settle: AtomicBool,
+    failed: Mutex<Option<Error>>,
+    ignored_errors: Vec<u16>,
+    /// None in a closed loop. Locked for a moment only, never while an event runs.
+    pub schedule: Option<Mutex<Schedule>>,
+    pub commit: Commit,
+}
+
+impl Control {
+    /// Of a load that begins.
+    pub fn new(ignored_errors: Vec<u16>, schedule: Option<Schedule>, commit: Commit) -> Self {
+        Self {
+            stop: AtomicBool::new(false),
+            settle: AtomicBool::new(false),
+            failed: Mutex::new(None),
+            ignored_errors,
+            schedule: schedule.map(Mutex::new),
+            commit,
+        }
+    }
+
+    /// Ends the load.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the load is to end.
+    #[inline]
+    pub fn stops(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// A window begins or ceases to wait for commits.
+    pub fn settle(&self, waits: bool) {
+        self.settle.store(waits, Ordering::Relaxed);
+    }
+
+    /// Whether a window waits for commits.
+    #[inline]
+    pub fn settles(&self) -> bool {
+        self.settle.load(Ordering::Relaxed)
+    }
+
+    /// Why the load has ended by itself.
+    pub fn failed(&self) -> Option<Error> {
+        locked(&self.failed).clone()
+    }
+
+    /// Whether the load goes on after this error.
+    pub fn is_ignored(&self, error: &Error) -> bool {
+        error
+            .errno
+            .is_some_and(|errno| self.ignored_errors.contains(&errno))
+    }
+
+    /// Ends the load for a reason, unless it is being stopped: then a connection may have been cut.
+    pub fn fail(&self, error: Error) {
+        if !self.stop.swap(true, Ordering::Relaxed) {
+            *locked(&self.failed) = Some(error);
+        }
+    }
+
+    /// Ends the load for a bug, which is told in any case.
+    pub fn fail_for_bug(&self, error: Error) {
+        self.stop();
+        locked(&self.failed).get_or_insert(error);
+    }
+}

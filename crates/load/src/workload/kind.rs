@@ -1,0 +1,50 @@
+//! All workloads: one arm each.
+
+use std::sync::Arc;
+
+use super::event::{Rank, Workload};
+use super::oltp::{Oltp, OltpEvents};
+use super::txn::{Txn, TxnEvents};
+use super::upsert::{NewKeys, Upsert, Upserts};
+use crate::layout::{Layout, TableSet};
+
+/// A workload's name, with the options that are its own.
+#[derive(Debug, Clone)]
+pub(crate) enum Kind {
+    Oltp(Oltp),
+    Txn(Arc<Txn>),
+    Upsert(Upsert),
+}
+
+impl Kind {
+    /// What an event adds to the figure.
+    pub fn amount(&self) -> u32 {
+        match self {
+            Self::Oltp(_) | Self::Txn(_) => 1,
+            Self::Upsert(upsert) => upsert.rows,
+        }
+    }
+
+    /// Whether the figure counts rows instead of transactions.
+    pub fn counts_rows(&self) -> bool {
+        matches!(self, Self::Upsert(_))
+    }
+
+    /// What its tables look like; none, if they are the user's own.
+    pub fn layout(&self) -> Option<Layout> {
+        match self {
+            Self::Oltp(oltp) => Some(Layout::Sbtest(oltp.table)),
+            Self::Upsert(upsert) => Some(Layout::Upsert(upsert.key)),
+            Self::Txn(_) => None,
+        }
+    }
+
+    /// The workload of one connection; not prepared yet.
+    pub fn open(&self, tables: &TableSet, rank: Rank, new_keys: &NewKeys) -> Box<dyn Workload> {
+        match self {
+            Self::Oltp(oltp) => Box::new(OltpEvents::new(tables, oltp)),
+            Self::Txn(txn) => Box::new(TxnEvents::new(txn, rank)),
+            Self::Upsert(upsert) => Box::new(Upserts::new(tables, *upsert, rank, new_keys)),
+        }
+    }
+}
