@@ -64,11 +64,11 @@ class LoadRun:
     """A load on one server: connected when made, then started, then stopped.
 
     One thread drives all `threads` connections: in a closed loop, or with a `rate` or a `profile`, where
-    latency counts from the intended start. An event that ends in one of
-    `ignored_errors` is counted under that error and begun anew with fresh values: with a rate it counts from
-    its intended start all the same, in a closed loop its time is no part of a latency. A transaction of several
-    statements is rolled back whole. Any other error ends the load, and so does a panic of its thread: `progress`
-    then tells why in `failed`. With `reconnect` a lost connection is counted and opened anew instead.
+    latency counts from the intended start. An event that ends in one of `ignored_errors` is counted under
+    that error and begun anew with fresh values: with a rate it still counts from its intended start, in a
+    closed loop its time is no part of a latency. A transaction of several statements is rolled back whole.
+    Any other error ends the load, and so does a panic of its thread: `progress` then tells why in `failed`.
+    With `reconnect` a lost connection is counted and opened anew instead.
     May be used from several Python threads.
     """
 
@@ -101,8 +101,8 @@ class LoadRun:
         """Opens the measured window, or opens it anew, while the load runs on. A profile begins here.
 
         Raises:
-            CoreError: what made the load fail, if it has; usage if it does not run; storage if the files of its
-                seconds cannot be made.
+            CoreError: what made the load fail, if it has; usage if it does not run; storage if the
+                files of its seconds cannot be made.
         """
 
     def close_window(self) -> bytes:

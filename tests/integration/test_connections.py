@@ -152,6 +152,20 @@ def test_every_transport_lets_in_by_every_plugin(
         assert "Access denied" in refused.message
 
 
+def test_a_servers_rsa_key_is_taken_only_where_the_endpoint_says_so(servers: Servers) -> None:
+    server = servers("mysql@8.0")
+    assert server.endpoint.get_server_public_key, "a sandbox is on loopback"
+    trusting = account(server, SHA2)
+    endpoint = msgspec.structs.replace(trusting, get_server_public_key=False)
+    server.query("FLUSH PRIVILEGES")  # empties the cache of caching_sha2_password
+    refused = refusal(server, endpoint, transport="tcp")
+    assert (refused.kind, refused.errno) == ("server", None)
+    assert "RSA key" in refused.message
+    assert "--ssl-mode required" in str(refused.hint)
+    connect(server, trusting, transport="tcp")  # now the cache knows the password, and no key is needed
+    connect(server, endpoint, transport="tcp")
+
+
 def test_a_load_runs_over_tls(servers: Servers) -> None:
     server = servers("mariadb@10.11")
     spec = LoadSpec(

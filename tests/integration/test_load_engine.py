@@ -219,22 +219,57 @@ def test_a_server_killed_and_started_again_is_gone_on_with_where_that_is_asked_f
     assert result.events > 200
 
 
-def test_each_second_of_a_window_is_kept_where_that_is_asked_for(server: Sandbox) -> None:
+def test_each_second_of_a_window_is_written_as_it_ends(server: Sandbox, tmp_path: Path) -> None:
     _core.prepare_tables(load_spec(server.endpoint))
-    run = _core.LoadRun(load_spec(server.endpoint, threads=2, intervals=True))
+    log, seconds = tmp_path / "log", tmp_path / "seconds.csv"
+    run = _core.LoadRun(load_spec(server.endpoint, threads=2, hdr_log=str(log), per_second=str(seconds)))
     run.start()
     run.open_window()
-    time.sleep(1.2)
+    deadline = time.monotonic() + PATIENCE_S
+    while len(seconds.read_text().splitlines()) < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    assert "\n0.000,1.000," in log.read_text(), "the window is still open"
     result = msgspec.json.decode(run.close_window(), type=LoadResult)
     run.stop()
-    assert [interval.second for interval in result.intervals] == [0, 1]
-    assert sum(interval.events for interval in result.intervals) == result.events
-    assert sum(interval.figure for interval in result.intervals) == result.events
-    assert result.hdr_log is not None
-    assert "\n0.000,1.000," in result.hdr_log
+    assert result.unwritten is None
+    head, *lines = seconds.read_text().splitlines()
+    told = [dict(zip(head.split(","), line.split(","), strict=True)) for line in lines]
+    assert [int(one["second"]) for one in told] == [0, 1]
+    assert sum(int(one["events"]) for one in told) == result.events
+    assert sum(int(one["figure"]) for one in told) == result.events
     (update,) = result.statements
     assert (update.statement, update.count) == ("UPDATE of c", result.events)
     assert result.commits == result.events
+
+
+def test_a_full_disk_costs_the_files_of_the_seconds_and_not_the_figure(server: Sandbox) -> None:
+    _core.prepare_tables(load_spec(server.endpoint))
+    result = measure(load_spec(server.endpoint, hdr_log="/dev/full"), 500)
+    assert result.throughput > 0
+    assert result.unwritten == "/dev/full is incomplete: No space left on device"
+
+
+def test_an_event_that_waited_for_a_lock_in_vain_counts_from_its_intended_start(server: Sandbox) -> None:
+    _core.prepare_tables(load_spec(server.endpoint))
+    server.query("SET GLOBAL innodb_lock_wait_timeout = 1")
+    endpoint = server.endpoint
+    with pymysql.connect(
+        unix_socket=endpoint.socket, user=endpoint.user, password=endpoint.password, database="sbtest"
+    ) as holder:
+        holder.begin()
+        holder.cursor().execute("SELECT id FROM sbtest1 FOR UPDATE")
+        run = _core.LoadRun(load_spec(endpoint, threads=2, rate=0.1))
+        run.start()
+        run.open_window()
+        wait_for(run, lambda progress: progress.errors == 1)
+        holder.rollback()
+        wait_for(run, lambda progress: progress.events == 1)
+        result = msgspec.json.decode(run.close_window(), type=LoadResult)
+        run.stop()
+    assert [(error.errno, error.count) for error in result.errors] == [(1205, 1)]
+    assert result.latency_us is not None
+    assert result.latency_us.max > 0.99e6, "it was due before it waited for a second"
 
 
 def test_the_clients_thread_is_batch_unless_normal_is_asked_for(server: Sandbox) -> None:

@@ -4,7 +4,6 @@
 //! been written need not be kept, so that a window may last for days.
 
 use std::collections::VecDeque;
-use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, LineWriter, Write};
 use std::path::{Path, PathBuf};
@@ -13,8 +12,11 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
-use hdrhistogram::serialization::interval_log::{IntervalLogWriter, IntervalLogWriterBuilder};
+use hdrhistogram::serialization::interval_log::{
+    IntervalLogWriter, IntervalLogWriterBuilder, IntervalLogWriterError,
+};
 use hdrhistogram::serialization::V2DeflateSerializer;
+use nix::errno::Errno;
 
 use crate::histogram::latencies;
 use crate::meter::{Meter, SecondsOver, Window, MOST_UNTAKEN};
@@ -134,14 +136,21 @@ struct Files {
 /// A file, made anew; a line that is written is in it.
 fn create(path: Option<&Path>) -> Result<Option<Named>, Error> {
     let Some(path) = path else { return Ok(None) };
-    let file = File::create(path).map_err(|error| {
-        Error::new(
-            Kind::Storage,
-            format!("{} cannot be written: {error}", path.display()),
-        )
-        .hint("name a file in a directory that exists and has room")
-    })?;
+    let refused = |why: &str| {
+        let message = format!("{} cannot be written: {why}", path.display());
+        Error::new(Kind::Storage, message).hint("name a file in a directory that exists and has room")
+    };
+    if path.is_symlink() && (path.is_file() || !path.exists()) {
+        return Err(refused("it is a symbolic link to another file"));
+    }
+    let file = File::create(path).map_err(|error| refused(&reason(&error)))?;
     Ok(Some((path.to_owned(), LineWriter::new(file))))
+}
+
+/// What the system says, without its number.
+fn reason(error: &io::Error) -> String {
+    let errno = error.raw_os_error().map(Errno::from_raw);
+    errno.map_or_else(|| error.to_string(), |errno| errno.desc().to_owned())
 }
 
 /// One of the files; an error ends it, and only it.
@@ -151,24 +160,24 @@ struct Output<W> {
 }
 
 impl<W> Output<W> {
-    fn new<E: Display>(path: &Path, writer: Result<W, E>) -> Self {
+    fn new(path: &Path, writer: io::Result<W>) -> Self {
         Self {
             path: path.to_owned(),
-            writer: writer.map_err(|error| error.to_string()),
+            writer: writer.map_err(|error| reason(&error)),
         }
     }
 
-    fn write<E: Display>(&mut self, write: impl FnOnce(&mut W) -> Result<(), E>) {
+    fn write(&mut self, write: impl FnOnce(&mut W) -> io::Result<()>) {
         if let Ok(writer) = &mut self.writer {
             if let Err(error) = write(writer) {
-                self.writer = Err(error.to_string());
+                self.writer = Err(reason(&error));
             }
         }
     }
 
     fn failure(&self) -> Option<String> {
         let error = self.writer.as_ref().err()?;
-        Some(format!("{} is not whole: {error}", self.path.display()))
+        Some(format!("{} is incomplete: {error}", self.path.display()))
     }
 }
 
@@ -206,7 +215,13 @@ fn write(source: &Source, files: Files, opened: SystemTime) -> Result<(), String
             let begun = Duration::from_secs(second as u64);
             let took = length.map_or(SECOND, |length| SECOND.min(length - begun));
             if let Some(log) = &mut hdr_log {
-                log.write(|log| log.write_histogram(some, begun, took, None));
+                log.write(|log| {
+                    let logged = log.write_histogram(some, begun, took, None);
+                    logged.map_err(|error| match error {
+                        IntervalLogWriterError::IoError(error) => error,
+                        IntervalLogWriterError::SerializeError(error) => io::Error::other(error),
+                    })
+                });
             }
             rows.push_back(Row {
                 events: some.len(),
@@ -394,10 +409,7 @@ mod tests {
         answer(&meter, 5);
         let writer = SecondsWriter::start(&files, meter.clone(), start).unwrap();
         let told = finish(writer, &meter, Duration::from_millis(200)).unwrap();
-        assert!(
-            told.starts_with("/dev/full is not whole") && told.contains("No space left"),
-            "{told}"
-        );
+        assert_eq!(told, "/dev/full is incomplete: No space left on device");
         assert_eq!(std::fs::read_to_string(path("other")).unwrap().lines().count(), 2);
         std::fs::remove_file(path("other")).unwrap();
     }
@@ -412,6 +424,20 @@ mod tests {
         let error = SecondsWriter::start(&files, meter, start).unwrap_err();
         assert_eq!(error.kind, Kind::Storage);
         assert!(error.message.contains("/nonexistent/seconds") && error.hint.is_some());
+
+        std::fs::write(path("users"), "theirs").unwrap();
+        std::os::unix::fs::symlink(path("users"), path("link")).unwrap();
+        let files = SecondFiles {
+            per_second: Some(path("link")),
+            ..SecondFiles::default()
+        };
+        let (meter, start) = self::meter(0);
+        let error = SecondsWriter::start(&files, meter, start).unwrap_err();
+        assert!(error.message.contains("symbolic link"), "{}", error.message);
+        assert_eq!(std::fs::read_to_string(path("users")).unwrap(), "theirs");
+        for name in ["users", "link"] {
+            std::fs::remove_file(path(name)).unwrap();
+        }
     }
 
     fn base64(text: &str) -> Vec<u8> {

@@ -36,7 +36,8 @@ def bench(
     basedir: Path | str | None = None,
     data_root: Path | str | None = None,
     disk_iops: int | None = None,
-    intervals: bool = False,
+    hdr_log: Path | str | None = None,
+    per_second: Path | str | None = None,
     progress: Progress = silent,
     **options: Value | None,
 ) -> Trial:
@@ -54,7 +55,8 @@ def bench(
         basedir: use the server installed there.
         data_root: where data directories lie.
         disk_iops: make a slow disk: at most this many writes/s (root, cgroups).
-        intervals: keep the latencies of each second (`--per-second`, `--hdr-log`).
+        hdr_log: write each second's latencies to this file as it ends, as HdrHistogram's log.
+        per_second: write a line per second to this file as it ends, as CSV.
         progress: takes a line at a time.
         **options: of the workload, like `threads=16`, `tables=8` or `rand_type="uniform"`.
 
@@ -68,8 +70,8 @@ def bench(
     """
     shape = shape_of(options)
     asked, timing = parse_workload(workload, shape), parse_timing(seconds)
-    if intervals:
-        asked = _with_intervals(asked)
+    if hdr_log or per_second:
+        asked = _with_seconds(asked, hdr_log=str(hdr_log or ""), per_second=str(per_second or ""))
     if server.startswith(_KEPT):
         if dataset:
             raise UsageError("--dataset needs a fresh server, but a kept sandbox has data", hint="remove it")
@@ -103,12 +105,12 @@ def _on_sandbox(
     return measure(draft, server, workload, timing, catalog)
 
 
-def _with_intervals(workload: Workload) -> Workload:
+def _with_seconds(workload: Workload, **files: str) -> Workload:
     if not isinstance(workload, Driven):
         raise UsageError(
             f"{workload.name} has no latencies per second", hint="remove --hdr-log and --per-second"
         )
-    return msgspec.structs.replace(workload, intervals=True)
+    return msgspec.structs.replace(workload, **files)
 
 
 def _counted(trial: Trial) -> Trial:

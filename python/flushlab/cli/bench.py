@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from flushlab.cli import options
-from flushlab.cli.output import deliver, emit_json, require_writable, say, stdout, write_file
+from flushlab.cli.output import deliver, emit_json, require_writable, say, stdout
 from flushlab.errors import NotWritable
 from flushlab.record import LoadResult
 
@@ -69,28 +68,25 @@ def bench(
 
     for path in (json, hdr_log, per_second):
         require_writable(str(path) if path else None)
-    flags = options.given(context, "json", "hdr_log", "per_second")
+    flags = options.given(context, "json")
     try:
-        trial = run(**flags, intervals=bool(hdr_log or per_second), progress=say)
+        trial = run(**flags, progress=say)
     except LoadInterrupted as interrupted:
         text = report.render_interrupted(interrupted.result, interrupted.unit)
-        deliver(partial(stdout.print, text), *_seconds(interrupted.result, hdr_log, per_second), kept=ABOVE)
+        deliver(partial(stdout.print, text), partial(_require_seconds, interrupted.result), kept=ABOVE)
         raise typer.Exit(130) from None
     deliver(
         *([partial(stdout.print, report.render(trial))] if json != "-" else []),
-        *(_seconds(trial.load, hdr_log, per_second) if trial.load else []),
+        partial(_require_seconds, trial.load),
         partial(_emit, report.document(trial), json),
         kept=ABOVE,
     )
 
 
-def _seconds(load: LoadResult, hdr_log: Path | None, per_second: Path | None) -> Iterator[Callable[[], None]]:
-    """Writes what each second told, once called."""
-    from flushlab.report.bench import per_second_csv
-
-    for path, text in ((hdr_log, load.hdr_log or ""), (per_second, per_second_csv(load))):
-        if path is not None:
-            yield partial(write_file, path, text.encode())
+def _require_seconds(load: LoadResult | None) -> None:
+    """Says that `--hdr-log` or `--per-second` is not whole, if the engine could not write them."""
+    if load is not None and load.unwritten:
+        raise NotWritable(load.unwritten)
 
 
 def _emit(document: dict[str, Any], json: str | None) -> None:

@@ -16,8 +16,8 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
 
     `option_file` is a mode-0600 file whose `[client]` section holds all of this for other programs.
     `connect_timeout_s` bounds a connection of the load from the first attempt to the end of the login.
-    `get_server_public_key` lets `caching_sha2_password` over TCP without TLS take the server's RSA key unseen, as
-    the option of MySQL's clients does: only where nobody can sit in between, as on loopback.
+    `get_server_public_key` lets `caching_sha2_password` over TCP without TLS take the server's RSA key
+    unseen, as the option of MySQL's clients does: only where nobody can sit in between, as on loopback.
     """
 
     user: str
@@ -263,9 +263,10 @@ class LoadSpec(msgspec.Struct, frozen=True, kw_only=True):
         client_sched: `batch`: the load's thread runs under SCHED_BATCH; `normal`: as the process.
         reconnect: a connection that is lost is counted under errno 2013 and opened anew, at once and then
             after pauses of 50 ms to 1 s; else it ends the load.
-        hdr_log: file that each second's latencies are written to as it ends, in nanoseconds, as HdrHistogram's
-            log; empty: none.
-        per_second: file that a CSV line for each second is written to, as soon as no transaction in it is open.
+        hdr_log: file that each second's latencies are written to as it ends, in nanoseconds, as
+            HdrHistogram's log; empty: none.
+        per_second: file that a CSV line for each second is written to, as soon as no transaction in it is
+            open; empty: none.
         seed: of the generators; the arrivals, each connection and each table have a stream of their own.
         ignored_errors: errnos after which the event is retried and counted, as sysbench does; with a rate it
             counts from its intended start. A transaction of several statements is then rolled back whole.
@@ -442,7 +443,7 @@ class LoadResult(msgspec.Struct, frozen=True, kw_only=True):
         statements: latency per kind of statement, in the workload's order.
         commits: acknowledged in the window; None in records of earlier versions.
         errors: server errors in the window, by errno and SQLSTATE. Events that end in an ignored one begin
-            anew; with a rate their latency counts from the intended start, in a closed loop from the last try.
+            anew; with a rate latency counts from the intended start, in a closed loop from the last try.
         client_busy: share of the window that the load's thread was on a CPU.
         client_bound: it was there for 90 % or more: the figure is the client's, not the server's.
         stalls: whole seconds of the window, from 0, under a tenth of the median second.

@@ -89,19 +89,6 @@ def render_interrupted(load: LoadResult, unit: str) -> RenderableType:
     return Group(table, doubt)
 
 
-def per_second_csv(load: LoadResult) -> str:
-    """A line per second of the window; empty where a second had no event."""
-    lines = ["second,figure,events,errors,mean_us,p50_us,p90_us,p95_us,p99_us,p999_us,max_us"]
-    for one in load.intervals:
-        latency = one.latency_us
-        told = [""] * 7
-        if latency is not None:
-            at = (latency.p50, latency.p90, latency.p95, latency.p99, latency.p999, latency.max)
-            told = [f"{latency.mean:.1f}", *("" if us is None else str(us) for us in at)]
-        lines.append(",".join([*map(str, (one.second, one.figure, one.events, one.errors)), *told]))
-    return "\n".join(lines) + "\n"
-
-
 def _add_load(table: Table, load: LoadResult) -> None:
     event = "transaction" if load.rows is None and not load.kinds else "statement"
     if load.latency_us is not None:

@@ -116,6 +116,7 @@ def endpoint(saved: Saved) -> Endpoint:
         host=HOST,
         port=saved.port,
         option_file=str(file),
+        get_server_public_key=True,  # on loopback, from a server that is ours
     )
 
 

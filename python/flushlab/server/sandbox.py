@@ -506,4 +506,5 @@ def _endpoint(paths: SandboxPaths, port: int, password: str | None = None) -> En
         host=ports.HOST,
         port=port,
         option_file=str(paths.client_options),
+        get_server_public_key=True,  # on loopback, from a server that is ours
     )
