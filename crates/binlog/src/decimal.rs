@@ -106,7 +106,7 @@ pub(crate) fn check(packed: &[u8], precision: u8, scale: u8) -> Result<(), &'sta
     let mut all = values(packed, precision, scale);
     match all.all(|(digits, value)| value < LIMIT_OF_DIGITS[digits]) {
         true => Ok(()),
-        false => Err("is no packed decimal number"),
+        false => Err("is not a packed decimal number"),
     }
 }
 

@@ -112,7 +112,7 @@ impl GtidSet {
         }
         match reader.is_empty() {
             true => Ok(Self { servers }),
-            false => Err(Malformed::new("there are bytes behind a GTID set")),
+            false => Err(Malformed::new("there are extra bytes after a GTID set")),
         }
     }
 }
@@ -194,7 +194,7 @@ impl GtidList {
         }
         match count == 0 || reader.is_empty() {
             true => Ok(list),
-            false => Err(Malformed::new("there are bytes behind a GTID list")),
+            false => Err(Malformed::new("there are extra bytes after a GTID list")),
         }
     }
 }

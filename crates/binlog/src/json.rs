@@ -317,7 +317,7 @@ fn check_container(
             let offset = reader.uint(width, what)? as usize;
             let length = reader.uint(2, what)? as usize;
             if offset.checked_add(length).is_none_or(|end| end > size) {
-                return Err(Malformed::new("a JSON key lies outside its object"));
+                return Err(Malformed::new("a JSON key is outside its object"));
             }
         }
     }
@@ -330,7 +330,7 @@ fn check_container(
             INT32 | UINT32 if large => {}
             _ => match whole.get(stands as usize..) {
                 Some(value) => check_value(kind, value, depth + 1, budget)?,
-                None => return Err(Malformed::new("a JSON value lies outside its container")),
+                None => return Err(Malformed::new("a JSON value is outside its container")),
             },
         }
     }

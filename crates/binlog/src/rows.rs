@@ -47,7 +47,7 @@ impl<'a> Rows<'a> {
     /// The rule that the bytes break.
     pub fn parse(event_type: EventType, body: &'a [u8]) -> Result<Self, Malformed> {
         let Some(change) = Self::change_of(event_type) else {
-            return Err(Malformed::new("the event is no row event"));
+            return Err(Malformed::new("the event is not a row event"));
         };
         let mut reader = Reader::new(body);
         let table_id = reader.uint(6, "the table id")?;
@@ -94,7 +94,7 @@ impl<'a> Rows<'a> {
     ) -> Result<(), Malformed> {
         if columns.len() != self.columns {
             return Err(Malformed::new(format!(
-                "the rows have {} columns, their table has {}",
+                "the rows have {} columns, but their table has {}",
                 self.columns,
                 columns.len()
             )));

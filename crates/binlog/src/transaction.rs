@@ -119,7 +119,7 @@ impl MysqlGtid {
             // Nothing, or the commit group's ticket.
             0 | 8 => Ok(Some(length)),
             left => Err(Malformed::new(format!(
-                "{left} bytes stand behind a GTID event's fields"
+                "{left} extra bytes after a GTID event's fields"
             ))),
         }
     }

@@ -75,7 +75,7 @@ def show(here: Here) -> None:
     """The list for people, 80 columns wide."""
     catalog = load_catalog()
     stdout.print(f"{here.server.name}: settings, their values, and what may be tried at floor {here.floor}")
-    stdout.print("(* not the default, + shows only in long windows, & together with another setting)")
+    stdout.print("(* not the default, + only in long windows, & together with another setting)")
     groups: dict[str, list[str]] = {}
     for name in here.values:
         groups.setdefault(catalog.setting(name).group, []).append(name)

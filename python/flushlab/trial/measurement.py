@@ -194,8 +194,8 @@ def _doubts(seen: Observation, capacity: int) -> list[Warning]:
         doubts.append(
             Warning(
                 "window-too-short",
-                f"the window wrote {written / capacity:.2f} of the redo capacity, not {REDO_WRAPS}: "
-                "it says nothing about redo size, buffer pool, flushing, I/O capacity or doublewrite",
+                f"the window wrote {written / capacity:.2f} times the redo capacity; below {REDO_WRAPS} it "
+                "says nothing about redo size, buffer pool, flushing, I/O capacity or doublewrite",
             )
         )
     for share, what in (

@@ -89,7 +89,7 @@ impl FileCheck {
         match body.split_first_chunk::<8>() {
             Some((position, name)) if !name.is_empty() => {
                 if u64::from_le_bytes(*position) != MAGIC.len() as u64 {
-                    self.problem(Rule::Body, "ROTATE does not lead to the next file's beginning");
+                    self.problem(Rule::Body, "ROTATE does not point to the next file's beginning");
                 }
                 self.report.next = Some(String::from_utf8_lossy(name).into_owned());
             }

@@ -35,9 +35,9 @@ impl FileCheck {
 
     fn no_binlog(&mut self, start: &[u8]) {
         let message = match start {
-            [0xfd, b'b', b'i', b'n'] => "the file is encrypted: it must be checked where its keys are",
+            [0xfd, b'b', b'i', b'n'] => "the file is encrypted: its keys are needed to check it",
             [] => "the file is empty",
-            _ => "the file is no binlog: it does not begin with fe 62 69 6e",
+            _ => "the file is not a binlog: it does not begin with fe 62 69 6e",
         };
         self.problem(Rule::Format, message);
     }
@@ -107,7 +107,7 @@ impl FileCheck {
             }
             self.zeros += read as u64;
             if chunk[..read].iter().any(|byte| *byte != 0) {
-                self.problem(Rule::Size, "zero bytes stand where an event must begin");
+                self.problem(Rule::Size, "zero bytes where an event must begin");
                 return Ok(Go::Stop);
             }
         }
@@ -150,7 +150,7 @@ impl FileCheck {
         if is_first && header.event_type != EventType::FORMAT_DESCRIPTION {
             self.problem(
                 Rule::Format,
-                format!("the first event is {name}, no FORMAT_DESCRIPTION"),
+                format!("the first event is {name}, not FORMAT_DESCRIPTION"),
             );
             return Go::Stop;
         }
@@ -160,7 +160,7 @@ impl FileCheck {
             let (wanted, given) = (self.end_of(header), header.log_pos);
             self.problem(
                 Rule::LogPos,
-                format!("log_pos is {given}, the event ends at {wanted}"),
+                format!("log_pos is {given}, but the event ends at {wanted}"),
             );
         }
         if is_first {
@@ -172,7 +172,7 @@ impl FileCheck {
             let computed = checksum(content);
             self.problem(
                 Rule::Checksum,
-                format!("the bytes' CRC-32 is {computed:08x}, another is stored"),
+                format!("the CRC-32 of the event is {computed:08x}, but the stored one differs"),
             );
             if !position_holds {
                 // A header that is wrong in two ways gives no size to go on by.
@@ -180,10 +180,7 @@ impl FileCheck {
             }
         }
         if self.ended {
-            self.problem(
-                Rule::Structure,
-                "an event stands behind the one that ends the file",
-            );
+            self.problem(Rule::Structure, "an event follows the one that ends the file");
         }
         self.judge_content(header, &content[HEADER_SIZE..])
     }
@@ -197,7 +194,8 @@ impl FileCheck {
             Ok(description) => {
                 if description.checksums && given != checksum(content).to_le_bytes() {
                     let computed = checksum(content);
-                    let message = format!("the bytes' CRC-32 is {computed:08x}, another is stored");
+                    let message =
+                        format!("the CRC-32 of the event is {computed:08x}, but the stored one differs");
                     self.problem(Rule::Checksum, message);
                 }
                 self.report.flavor = Some(description.flavor);
@@ -229,7 +227,7 @@ impl FileCheck {
             tail.bytes = self.report.bytes - tail.offset;
             // Without a description the flag is not known: it comes to the file with it.
             if !self.report.in_use && self.description.is_some() {
-                let message = "the tail is torn, but the file was closed in good order (IN_USE is clear)";
+                let message = "the tail is torn, but the file was closed cleanly (IN_USE is clear)";
                 self.position = tail.offset;
                 self.problem(Rule::Tail, message);
             }
@@ -249,7 +247,7 @@ impl FileCheck {
         };
         let name = self.report.name.rsplit('/').next().unwrap_or_default();
         if next != name {
-            let message = format!("the file before it says that {next} comes next");
+            let message = format!("the previous file names {next} as the next one");
             self.position = 0;
             self.problem(Rule::Structure, message);
         }

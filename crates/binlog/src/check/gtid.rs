@@ -31,7 +31,7 @@ impl FileCheck {
         if self.previous_seen || self.transaction.is_some() {
             self.problem(
                 Rule::Structure,
-                "the GTIDs of earlier files stand in a wrong place",
+                "the GTIDs of earlier files are in the wrong place",
             );
             return;
         }
@@ -61,7 +61,7 @@ impl FileCheck {
         };
         if *before != Gtids::Unknown && self.gtids != Gtids::Unknown && *before != self.gtids {
             let message = format!(
-                "the file says that {:?} was logged before it, the file before it ends with {:?}",
+                "the file says that {:?} was logged before it, but the previous file ends with {:?}",
                 self.gtids.to_string(),
                 before.to_string()
             );
@@ -95,7 +95,7 @@ impl FileCheck {
             let follows = gtid.number == 1 || seen.contains(gtid.uuid, gtid.number - 1);
             let last = seen.last(gtid.uuid);
             if !seen.insert(gtid.uuid, gtid.number) {
-                let message = format!("the GTID {}:{} was there before", gtid.uuid, gtid.number);
+                let message = format!("the GTID {}:{} appeared before", gtid.uuid, gtid.number);
                 self.problem(Rule::Gtid, message);
             } else if !follows && !self.options.gaps {
                 let message = format!("the GTID {}:{} follows {last}", gtid.uuid, gtid.number);

@@ -85,7 +85,7 @@ impl FileCheck {
             if closed.length.is_some_and(|told| told != length) {
                 let told = closed.length.unwrap_or_default();
                 let end = std::mem::replace(&mut self.position, closed.start);
-                let message = format!("transaction_length is {told}, its events have {length} bytes");
+                let message = format!("transaction_length is {told}, but its events have {length} bytes");
                 self.problem(Rule::TransactionLength, message);
                 self.position = end;
             }
@@ -111,10 +111,7 @@ impl FileCheck {
     pub(super) fn needs_transaction(&mut self, event_type: EventType) {
         if self.transaction.is_none() {
             let name = event_type.name().unwrap_or("an event");
-            self.problem(
-                Rule::Structure,
-                format!("{name} stands outside of any transaction"),
-            );
+            self.problem(Rule::Structure, format!("{name} is outside any transaction"));
         }
     }
 }
