@@ -41,7 +41,7 @@ def reap_record(record: RunRecord) -> list[Path]:
         Folders of its that are not marked as its own; they were left as they are.
 
     Raises:
-        OSError: a folder, or a control group with a kept server in it, could not be removed; the record stays.
+        OSError: a folder or the control group of a kept server could not be removed; the record stays.
     """
     if record.is_here:
         if record.guard is not None and not wait_for_end(record.guard, _GUARD_S):  # it may be at this work
