@@ -130,7 +130,7 @@ def check_option_file(file: Path, expected: dict[str, object]) -> None:
         (["--trials", "3"], 2, "need at least"),
         (["--minutes", "0"], 2, "budget"),
         (["--threads", "1,x"], 2, "--threads"),
-        (["--threads", "4,4"], 2, "twice"),
+        (["--threads", "4,4"], 2, "repeats"),
         (["--floor", "paranoid"], 2, "paranoid"),
         (["--objective", "p99"], 2, "--rate"),
         (["--rate", "100"], 2, "--objective p99"),

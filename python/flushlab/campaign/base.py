@@ -46,7 +46,7 @@ def read_base(
     except StartFailed as error:
         if error.refusal is None:
             raise
-        raise refusal(error.refusal, base, target.catalog, target.build) from error
+        raise refusal(error.refusal, target.build) from error
 
 
 def file_settings(path: Path | None, target: Target, watcher: Watcher) -> dict[str, Value]:

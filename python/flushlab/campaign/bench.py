@@ -87,7 +87,7 @@ def bench(
         progress(f"running {asked.name} on {target.build.name}")
         trial = runner.run(Arm(name="bench", settings=given), stage="bench", block=1)
         if trial.outcome == "refused":
-            raise refusal(trial.reason, given, target.catalog, target.build)
+            raise refusal(trial.reason, target.build)
         return _counted(trial)
 
 
@@ -98,7 +98,7 @@ def _on_sandbox(
     server, catalog = Sandbox.attach(name.removeprefix(_KEPT)), load_catalog()
     given = parse_settings(settings, server.build.flavor, server.build.version, catalog)
     for refused in server.apply(given).refused:
-        raise refusal(f"{refused.name}={refused.value}: {refused.reason}", given, catalog, server.build)
+        raise refusal(f"{refused.name}={refused.value}: {refused.reason}", server.build)
     workload.prepare(server)
     progress(f"running {workload.name} on {name}")
     draft = Draft(arm=Arm(name="bench", settings=given), stage="bench", block=1, variant=0)

@@ -120,7 +120,7 @@ def start(
     except StartFailed as error:
         if error.refusal is None:
             raise
-        raise refusal(error.refusal, settings, load_catalog(), build) from error
+        raise refusal(error.refusal, build) from error
     with sandbox:
         emit_json(_description(sandbox), json)
         if json != "-":

@@ -136,9 +136,8 @@ def test(
         if error.refusal is None or not request.settings:
             raise
         from flushlab.server.refusal import refusal
-        from flushlab.settings.catalog import load_catalog
 
-        raise refusal(error.refusal, request.settings, load_catalog(), request.build) from error
+        raise refusal(error.refusal, request.build) from error
     from flushlab.report import suite as report
 
     for line in report.summary(result, request):

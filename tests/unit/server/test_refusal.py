@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from flushlab.errors import UnknownSetting, UsageError
+from flushlab.errors import UsageError
 from flushlab.server.refusal import refusal
-from flushlab.settings.catalog import load_catalog
-from tests.unit.builds import MARIADB, MYSQL80
+from tests.unit.builds import MYSQL80
 
 
-def test_a_setting_that_only_the_server_knows_keeps_the_servers_reason() -> None:
+def test_a_refused_setting_keeps_the_servers_reason() -> None:
     reason = "Unknown suffix 'a' used for variable 'mysqlx-port' (value 'abc')."
-    error = refusal(reason, {"mysqlx_port": "abc"}, load_catalog(), MYSQL80)
+    error = refusal(reason, MYSQL80)
     assert type(error) is UsageError
     assert error.message == f"mysql@8.0.15 refused the settings: {reason}"
-
-
-def test_a_misspelled_setting_gets_the_nearest_names() -> None:
-    error = refusal("unknown variable 'sync_binlogs=1'", {"sync_binlogs": 1}, load_catalog(), MARIADB)
-    assert type(error) is UnknownSetting
-    assert error.message == "sync_binlogs is not a setting that flushlab knows"
-    assert error.hint == "did you mean sync_binlog?"
