@@ -1,5 +1,60 @@
-"""flushlab: finds how fast a MySQL or MariaDB server can write for a workload, at the durability it needs."""
+"""flushlab: how fast MySQL and MariaDB can write for a workload, at the durability that its user needs.
+
+What the commands do, from Python; docs/guides/python.md is the guide:
+
+    import flushlab
+
+    facts = flushlab.tune(server="mariadb", floor="strict", minutes=30, progress=print)
+
+Arguments have the names of the command line's flags. Nothing is printed: `progress` takes a line at a time.
+What stops a function is a `FlushlabError` with a `message` and perhaps a `hint`. A function's libraries load
+with its first use, not with this module.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from flushlab.version import __version__
 
-__all__ = ["__version__"]
+if TYPE_CHECKING:
+    from flushlab.campaign.bench import bench
+    from flushlab.campaign.compare import compare
+    from flushlab.campaign.series import series
+    from flushlab.campaign.tune import tune
+    from flushlab.errors import FlushlabError
+    from flushlab.server.start import sandbox
+    from flushlab.store.records import records
+    from flushlab.suite.database import database
+
+__all__ = [
+    "FlushlabError",
+    "__version__",
+    "bench",
+    "compare",
+    "database",
+    "records",
+    "sandbox",
+    "series",
+    "tune",
+]
+
+_MODULES = {
+    "FlushlabError": "flushlab.errors",
+    "bench": "flushlab.campaign.bench",
+    "compare": "flushlab.campaign.compare",
+    "database": "flushlab.suite.database",
+    "records": "flushlab.store.records",
+    "sandbox": "flushlab.server.start",
+    "series": "flushlab.campaign.series",
+    "tune": "flushlab.campaign.tune",
+}
+
+if not TYPE_CHECKING:  # else every name would be one of the module's
+
+    def __getattr__(name: str) -> object:
+        if name not in _MODULES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(_MODULES[name]), name)
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

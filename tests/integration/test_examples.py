@@ -5,18 +5,23 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import pymysql
 import pytest
 
+import flushlab
 from flushlab.advice import containers
 from flushlab.build import Build
 from flushlab.server import Sandbox
 from flushlab.settings.catalog import load_catalog
+from flushlab.suite.database import Database
 from flushlab.suite.profile import throwaway
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -24,6 +29,14 @@ FLYWAY = EXAMPLES / "flyway-suite"
 LIBRARIES = "target/classes:target/lib/*"
 MIGRATE = f"java -cp '{LIBRARIES}' example.Migrate"
 JUNIT = ("org.junit.platform.console.ConsoleLauncher", "execute", "--disable-banner", "--details=summary")
+
+LOAD = """
+import os, pathlib, sys, pymysql
+where = {key: os.environ["FLUSHLAB_" + key.upper()] for key in ("user", "password", "database")}
+with pymysql.connect(unix_socket=os.environ["FLUSHLAB_SOCKET"], **where) as connection:
+    connection.cursor().execute(pathlib.Path(sys.argv[1]).read_text())
+"""
+"""What prepares a database: runs the script that it is given."""
 
 FLUSHLAB = (sys.executable, "-m", "flushlab.cli.main")
 
@@ -52,6 +65,51 @@ def test_alembic_suite_under_pytests_plugin_with_a_server_per_worker() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert "23 passed" in done.stdout
     assert "template miss" in done.stdout or "template hit" in done.stdout
+
+
+@pytest.mark.server("mariadb@10.11")
+def test_the_python_example_compares_two_policies() -> None:
+    words = [sys.executable, "python/flush_policies.py", "--server", "mariadb@10.11"]
+    done = run([*words, "--blocks", "2", "--seconds", "0.5"], EXAMPLES)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "listens on 127.0.0.1:" in done.stdout
+    assert "and took: {'innodb_flush_log_at_trx_commit': 2}" in done.stdout
+    assert re.search(r"once per second: [0-9.]+x \[[0-9.]+, [0-9.]+\] ", done.stdout)
+    assert "6 trials" in done.stdout
+    assert "arms 1 · " in done.stderr
+
+
+@pytest.mark.server("mariadb@10.11")
+def test_a_database_from_python_is_prepared_once_and_can_be_reset(tmp_path: Path) -> None:
+    schema = tmp_path / "schema.sql"
+    schema.write_text("CREATE TABLE book (title TEXT);\n")
+    said: list[str] = []
+
+    def count(database: Database) -> list[tuple[int]]:
+        with (
+            pymysql.connect(
+                unix_socket=database.socket,
+                user=database.user,
+                password=database.password,
+                database=database.database,
+                autocommit=True,
+            ) as connection,
+            connection.cursor() as cursor,
+        ):
+            cursor.execute("INSERT INTO book VALUES ('x')")
+            cursor.execute("SELECT count(*) FROM book")
+            return list(cursor.fetchall())
+
+    prepare = f"{sys.executable} -c {shlex.quote(LOAD)} {schema}"
+    with flushlab.database(
+        server="mariadb@10.11", prepare=prepare, inputs=[str(schema)], progress=said.append
+    ) as database:
+        assert (count(database), count(database)) == ([(1,)], [(2,)])
+        assert database.reset() > 0
+        assert count(database) == [(1,)]
+        assert database.password not in repr(database)
+    with pytest.raises(pymysql.OperationalError):
+        count(database)
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ Sits in `campaign`; the command line and callers from Python call the same funct
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -117,22 +118,41 @@ def series(
         disk_iops=disk_iops,
         seed=seed,
     )
-    _check(asked)
-    watcher = watching(progress)
+    check(asked)
     loaded = _load(str(plan)) if plan is not None else None
+    wanted = server or (loaded and loaded.plan.server) or DEFAULT_SERVER
+    return run((lambda _: loaded) if loaded else None, asked, wanted, watching(progress), resume)
+
+
+def run(
+    load: Callable[[Target], Loaded] | None,
+    asked: Asked,
+    server: str,
+    watcher: Watcher,
+    resume: str | None = None,
+) -> SeriesFacts:
+    """Runs a plan on a server, or goes on with a campaign.
+
+    Args:
+        load: the plan for a target; None where `resume` names a campaign.
+        asked: what was asked for besides.
+        server: a build.
+        watcher: told what happens.
+        resume: id of the campaign.
+    """
     with open_store() as store:
         earlier = stored_request(store, resume, "series", SeriesRequest) if resume else None
         with (
             open_target(
-                earlier.build if earlier else server or (loaded and loaded.plan.server) or DEFAULT_SERVER,
-                basedir=earlier.basedir if earlier else basedir,
-                data_root=earlier.data_root if earlier else data_root,
-                disk_iops=earlier.disk_iops if earlier else disk_iops,
+                earlier.build if earlier else server,
+                basedir=earlier.basedir if earlier else asked.basedir,
+                data_root=earlier.data_root if earlier else asked.data_root,
+                disk_iops=earlier.disk_iops if earlier else asked.disk_iops,
                 progress=watcher.say,
             ) as target,
             Volumes(target.volume, watcher.say) as volumes,
         ):
-            request = decide(loaded, asked, target, volumes, watcher) if loaded else earlier
+            request = decide(load(target), asked, target, volumes, watcher) if load else earlier
             assert request is not None
             return carry_out(request, target, volumes, store, resume, watcher)
 
@@ -142,7 +162,13 @@ def _load(name: str) -> Loaded:
     return Loaded(read_plan(path), str(path), path.absolute().parent)
 
 
-def _check(asked: Asked) -> None:
+def _file(loaded: Loaded) -> str:
+    """The plan's file; empty for one that is shipped or comes from no file."""
+    path = Path(loaded.path)
+    return str(path.absolute()) if loaded.path and path != shipped(loaded.plan.name) else ""
+
+
+def check(asked: Asked) -> None:
     """Finds out what makes no sense before anything is started.
 
     Raises:
@@ -180,7 +206,7 @@ def decide(loaded: Loaded, asked: Asked, target: Target, volumes: Volumes, watch
         build_id=build.id,
         basedir=asked.basedir,
         plan=plan.name,
-        path="" if Path(loaded.path) == shipped(plan.name) else str(Path(loaded.path).absolute()),
+        path=_file(loaded),
         title=plan.title,
         plan_text=plan.source,
         folder=str(loaded.folder),

@@ -102,26 +102,18 @@ def start(
 
     Example: flushlab server start --server mysql@5.7 --name legacy --set sync_binlog=1 --json -
     """
-    from flushlab.build import find_build
-    from flushlab.datadir import DataRoot
-    from flushlab.errors import StartFailed
-    from flushlab.server import Sandbox
-    from flushlab.server.refusal import refusal
-    from flushlab.settings.catalog import load_catalog
-    from flushlab.settings.given import parse_settings
+    from flushlab.server.start import sandbox as started
 
-    build = find_build(server, basedir=basedir, progress=_say)
-    settings = parse_settings(options.assigned(set_ or []), build.flavor, build.version, load_catalog())
-    root = DataRoot.open(data_root)
-    try:
-        sandbox = Sandbox.start(
-            build, settings=settings, data_root=root, name=name, kept=True, port=port, progress=_say
-        )
-    except StartFailed as error:
-        if error.refusal is None:
-            raise
-        raise refusal(error.refusal, build) from error
-    with sandbox:
+    with started(
+        server=server,
+        settings=options.assigned(set_ or ()),
+        name=name,
+        kept=True,
+        port=port,
+        basedir=basedir,
+        data_root=data_root,
+        progress=_say,
+    ) as sandbox:
         emit_json(_description(sandbox), json)
         if json != "-":
             _introduce(sandbox)

@@ -13,13 +13,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flushlab.cli import options
-from flushlab.cli.output import console, emit_json, print_warning, require_writable
+from flushlab.cli.output import console, emit_json, print_warning, require_writable, say
 from flushlab.errors import StartFailed, StorageError, UsageError
 
 if TYPE_CHECKING:
     from flushlab.advice.containers import Form
-    from flushlab.build import Build
-    from flushlab.record import Value
     from flushlab.suite.session import Request, Result
 
 CONTEXT = {"allow_interspersed_args": False, "help_option_names": ["-h", "--help"]}
@@ -121,14 +119,32 @@ def test(
     if compare and workers > 1:
         raise UsageError("--compare cannot be combined with --workers", hint="remove --workers")
     require_writable(json)
-    request = _request(
-        command, server, prepare, inputs or [], database, env or [], set_ or [], workers, clones, port,
-        memory, cache, cache_size, basedir, data_root,
-    )  # fmt: skip
+    from flushlab.suite import database as suite
+    from flushlab.suite.environment import parse_templates
+
+    request = suite.request(
+        server=server,
+        words=command,
+        prepare=prepare,
+        inputs=inputs or (),
+        database=database,
+        settings=options.assigned(set_ or ()),
+        port=port,
+        memory=memory,
+        cache=cache,
+        cache_size=cache_size,
+        basedir=basedir,
+        data_root=data_root,
+        templates=parse_templates(env or []),
+        workers=workers,
+        clones=clones,
+        password=os.environ.get(PASSWORD),
+        progress=say,
+    )
     try:
         if compare:
             raise typer.Exit(_compare(request, blocks, disk_iops, json))
-        result = Session(request, _say).run()
+        result = Session(request, say).run()
     except PrepareFailed as failed:
         print_warning(f"{failed}; nothing was kept, and the suite did not run")
         raise typer.Exit(failed.ended.exit_code) from None
@@ -193,83 +209,8 @@ def _compare(request: Request, blocks: int, disk_iops: int | None, json: str | N
 
     limited = contextlib.nullcontext()
     with limit_disk(DataRoot.open(request.data_root), disk_iops) if disk_iops else limited as limit:
-        compared = compare(request, blocks, limit, _say)
+        compared = compare(request, blocks, limit, say)
     for line in [*report.comparison(compared), *report.summary(compared.result, request)]:
         console.print(line, markup=False)
     emit_json(report.compared_document(compared), json)
     return _exit_code(compared.result)
-
-
-def _request(
-    command: list[str],
-    server: str,
-    prepare: str | None,
-    inputs: list[str],
-    database: str,
-    env: list[str],
-    assignments: list[str],
-    workers: int,
-    clones: int,
-    port: int | None,
-    memory: bool,
-    cache: Path | None,
-    cache_size: str,
-    basedir: Path | None,
-    data_root: Path | None,
-) -> Request:
-    """Everything checked before anything is started.
-
-    Raises:
-        UsageError, StorageError: what cannot be, with the way out.
-    """
-    from flushlab.build import find_build
-    from flushlab.process import reap
-    from flushlab.suite.environment import check_database, check_password, parse_templates
-    from flushlab.suite.inputs import read_inputs
-    from flushlab.suite.session import Request
-    from flushlab.suite.templates import check_cache
-    from flushlab.units import parse_size
-
-    if prepare is None and inputs:
-        raise UsageError("--inputs needs --prepare", hint="add --prepare 'COMMAND'")
-    if prepare is not None and not inputs:
-        raise UsageError(
-            "--prepare needs --inputs, to tell when its result is out of date",
-            hint="for example --inputs 'db/migration/**'",
-        )
-    templates = parse_templates(env)
-    files = read_inputs(inputs, Path.cwd())
-    check_database(database)
-    for name in reap():
-        _say(f"cleaned up after an earlier run: {name}")
-    build = find_build(server, basedir=basedir, progress=_say)
-    return Request(
-        build=build,
-        words=tuple(command),
-        database=database,
-        settings=_settings(assignments, build),
-        prepare=prepare or "",
-        inputs=files,
-        templates=templates,
-        workers=workers,
-        clones=clones,
-        port=port,
-        password=check_password(os.environ.get(PASSWORD)),
-        data_root=data_root,
-        memory=memory,
-        cache=check_cache(cache),
-        limit_bytes=parse_size(cache_size),
-    )
-
-
-def _settings(assignments: list[str], build: Build) -> dict[str, Value]:
-    if not assignments:
-        return {}
-    from flushlab.settings.catalog import load_catalog
-    from flushlab.settings.given import parse_settings
-
-    return parse_settings(options.assigned(assignments), build.flavor, build.version, load_catalog())
-
-
-def _say(text: str) -> None:
-    console.print(text, markup=False, style="dim")

@@ -16,6 +16,8 @@ from flushlab.record import Value
 BASE = "base"
 CONTROL = "control"
 BEST = "best"
+COMPARE = "compare"
+"""Name of the plan that `flushlab.compare` makes; no file has it."""
 RESERVED = (BASE, CONTROL, BEST)
 """Names that every series gives to arms of its own."""
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -182,15 +183,32 @@ class Session:
         problem = command.find_problem(self._request.words, os.environ)
         if problem is not None:
             return Result(exit_code=problem.exit_code, notes=(problem.problem,))
-        try:
-            snapshot, template, servers = self._ready()
-        except SnapshotDamaged:  # it is dropped and noted; now it is made anew
-            snapshot, template, servers = self._ready()
-        return self._run_on(servers, snapshot, template)
+        return self._run_on(*self._ready())
 
-    def _ready(self) -> tuple[Snapshot, str, Servers]:
+    @contextmanager
+    def open(self) -> Iterator[Servers]:
+        """The servers, for whoever is in this process; they end with the context.
+
+        Raises:
+            PrepareFailed, FlushlabError: as `run`.
+        """
+        servers, _, _ = self._ready()
+        for note in self._notes:
+            self._say(note)
+        with servers, Watch(servers.all, self._request.settings):
+            for server in servers.all:
+                server.expect_resets()
+            yield servers
+
+    def _ready(self) -> tuple[Servers, Snapshot, str]:
+        try:
+            return self._started()
+        except SnapshotDamaged:  # it is dropped and noted; now it is made anew
+            return self._started()
+
+    def _started(self) -> tuple[Servers, Snapshot, str]:
         snapshot, template = self._obtain()
-        return snapshot, template, self._start(snapshot, self._request.workers, self._request.clones)
+        return self._start(snapshot, self._request.workers, self._request.clones), snapshot, template
 
     def _run_on(self, servers: Servers, snapshot: Snapshot, template: str) -> Result:
         try:

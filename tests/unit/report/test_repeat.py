@@ -22,6 +22,7 @@ from flushlab.record import Storage
 from flushlab.report.page.repeat import command
 from flushlab.report.stored import plan_of
 from flushlab.settings.catalog import load_catalog
+from flushlab.store import Store
 from tests.unit.builds import MARIADB, build
 from tests.unit.report import campaigns as made
 
@@ -96,7 +97,7 @@ def ask(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
         monkeypatch.setattr(module, "open_target", opened)
         monkeypatch.setattr(module, "carry_out", carry_out)
         monkeypatch.setattr(module, "read_base", lambda *_, **__: {})
-        monkeypatch.setattr(module, "home", lambda: tmp_path)
+        monkeypatch.setattr(module, "open_store", lambda: Store(tmp_path / "store.sqlite"))
     judged = base_file.examine
     monkeypatch.setattr(base_file, "examine", lambda file, identity, _: judged(file, identity, None))
     monkeypatch.chdir(tmp_path)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from flushlab.plan.plan import COMPARE
 from flushlab.report.page.parts import Section, Subject
 from flushlab.report.stored import StoredPlan
 from flushlab.store import CampaignRow
@@ -23,7 +24,8 @@ _WINDOW_S = {False: 4.0, True: 20.0}
 def section(subject: Subject) -> Iterator[Section]:
     """The command and the plan."""
     row, plan = subject.row, subject.plan
-    code = [("", command(row, plan))] if plan.build else []
+    from_python = plan.plan == COMPARE and not plan.path
+    code = [("", command(row, plan))] if plan.build and not from_python else []
     if text := plan_text(row, plan):
         code.append(("The plan" if plan.plan_text else "The plan as stored", text))
     notes = []

@@ -1,0 +1,101 @@
+"""`compare`: configurations against each other, interleaved.
+
+Sits in `campaign`: a series whose arms are whole configurations, the first of which is its base.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from flushlab.build import Progress, silent
+from flushlab.campaign.base import file_settings
+from flushlab.campaign.facts import SeriesFacts
+from flushlab.campaign.series import Asked, Loaded, check, run
+from flushlab.campaign.target import Target, absolute
+from flushlab.campaign.watcher import Watcher, watching
+from flushlab.errors import UsageError
+from flushlab.plan.plan import COMPARE, RESERVED, ArmPlan, Plan, WorkloadSpec
+from flushlab.record import Value
+from flushlab.settings.given import parse_settings
+from flushlab.workload import settled_name
+
+Configuration = Mapping[str, Value] | Path | str
+"""Settings, or an option file."""
+
+
+def compare(
+    configurations: Mapping[str, Configuration],
+    *,
+    server: str = "mariadb",
+    workload: str = "oltp_update_non_index",
+    blocks: int = 5,
+    seconds: float = 10.0,
+    basedir: Path | str | None = None,
+    data_root: Path | str | None = None,
+    disk_iops: int | None = None,
+    seed: int = 1,
+    progress: Progress | Watcher = silent,
+    **options: Value,
+) -> SeriesFacts:
+    """Compares configurations: every block runs each of them once, and the first one twice, in random order.
+
+    The campaign is stored; `series(resume=ID)` goes on with one that was interrupted.
+
+    Args:
+        configurations: by their names; the first is what the others are compared with.
+        server: a build (`mariadb`, `mysql@5.7`), a tarball or a URL.
+        workload: one of sysbench's, `upsert`, `txn:FILE`, `sql:FILE` or `command: …`.
+        blocks: rounds; two at least, five make good intervals.
+        seconds: length of a measured window.
+        basedir: use the server installed there.
+        data_root: where data directories lie.
+        disk_iops: make a slow disk: at most this many writes/s (root, cgroups).
+        seed: of every random order.
+        progress: takes a line at a time.
+        **options: of the workload, like `threads=16` or `tables=8`.
+
+    Returns:
+        What was found: `arms` are the configurations but the first, each with a `comparison`: its `ratio`
+        (`estimate`, `low`, `high`; above 1 is faster) and `verdict`. `control` is the first against itself.
+
+    Raises:
+        UsageError: fewer than two configurations, or one that makes no sense.
+        FlushlabError: what no record can hold; what was measured is safe.
+    """
+    if len(configurations) < 2:
+        raise UsageError("there is nothing to compare", hint="give two or more configurations")
+    if reserved := [name for name in list(configurations)[1:] if name in RESERVED or not name]:
+        raise UsageError(f"a configuration cannot be called {reserved[0]!r}", hint="give it another name")
+    asked = Asked(
+        blocks=blocks,
+        seconds=seconds,
+        scale=1.0,
+        basedir=absolute(basedir),
+        data_root=absolute(data_root),
+        disk_iops=disk_iops,
+        seed=seed,
+    )
+    check(asked)
+    watcher = watching(progress)
+
+    def load(target: Target) -> Loaded:
+        first, *others = ((name, _settings(given, target, watcher)) for name, given in configurations.items())
+        plan = Plan(
+            name=COMPARE,
+            title=f"{', '.join(name for name, _ in others)} against {first[0]}",
+            workload=WorkloadSpec(name=settled_name(workload), options=options),
+            base=first[1],
+            arms=tuple(ArmPlan(name=name, settings=own, defaults=("*",)) for name, own in others),
+            base_name=first[0],
+            best=False,
+        )
+        return Loaded(plan, "", Path.cwd())
+
+    return run(load, asked, server, watcher)
+
+
+def _settings(given: Configuration, target: Target, watcher: Watcher) -> dict[str, Value]:
+    if not isinstance(given, Mapping):
+        return file_settings(Path(given), target, watcher)
+    return parse_settings(given, target.build.flavor, target.build.version, target.catalog)

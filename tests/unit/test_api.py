@@ -1,0 +1,189 @@
+"""`import flushlab`: what it offers, under which names, and that it costs nothing until it is used."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.main import get_command
+
+import flushlab
+from flushlab.campaign import series
+from flushlab.campaign.target import Target
+from flushlab.campaign.watcher import Watcher, watching
+from flushlab.cli.app import make_app
+from flushlab.datadir import DataRoot, Volume
+from flushlab.errors import UsageError
+from flushlab.experiment.protocol import Progress, Request
+from flushlab.record import Arm, Storage
+from flushlab.settings.catalog import load_catalog
+from flushlab.store import Store
+from tests.unit.builds import MARIADB
+from tests.unit.records import load_result, trial
+
+FUNCTIONS = [name for name in flushlab.__all__ if name.islower() and not name.startswith("_")]
+OWN_TO_THE_COMMAND_LINE = {"help", "json", "out", "init", "force"}
+SUITES = {
+    *("command", "env", "workers", "clones", "compare", "blocks", "disk_iops"),
+    *("print_compose", "print_testcontainers", "print_github_action"),
+}
+"""Flags of `flushlab test` that are about the command that it runs."""
+COMMANDS: list[tuple[str, tuple[str, ...], set[str]]] = [
+    ("tune", ("tune",), set()),
+    ("series", ("series",), set()),
+    ("bench", ("bench",), set()),
+    ("sandbox", ("server", "start"), set()),
+    ("database", ("test",), SUITES),
+]
+
+
+def test_importing_flushlab_loads_none_of_its_parts() -> None:
+    program = "import sys, flushlab; dir(flushlab); print(*sorted(m for m in sys.modules if 'flushlab' in m))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["flushlab", "flushlab.version"]
+
+
+def test_what_needs_no_statistics_loads_none() -> None:
+    program = (
+        "import sys, flushlab; flushlab.sandbox, flushlab.database, flushlab.records, flushlab.bench\n"
+        "print(*(m for m in ('scipy', 'matplotlib', 'rich', 'typer') if m in sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+
+
+def test_every_name_is_there_and_explained() -> None:
+    assert set(flushlab.__all__) <= set(dir(flushlab))
+    for name in FUNCTIONS:
+        function = getattr(flushlab, name)
+        assert function.__doc__, name
+        hidden = [one for one in inspect.signature(function).parameters if f"{one}:" not in function.__doc__]
+        assert [one for one in hidden if f"{one}," not in function.__doc__] == [], name
+
+
+def test_a_name_that_there_is_not_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'tuna'"):
+        getattr(flushlab, "tuna")  # noqa: B009
+
+
+@pytest.mark.parametrize(("name", "command", "not_here"), COMMANDS, ids=[name for name, _, _ in COMMANDS])
+def test_arguments_have_the_names_of_the_flags(
+    name: str, command: tuple[str, ...], not_here: set[str]
+) -> None:
+    group: Any = get_command(make_app())
+    for word in command:
+        group = group.commands[word]
+    flags = {
+        "settings" if "--set" in one.opts else max(one.opts, key=len).lstrip("-").replace("-", "_")
+        for one in group.params
+    }
+    taken = inspect.signature(getattr(flushlab, name)).parameters
+    takes_options = any(one.kind is one.VAR_KEYWORD for one in taken.values())
+    from flushlab.workload import all_options
+
+    options = set(all_options()) if takes_options else set()
+    assert flags - OWN_TO_THE_COMMAND_LINE - not_here - options <= set(taken)
+
+
+# -- records -------------------------------------------------------------------------------------------------
+
+
+def test_records_are_flat_rows_of_a_stored_campaign(tmp_path: Path) -> None:
+    with Store(tmp_path / "store.sqlite") as store:
+        store.create_campaign("c", "tune", b"{}")
+        arm = Arm(name="A", settings={"sync_binlog": 1})
+        store.save("c", trial(arm=arm, stage="confirm", block=2, load=load_result()))
+        store.save("c", trial(arm=arm, stage="confirm", block=3))
+        store.set_state("c", "done")
+    first, second = flushlab.records(store=tmp_path / "store.sqlite")
+    assert (first["campaign"], first["number"], second["number"]) == ("c", 1, 2)
+    assert (first["arm.name"], first["arm.settings.sync_binlog"], first["block"]) == ("A", 1, 2)
+    assert (latency := load_result().latency_us) is not None
+    assert first["load.latency_us.p99"] == latency.p99
+    assert not any(isinstance(value, (list, dict)) for value in (first | second).values())
+    assert flushlab.records("c", store=tmp_path / "store.sqlite") == [first, second]
+
+
+def test_records_of_a_campaign_that_there_is_not_are_an_error(tmp_path: Path) -> None:
+    with Store(tmp_path / "store.sqlite"):
+        pass
+    with pytest.raises(UsageError, match="no campaign"):
+        flushlab.records("nonsense", store=tmp_path / "store.sqlite")
+
+
+# -- compare -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def decided(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
+    """The requests that would be carried out."""
+    requests: list[Any] = []
+
+    @contextmanager
+    def opened(*_: object, **__: object) -> Iterator[Target]:
+        root = DataRoot(path=tmp_path, storage=Storage(filesystem="ext4"))
+        yield Target(MARIADB, load_catalog(), Volume(root))
+
+    monkeypatch.setattr(series, "open_target", opened)
+    monkeypatch.setattr(series, "carry_out", lambda request, *_: requests.append(request))
+    monkeypatch.setattr(series, "read_base", lambda *_, **__: {})
+    monkeypatch.setattr(series, "open_store", lambda: Store(tmp_path / "store.sqlite"))
+    return requests
+
+
+def test_a_configuration_under_comparison_is_whole(decided: list[Any]) -> None:
+    flushlab.compare(
+        {
+            "safe": {"sync-binlog": "1", "innodb_flush_method": "O_DIRECT"},
+            "fast": {"innodb_flush_log_at_trx_commit": 2},
+        },
+        blocks=3,
+        threads=4,
+    )
+    (request,) = decided
+    assert request.base.settings == {"sync_binlog": 1, "innodb_flush_method": "O_DIRECT"}
+    assert request.base.options["threads"] == 4
+    assert [(arm.name, arm.settings) for arm in request.arms] == [
+        ("fast", {"innodb_flush_log_at_trx_commit": 2})
+    ]
+    assert (request.blocks, request.best) == (3, False)
+
+
+@pytest.mark.parametrize(
+    ("configurations", "why"),
+    [
+        ({"only": {}}, "nothing to compare"),
+        ({"a": {}, "control": {}}, "cannot be called 'control'"),
+        ({"a": {}, "b": {"sync_binlog": "many"}}, "sync_binlog"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(
+    configurations: Mapping[str, Mapping[str, Any]], why: str, decided: list[Any]
+) -> None:
+    with pytest.raises(UsageError, match=why):
+        flushlab.compare(configurations)
+    assert decided == []
+
+
+# -- progress ------------------------------------------------------------------------------------------------
+
+
+def test_progress_takes_a_line_per_trial() -> None:
+    lines: list[str] = []
+    watcher = Watcher(lines.append)
+    request = Request(arm=Arm(name="A", settings={}), stage="arms", block=1)
+    progress = Progress(stage="arms", done=1, total=20)
+    with watcher.campaign(None):
+        watcher.starting(request, progress, 10.0)
+        watcher.ended(trial(arm=request.arm, stage="arms", seconds={"window": 10.0}), progress)
+    watcher.warn("careful")
+    assert lines[0].startswith("arms 1 · A: ")
+    assert lines[0].endswith("(about 3 min left)")
+    assert lines[1:] == ["warning: careful"]
+    assert watching(watcher) is watcher
