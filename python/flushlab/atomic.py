@@ -12,7 +12,14 @@ import tempfile
 from pathlib import Path
 
 
-def write(path: Path, content: bytes | str, *, mode: int | None = None, new: bool = False) -> None:
+def write(
+    path: Path,
+    content: bytes | str,
+    *,
+    mode: int | None = None,
+    owner: tuple[int, int] = (-1, -1),
+    new: bool = False,
+) -> None:
     """Writes a file by rename: readers see the old content or the new, and so they do after a crash.
 
     A symbolic link of that name is replaced, never followed.
@@ -21,7 +28,7 @@ def write(path: Path, content: bytes | str, *, mode: int | None = None, new: boo
         path: the file; its folder exists.
         content: what it will hold; text as UTF-8.
         mode: its permissions; None: those of the file that it replaces, else 0644.
-
+        owner: user and group; -1: the calling ones.
         new: replace nothing.
 
     Raises:
@@ -33,6 +40,8 @@ def write(path: Path, content: bytes | str, *, mode: int | None = None, new: boo
         try:
             handle.write(data)
             handle.flush()
+            if owner != (-1, -1):
+                os.fchown(handle.fileno(), *owner)
             os.fchmod(handle.fileno(), _mode_of(path) if mode is None else mode)
             os.fsync(handle.fileno())
             if new:

@@ -197,7 +197,7 @@ def test_server_that_dies_is_noticed_and_its_last_words_are_told(sandbox: StartS
     assert server.pid is not None
     os.kill(server.pid, signal.SIGSEGV)
     wait_until(lambda: not server.alive(), "the server is dead")
-    with pytest.raises(ServerDied, match=r"(?s)is gone; its log says:.*\[ERROR\] .*got signal"):
+    with pytest.raises(ServerDied, match=r"(?s)is no longer running; its log says:.*\[ERROR\] .*got signal"):
         server.query("SELECT 1")
     assert "got signal 11" in server.log_tail(80)
 

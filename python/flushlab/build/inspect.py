@@ -15,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 
+from flushlab import atomic
 from flushlab.build.build import Build
 from flushlab.build.library import identity, library_in, library_missing, search_path, symbols_missing
 from flushlab.errors import ServerError
@@ -92,9 +93,7 @@ def inspect_once(mysqld: Path, *, source: str, prefix: Path) -> Build:
         pass  # never inspected, or by another version of flushlab: inspect it now
     build = inspect(mysqld, source=source, prefix=prefix)
     memory.parent.mkdir(parents=True, exist_ok=True)
-    temporary = memory.with_suffix(f".{os.getpid()}")
-    temporary.write_bytes(msgspec.json.encode(build))
-    temporary.replace(memory)
+    atomic.write(memory, msgspec.json.encode(build))
     return build
 
 

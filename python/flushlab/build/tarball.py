@@ -21,6 +21,7 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
+from flushlab import atomic
 from flushlab.build import apt, unpack
 from flushlab.build.apt import Package
 from flushlab.build.basedir import places
@@ -279,6 +280,4 @@ def _remember(address: Address, digest: str) -> None:
     if file is None:
         return
     file.parent.mkdir(parents=True, exist_ok=True)
-    temporary = file.with_name(f"{file.name}.{os.getpid()}")
-    temporary.write_text(digest)
-    temporary.replace(file)
+    atomic.write(file, digest)

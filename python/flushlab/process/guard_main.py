@@ -1,7 +1,7 @@
 """The guard: parent of servers, so that none outlives flushlab.
 
 Executed as a program of its own (`python -I -S guard_main.py FD RECORD TOKEN FOLDER…`), with the standard
-library and `machine/ownership.py` only, so that it is up in some 40 ms. It holds one end of a socket pair
+library and two files of `machine` only, so that it is up in some 40 ms. It holds one end of a socket pair
 whose other end only flushlab has, and obeys lines of JSON on it:
 
     {"spawn": {"argv", "env", "cwd", "uid", "gid", "log", "dies_with_guard"}} -> {"pid": N}
@@ -32,10 +32,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any, NoReturn
 
-    from flushlab.machine import ownership
+    from flushlab.machine import ownership, proc_stat
 else:  # the file alone: the package around it would take ten times as long
     sys.path.append(os.path.join(os.path.dirname(os.path.dirname(__file__)), "machine"))  # noqa: PTH118, PTH120
     import ownership
+    import proc_stat
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
@@ -210,12 +211,8 @@ def _children() -> list[int]:
     found = []
     for name in os.listdir("/proc"):  # noqa: PTH208
         if name.isdigit():
-            try:
-                with open(f"/proc/{name}/stat", errors="replace") as handle:  # noqa: PTH123
-                    text = handle.read()
-            except (FileNotFoundError, ProcessLookupError):
-                continue
-            if text[text.rindex(")") + 2 :].split()[1] == me:
+            fields = proc_stat.fields(name)
+            if fields and fields[proc_stat.PARENT] == me:
                 found.append(int(name))
     return found
 

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import msgspec
 
+from flushlab.machine import proc_stat
+
 _DEAD_STATES = "ZXx"
 
 
@@ -70,21 +72,15 @@ def session_members(session: int) -> list[ProcessIdentity]:
     leave it."""
     members = []
     for entry in Path("/proc").iterdir():
-        fields = _fields(int(entry.name)) if entry.name.isdigit() else None
-        if fields and int(fields[3]) == session and fields[0] not in _DEAD_STATES:
-            members.append(ProcessIdentity(pid=int(entry.name), start_ticks=int(fields[19])))
+        fields = proc_stat.fields(entry.name) if entry.name.isdigit() else None
+        if fields is None or fields[proc_stat.STATE] in _DEAD_STATES:
+            continue
+        if int(fields[proc_stat.SESSION]) == session:
+            started = int(fields[proc_stat.START_TICKS])
+            members.append(ProcessIdentity(pid=int(entry.name), start_ticks=started))
     return members
 
 
 def _state(pid: int) -> tuple[str, int] | None:
-    fields = _fields(pid)
-    return None if fields is None else (fields[0], int(fields[19]))
-
-
-def _fields(pid: int) -> list[str] | None:
-    """Fields 3 and following of /proc/PID/stat; field 2, the name, may hold spaces and parentheses."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    return text[text.rindex(")") + 2 :].split()
+    fields = proc_stat.fields(pid)
+    return None if fields is None else (fields[proc_stat.STATE], int(fields[proc_stat.START_TICKS]))

@@ -10,9 +10,9 @@ import os
 import secrets
 from pathlib import Path
 
+from flushlab import atomic
 from flushlab.build import Build
 from flushlab.machine import ServerUser
-from flushlab.server.paths import give
 from flushlab.server.ports import HOST
 
 USER = "flushlab"
@@ -56,17 +56,10 @@ def new_password() -> str:
 
 def write_secret(file: Path, content: str, owner: ServerUser | None = None) -> None:
     """Writes a file that only its owner can read, from the first byte on."""
-    file.unlink(missing_ok=True)
-    handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(handle, "w") as stream:
-        stream.write(content)
-    if owner is not None:
-        give(file, owner)
+    atomic.write(file, content, mode=0o600, owner=(owner.uid, owner.gid) if owner else (-1, -1))
 
 
 def write_private(file: Path, content: str, reader: ServerUser) -> None:
     """Writes a file of flushlab's that the servers' user may read, and nobody else."""
-    write_secret(file, content)
-    if os.geteuid() != reader.uid:
-        os.chown(file, -1, reader.gid)
-        file.chmod(0o640)
+    other = os.geteuid() != reader.uid
+    atomic.write(file, content, mode=0o640 if other else 0o600, owner=(-1, reader.gid if other else -1))

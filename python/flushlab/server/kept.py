@@ -7,12 +7,12 @@ client option file only; the run record holds the process.
 from __future__ import annotations
 
 import configparser
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 
+from flushlab import atomic
 from flushlab.build import Build
 from flushlab.errors import StorageError, UsageError
 from flushlab.process import ProcessIdentity, all_records, run_folder, run_record, terminate
@@ -66,10 +66,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
 def save(saved: Saved) -> None:
     """Writes a sandbox down, or again."""
-    file = saved.paths.folder / _FILE
-    temporary = file.with_suffix(f".{os.getpid()}")
-    temporary.write_bytes(msgspec.json.encode(saved, enc_hook=str))
-    temporary.replace(file)
+    atomic.write(saved.paths.folder / _FILE, msgspec.json.encode(saved, enc_hook=str))
 
 
 def load(name: str) -> tuple[Saved, ProcessIdentity]:

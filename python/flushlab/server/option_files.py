@@ -5,7 +5,6 @@ Server layer, pure. No secret stands in the server's option file or in its argum
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -14,8 +13,7 @@ from flushlab.record import Endpoint, Value
 from flushlab.server.paths import SandboxPaths
 from flushlab.server.ports import HOST
 from flushlab.settings.catalog import load_catalog
-
-_PLAIN = re.compile(r"[\w.,:/+@%=-]*")
+from flushlab.settings.optionfile import option_value
 
 
 def server_option_file(build: Build, paths: SandboxPaths, port: int, settings: Mapping[str, Value]) -> str:
@@ -55,11 +53,11 @@ def option_line(build: Build, name: str, value: Value) -> str:
     catalog = load_catalog()
     here = catalog.here(name, build.flavor, build.version) if name in catalog else None
     if here is None:
-        return f"{name} = {_quoted(str(value))}"
+        return f"{name} = {option_value(str(value))}"
     if here.entry.switch and here.parse(value) == "ON":
         return f"{name} = binlog"  # without a value the name would hold the machine's
     if here.type == "string":
-        return f"{name} = {_quoted(here.render(value))}"
+        return f"{name} = {option_value(here.render(value))}"
     return here.option(value)
 
 
@@ -73,11 +71,3 @@ def client_option_file(endpoint: Endpoint) -> str:
         f"host = {endpoint.host}\n"
         f"port = {endpoint.port}\n"
     )
-
-
-def _quoted(text: str) -> str:
-    """A value as option files take it; `#` starts a comment and blanks at the ends are cut off."""
-    if text and _PLAIN.fullmatch(text):
-        return text
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return f'"{escaped}"'

@@ -465,10 +465,7 @@ class Sandbox:
 
     def _write_options(self) -> None:
         content = server_option_file(self._build, self._paths, self._endpoint.port or 0, self._settings)
-        file = self._paths.server_options
-        temporary = file.with_suffix(".new")
-        account.write_private(temporary, content, server_user())
-        temporary.replace(file)
+        account.write_private(self._paths.server_options, content, server_user())
         if self._kept and self._guard is None:
             self._write_kept()
 

@@ -21,6 +21,7 @@ Loader = Callable[[str, bool], Iterable[tuple[str, str]]]
 _GROUP = re.compile(r"\[([^\]]*)\].*")
 _NAME = re.compile(r"[a-z][a-z0-9_.]*")
 _INCLUDE = re.compile(r"!(include|includedir)\s+(.+?)\s*")
+_PLAIN = re.compile(r"[\w.,:/+@%=-]*")
 _ESCAPES = {"b": "\b", "t": "\t", "n": "\n", "r": "\r", "\\": "\\", "s": " "}
 _LINE_BYTES = 4095
 """What the servers read of a line at once; they take the rest for another line."""
@@ -93,7 +94,7 @@ def render(
         if name in catalog:
             lines.append(catalog.require(name, identity.flavor, identity.version).option(value))
         else:
-            lines.append(f"{name} = {_quoted(str(value))}")
+            lines.append(f"{name} = {option_value(str(value))}")
     return "\n".join(lines) + "\n"
 
 
@@ -175,5 +176,9 @@ def _unescape(text: str) -> str:
     return re.sub(r"\\([btnr\\s])", lambda match: _ESCAPES[match[1]], text)
 
 
-def _quoted(text: str) -> str:
-    return f'"{text}"' if re.search(r"[#\s]", text) else text
+def option_value(text: str) -> str:
+    """A value as option files take it; `#` starts a comment and blanks at the ends are cut off."""
+    if text and _PLAIN.fullmatch(text):
+        return text
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'

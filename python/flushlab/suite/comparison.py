@@ -17,6 +17,7 @@ import msgspec
 from flushlab.datadir import DataRoot, LimitedDisk
 from flushlab.record import Performance, Ratio, Value
 from flushlab.server import Sandbox
+from flushlab.server.identifier import quoted
 from flushlab.suite import command
 from flushlab.suite.command import Ended
 from flushlab.suite.environment import fields_of, variables
@@ -138,7 +139,7 @@ def _run_stock(request: Request, limit: LimitedDisk | None) -> Side:
         data_root=DataRoot.open(request.data_root),
         disk_limit=limit,
         password=request.password,
-        sql=[f"CREATE DATABASE IF NOT EXISTS `{request.database}`"],
+        sql=[f"CREATE DATABASE IF NOT EXISTS {quoted(request.database)}"],
     ) as sandbox:
         seconds = {"ready": time.monotonic() - began, "prepare": 0.0}
         settings = settings_of(sandbox, throwaway(request.build, "memory", request.settings).settings)

@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from flushlab.server.identifier import quoted
 from flushlab.suite.templates import History
 
 Query = Callable[..., list[tuple[Any, ...]]]
@@ -78,7 +79,7 @@ def fingerprint(query: Query) -> int:
 
 def _state(query: Query) -> Iterable[str]:
     for schema, table in _tables(query):
-        ((_, *definition),) = query(f"SHOW CREATE TABLE {_quoted(schema)}.{_quoted(table)}")
+        ((_, *definition),) = query(f"SHOW CREATE TABLE {quoted(schema, table)}")
         yield f"{schema}.{table} {definition} {_checksum(query, schema, table)}"
     for sql in (*_ROUTINES, _PRIVILEGES):
         yield from sorted(repr(row) for row in query(sql))
@@ -92,14 +93,10 @@ def _tables(query: Query) -> list[tuple[str, str]]:
 
 
 def _rows(query: Query, schema: str, table: str) -> int:
-    ((count,),) = query(f"SELECT COUNT(*) FROM {_quoted(schema)}.{_quoted(table)}")
+    ((count,),) = query(f"SELECT COUNT(*) FROM {quoted(schema, table)}")
     return int(count)
 
 
 def _checksum(query: Query, schema: str, table: str) -> int:
-    ((_, value),) = query(f"CHECKSUM TABLE {_quoted(schema)}.{_quoted(table)}")
+    ((_, value),) = query(f"CHECKSUM TABLE {quoted(schema, table)}")
     return int(value or 0)
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

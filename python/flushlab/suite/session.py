@@ -18,10 +18,12 @@ import msgspec
 from flushlab.build import Build
 from flushlab.datadir import DataRoot, Snapshot
 from flushlab.errors import FlushlabError, SnapshotDamaged
+from flushlab.process import myself
 from flushlab.record import ServerIdentity, Value
 from flushlab.server import Sandbox
 from flushlab.server.account import new_password
 from flushlab.server.control import StatementFailed
+from flushlab.server.identifier import quoted
 from flushlab.server.initialise import initialised
 from flushlab.server.variables import doubts
 from flushlab.settings.admission import require_admitted
@@ -311,7 +313,7 @@ class Session:
             data_root=place.root,
             snapshot=bare,
             settle=False,
-            sql=[f"CREATE DATABASE IF NOT EXISTS `{recipe.database}`"],
+            sql=[f"CREATE DATABASE IF NOT EXISTS {quoted(recipe.database)}"],
         ) as sandbox:
             sandbox.stop()
             return self._templates.capture(recipe, sandbox.datadir, Facts())
@@ -424,9 +426,7 @@ def settings_of(sandbox: Sandbox, names: Iterable[str]) -> dict[str, Value]:
 
 def since_process_start() -> float:
     """Seconds since this process was started, the interpreter's own start included: proc(5)."""
-    stat = Path("/proc/self/stat").read_text()
-    ticks = int(stat[stat.rindex(")") + 2 :].split()[19])
-    return time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - myself().start_ticks / os.sysconf("SC_CLK_TCK")
 
 
 RESET_FILE = "reset.url"

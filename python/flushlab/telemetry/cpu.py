@@ -8,6 +8,8 @@ from pathlib import Path
 
 import msgspec
 
+from flushlab.machine import proc_stat
+
 
 class CpuTimes(msgspec.Struct, frozen=True, kw_only=True):
     """CPU seconds so far.
@@ -49,9 +51,7 @@ def foreign_share(before: CpuTimes, after: CpuTimes, seconds: float, cpu_count: 
 
 
 def _process_s(pid: int, tick: int) -> float | None:
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
+    fields = proc_stat.fields(pid)
+    if fields is None:
         return None
-    fields = text[text.rindex(")") + 2 :].split()
-    return (int(fields[11]) + int(fields[12])) / tick
+    return (int(fields[proc_stat.USER_TICKS]) + int(fields[proc_stat.SYSTEM_TICKS])) / tick

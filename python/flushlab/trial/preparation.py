@@ -15,6 +15,7 @@ from flushlab.build.build import Build
 from flushlab.datadir import DataRoot, Snapshot, SnapshotKey, Snapshots
 from flushlab.record import Value
 from flushlab.server import Sandbox, Server
+from flushlab.server.identifier import quoted
 from flushlab.settings.catalog import Catalog
 from flushlab.trial.dataset import Dataset
 from flushlab.workload import Workload
@@ -80,7 +81,7 @@ class Preparation:
             if self.dataset and not self.dataset.is_directory:
                 self.dataset.load_dump(server)
             workload.prepare(server)
-            _analyze(server)
+            analyze(server)
             server.stop()
             server.move_datadir(target)
 
@@ -98,12 +99,14 @@ class Preparation:
         }
 
 
-def _analyze(server: Server) -> None:
+USER_TABLES = (
+    "SELECT table_schema, table_name FROM information_schema.tables WHERE table_type = 'BASE TABLE' "
+    "AND table_schema NOT IN ('mysql', 'information_schema', 'performance_schema', 'sys')"
+)
+
+
+def analyze(server: Server) -> None:
     """Brings the statistics of all user tables up to date: a server that is stopped soon after a load would
     save those of nearly empty tables."""
-    tables = server.query(
-        "SELECT table_schema, table_name FROM information_schema.tables WHERE table_type = 'BASE TABLE' "
-        "AND table_schema NOT IN ('mysql', 'information_schema', 'performance_schema', 'sys')"
-    )
-    for schema, table in tables:
-        server.query(f"ANALYZE TABLE `{schema}`.`{table}`")
+    for schema, table in server.query(USER_TABLES):
+        server.query(f"ANALYZE TABLE {quoted(schema, table)}")

@@ -12,6 +12,7 @@ import msgspec
 from flushlab import _core
 from flushlab.errors import MeasurementError, UsageError
 from flushlab.record import Endpoint, LoadSpec, ScriptSpec, SslMode, TxnSpec
+from flushlab.server.identifier import quoted
 from flushlab.server.protocol import Server
 from flushlab.workload import engine
 from flushlab.workload.driven import OPTIONS as DRIVING
@@ -93,8 +94,8 @@ class TxnWorkload(Driven, frozen=True, kw_only=True):
         Raises:
             MeasurementError: the server refuses a statement of it, or another setup has been run before.
         """
-        quoted = f"`{self.database.replace('`', '``')}`"
-        server.query(f"CREATE DATABASE IF NOT EXISTS {quoted}")
+        mark = quoted(self.database, _MARK)
+        server.query(f"CREATE DATABASE IF NOT EXISTS {quoted(self.database)}")
         if not self.setup.strip():
             return
         there = server.query(
@@ -102,15 +103,15 @@ class TxnWorkload(Driven, frozen=True, kw_only=True):
             (self.database, _MARK),
         )
         if there[0][0]:
-            if server.query(f"SELECT digest FROM {quoted}.{_MARK}") == [(self._digest,)]:
+            if server.query(f"SELECT digest FROM {mark}") == [(self._digest,)]:
                 return
             raise MeasurementError(
                 f"a different setup has been run in the database {self.database}",
                 hint="start with an empty server (flushlab server reset), or use another database",
             )
         self._set_up(server)
-        server.query(f"CREATE TABLE {quoted}.{_MARK} (digest CHAR(64) NOT NULL PRIMARY KEY)")
-        server.query(f"INSERT INTO {quoted}.{_MARK} VALUES (%s)", (self._digest,))
+        server.query(f"CREATE TABLE {mark} (digest CHAR(64) NOT NULL PRIMARY KEY)")
+        server.query(f"INSERT INTO {mark} VALUES ('{self._digest}')")
 
     def _set_up(self, server: Server) -> None:
         spec = ScriptSpec(

@@ -1,0 +1,14 @@
+"""What a data set is prepared with."""
+
+from __future__ import annotations
+
+from flushlab.server import FakeServer
+from flushlab.trial.preparation import USER_TABLES, analyze
+
+
+def test_tables_with_any_name_are_analyzed() -> None:
+    analyzed = ["ANALYZE TABLE `my``app`.`t 1`", "ANALYZE TABLE `app`.`#mysql50#x`"]
+    found = [("my`app", "t 1"), ("app", "#mysql50#x")]
+    server = FakeServer(answers={USER_TABLES: found, analyzed[0]: [], analyzed[1]: []})
+    analyze(server)
+    assert server.statements[1:] == analyzed
