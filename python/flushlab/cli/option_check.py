@@ -41,7 +41,7 @@ _NEWEST: dict[tuple[str, tuple[int, ...]], int] = {
 _FAILURES = {
     "process_crash": "mysqld is killed",
     "os_crash": "the OS crashes",
-    "power_loss": "the power goes",
+    "power_loss": "the power fails",
     "torn_page": "a page is torn",
     "binlog": "binary log",
     "replication": "replicas",

@@ -257,7 +257,7 @@ class Snapshots:
             raise StorageError(f"{folder} cannot be deleted: {error}") from error
         if not gone:
             raise StorageError(
-                f"{folder} is in the place of a snapshot, and flushlab did not make it", hint="move it away"
+                f"{folder} is in the place of a snapshot, but flushlab did not make it", hint="move it away"
             )
 
     @contextmanager

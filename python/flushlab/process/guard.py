@@ -282,7 +282,7 @@ def _make(folder: Path, record: RunRecord) -> None:
         ownership.make(str(folder), record.mark("sandbox", record.name), 0o711)
     except FileExistsError:
         raise UsageError(
-            f"{folder} exists already, and flushlab did not make it for this sandbox",
+            f"{folder} already exists, and flushlab did not make it for this sandbox",
             hint="choose another name, or another --data-root",
         ) from None
     except OSError as error:

@@ -245,7 +245,7 @@ def _own_us(record: ProbeRecord, serial: Curve) -> tuple[float, str]:
             return us, f"{one.server} spends {duration(us)} per transaction besides its commit, at most"
     return (
         SERVER_US,
-        f"{duration(SERVER_US)} of a server's own time per transaction are assumed, not measured",
+        f"{duration(SERVER_US)} of a server's own time per transaction is assumed, not measured",
     )
 
 

@@ -19,7 +19,7 @@ SCHEMA = "flushlab.tune/1"
 _FAILURES = {
     "process_crash": "mysqld crashes",
     "os_crash": "the OS crashes",
-    "power_loss": "the power goes",
+    "power_loss": "the power fails",
     "torn_page": "a page is torn",
     "replication": "replicas",
 }

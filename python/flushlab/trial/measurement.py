@@ -157,7 +157,7 @@ def compare_settings(
     configuration = Configuration(asked, identity)
     for name, value in asked.items():
         if name not in got and configuration.here(name) is None:
-            doubts.append(Warning("not-shown", f"{name} was set to {value}, which no variable shows"))
+            doubts.append(Warning("not-shown", f"{name} was set to {value}, but no variable shows it"))
             continue
         if name not in got:
             return doubts, f"{name} was set to {value} but the server has no such variable"

@@ -145,7 +145,7 @@ def test_what_is_in_a_folders_place_is_refused_and_left(private_home: Path, ther
     else:
         place.symlink_to(other if there == "link" else private_home / "nowhere")
     before = tree(private_home)
-    with pytest.raises(UsageError, match=f"{place} exists already, and flushlab did not make it"):
+    with pytest.raises(UsageError, match=f"{place} already exists, and flushlab did not make it"):
         Guard("mysql", [run_folder() / "mysql", place])
     assert [record.name for record in all_records()] == []
     assert tree(private_home) == before

@@ -167,11 +167,11 @@ def test_a_tuning_tells(words: str) -> None:
         "It also changes the workload: key=primary.",
         "Claims: 1 confirmed, 1 refuted, 1 not measured.",
         "O_DSYNC helps F against the base at least 1 0.82× 0.78 – 0.87 refuted",
-        "G the OS crashes, the power goes about 1 s of commits",
+        "G the OS crashes, the power fails about 1 s of commits",
         "K refused unknown variable 'innodb_checksums=OFF'",
         "J skipped $FLUSHLAB_ZFS is not set",
         "L not in this version no innodb_thread_concurrency",
-        "another service: unique_checks",
+        "changes the service: unique_checks",
         "flushlab series \\ insert-on-duplicate \\ --server mariadb@10.11.19 \\ --blocks 5",
     ],
 )

@@ -95,7 +95,7 @@ def test_more_processors_are_computed_beside_what_was_published() -> None:
     read = page()
     assert "serial 3.0 µs, parallel 400 ns" in read.text
     assert "+10 to 30 % transactions/s" in read.text and "+10–30 %" in read.text
-    assert "100 µs of a server's own time per transaction are assumed" in read.text
+    assert "100 µs of a server's own time per transaction is assumed" in read.text
     assert "mysql@9.7.0 spends 57 µs per transaction besides its commit" in page(against=(SHARE,)).text
 
 

@@ -300,7 +300,7 @@ def _notes(arm: ArmFacts) -> tuple[str, ...]:
     if arm.floor:
         notes.append(f"floor {arm.floor}")
     if arm.contract:
-        notes.append(f"another service: {', '.join(arm.contract)}")
+        notes.append(f"changes the service: {', '.join(arm.contract)}")
     return tuple(note for note in notes if note)
 
 

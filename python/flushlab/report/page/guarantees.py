@@ -15,7 +15,7 @@ from flushlab.units import format_seconds
 _FAILURES = {
     "process_crash": "the server crashes",
     "os_crash": "the OS crashes",
-    "power_loss": "the power goes",
+    "power_loss": "the power fails",
     "torn_page": "a page is torn",
     "replication": "replicas",
 }
