@@ -34,6 +34,8 @@
 //! after [`READ_TIMEOUT`], a script's statement after the script's limit. No message contains a password.
 
 #![deny(unsafe_code)]
+// A lock that is taken in front of a `match` is held to its end.
+#![warn(clippy::significant_drop_in_scrutinee)]
 
 mod address;
 mod closed;

@@ -336,7 +336,8 @@ impl Running {
     fn settled(&self) -> Result<Window, Error> {
         let deadline = Instant::now() + SETTLING;
         loop {
-            if let Some(window) = locked(&self.meter).take_settled() {
+            let settled = locked(&self.meter).take_settled();
+            if let Some(window) = settled {
                 return Ok(window);
             }
             if let Some(error) = self.control.failed() {

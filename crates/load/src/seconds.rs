@@ -112,7 +112,8 @@ impl Source {
         {
             Err(RecvTimeoutError::Disconnected) => return None,
             Err(RecvTimeoutError::Timeout) => {
-                if let Some(over) = locked(&self.meter).take_seconds() {
+                let over = locked(&self.meter).take_seconds();
+                if let Some(over) = over {
                     return Some((over, None));
                 }
             }

@@ -36,7 +36,6 @@ fn turn(session: &mut Session, context: Context<'_>) -> Result<(), Error> {
     let begun = match &context.control.schedule {
         None => session.begin(now, now),
         Some(schedule) => {
-            // By itself, for the lock ends with the statement.
             let taken = locked(schedule).take(now);
             let next = match taken {
                 Take::Due(due) => {

@@ -178,7 +178,6 @@ impl<'a> Polling<'a> {
             if self.quiet_until.is_some_and(|until| now < until) {
                 return Ok(());
             }
-            // By itself, for the lock ends with the statement.
             let taken = locked(schedule).take(now);
             match taken {
                 Take::Due(due) => {
