@@ -1,5 +1,7 @@
 """No server outlives flushlab: SIGKILL at any moment leaves no process, and after the janitor no folder.
 
+What others have in the data root stays as it was.
+
 The victim is a program that starts a sandbox, loads it, restarts it and kills it, over and over, in a home of
 its own; every process that serves it names that home in its command line. FLUSHLAB_KILLS says how many kills
 there are over both servers: 20, and 200 in `make soak`.
@@ -22,18 +24,28 @@ from flushlab.datadir import Snapshots
 from flushlab.process import all_records, reap, run_folder
 from flushlab.server import Sandbox
 from tests.conftest import require_build
+from tests.trees import Tree, plant, tree
 from tests.waiting import wait_until
 
 KILLS = int(os.environ.get("FLUSHLAB_KILLS", "20"))
 
 VICTIM = """
 import sys
+from contextlib import suppress
+from pathlib import Path
 from flushlab.build import find_build
+from flushlab.datadir import DataRoot
+from flushlab.errors import UsageError
 from flushlab.server import Sandbox
 
 build = find_build(sys.argv[1], get=False)
 while True:
-    with Sandbox.start(build, settings={"innodb_flush_log_at_trx_commit": 0}) as server:
+    root = DataRoot.open(Path(sys.argv[2]))
+    with suppress(UsageError):
+        Sandbox.start(build, name="mysql", data_root=root)
+        sys.exit("it took the place of somebody's folder")
+    settings = {"innodb_flush_log_at_trx_commit": 0}
+    with Sandbox.start(build, name="k", data_root=root, settings=settings) as server:
         server.query("CREATE DATABASE victim")
         server.query("CREATE TABLE victim.t (id INT AUTO_INCREMENT PRIMARY KEY, v VARCHAR(200))")
         for _ in range(50):
@@ -42,6 +54,17 @@ while True:
         server.kill()
         server.start_again()
 """
+
+
+SOMEBODYS: Tree = {
+    "mysql": {"ibdata1": b"precious", ".flushlab": b"{}"},
+    "k.json": b"precious",
+    ".flushlab-0123": {"file": b"precious"},
+    "flushlab-trial-0123": {},
+    "link": "mysql",
+    "nowhere": "nowhere",
+}
+"""What lies in the data root before, and must lie there afterwards."""
 
 
 @pytest.fixture
@@ -65,10 +88,9 @@ def processes_of(home: Path) -> list[int]:
     return found
 
 
-def start_victim(build: Build) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-c", VICTIM, build.id], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-    )
+def start_victim(build: Build, data_root: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-c", VICTIM, build.id, str(data_root)]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
 
 def let_run(victim: subprocess.Popen[bytes], seconds: float) -> None:
@@ -95,6 +117,9 @@ def test_kill_at_any_moment_leaves_no_server(name: str, home: Path) -> None:
     build = require_build(name)
     with Sandbox.start(build):  # makes the snapshot
         pass
+    data_root = home / "data"
+    plant(data_root, SOMEBODYS)
+    before = tree(data_root)
     longest_s = {"mariadb": 2.5, "mysql": 7.0}[build.flavor]
     for number in range(KILLS // 2):
         moment = random.Random(f"{name} {number}")
@@ -104,18 +129,19 @@ def test_kill_at_any_moment_leaves_no_server(name: str, home: Path) -> None:
                 Snapshots().remove(snapshot.key)
         after_s = moment.uniform(0.2, longest_s)
         context = f"kill {number} after {after_s:.3f} s, initialising: {while_initialising}"
-        victim = start_victim(build)
+        victim = start_victim(build, data_root)
         let_run(victim, after_s)
         kill(victim, guard_first=number % 4 == 1)
         wait_until(lambda: not processes_of(home), f"all processes of {home} gone; {context}")
         reap()
         assert list(run_folder().iterdir()) == [], context
+        assert tree(data_root) == before, context
     with Sandbox.start(build) as server:  # and the home is as good as before
         assert server.query("SELECT 1") == [(1,)]
 
 
 def test_victim_is_seen_by_what_the_kill_test_looks_at(home: Path) -> None:
-    victim = start_victim(require_build("mariadb@10.11"))
+    victim = start_victim(require_build("mariadb@10.11"), home / "data")
     try:
         wait_until(lambda: any(record.server for record in all_records()), "the victim's server is recorded")
         server = next(record.server for record in all_records() if record.server)

@@ -18,7 +18,7 @@ import msgspec
 from flushlab.build.apt import Package
 from flushlab.build.build import Build
 from flushlab.errors import NoSpace, StorageError
-from flushlab.machine import home, ownership
+from flushlab.machine import home_part, ownership
 from flushlab.process import RunRecord, discard, passing_folder, reap
 from flushlab.units import format_size
 
@@ -121,9 +121,7 @@ def _moved(build: Build, old: Path, new: Path) -> Build:
 
 
 def _folder() -> Path:
-    folder = home() / "builds"
-    folder.mkdir(exist_ok=True)
-    return folder
+    return home_part("builds")
 
 
 def require_space(folder: Path, needed_bytes: int) -> None:

@@ -9,6 +9,7 @@ Layout of the snapshots' folder:
     <digest>/.flushlab        the mark: only what has it is ever removed
     flushlab-snapshot-*/      being made
     locks/<digest>.lock       flock: exclusive to make or remove, shared to restore
+    locks/<digest>.use        flock: shared while a process counts on it, see `in_use`
 
 A snapshot appears by one rename of a folder that is complete and on disk. So a kill at any moment leaves at
 most a folder that a run record names, which the next `make` (of any key) removes, and two processes that want
@@ -30,13 +31,17 @@ from pathlib import Path
 import msgspec
 
 from flushlab.datadir.data_root import NO_SPACE_HINT, free_bytes
+from flushlab.datadir.in_use import hold, last_used, nobody_uses
 from flushlab.datadir.manifest import Manifest, check_content, check_facts, read_manifest, survey
 from flushlab.datadir.restore import Restored, drop_cached, restore_tree, sync_filesystem
 from flushlab.errors import NoSpace, NotWritable, SnapshotDamaged, StorageError
 from flushlab.machine import home, may_enter, ownership, server_user
 from flushlab.process import RunRecord, discard, passing_folder, reap
+from flushlab.units import parse_size
 
 _FULL_BELOW_BYTES = 1 << 20
+_SHARE = 0.2
+"""Of the file system, that snapshots may take if nobody says otherwise."""
 
 _checked: set[tuple[str, int, int]] = set()
 """Manifests (path, inode, modification time) whose snapshots this process found whole, content included."""
@@ -87,10 +92,13 @@ class Snapshots:
 
     Args:
         directory: the folder, created when it is first needed; `snapshots` in flushlab's home if None.
+        limit_bytes: after one was made, those used longest ago go until the rest take no more; None:
+            `$FLUSHLAB_CACHE_SIZE`, else a fifth of the file system.
     """
 
-    def __init__(self, directory: Path | None = None) -> None:
+    def __init__(self, directory: Path | None = None, limit_bytes: int | None = None) -> None:
         self._directory = (home() / "snapshots" if directory is None else directory).absolute()
+        self._limit_bytes = limit_bytes
 
     @property
     def directory(self) -> Path:
@@ -104,6 +112,9 @@ class Snapshots:
             SnapshotDamaged: it has no readable manifest; `make` would rebuild it.
         """
         folder = self._folder(key)
+        if not os.path.lexists(folder):
+            return None
+        self._hold(key.digest)  # first: what is found stays
         return _read(folder) if os.path.lexists(folder) else None
 
     def make(self, key: SnapshotKey, fill: Callable[[Path], None]) -> Snapshot:
@@ -132,7 +143,10 @@ class Snapshots:
                     return found
             except SnapshotDamaged:
                 self._discard(self._folder(key))
-            return self._make(key, fill)
+            self._hold(key.digest)
+            made = self._make(key, fill)
+        self.evict(self.limit_bytes, spare_ours=True)
+        return made
 
     def restore(
         self, snapshot: Snapshot, target: Path, *, uid: int, gid: int, settle: bool = True
@@ -158,6 +172,7 @@ class Snapshots:
         """
         start = time.monotonic()
         with self._locked(snapshot.key.digest, shared=True):
+            self._hold(snapshot.key.digest)
             current = _read(snapshot.path.parent)  # it may have been rebuilt since it was found
             _check(current)
             restored = restore_tree(
@@ -192,6 +207,62 @@ class Snapshots:
                 return False
             self._discard(folder)
             return True
+
+    @property
+    def limit_bytes(self) -> int:
+        """What they may take together.
+
+        Raises:
+            UsageError: `$FLUSHLAB_CACHE_SIZE` is not a size.
+        """
+        if self._limit_bytes is not None:
+            return self._limit_bytes
+        chosen = os.environ.get("FLUSHLAB_CACHE_SIZE")
+        if chosen:
+            return parse_size(chosen)
+        facts = os.statvfs(self._directory)
+        return int(facts.f_blocks * facts.f_frsize * _SHARE)
+
+    def evict(self, limit_bytes: int, *, keep: str = "", spare_ours: bool = False) -> tuple[Snapshot, ...]:
+        """Removes those used longest ago until the rest take at most `limit_bytes`; those in use stay.
+
+        Args:
+            limit_bytes: for all of them together.
+            keep: the digest of one that stays.
+            spare_ours: what this process uses stays too.
+
+        Returns:
+            What was removed.
+        """
+        there = sorted(self.list(), key=lambda one: last_used(one.path.parent), reverse=True)
+        total, removed = 0, []
+        for one in sorted(there, key=lambda one: one.key.digest != keep):  # stable: the latest come first
+            total += one.allocated_bytes
+            if total > limit_bytes and one.key.digest != keep and self._evict(one, spare_ours=spare_ours):
+                total -= one.allocated_bytes
+                removed.append(one)
+        return tuple(removed)
+
+    def in_use(self, snapshot: Snapshot) -> bool:
+        """True while another process, or this one, counts on it."""
+        with nobody_uses(snapshot.path.parent, spare_ours=True) as free:
+            return not free
+
+    def _evict(self, snapshot: Snapshot, *, spare_ours: bool) -> bool:
+        folder = snapshot.path.parent
+        with self._locked(folder.name, wait=False) as free:
+            if not free:
+                return False
+            with nobody_uses(folder, spare_ours=spare_ours) as unused:
+                if unused:
+                    with suppress(StorageError):  # not provably ours, or not to be deleted: it stays
+                        self._discard(folder)
+                        return True
+        return False
+
+    def _hold(self, digest: str) -> None:
+        with suppress(OSError):  # a folder that is closed to us is told of by whoever writes there
+            hold(self._directory / digest)
 
     def _folder(self, key: SnapshotKey) -> Path:
         return self._directory / key.digest

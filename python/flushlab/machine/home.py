@@ -51,6 +51,23 @@ def home_path() -> Path:
     return _path(ROOT_HOME, "XDG_CACHE_HOME", "~/.cache")
 
 
+def home_part(name: str) -> Path:
+    """A folder of that name in the home, created if needed.
+
+    Raises:
+        NotWritable: as `home`, or something else has that name.
+    """
+    folder = home() / name
+    try:
+        folder.mkdir(mode=0o755, exist_ok=True)
+    except OSError as error:
+        raise NotWritable(
+            f"flushlab's folder {folder} cannot be created: {error.strerror}",
+            hint="move away what is there, or set FLUSHLAB_HOME to another folder",
+        ) from error
+    return folder
+
+
 def state() -> Path:
     """The absolute path of the folder for results, created if needed; the home if `FLUSHLAB_HOME` is set.
 

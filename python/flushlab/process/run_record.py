@@ -15,7 +15,7 @@ from typing import Literal, Self
 import msgspec
 
 from flushlab.errors import UsageError
-from flushlab.machine import home, ownership
+from flushlab.machine import home_part, ownership
 from flushlab.process.identity import ProcessIdentity, machine, myself, world
 
 Kind = Literal["owned", "kept"]
@@ -93,9 +93,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 def run_folder() -> Path:
     """`run` in flushlab's home; sandboxes' folders and records lie there."""
-    folder = home() / "run"
-    folder.mkdir(mode=0o755, exist_ok=True)
-    return folder
+    return home_part("run")
 
 
 def record_path(name: str) -> Path:

@@ -35,31 +35,28 @@ STEPS = (
 
 
 def require_store(connection: sqlite3.Connection, path: Path) -> None:
-    """Looks before anything is written that the file is a store, or an empty one.
+    """Looks before anything is written that the file is a store; an empty file is not.
 
     Raises:
-        StorageError: it is somebody else's database.
+        StorageError: it is not, or it is of a newer flushlab.
     """
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version > len(STEPS):
+        raise StorageError(
+            f"{path} has schema version {version}, but this flushlab supports up to {len(STEPS)}",
+            hint="use a newer flushlab, or set FLUSHLAB_HOME to another folder",
+        )
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
-    if tables and not {"campaign", "trial"} <= tables:
-        raise StorageError(f"{path} is a database of something else", hint="move it away")
+    if not {"campaign", "trial"} <= tables:
+        raise StorageError(f"{path} is not a store of flushlab", hint="move it away")
 
 
-def upgrade(connection: sqlite3.Connection, path: Path) -> None:
-    """Takes the steps that the file lacks, each in a transaction of its own.
-
-    Raises:
-        StorageError: the file is of a newer flushlab.
-    """
+def upgrade(connection: sqlite3.Connection) -> None:
+    """Takes the steps that the file lacks, each in a transaction of its own."""
     while True:
         (version,) = connection.execute("PRAGMA user_version").fetchone()
-        if version == len(STEPS):
+        if version >= len(STEPS):
             return
-        if version > len(STEPS):
-            raise StorageError(
-                f"{path} has schema version {version}, but this flushlab supports up to {len(STEPS)}",
-                hint="use a newer flushlab, or set FLUSHLAB_HOME to another folder",
-            )
         step = f"BEGIN IMMEDIATE; {STEPS[version]} PRAGMA user_version = {version + 1}; COMMIT;"
         try:
             connection.executescript(step)

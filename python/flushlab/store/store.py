@@ -71,9 +71,8 @@ class Store:
         """
         self.path = path
         with self._errors():
-            if not path.exists():
-                with contextlib.suppress(FileExistsError):
-                    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+            if not os.path.lexists(path):
+                _create(path)
             self._connection = sqlite3.connect(path, timeout=30, isolation_level=None)
             require_store(self._connection, path)
             if path.stat().st_mode & 0o077 and path.stat().st_uid == os.geteuid():
@@ -83,7 +82,7 @@ class Store:
             self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute("PRAGMA synchronous = FULL")
             self._connection.execute("PRAGMA foreign_keys = ON")
-            upgrade(self._connection, path)
+            upgrade(self._connection)
 
     @classmethod
     def existing(cls, path: Path) -> Store:
@@ -251,6 +250,19 @@ class Store:
                     hint="free some space, then use --resume: what was saved is safe",
                 ) from error
             raise StorageError(f"{self.path}: {error}", hint=_HINT) from error
+
+
+def _create(path: Path) -> None:
+    """Makes an empty store, whole from the first moment; another process may be quicker."""
+    new = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    os.close(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    try:
+        with contextlib.closing(sqlite3.connect(new, isolation_level=None)) as connection:
+            upgrade(connection)
+        with contextlib.suppress(FileExistsError):
+            path.hardlink_to(new)
+    finally:
+        new.unlink()
 
 
 def _locked(file: Path) -> BinaryIO | None:

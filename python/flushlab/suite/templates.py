@@ -123,7 +123,7 @@ class Templates:
     """
 
     def __init__(self, cache: Path | None = None, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
-        self.snapshots = Snapshots(home() / "templates")
+        self.snapshots = Snapshots(home() / "templates", limit_bytes)
         self._cache = cache
         self._limit_bytes = limit_bytes
 
@@ -149,8 +149,7 @@ class Templates:
         """
         key = recipe.key
         snapshot = self.snapshots.make(key, lambda target: _copy(datadir, target, facts))
-        self._use(snapshot)
-        self._evict(keep=key.digest)
+        self.snapshots.evict(self._limit_bytes, keep=key.digest)
         if self._cache is not None:
             export_archive(snapshot, self._archive(key))
             self._evict_archives(keep=key.digest)
@@ -177,8 +176,6 @@ class Templates:
                 self._evict_archives(keep=key.digest)
             if found is not None and is_ours(archive):
                 os.utime(archive)
-        if found is not None:
-            self._use(found)
         return found
 
     def _import(self, key: SnapshotKey, archive: Path) -> Snapshot | None:
@@ -189,33 +186,12 @@ class Templates:
         except (SnapshotDamaged, StorageError):
             _remove_archive(archive)  # it is made anew
             return None
-        self._use(snapshot)
-        self._evict(keep=key.digest)
+        self.snapshots.evict(self._limit_bytes, keep=key.digest)
         return snapshot
 
     def _archive(self, key: SnapshotKey) -> Path:
         assert self._cache is not None
         return self._cache / archive_name(key)
-
-    def _use(self, snapshot: Snapshot) -> None:
-        used = self.snapshots.directory / "used"
-        used.mkdir(exist_ok=True)
-        (used / snapshot.key.digest).touch()
-
-    def _used_at(self, digest: str) -> float:
-        try:
-            return (self.snapshots.directory / "used" / digest).stat().st_mtime
-        except FileNotFoundError:
-            return 0.0
-
-    def _evict(self, keep: str) -> None:
-        there = sorted(self.snapshots.list(), key=lambda one: self._used_at(one.key.digest), reverse=True)
-        total = 0
-        for one in sorted(there, key=lambda one: one.key.digest != keep):  # stable: the newest come first
-            total += one.allocated_bytes
-            if total > self._limit_bytes and one.key.digest != keep:
-                self.snapshots.remove(one.key)
-                (self.snapshots.directory / "used" / one.key.digest).unlink(missing_ok=True)
 
     def _evict_archives(self, keep: str) -> None:
         assert self._cache is not None

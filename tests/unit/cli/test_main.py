@@ -66,7 +66,9 @@ def test_version_is_printed_alone() -> None:
     assert flushlab("--version").stdout == f"flushlab {__version__}\n"
 
 
-@pytest.mark.parametrize("command", ["tune", "series", "bench", "test", "probe", "server start", "settings"])
+@pytest.mark.parametrize(
+    "command", ["tune", "series", "bench", "test", "probe", "server start", "settings", "cache prune"]
+)
 def test_help_has_an_example_and_fits_80_columns(command: str) -> None:
     done = flushlab(*command.split(), "--help")
     assert done.returncode == 0

@@ -388,6 +388,61 @@ def test_snapshot_that_does_not_fit_is_refused_before_anything_is_written(
     assert [path.name for path in tmp_path.iterdir()] == ["snapshots"]
 
 
+USER = """
+import sys
+from pathlib import Path
+from flushlab.datadir import SnapshotKey, Snapshots
+assert Snapshots(Path(sys.argv[1])).find(SnapshotKey({"build": sys.argv[2]})) is not None
+print("found", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_what_was_used_longest_ago_goes_and_what_another_process_uses_stays(tmp_path: Path) -> None:
+    store = Snapshots(tmp_path / "snapshots", limit_bytes=1 << 40)
+    keys = [SnapshotKey({"build": name}) for name in ("first", "second", "third")]
+    made = [store.make(key, fill) for key in keys]
+    for time, snapshot in enumerate(made, start=1):
+        os.utime(snapshot.path.parent / ownership.MARK, (time, time))
+    command = [sys.executable, "-c", USER, str(store.directory), "first"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as user:
+        assert user.stdout is not None and user.stdout.readline() == b"found\n"
+        assert store.in_use(made[0])
+        os.utime(made[0].path.parent / ownership.MARK, (1, 1))
+        assert store.evict(made[2].allocated_bytes) == (made[1],)
+        user.kill()
+    assert store.evict(made[2].allocated_bytes) == (made[0],)
+    assert store.list() == [made[2]]
+
+
+def test_making_one_makes_room_but_takes_nothing_that_this_process_uses(tmp_path: Path) -> None:
+    store = Snapshots(tmp_path / "snapshots", limit_bytes=1)
+    command = [
+        sys.executable,
+        "-c",
+        USER.replace(".find(", ".make(").replace("})) is", "}), lambda _: None) is"),
+    ]
+    subprocess.run([*command, str(store.directory), "of another"], stdin=subprocess.DEVNULL, check=True)
+    first = store.make(KEY, fill)
+    assert store.list() == [first], "the other process has ended"
+    second = store.make(SnapshotKey({"build": "second"}), fill)
+    assert {one.key.digest for one in store.list()} == {first.key.digest, second.key.digest}
+
+
+@pytest.mark.parametrize(("chosen", "limit"), [("2G", 2 << 30), ("0", 0)])
+def test_limit_is_taken_from_the_environment(
+    store: Snapshots, monkeypatch: pytest.MonkeyPatch, chosen: str, limit: int
+) -> None:
+    monkeypatch.setenv("FLUSHLAB_CACHE_SIZE", chosen)
+    assert store.limit_bytes == limit
+
+
+def test_limit_is_a_share_of_the_disk_if_nobody_says_otherwise(store: Snapshots) -> None:
+    store.make(KEY, fill)
+    facts = os.statvfs(store.directory)
+    assert 0 < store.limit_bytes < facts.f_blocks * facts.f_frsize / 4
+
+
 def test_checksum_does_not_depend_on_holes(tmp_path: Path) -> None:
     (tmp_path / "dense").write_bytes(bytes(3 << 20) + b"end")
     with (tmp_path / "sparse").open("wb") as sparse:

@@ -99,13 +99,15 @@ def _made(folder: Path) -> Path:
     return folder
 
 
-def test_somebody_elses_database_is_refused_and_left(tmp_path: Path) -> None:
+@pytest.mark.parametrize("sql", ["CREATE TABLE mine (x)", ""])
+def test_somebody_elses_file_is_refused_and_left(tmp_path: Path, sql: str) -> None:
     file = tmp_path / "store.sqlite"
+    file.touch()
     with sqlite3.connect(file) as connection:
-        connection.execute("CREATE TABLE mine (x)")
+        connection.execute(sql)
     connection.close()
     before = file.read_bytes()
-    with pytest.raises(StorageError, match="a database of something else"):
+    with pytest.raises(StorageError, match="is not a store of flushlab"):
         Store(file)
     assert file.read_bytes() == before
 

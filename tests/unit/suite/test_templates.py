@@ -14,6 +14,7 @@ import pytest
 
 from flushlab.datadir import SnapshotKey
 from flushlab.errors import SnapshotDamaged
+from flushlab.machine import ownership
 from flushlab.suite.archive import archive_name, export_archive, import_archive
 from flushlab.suite.inputs import Input
 from flushlab.suite.templates import FACTS, Facts, History, Recipe, Templates, read_facts
@@ -111,7 +112,7 @@ def test_least_recently_used_go_first_and_the_newest_never(datadir: Path) -> Non
     first, second = recipe("a"), recipe("b")
     templates.capture(first, datadir, GOOD)
     templates.capture(second, datadir, GOOD)
-    os.utime(templates.snapshots.directory / "used" / first.key.digest, (2e9, 2e9))  # used last
+    os.utime(templates.snapshots.directory / first.key.digest / ownership.MARK, (2e9, 2e9))  # used last
     templates.capture(recipe("c"), datadir, GOOD)
     assert templates.find(second) is None
     assert templates.find(first) is not None

@@ -1,0 +1,104 @@
+"""`flushlab cache`: the snapshots and templates that are kept to save time, and making room."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flushlab.cli import options
+from flushlab.cli.output import emit_json, require_writable, stdout
+
+if TYPE_CHECKING:
+    from flushlab.datadir import Snapshot, Snapshots
+
+app = typer.Typer(no_args_is_help=True, help="Saved data directories: list them, or make room.")
+
+
+@app.command("list")
+def list_(json: options.Json = None) -> None:
+    """What is kept, the last used first.
+
+    Each is a copy of data, of the server's own or of yours, and only saves the time to make it again.
+
+    Example: flushlab cache list
+    """
+    from flushlab.units import format_size
+
+    require_writable(json)
+    entries = [
+        {**_entry(kind, one), "in_use": cache.in_use(one)}
+        for kind, cache in _caches()
+        for one in cache.list()
+    ]
+    entries.sort(key=lambda entry: str(entry["used_at"]), reverse=True)
+    limits = {kind: cache.limit_bytes for kind, cache in _caches()}
+    emit_json({"schema": "flushlab.cache-list/1", "limits_bytes": limits, "entries": entries}, json)
+    if json == "-":
+        return
+    for entry in entries:
+        used = f"{entry['used_at']:.16}".replace("T", " ")
+        size = format_size(int(str(entry["bytes"])))
+        state = "  in use" if entry["in_use"] else ""
+        stdout.print(
+            f"{entry['id']}  {used}  {size:>10}  {entry['what']}{state}", markup=False, soft_wrap=True
+        )
+    total = format_size(sum(int(str(entry["bytes"])) for entry in entries))
+    stdout.print(f"{len(entries)} kept, {total}; `flushlab cache prune` makes room", markup=False)
+
+
+@app.command()
+def prune(
+    size: Annotated[
+        str | None,
+        typer.Option(
+            "--size", help="Keep at most this much of each kind, like 2G; 0 keeps only what is in use."
+        ),
+    ] = None,
+    json: options.Json = None,
+) -> None:
+    """Remove what was used longest ago, down to the limit; nothing that is in use.
+
+    Without --size the limit is $FLUSHLAB_CACHE_SIZE, or a fifth of the disk.
+
+    Example: flushlab cache prune --size 2G
+    """
+    from flushlab.process import reap
+    from flushlab.units import format_size, parse_size
+
+    require_writable(json)
+    reap()
+    limit = parse_size(size) if size is not None else None
+    removed = [
+        _entry(kind, one)
+        for kind, cache in _caches()
+        for one in cache.evict(cache.limit_bytes if limit is None else limit)
+    ]
+    freed = sum(int(str(entry["bytes"])) for entry in removed)
+    emit_json({"schema": "flushlab.cache-prune/1", "freed_bytes": freed, "removed": removed}, json)
+    if json != "-":
+        stdout.print(f"removed {len(removed)}, {format_size(freed)}", markup=False)
+
+
+def _caches() -> list[tuple[str, Snapshots]]:
+    from flushlab.datadir import Snapshots
+    from flushlab.machine import home
+
+    folders = [("snapshot", home() / "snapshots"), ("template", home() / "templates")]
+    return [(kind, Snapshots(folder)) for kind, folder in folders if folder.is_dir()]
+
+
+def _entry(kind: str, one: Snapshot) -> dict[str, object]:
+    from flushlab.datadir.in_use import last_used
+
+    parts = one.key.parts
+    names = [parts[name] for name in ("what", "build", "dataset", "workload", "prepare") if parts.get(name)]
+    return {
+        "id": one.key.digest[:12],
+        "kind": kind,
+        "what": " · ".join([*([] if "what" in parts else [kind]), *names]),
+        "bytes": one.allocated_bytes,
+        "used_at": datetime.fromtimestamp(last_used(one.path.parent), UTC).isoformat(timespec="seconds"),
+        "folder": str(one.path.parent),
+    }

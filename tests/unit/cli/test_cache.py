@@ -1,0 +1,63 @@
+"""`flushlab cache` on snapshots of a home."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from flushlab.cli.app import make_app
+from flushlab.datadir import SnapshotKey, Snapshots
+
+
+def run(*words: str) -> None:
+    make_app("cache")(["cache", *words], standalone_mode=False)
+
+
+def fill(data: Path) -> None:
+    (data / "ibdata1").write_bytes(b"x" * 10_000)
+
+
+@pytest.fixture
+def snapshots(private_home: Path) -> Snapshots:
+    del private_home
+    snapshots = Snapshots()
+    for build in ("mariadb-10.11.19", "mysql-5.7.22"):
+        snapshots.make(
+            SnapshotKey({"what": "initialised data directory", "build": build}),
+            fill,
+        )
+    return snapshots
+
+
+def test_what_is_kept_is_listed_with_its_size(
+    snapshots: Snapshots, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run("list")
+    said = capsys.readouterr().out
+    assert "initialised data directory · mariadb-10.11.19" in said
+    assert "2 kept" in said
+    run("list", "--json", "-")
+    document = msgspec.json.decode(capsys.readouterr().out)
+    assert document["schema"] == "flushlab.cache-list/1"
+    assert {entry["kind"] for entry in document["entries"]} == {"snapshot"}
+    assert all(entry["bytes"] > 10_000 for entry in document["entries"])
+    assert all(entry["in_use"] for entry in document["entries"]), "this process made them"
+
+
+def test_prune_makes_room_and_tells_what_it_removed(
+    snapshots: Snapshots, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run("prune", "--json", "-")
+    assert msgspec.json.decode(capsys.readouterr().out)["removed"] == [], "it is within its limit"
+    run("prune", "--size", "0")
+    assert capsys.readouterr().out.startswith("removed 2, ")
+    assert snapshots.list() == []
+
+
+def test_an_empty_cache_is_no_error(private_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    del private_home
+    run("list")
+    run("prune")
+    assert "0 kept" in capsys.readouterr().out
