@@ -13,7 +13,7 @@ from flushlab.datadir import DataRoot, LimitedDisk, limit_disk, write_probe
 from flushlab.datadir import disk_limit as disk_limit_module
 from flushlab.datadir.disk_limit import find_hierarchy, make_group
 from flushlab.errors import HarnessError, UsageError
-from flushlab.machine import home, place_of
+from flushlab.machine import file_system_of, home
 from flushlab.process import reap, run_record
 
 WRITE_IOPS = 50
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 def data_root() -> DataRoot:
     """A data root on a disk that can be limited, or a skip that says what is missing."""
     root = DataRoot.open(home() / "run")
-    if place_of(root.path).device is None:
+    if file_system_of(root.path).device is None:
         pytest.skip(f"{root.path} lies on {root.storage.filesystem}, without a block device")
     try:
         find_hierarchy()
@@ -115,7 +115,7 @@ def test_limit_that_the_disk_cannot_reach_is_not_believed_and_not_left(
 @pytest.mark.usefixtures("private_home")
 def test_killed_runs_group_is_removed_and_a_kept_servers_is_not(data_root: DataRoot) -> None:
     hierarchy = find_hierarchy()
-    device = place_of(data_root.path).device
+    device = file_system_of(data_root.path).device
     assert device is not None
     groups = [make_group(hierarchy, device.disk_number, WRITE_IOPS) for _ in range(3)]
     own, dead, kept = groups

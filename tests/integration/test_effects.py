@@ -18,7 +18,7 @@ import pytest
 
 from flushlab.build import Build
 from flushlab.datadir import DataRoot, Snapshots
-from flushlab.machine import place_of
+from flushlab.machine import file_system_of
 from flushlab.record import Arm, Trial, Value
 from flushlab.settings.catalog import load_catalog
 from flushlab.telemetry.tracepoint import SyncCounter
@@ -86,7 +86,7 @@ def run(build: Callable[[str], Build]) -> Run:
 @pytest.fixture
 def counted() -> None:
     """Needs the kernel's count of syncs."""
-    filesystem = place_of(DataRoot.open().path).filesystem
+    filesystem = file_system_of(DataRoot.open().path).filesystem
     counter = SyncCounter.open([filesystem])
     if counter is None:
         pytest.skip(f"syncs on {filesystem} cannot be counted here: no right, or no tracepoint")
@@ -111,7 +111,7 @@ def swallowing_library() -> Iterator[Path]:
 
 @pytest.fixture
 def memory_root() -> Iterator[DataRoot]:
-    if place_of(Path("/dev/shm")).filesystem != "tmpfs":
+    if file_system_of(Path("/dev/shm")).filesystem != "tmpfs":
         pytest.skip("/dev/shm is not in memory")
     folder = Path(tempfile.mkdtemp(prefix="flh-", dir="/dev/shm"))
     folder.chmod(0o755)

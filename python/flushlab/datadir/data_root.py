@@ -15,7 +15,7 @@ from typing import Self
 import msgspec
 
 from flushlab.errors import NoSpace, NotWritable
-from flushlab.machine import Place, available_memory_bytes, home, may_write, place_of, server_user
+from flushlab.machine import FileSystem, available_memory_bytes, file_system_of, home, may_write, server_user
 from flushlab.process import passing_folder
 from flushlab.record import Storage
 from flushlab.units import format_size
@@ -72,14 +72,14 @@ class DataRoot(msgspec.Struct, frozen=True, kw_only=True):
 
 def storage_of(path: Path) -> Storage:
     """What `path` (which exists) lies on, for the durability rules."""
-    place: Place = place_of(path)
+    under: FileSystem = file_system_of(path)
     return Storage(
-        visible=place.filesystem != "unknown",
-        filesystem=place.filesystem,
-        in_memory=place.in_memory,
-        device=place.device.name if place.device else None,
-        record_size_bytes=place.record_size_bytes,
-        volatile_cache=place.device.volatile_cache if place.device else None,
+        visible=under.filesystem != "unknown",
+        filesystem=under.filesystem,
+        in_memory=under.in_memory,
+        device=under.device.name if under.device else None,
+        record_size_bytes=under.record_size_bytes,
+        volatile_cache=under.device.volatile_cache if under.device else None,
     )
 
 

@@ -35,7 +35,7 @@ import msgspec
 from flushlab.datadir import write_probe
 from flushlab.datadir.data_root import DataRoot
 from flushlab.errors import HarnessError, UsageError
-from flushlab.machine import ownership, place_of
+from flushlab.machine import file_system_of, ownership
 from flushlab.machine.cgroup import group_of_self
 from flushlab.process import RunRecord, passing_folder, reap, run_record
 from flushlab.record import DiskLimit
@@ -205,14 +205,14 @@ def judge(write_iops: int, measured: float) -> None:
 
 
 def _disk_number(data_root: DataRoot) -> tuple[int, int]:
-    place = place_of(data_root.path)
-    if place.device is None:
-        why = "it is in memory" if place.in_memory else "its block device is unknown"
+    under = file_system_of(data_root.path)
+    if under.device is None:
+        why = "it is in memory" if under.in_memory else "its block device is unknown"
         raise UsageError(
-            f"the data root {data_root.path} cannot be limited: it is on {place.filesystem}, and {why}",
+            f"the data root {data_root.path} cannot be limited: it is on {under.filesystem}, and {why}",
             hint="choose a folder on ext4, XFS or btrfs with --data-root",
         )
-    return place.device.disk_number
+    return under.device.disk_number
 
 
 def _measure(hierarchy: Hierarchy, group: Path, folder: Path, write_iops: int) -> DiskLimit:

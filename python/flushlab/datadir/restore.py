@@ -29,7 +29,7 @@ import msgspec
 from flushlab.datadir.data_root import NO_SPACE_HINT, free_bytes, require_free
 from flushlab.datadir.manifest import THREADS, Manifest, SavedFile, data_segments
 from flushlab.errors import NoSpace, NotWritable, SnapshotDamaged, StorageError
-from flushlab.machine import place_of
+from flushlab.machine import file_system_of
 
 Way = Literal["memory", "reflink", "copy"]
 
@@ -123,7 +123,7 @@ def _require_vacant(target: Path) -> None:
 
 def _choose(manifest: Manifest, source: Path, folder: Path) -> Way:
     """The way for files made in `folder`; tried on the biggest file."""
-    if place_of(folder).in_memory:
+    if file_system_of(folder).in_memory:
         return "memory"
     if not manifest.files:
         return "copy"

@@ -3,27 +3,27 @@
 from flushlab.machine.describe import cpu_count, describe
 from flushlab.machine.home import home, home_part, home_path, state, state_path
 from flushlab.machine.memory import available_memory_bytes, memory_bytes
-from flushlab.machine.mounts import BlockDevice, Place, place_of
+from flushlab.machine.mounts import BlockDevice, FileSystem, file_system_of
 from flushlab.machine.pressure import MachineSample, Pressure, between, sample
 from flushlab.machine.user import ServerUser, may_enter, may_write, server_user
 
 __all__ = [
     "BlockDevice",
+    "FileSystem",
     "MachineSample",
-    "Place",
     "Pressure",
     "ServerUser",
     "available_memory_bytes",
     "between",
     "cpu_count",
     "describe",
+    "file_system_of",
     "home",
     "home_part",
     "home_path",
     "may_enter",
     "may_write",
     "memory_bytes",
-    "place_of",
     "sample",
     "server_user",
     "state",

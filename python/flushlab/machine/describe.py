@@ -9,7 +9,7 @@ from pathlib import Path
 
 from flushlab.machine.cgroup import cpu_quota, group_of_self, usable_cpus
 from flushlab.machine.memory import memory_bytes
-from flushlab.machine.mounts import place_of
+from flushlab.machine.mounts import file_system_of
 from flushlab.record import DiskLimit, Machine
 
 
@@ -30,15 +30,15 @@ def cpu_count() -> int:
 
 def describe(data_root: Path, disk_limit: DiskLimit | None = None) -> Machine:
     """This machine, with the file system and device under `data_root` (an existing path)."""
-    place = place_of(data_root)
+    under = file_system_of(data_root)
     return Machine(
         cpu_model=parse_cpu_model(Path("/proc/cpuinfo").read_text()),
         cpu_count=cpu_count(),
         memory_bytes=memory_bytes(),
         kernel=platform.release(),
-        filesystem=place.filesystem,
-        device=place.device.name if place.device else None,
-        scheduler=place.device.scheduler if place.device else None,
-        volatile_cache=place.device.volatile_cache if place.device else None,
+        filesystem=under.filesystem,
+        device=under.device.name if under.device else None,
+        scheduler=under.device.scheduler if under.device else None,
+        volatile_cache=under.device.volatile_cache if under.device else None,
         disk_limit=disk_limit,
     )

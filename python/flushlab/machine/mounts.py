@@ -64,7 +64,7 @@ class BlockDevice(msgspec.Struct, frozen=True, kw_only=True):
     logical_block_bytes: int | None = None
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
+class FileSystem(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of the file system under a path.
 
     Attributes:
@@ -127,12 +127,12 @@ def mount_of(path: Path) -> Mount | None:
     return None if found is None else next((mount for mount in mounts() if mount.id == int(found[1])), None)
 
 
-def place_of(path: Path) -> Place:
+def file_system_of(path: Path) -> FileSystem:
     """What is known of the file system under `path`, which exists."""
     mount = mount_of(path)
     if mount is None:
-        return Place(filesystem="unknown")
-    return Place(
+        return FileSystem(filesystem="unknown")
+    return FileSystem(
         filesystem=mount.filesystem,
         in_memory=mount.filesystem in IN_MEMORY,
         device=_device_of(mount),

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from flushlab.datadir.data_root import free_bytes
 from flushlab.errors import FlushlabError, NoSpace, NotWritable, StorageError
-from flushlab.machine import place_of
+from flushlab.machine import file_system_of
 from flushlab.process import passing_folder
 from flushlab.record import Medium
 from flushlab.units import format_size
@@ -29,20 +29,20 @@ _HINT = "choose a writable directory with --dir"
 
 def medium_of(directory: Path) -> Medium:
     """What the kernel tells of an existing directory."""
-    place = place_of(directory)
-    device = place.device
+    under = file_system_of(directory)
+    device = under.device
     return Medium(
         directory=str(directory),
-        filesystem=place.filesystem,
-        in_memory=place.in_memory,
-        options=tuple(one for one in place.options if one.partition("=")[0] in _TELLING),
+        filesystem=under.filesystem,
+        in_memory=under.in_memory,
+        options=tuple(one for one in under.options if one.partition("=")[0] in _TELLING),
         device=device.name if device else None,
         disk=device.disk if device else None,
         scheduler=device.scheduler if device else None,
         rotational=device.rotational if device else None,
         volatile_cache=device.volatile_cache if device else None,
         logical_block_bytes=device.logical_block_bytes if device else None,
-        free_bytes=free_bytes(directory, in_memory=place.in_memory),
+        free_bytes=free_bytes(directory, in_memory=under.in_memory),
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from flushlab.record import Value
-from flushlab.store.place import existing_store
+from flushlab.store.location import existing_store
 from flushlab.store.store import Store
 
 Row = dict[str, Value | bool | None]

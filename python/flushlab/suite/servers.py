@@ -29,8 +29,8 @@ from flushlab.record import Endpoint, Value
 from flushlab.server import Sandbox
 from flushlab.suite.clones import Clones
 from flushlab.suite.command import shield_thread
-from flushlab.suite.place import Chosen
 from flushlab.suite.profile import throwaway
+from flushlab.suite.root import ChosenRoot
 
 if TYPE_CHECKING:
     from flushlab._core import Front
@@ -231,9 +231,8 @@ def _remove(old: Sandbox, *, whole: bool) -> None:
 class Servers:
     """The servers of one run, in the workers' order; a context manager that ends them all at once."""
 
-    def __init__(self, servers: Sequence[SuiteServer], place: Chosen) -> None:
+    def __init__(self, servers: Sequence[SuiteServer]) -> None:
         self.all = tuple(servers)
-        self.place = place
 
     def end(self) -> None:
         """Ends them."""
@@ -258,7 +257,7 @@ def start_servers(
     snapshots: Snapshots,
     *,
     count: int,
-    place: Chosen,
+    root: ChosenRoot,
     disk: Callable[[], DataRoot],
     settings: Mapping[str, Value],
     port: int | None,
@@ -272,7 +271,7 @@ def start_servers(
         StartFailed, PortTaken, StorageError: as `Sandbox.start`.
     """
 
-    def start(index: int, where: Chosen) -> SuiteServer:
+    def start(index: int, where: ChosenRoot) -> SuiteServer:
         profile = throwaway(build, "memory" if where.in_memory else "disk", settings)
         start_one = partial(
             Sandbox.start,
@@ -297,13 +296,13 @@ def start_servers(
         return SuiteServer(sandbox, snapshot, snapshots, Clones(start_one, clones), front)
 
     try:
-        return Servers(_start_all(start, count, place), place)
+        return Servers(_start_all(start, count, root))
     except NoSpace as error:
-        if not place.in_memory:
+        if not root.in_memory:
             raise
         say(f"memory was full while starting the server ({error.message}); it is on disk instead")
-        place = Chosen(root=disk(), in_memory=False, reason="memory was full")
-        return Servers(_start_all(start, count, place), place)
+        root = ChosenRoot(root=disk(), in_memory=False, reason="memory was full")
+        return Servers(_start_all(start, count, root))
 
 
 def _front(sandbox: Sandbox, port: int | None) -> Front:
@@ -315,12 +314,14 @@ def _front(sandbox: Sandbox, port: int | None) -> Front:
         raise PortTaken(f"port {port} cannot be used: {error}", hint="remove --port") from None
 
 
-def _start_all(start: Callable[[int, Chosen], SuiteServer], count: int, place: Chosen) -> list[SuiteServer]:
+def _start_all(
+    start: Callable[[int, ChosenRoot], SuiteServer], count: int, root: ChosenRoot
+) -> list[SuiteServer]:
     """All or none."""
     if count == 1:
-        return [start(0, place)]
+        return [start(0, root)]
     with ThreadPoolExecutor(count) as pool:
-        futures = [pool.submit(start, index, place) for index in range(count)]
+        futures = [pool.submit(start, index, root) for index in range(count)]
     started = [future.result() for future in futures if future.exception() is None]
     for future in futures:
         if (error := future.exception()) is not None:

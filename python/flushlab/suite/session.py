@@ -33,8 +33,8 @@ from flushlab.suite.endpoint import ResetEndpoint
 from flushlab.suite.environment import Template, fields_of, variables
 from flushlab.suite.habits import Objects
 from flushlab.suite.inputs import Input
-from flushlab.suite.place import Chosen, choose
 from flushlab.suite.profile import content_settings, throwaway
+from flushlab.suite.root import ChosenRoot, choose
 from flushlab.suite.servers import Servers, SuiteServer, start_servers
 from flushlab.suite.templates import Facts, Recipe, Templates, read_facts
 from flushlab.suite.watch import Watch
@@ -304,13 +304,13 @@ class Session:
             return found
         self._say(f"making a template of {recipe.build.name}, once")
         bare = initialised(recipe.build, recipe.settings, self._say)
-        place = self._place(bare.allocated_bytes, 1)
-        profile = throwaway(recipe.build, "memory" if place.in_memory else "disk", self._request.settings)
+        chosen = self._choose_root(bare.allocated_bytes, 1)
+        profile = throwaway(recipe.build, "memory" if chosen.in_memory else "disk", self._request.settings)
         with Sandbox.start(
             recipe.build,
             settings=profile.settings,
             arguments=profile.arguments,
-            data_root=place.root,
+            data_root=chosen.root,
             snapshot=bare,
             settle=False,
             sql=[f"CREATE DATABASE IF NOT EXISTS {quoted(recipe.database)}"],
@@ -387,7 +387,7 @@ class Session:
                 self._templates.snapshots,
                 count=count,
                 clones=clones,
-                place=self._place(snapshot.allocated_bytes, count * (1 + clones)),
+                root=self._choose_root(snapshot.allocated_bytes, count * (1 + clones)),
                 disk=lambda: DataRoot.open(self._request.data_root),
                 settings=self._request.settings,
                 port=self._request.port,
@@ -399,7 +399,7 @@ class Session:
             self._templates.drop(snapshot)
             raise
 
-    def _place(self, template_bytes: int, count: int) -> Chosen:
+    def _choose_root(self, template_bytes: int, count: int) -> ChosenRoot:
         chosen = choose(template_bytes, count, self._request.data_root, memory=self._request.memory)
         if not chosen.in_memory and self._request.memory:
             self._note(f"the data directory is on disk: {chosen.reason}")

@@ -18,7 +18,7 @@ from flushlab.machine import available_memory_bytes
 from flushlab.record import Value
 from flushlab.suite.command import shield_thread
 from flushlab.suite.habits import Habits
-from flushlab.suite.place import reserve_bytes
+from flushlab.suite.root import reserve_bytes
 from flushlab.suite.servers import SuiteServer
 from flushlab.units import format_size
 

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from flushlab.machine import place_of
+from flushlab.machine import file_system_of
 from flushlab.machine.mounts import (
     block_device,
     mount_of,
@@ -53,8 +53,8 @@ def test_proc_is_found_on_its_own_mount_also_through_a_symbolic_link(tmp_path: P
 
 
 def test_proc_has_no_block_device() -> None:
-    place = place_of(Path("/proc"))
-    assert (place.filesystem, place.device, place.in_memory) == ("proc", None, False)
+    under = file_system_of(Path("/proc"))
+    assert (under.filesystem, under.device, under.in_memory) == ("proc", None, False)
 
 
 @pytest.mark.parametrize(

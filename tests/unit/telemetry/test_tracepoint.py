@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from flushlab.machine import place_of
+from flushlab.machine import file_system_of
 from flushlab.telemetry.tracepoint import EVENTS, SyncCounter, SyncKey, field_offsets, program
 
 # events/ext4/ext4_sync_file_enter/format and events/xfs/xfs_file_fsync/format of Linux 6.18, the fields.
@@ -54,7 +54,7 @@ def test_a_file_system_without_a_tracepoint_is_not_counted() -> None:
 
 @pytest.fixture
 def counter(tmp_path: Path) -> Iterator[SyncCounter]:
-    filesystem = place_of(tmp_path).filesystem
+    filesystem = file_system_of(tmp_path).filesystem
     opened = SyncCounter.open([filesystem])
     if opened is None:
         pytest.skip(f"syncs on {filesystem} cannot be counted here: no right, or no tracepoint")
@@ -92,7 +92,7 @@ def test_every_way_to_sync_a_file_is_counted_and_nothing_else(counter: SyncCount
 def test_a_counter_proves_itself_where_it_counts_only(counter: SyncCounter, tmp_path: Path) -> None:
     assert counter.proves(tmp_path)
     memory = Path("/dev/shm")
-    if place_of(memory).filesystem not in EVENTS:
+    if file_system_of(memory).filesystem not in EVENTS:
         assert not counter.proves(memory)
     assert not counter.proves(tmp_path / "missing")
 
@@ -102,12 +102,12 @@ def _descriptors() -> int:
 
 
 def test_a_closed_counter_counts_no_more(tmp_path: Path) -> None:
-    first = SyncCounter.open([place_of(tmp_path).filesystem])
+    first = SyncCounter.open([file_system_of(tmp_path).filesystem])
     if first is None:
         pytest.skip("syncs cannot be counted here")
     descriptors = _descriptors()
     for _ in range(5):
-        other = SyncCounter.open([place_of(tmp_path).filesystem])
+        other = SyncCounter.open([file_system_of(tmp_path).filesystem])
         assert other is not None
         other.close()
     assert _descriptors() == descriptors

@@ -1,4 +1,4 @@
-"""Place: whether a suite's data directory lies in memory, and with what room to spare.
+"""Root: whether a suite's data directory lies in memory, and with what room to spare.
 
 Suite layer. Memory that a tmpfs holds is nobody's to reclaim: when it runs out, the kernel kills processes
 and gets nothing back. So a data directory goes there only if it leaves a reserve of free memory (of the
@@ -30,7 +30,7 @@ _RESERVE_SHARE = 0.1
 _LEAST_RESERVE_BYTES = 512 << 20
 
 
-class Chosen(msgspec.Struct, frozen=True, kw_only=True):
+class ChosenRoot(msgspec.Struct, frozen=True, kw_only=True):
     """Where data directories are made.
 
     Attributes:
@@ -49,7 +49,7 @@ def reserve_bytes() -> int:
     return max(_LEAST_RESERVE_BYTES, int(memory_bytes() * _RESERVE_SHARE))
 
 
-def choose(template_bytes: int, servers: int, data_root: Path | None, *, memory: bool = True) -> Chosen:
+def choose(template_bytes: int, servers: int, data_root: Path | None, *, memory: bool = True) -> ChosenRoot:
     """Memory if it fits there, else the data root on disk.
 
     Args:
@@ -62,7 +62,7 @@ def choose(template_bytes: int, servers: int, data_root: Path | None, *, memory:
         NotWritable, NoSpace: the disk's folder cannot be used.
     """
     if not memory:
-        return Chosen(root=DataRoot.open(data_root), in_memory=False, reason="--no-memory")
+        return ChosenRoot(root=DataRoot.open(data_root), in_memory=False, reason="--no-memory")
     needed = servers * (template_bytes + GROWTH_BYTES)
     available, reserve = available_memory_bytes(), reserve_bytes()
     reason = "there is no writable tmpfs"
@@ -72,7 +72,7 @@ def choose(template_bytes: int, servers: int, data_root: Path | None, *, memory:
             f"{'y' if servers == 1 else 'ies'} with a reserve would need"
             f" {format_size(needed + servers * SERVER_BYTES + reserve)}"
         )
-        return Chosen(root=DataRoot.open(data_root), in_memory=False, reason=reason)
+        return ChosenRoot(root=DataRoot.open(data_root), in_memory=False, reason=reason)
     for folder in FOLDERS:
         path = Path(folder)
         if not path.is_dir() or not storage_of(path).in_memory:
@@ -83,7 +83,7 @@ def choose(template_bytes: int, servers: int, data_root: Path | None, *, memory:
             reason = f"{folder} has {format_size(free)} free of the {format_size(needed)} that may be needed"
             continue
         try:
-            return Chosen(root=DataRoot.open(path), in_memory=True)
+            return ChosenRoot(root=DataRoot.open(path), in_memory=True)
         except NotWritable as error:
             reason = error.message
-    return Chosen(root=DataRoot.open(data_root), in_memory=False, reason=reason)
+    return ChosenRoot(root=DataRoot.open(data_root), in_memory=False, reason=reason)
