@@ -184,6 +184,7 @@ def judge_tune(scenario: Scenario, seed: int) -> Verdict:
             candidates=candidates(scenario.floor),
             floor=scenario.floor,
             level_of=level_of,
+            is_free=lambda settings: level_of(settings).at_least(level_of(SETTINGS)),
             budget_trials=scenario.trials,
             seed=seed,
             alpha=ALPHA,

@@ -36,7 +36,7 @@ def option_file(
         UnknownSetting, ValueOutOfRange: a setting that this server would not take.
     """
     catalog = load_catalog()
-    changed = _changed(settings, base, identity, catalog)
+    changed = _changed(settings, base, identity)
     words = describe(guarantees)
     header = [
         *comments,
@@ -53,7 +53,7 @@ def option_file(
 
 
 def _changed(
-    settings: Mapping[str, Value], base: Mapping[str, Value], identity: ServerIdentity, catalog: Catalog
+    settings: Mapping[str, Value], base: Mapping[str, Value], identity: ServerIdentity
 ) -> dict[str, Value]:
     changed: dict[str, Value] = {}
     configuration = Configuration(base, identity)

@@ -1,7 +1,7 @@
 """Blocks: every arm once per round, in random order, the base twice.
 
-Sits in `experiment`; pure. `run_block` is the round that all experiments share; `Blocks` is the
-experiment that compares given arms over a number of rounds.
+Sits in `experiment`; pure. `run_block` is the round that all experiments share; `Blocks` compares
+given arms over a number of rounds.
 """
 
 from __future__ import annotations
@@ -11,12 +11,9 @@ from collections.abc import Collection, Sequence
 from random import Random
 from typing import NamedTuple
 
-import msgspec
-
-from flushlab.experiment.objective import Objective, score
-from flushlab.experiment.protocol import Conversation, Progress, Request, Steps
-from flushlab.record import Arm, Comparison, Stage, Trial
-from flushlab.statistics import compare
+from flushlab.experiment.objective import score
+from flushlab.experiment.protocol import Request, Steps
+from flushlab.record import Arm, Stage, Trial
 
 BASE = "base"
 """Name of the arm that `tune` compares the others with."""
@@ -92,40 +89,24 @@ def run_block(
     return Round(complete, out, hints)
 
 
-class BlocksPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """A comparison of given arms.
+class Blocks:
+    """Compares given arms and a control with a base: a part of an experiment, which runs its `steps`.
 
-    Attributes:
+    Args:
         base: the arm that the others are compared with.
         arms: the others; a control is added.
         blocks: number of rounds, at least 2.
         stage: what the trials are filed under.
-        variants: number of workload variants, each run once per arm and block.
-        objective: what a trial is scored by.
-        alpha: probability that any of the intervals misses.
         seed: of the random order.
     """
 
-    base: Arm
-    arms: tuple[Arm, ...] = ()
-    blocks: int = 5
-    stage: Stage = "bench"
-    variants: int = 1
-    objective: Objective = "throughput"
-    alpha: float = 0.05
-    seed: int = 0
-
-
-class Blocks:
-    """Runs a `BlocksPlan`; looks at the figures once, at the end."""
-
-    def __init__(self, plan: BlocksPlan) -> None:
-        assert plan.blocks >= 2 and plan.variants >= 1
-        names = [plan.base.name, CONTROL, *(arm.name for arm in plan.arms)]
+    def __init__(self, base: Arm, arms: tuple[Arm, ...], *, blocks: int, stage: Stage, seed: int) -> None:
+        assert blocks >= 2
+        names = [base.name, CONTROL, *(arm.name for arm in arms)]
         assert len(set(names)) == len(names), f"arms need names of their own: {names}"
-        self._plan = plan
+        self._base, self._arms = base, arms
+        self._blocks, self._stage, self._seed = blocks, stage, seed
         self._scores: dict[str, dict[int, float]] = {name: {} for name in names}
-        self._conversation = Conversation(self.steps())
         self.out: dict[str, str] = {}
         """Arms that could not go on, with the reason."""
         self.hints: dict[str, str] = {}
@@ -133,51 +114,30 @@ class Blocks:
         self.finished = 0
         """Rounds that are done."""
 
-    def ask(self) -> Request | None:
-        """The trial to run now, or None when all blocks are done."""
-        return self._conversation.ask()
-
-    def tell(self, trial: Trial) -> None:
-        """Takes the record of the trial that was due."""
-        self._conversation.tell(trial)
-
-    @property
-    def progress(self) -> Progress:
-        """Where it stands."""
-        due = self.ask()
-        total = self._plan.blocks * self._plan.variants * len(self._scores)
-        return Progress(stage=due.stage if due else None, done=self._conversation.told, total=total)
-
     @property
     def scores(self) -> dict[str, dict[int, float]]:
         """Score of each arm in each finished block, without the arms that are out; the base always stays."""
-        base = self._plan.base.name
+        base = self._base.name
         return {
             name: dict(cells) for name, cells in self._scores.items() if name == base or name not in self.out
         }
 
-    def result(self) -> tuple[Comparison, ...]:
-        """Arms against the base over the finished blocks; empty before the second."""
-        return compare(self._scores, self._plan.base.name, alpha=self._plan.alpha)
-
     def steps(self) -> Steps[None]:
-        """The rounds, for an experiment that they are a part of."""
-        plan = self._plan
-        control = Arm(name=CONTROL, settings=plan.base.settings)
-        for block in range(plan.blocks):
-            arms = [arm for arm in (plan.base, control, *plan.arms) if arm.name not in self.out]
+        """The rounds."""
+        control = Arm(name=CONTROL, settings=self._base.settings)
+        for block in range(self._blocks):
+            arms = [arm for arm in (self._base, control, *self._arms) if arm.name not in self.out]
             finished = yield from run_block(
                 arms,
-                stage=plan.stage,
+                stage=self._stage,
                 block=block,
-                order=Random(f"{plan.seed}/{plan.stage}/{block}"),
-                variants=plan.variants,
-                patient={plan.base.name, CONTROL},
+                order=Random(f"{self._seed}/{self._stage}/{block}"),
+                patient={self._base.name, CONTROL},
             )
             self.out.update(finished.out)
             self.hints.update(finished.hints)
             for name, trials in finished.measured.items():
-                self._scores[name][block] = score(trials, plan.objective)
-            if plan.base.name in self.out:
+                self._scores[name][block] = score(trials, "throughput")
+            if self._base.name in self.out:
                 return
             self.finished += 1

@@ -29,7 +29,7 @@ from typing import NamedTuple
 import msgspec
 
 from flushlab.errors import MeasurementError
-from flushlab.experiment.blocks import BASE, CONTROL, Blocks, BlocksPlan
+from flushlab.experiment.blocks import BASE, CONTROL, Blocks
 from flushlab.experiment.protocol import Conversation, Progress, Request, Steps
 from flushlab.record import Arm, Comparison, Ratio, Stage, Trial
 from flushlab.statistics import compare
@@ -194,7 +194,7 @@ class Series:
 
     def _blocks(self, arms: tuple[Arm, ...], stage: Stage) -> Blocks:
         plan = self._plan
-        return Blocks(BlocksPlan(base=plan.base, arms=arms, blocks=plan.blocks, stage=stage, seed=plan.seed))
+        return Blocks(plan.base, arms, blocks=plan.blocks, stage=stage, seed=plan.seed)
 
     def _compared(self, blocks: Blocks) -> dict[str, Comparison]:
         return {one.arm: one for one in compare(blocks.scores, BASE, alpha=self._alpha)}

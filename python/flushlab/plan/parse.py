@@ -167,7 +167,6 @@ class _Parser:
             file_system=table.text("file_system") or None,
             record_size=self._record_size(table),
             disk_iops=table.whole("disk_iops", 0, 1, _IOPS) if "disk_iops" in table else None,
-            line=table.node.line,
         )
         if not (arm.settings or arm.defaults or arm.workload or arm.data_root or arm.disk_iops):
             hint = "give it settings, defaults, workload, data_root or disk_iops"

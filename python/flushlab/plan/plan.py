@@ -49,7 +49,6 @@ class ArmPlan(msgspec.Struct, frozen=True, kw_only=True):
         file_system: what that place must be, like `zfs`; else the arm is skipped with the reason.
         record_size: bytes that its file system must write as one record.
         disk_iops: writes/s that its disk is limited to.
-        line: where it stands in the file, from 1; 0 if it comes from none.
     """
 
     name: str
@@ -63,7 +62,6 @@ class ArmPlan(msgspec.Struct, frozen=True, kw_only=True):
     file_system: str | None = None
     record_size: int | None = None
     disk_iops: int | None = None
-    line: int = 0
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):

@@ -56,7 +56,6 @@ class StoredPlan(msgspec.Struct, frozen=True, kw_only=True):
     path: str = ""
     plan_text: str = ""
     title: str = ""
-    folder: str = ""
     blocks: int | None = None
     scale: float = 1.0
 

@@ -46,7 +46,7 @@ def initialised(build: Build, settings: Mapping[str, Value], progress: Progress 
         StartFailed: the server's own program failed; carries the end of what it said.
         NoSpace: there is no room for it.
     """
-    layout = layout_of(build, settings)
+    layout = layout_of(settings)
     key = SnapshotKey(
         {
             "what": "initialised data directory",
@@ -63,7 +63,7 @@ def initialised(build: Build, settings: Mapping[str, Value], progress: Progress 
     return snapshots.make(key, lambda target: initialise(build, layout, target))
 
 
-def layout_of(build: Build, settings: Mapping[str, Value]) -> dict[str, Value]:
+def layout_of(settings: Mapping[str, Value]) -> dict[str, Value]:
     """The settings that shape the files of a data directory."""
     catalog = load_catalog()
     return {

@@ -2,17 +2,19 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from random import Random
 from typing import Any
 
 import msgspec
 import pytest
 
 from flushlab.errors import UsageError
-from flushlab.experiment.blocks import Blocks, BlocksPlan
-from flushlab.experiment.protocol import Request
-from flushlab.experiment.simulated import Noise, SimulatedTrials, run_to_end
-from flushlab.record import Arm, Trial
+from flushlab.experiment.blocks import Blocks, run_block
+from flushlab.experiment.protocol import Conversation, Request
+from flushlab.experiment.simulated import Noise, SimulatedTrials
+from flushlab.record import Arm, Comparison, Trial
 from flushlab.record.trial import Outcome
+from flushlab.statistics import compare
 
 BASE = Arm(name="base", settings={"x": 0})
 FAST = Arm(name="fast", settings={"x": 1})
@@ -23,7 +25,23 @@ def simulated(seed: int = 1, **changes: Any) -> SimulatedTrials:
     return SimulatedTrials(lambda s: math.log(1.5) * float(s["x"]), BASE.settings, **facts)
 
 
-def collect(blocks: Blocks, trials: SimulatedTrials) -> list[Request]:
+class Driven(Conversation):
+    """Blocks by themselves."""
+
+    def __init__(self, *arms: Arm, blocks: int, seed: int = 0) -> None:
+        self.blocks = Blocks(BASE, arms, blocks=blocks, stage="bench", seed=seed)
+        super().__init__(self.blocks.steps())
+
+    def result(self) -> tuple[Comparison, ...]:
+        return compare(self.blocks.scores, BASE.name)
+
+
+def drive(blocks: Driven, trials: SimulatedTrials) -> None:
+    while (request := blocks.ask()) is not None:
+        blocks.tell(trials.run(request))
+
+
+def collect(blocks: Driven, trials: SimulatedTrials) -> list[Request]:
     asked = []
     while (request := blocks.ask()) is not None:
         asked.append(request)
@@ -44,15 +62,15 @@ def answer(request: Request, outcome: Outcome, reason: str = "") -> Trial:
 
 
 def test_every_block_runs_base_control_and_arms_once_in_varying_order() -> None:
-    asked = collect(Blocks(BlocksPlan(base=BASE, arms=(FAST,), blocks=8, seed=3)), simulated())
+    asked = collect(Driven(FAST, blocks=8, seed=3), simulated())
     orders = [tuple(r.arm.name for r in asked if r.block == block) for block in range(8)]
     assert all(sorted(order) == ["base", "control", "fast"] for order in orders)
     assert len(set(orders)) > 2
 
 
 def test_a_real_gain_is_found_and_the_control_shows_none() -> None:
-    blocks = Blocks(BlocksPlan(base=BASE, arms=(FAST,), blocks=5))
-    run_to_end(blocks, simulated())
+    blocks = Driven(FAST, blocks=5)
+    drive(blocks, simulated())
     found = {c.arm: c for c in blocks.result()}
     assert found["fast"].verdict == "faster"
     assert found["fast"].ratio.low < 1.5 < found["fast"].ratio.high
@@ -60,7 +78,7 @@ def test_a_real_gain_is_found_and_the_control_shows_none() -> None:
 
 
 def test_seconds_are_better_when_fewer() -> None:
-    blocks = Blocks(BlocksPlan(base=BASE, arms=(FAST,), blocks=3))
+    blocks = Driven(FAST, blocks=3)
     trials = simulated()
     while (request := blocks.ask()) is not None:
         trial = trials.run(request)
@@ -70,21 +88,21 @@ def test_seconds_are_better_when_fewer() -> None:
     assert found["fast"].ratio.estimate == pytest.approx(1 / 1.5, rel=0.1)
 
 
-def test_variants_run_once_each_and_average_to_a_geometric_mean() -> None:
-    blocks = Blocks(BlocksPlan(base=BASE, arms=(FAST,), blocks=2, variants=2))
-    gain = {0: 4.0, 1: 1.0}
-    asked: Counter[tuple[str, int, int]] = Counter()
-    while (request := blocks.ask()) is not None:
-        asked[request.arm.name, request.block, request.variant] += 1
-        figure = 100.0 * (gain[request.variant] if request.arm.name == "fast" else 1.0)
-        blocks.tell(msgspec.structs.replace(answer(request, "measured"), figure=figure))
+def test_variants_run_once_each_in_a_block() -> None:
+    steps = run_block([BASE, FAST], stage="bench", block=0, order=Random("x"), variants=2, patient=set())
+    asked: Counter[tuple[str, int]] = Counter()
+    request = next(steps)
+    with pytest.raises(StopIteration) as ended:
+        while True:
+            asked[request.arm.name, request.variant] += 1
+            request = steps.send(answer(request, "measured"))
+    assert set(asked) == {(name, variant) for name in ("base", "fast") for variant in (0, 1)}
     assert set(asked.values()) == {1}
-    assert len(asked) == 3 * 2 * 2
-    assert {c.arm: c.ratio.estimate for c in blocks.result()}["fast"] == pytest.approx(2.0)
+    assert [trial.variant for trial in ended.value.value.measured["fast"]] == [0, 1]
 
 
 def test_a_void_trial_is_repeated_in_its_block() -> None:
-    blocks = Blocks(BlocksPlan(base=BASE, arms=(FAST,), blocks=2))
+    blocks = Driven(FAST, blocks=2)
     first = blocks.ask()
     assert first is not None
     blocks.tell(answer(first, "void", "steal"))
@@ -95,7 +113,7 @@ def test_a_void_trial_is_repeated_in_its_block() -> None:
 
 
 def test_a_cell_that_is_disturbed_again_counts_as_the_machine_is() -> None:
-    blocks = Blocks(BlocksPlan(base=BASE, arms=(FAST,), blocks=4))
+    blocks = Driven(FAST, blocks=4)
     trials = simulated()
     attempts = 0
     while (request := blocks.ask()) is not None:
@@ -108,7 +126,7 @@ def test_a_cell_that_is_disturbed_again_counts_as_the_machine_is() -> None:
 
 
 def test_a_void_cell_without_a_figure_stays_empty_and_the_rest_goes_on() -> None:
-    blocks = Blocks(BlocksPlan(base=BASE, arms=(FAST,), blocks=4))
+    blocks = Driven(FAST, blocks=4)
     while (request := blocks.ask()) is not None:
         void = request.arm.name == "fast" and request.block == 1
         blocks.tell(answer(request, "void" if void else "measured"))
@@ -116,37 +134,36 @@ def test_a_void_cell_without_a_figure_stays_empty_and_the_rest_goes_on() -> None
 
 
 def test_a_refused_arm_is_out_with_its_reason() -> None:
-    blocks = Blocks(BlocksPlan(base=BASE, arms=(FAST,), blocks=3))
-    run_to_end(blocks, simulated(refuses=lambda s: "unknown variable 'x=1'" if s["x"] else None))
-    assert blocks.out == {"fast": "refused: unknown variable 'x=1'"}
+    blocks = Driven(FAST, blocks=3)
+    drive(blocks, simulated(refuses=lambda s: "unknown variable 'x=1'" if s["x"] else None))
+    assert blocks.blocks.out == {"fast": "refused: unknown variable 'x=1'"}
     assert [c.arm for c in blocks.result()] == ["control"]
 
 
 def test_a_base_that_keeps_failing_ends_the_comparison() -> None:
-    blocks = Blocks(BlocksPlan(base=BASE, arms=(FAST,), blocks=3))
+    blocks = Driven(FAST, blocks=3)
     while (request := blocks.ask()) is not None:
         blocks.tell(answer(request, "failed" if request.arm.name == "base" else "measured", "died"))
         assert request.block == 0
-    assert "base" in blocks.out
+    assert "base" in blocks.blocks.out
 
 
 def test_stored_trials_told_again_lead_to_the_same_next_request() -> None:
-    plan, stored = BlocksPlan(base=BASE, arms=(FAST,), blocks=4, seed=9), []
-    first, trials = Blocks(plan), simulated()
+    first, trials, stored = Driven(FAST, blocks=4, seed=9), simulated(), []
     for _ in range(7):
         request = first.ask()
         assert request is not None
         stored.append(trials.run(request))
         first.tell(stored[-1])
-    second = Blocks(plan)
+    second = Driven(FAST, blocks=4, seed=9)
     for trial in stored:
         second.tell(trial)
     assert second.ask() == first.ask()
-    assert second.progress == first.progress
+    assert second.told == first.told
 
 
 def test_a_trial_that_is_not_due_is_refused() -> None:
-    blocks = Blocks(BlocksPlan(base=BASE, blocks=2))
+    blocks = Driven(blocks=2)
     stranger = Trial(arm=FAST, stage="bench", block=0, outcome="measured", figure=1.0)
     with pytest.raises(UsageError, match="does not belong here"):
         blocks.tell(stranger)

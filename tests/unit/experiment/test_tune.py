@@ -52,6 +52,7 @@ def plan(**changes: Any) -> TunePlan:
         "candidates": tuple(Candidate(settings={n: v}, group="commit", why="test") for n, v in PAIRS),
         "floor": Floor.SECOND,
         "level_of": level_of,
+        "is_free": lambda settings: facts["level_of"](settings).at_least(facts["level_of"](facts["base"])),
         "budget_trials": 60,
         "seed": 1,
         **changes,

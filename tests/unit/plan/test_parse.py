@@ -66,7 +66,7 @@ def test_the_shortest_plan_has_the_defaults() -> None:
         title="T",
         workload=WorkloadSpec(name="upsert"),
         base={},
-        arms=(ArmPlan(name="a", settings={"innodb_doublewrite": "OFF"}, line=4),),
+        arms=(ArmPlan(name="a", settings={"innodb_doublewrite": "OFF"}),),
         positions=parsed(HEAD + ARM).positions,
     )
 
@@ -149,14 +149,12 @@ not_values = [1, 0]
                 {"innodb_log_file_size": "512M", "innodb_log_files_in_group": 2},
                 {"innodb_log_file_size": "1G"},
             ),
-            line=19,
         ),
         ArmPlan(
             name="two",
             on="one",
             defaults=("sync_binlog", "innodb_log_files_in_group"),
             workload={"threads": 8},
-            line=25,
         ),
         ArmPlan(
             name="three",
@@ -164,7 +162,6 @@ not_values = [1, 0]
             file_system="zfs",
             record_size=16384,
             disk_iops=120,
-            line=31,
         ),
     )
     assert plan.claims == (

@@ -22,7 +22,7 @@ class TunePlan(msgspec.Struct, frozen=True, kw_only=True):
         candidates: changes worth trying; those below the floor or equal to the base are left out.
         floor: the least that every trial must keep.
         level_of: the safest floor that settings satisfy; the durability rules, bound to server and storage.
-        is_free: whether settings lower no guarantee of the base; None: their level is at least the base's.
+        is_free: whether settings lower no guarantee of the base.
         budget_trials, budget_s: limits, at least one of them. The budget in seconds is divided by what the
             trials take, `Trial.seconds` summed.
         seed: of all random order.
@@ -39,7 +39,7 @@ class TunePlan(msgspec.Struct, frozen=True, kw_only=True):
     candidates: tuple[Candidate, ...]
     floor: Floor
     level_of: Callable[[Mapping[str, Value]], Floor]
-    is_free: Callable[[Mapping[str, Value]], bool] | None = None
+    is_free: Callable[[Mapping[str, Value]], bool]
     budget_trials: int | None = None
     budget_s: float | None = None
     seed: int = 0

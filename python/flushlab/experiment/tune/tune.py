@@ -64,8 +64,7 @@ class Tune:
                 f"the base meets only {level}, below the floor {plan.floor}",
                 hint=f"make the base safer, or accept less with --floor {level}",
             )
-        is_free = plan.is_free or (lambda settings: plan.level_of(settings).at_least(level))
-        self._pool = Pool(Space(plan.base, plan.candidates, plan.level_of, is_free), plan.floor)
+        self._pool = Pool(Space(plan.base, plan.candidates, plan.level_of, plan.is_free), plan.floor)
         self._budget = Budget(plan, self._pool)
         self._rounds = Rounds(plan, self._pool)
         self._screening = Screening(plan, self._pool, self._rounds, self._budget)
