@@ -15,7 +15,7 @@ import pytest
 
 from flushlab.errors import StorageError, UsageError
 from flushlab.store import Store, existing_store, open_store
-from flushlab.store import place as place_module
+from flushlab.store import location as module
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def test_old_store_that_is_in_use_is_not_moved(folders: tuple[Path, Path]) -> No
     connection.execute("BEGIN")
     connection.execute("SELECT count(*) FROM campaign").fetchall()
     with pytest.raises(StorageError, match="locked") as raised:
-        place_module._move(folders[0] / "store.sqlite", _made(folders[1]) / "store.sqlite")
+        module._move(folders[0] / "store.sqlite", _made(folders[1]) / "store.sqlite")
     connection.close()
     assert raised.value.hint
     assert not (folders[1] / "store.sqlite").exists()
