@@ -360,7 +360,7 @@ class Sandbox:
         if own == self._paths:
             return
         self.move_datadir(own.datadir)
-        own.temporary.mkdir(mode=0o755, exist_ok=True)
+        own.temporary.mkdir(mode=0o700, exist_ok=True)
         give(own.temporary, server_user())
         assert self._guard is not None, "a kept sandbox stays where it is"
         self._guard.remove_folder(self._paths.data_folder)

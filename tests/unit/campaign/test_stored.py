@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from flushlab.campaign.loop import Budget, Ending
-from flushlab.campaign.stored import carry_out
+from flushlab.campaign.stored import carry_out, stored_request
 from flushlab.campaign.watcher import watching
-from flushlab.errors import NoSpace
+from flushlab.errors import NoSpace, UsageError
 from flushlab.experiment.protocol import Conversation, Steps
 from flushlab.record import Ratio
 from flushlab.store import Store
@@ -59,3 +59,32 @@ def test_a_result_that_the_store_cannot_keep_is_returned_all_the_same(
         )
     assert found.estimate == 1.5
     assert "the file system is full; free some space and go on with --resume" in said[-1]
+
+
+def test_a_campaign_that_runs_cannot_be_resumed_and_its_state_stays(tmp_path: Path) -> None:
+    with Store(tmp_path / "store.sqlite") as first, Store(tmp_path / "store.sqlite") as second:
+        first.create_campaign("tune-1", "tune", b"{}")
+        with (
+            first.hold("tune-1"),
+            pytest.raises(UsageError, match="campaign tune-1 is running already") as raised,
+        ):
+            stored_request(second, "tune-1", "tune", Ratio)
+        assert raised.value.hint is not None
+        assert second.campaign("tune-1").state == "running"
+        with first.hold("tune-1"), pytest.raises(UsageError, match="running already"):
+            target: Any = SimpleNamespace(build=SimpleNamespace(id="x"))
+            experiment: Any = Conversation(nothing())
+            carry_out(
+                REQUEST,
+                target,
+                second,
+                "tune-1",
+                watching(lambda _: None),
+                about="",
+                experiment=experiment,
+                run_trial=lambda _: pytest.fail("nothing is asked for"),
+                budget=Budget(),
+                budget_s=None,
+                conclude=lambda *_: pytest.fail("nothing ended"),
+            )
+        assert second.campaign("tune-1").state == "running"
