@@ -53,7 +53,7 @@ def bench(
         seconds: length of the measured window.
         dataset: your data: a dump or a stopped server's data directory.
         basedir: use the server installed there.
-        data_root: where data directories lie.
+        data_root: where data directories go.
         disk_iops: make a slow disk: at most this many writes/s (root, cgroups).
         hdr_log: write each second's latencies to this file as it ends, as HdrHistogram's log.
         per_second: write a line per second to this file as it ends, as CSV.

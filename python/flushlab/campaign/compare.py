@@ -40,7 +40,7 @@ def compare(
 ) -> SeriesFacts:
     """Compares configurations: every block runs each of them once, and the first one twice, in random order.
 
-    The campaign is stored; `series(resume=ID)` goes on with one that was interrupted.
+    The campaign is stored; `series(resume=ID)` resumes one that was interrupted.
 
     Args:
         configurations: by their names; the first is what the others are compared with.
@@ -49,7 +49,7 @@ def compare(
         blocks: rounds; two at least, five make good intervals.
         seconds: length of a measured window.
         basedir: use the server installed there.
-        data_root: where data directories lie.
+        data_root: where data directories go.
         disk_iops: make a slow disk: at most this many writes/s (root, cgroups).
         seed: of every random order.
         progress: takes a line at a time.

@@ -82,8 +82,8 @@ def series(
 ) -> SeriesFacts:
     """Runs a plan: one change at a time against a base, then all that proved faster.
 
-    The arguments are those of `flushlab series` under the same names. The campaign is stored; an interrupted
-    one goes on with `resume`.
+    The arguments are those of `flushlab series` under the same names. The campaign is stored; `resume`
+    resumes an interrupted one.
 
     Args:
         plan: a plan's file, or the name of a shipped one.
@@ -92,10 +92,10 @@ def series(
         seconds: measured window, instead of the plan's.
         scale: multiplies the size of the plan's tables.
         basedir: use the server installed there.
-        data_root: where data directories lie.
+        data_root: where data directories go.
         disk_iops: make a slow disk: at most this many writes/s (root, cgroups).
         seed: of every random order, instead of the plan's.
-        resume: id of a campaign to go on with, in place of a plan.
+        resume: id of a campaign to resume, in place of a plan.
         progress: takes a line at a time.
 
     Returns:
@@ -131,7 +131,7 @@ def run(
     watcher: Watcher,
     resume: str | None = None,
 ) -> SeriesFacts:
-    """Runs a plan on a server, or goes on with a campaign.
+    """Runs a plan on a server, or resumes a campaign.
 
     Args:
         load: the plan for a target; None where `resume` names a campaign.

@@ -105,8 +105,8 @@ def tune(
 ) -> TuneFacts:
     """Finds the fastest settings at a durability floor and proves them.
 
-    The arguments are those of `flushlab tune` under the same names. The campaign is stored; an interrupted
-    one goes on with `resume`.
+    The arguments are those of `flushlab tune` under the same names. The campaign is stored; `resume`
+    resumes an interrupted one.
 
     Args:
         server: a build (`mariadb`, `mysql@5.7`), a tarball or a URL.
@@ -124,10 +124,10 @@ def tune(
         standalone: there are no replicas to care for.
         seconds: measured window of a trial; chosen by the budget if None.
         basedir: use the server installed there.
-        data_root: where data directories lie.
+        data_root: where data directories go.
         disk_iops: make a slow disk: at most this many writes/s (root, cgroups).
         seed: of every random order.
-        resume: id of a campaign to go on with; all else is as it was, then.
+        resume: id of a campaign to resume; everything else is as it was, then.
         progress: takes a line at a time.
         **options: of the workload, like `tables=8` or `rand_type="uniform"`.
 

@@ -39,7 +39,7 @@ def sandbox(
         kept: it lives until `flushlab server stop NAME`, as those of `flushlab server start` do.
         port: on 127.0.0.1; a free one if None.
         basedir: use the server installed there.
-        data_root: where its data directory lies.
+        data_root: where its data directory goes.
         progress: takes a line at a time.
 
     Returns:

@@ -87,7 +87,7 @@ def database(
         cache: folder for compressed templates.
         cache_size: size limit of templates.
         basedir: use the server installed there.
-        data_root: where data directories lie that do not fit in memory.
+        data_root: data directories that do not fit in memory go there.
         progress: takes a line at a time.
 
     Raises:
