@@ -39,6 +39,8 @@ def mounted(folder: Path, *arguments: str) -> Iterator[Path]:
     try:
         yield folder
     finally:
+        for lock in [lock for lock in in_use._held if lock.is_relative_to(folder)]:
+            os.close(in_use._held.pop(lock))  # as the end of this process would
         subprocess.run(["umount", str(folder)], check=True)
 
 
@@ -201,6 +203,7 @@ def test_ordinary_user_makes_restores_and_removes(place: Path) -> None:
 CHILD = """
 import os, sys, signal
 from pathlib import Path
+from flushlab.datadir import in_use
 from flushlab.datadir import SnapshotKey, Snapshots, restore
 
 sys.path.insert(0, sys.argv[1])

@@ -143,8 +143,8 @@ class Snapshots:
                     return found
             except SnapshotDamaged:
                 self._discard(self._folder(key))
-            self._hold(key.digest)
             made = self._make(key, fill)
+            self._hold(key.digest)
         self.evict(self.limit_bytes, spare_ours=True)
         return made
 
