@@ -36,8 +36,6 @@ class Pair(ABC):
         self.source.kill()
         for file in self.source.datadir.glob("binlog.*"):
             file.unlink()
-        # Sandboxes of one snapshot share their UUID, and a replica refuses a source with its own.
-        (self.source.datadir / "auto.cnf").unlink(missing_ok=True)
         written = write(self.source.datadir)
         owner = server_user()
         for file in self.source.datadir.glob("binlog.*"):
@@ -85,7 +83,11 @@ class MysqlPair(Pair):
         usual = {"gtid_mode": "ON", "enforce_gtid_consistency": "ON", "log_bin": "binlog"}
         return (
             start("mysql@9.7", settings={**usual, "server_id": "7"}),
-            start("mysql@9.7", settings={**usual, **FAST, "server_id": "8", "replica_parallel_workers": "4"}),
+            start(
+                "mysql@9.7",
+                settings={**usual, **FAST, "server_id": "8", "replica_parallel_workers": "4"},
+                connects=True,
+            ),
         )
 
     def logged(self, server: Sandbox) -> str:
@@ -116,7 +118,11 @@ class MariadbPair(Pair):
     def _start(self, start: Callable[..., Sandbox]) -> tuple[Sandbox, Sandbox]:
         return (
             start("mariadb@10.11", settings={"server_id": "7", "log_bin": "binlog"}),
-            start("mariadb@10.11", settings={**FAST, "server_id": "8", "slave_parallel_threads": "4"}),
+            start(
+                "mariadb@10.11",
+                settings={**FAST, "server_id": "8", "slave_parallel_threads": "4"},
+                connects=True,
+            ),
         )
 
     def logged(self, server: Sandbox) -> str:

@@ -81,6 +81,7 @@ class Guard:
         environment: Mapping[str, str],
         before_exec: Callable[[int], None] | None = None,
         outlives_guard: bool = False,
+        connects: bool = False,
     ) -> GuardedProcess:
         """Starts a program in a session of its own, as the servers' user, with stdin closed.
 
@@ -93,6 +94,7 @@ class Guard:
             environment: the whole environment, on top of PATH.
             before_exec: called with the pid while the process waits (to put it into a cgroup).
             outlives_guard: for a process that will be released; it is not killed when the guard dies.
+            connects: it may open connections to others; without, the kernel refuses them.
 
         Raises:
             HarnessError: the program cannot be executed.
@@ -106,6 +108,7 @@ class Guard:
             "gid": user.gid,
             "log": str(log),
             "dies_with_guard": not outlives_guard,
+            "connects": connects,
         }
         self._send({"spawn": order})
         pid = int(self._receive("pid")["pid"])

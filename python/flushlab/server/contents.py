@@ -22,20 +22,24 @@ def restore_initialised(
     build: Build, settings: Mapping[str, Value], snapshots: Snapshots, target: Path, progress: Progress
 ) -> Restored:
     """Fills `target` with the build's initialised data directory; a damaged one is made again."""
-    user = server_user()
     own = initialised(build, settings, progress)
     try:
-        return snapshots.restore(own, target, uid=user.uid, gid=user.gid, settle=False)
+        return restore(own, snapshots, target, settle=False)
     except SnapshotDamaged:
         snapshots.remove(own.key)
         own = initialised(build, settings, progress)
-        return snapshots.restore(own, target, uid=user.uid, gid=user.gid, settle=False)
+        return restore(own, snapshots, target, settle=False)
 
 
 def restore(snapshot: Snapshot, snapshots: Snapshots, target: Path, *, settle: bool) -> Restored:
-    """Fills `target` with a snapshot; see `Snapshots.restore`."""
+    """Fills `target` with a snapshot, for a server of its own: MySQL gives itself a new UUID.
+
+    See `Snapshots.restore` for arguments and errors.
+    """
     user = server_user()
-    return snapshots.restore(snapshot, target, uid=user.uid, gid=user.gid, settle=settle)
+    restored = snapshots.restore(snapshot, target, uid=user.uid, gid=user.gid, settle=settle)
+    (target / "auto.cnf").unlink(missing_ok=True)
+    return restored
 
 
 def move(datadir: Path, target: Path) -> None:
@@ -50,6 +54,13 @@ def move(datadir: Path, target: Path) -> None:
         datadir.rename(target)
     except OSError:  # another file system
         copy_tree(datadir, target)
+
+
+def fresh_copy(snapshot: Snapshot, snapshots: Snapshots, datadir: Path) -> Path:
+    """A copy of a snapshot beside `datadir`, to be exchanged for it."""
+    fresh = datadir.with_name(f"next-{secrets.token_hex(4)}")
+    restore(snapshot, snapshots, fresh, settle=False)
+    return fresh
 
 
 def exchange(datadir: Path, fresh: Path) -> Path:

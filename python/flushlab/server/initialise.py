@@ -21,14 +21,12 @@ from flushlab.server import log
 from flushlab.server.option_files import always, option_line
 from flushlab.server.paths import give
 from flushlab.settings.catalog import load_catalog
+from flushlab.settings.layout import layout_of
 
 FORMAT = "1"
 """Raise this when the way data directories are initialised changes."""
 
 _LIMIT_S = 600.0
-
-# Settings that shape the files and are not in the catalog. innodb_page_size: MySQL 8.0 manual, 17.14.
-_LAYOUT = {"innodb_page_size", "innodb_data_file_path", "innodb_undo_tablespaces", "lower_case_table_names"}
 
 _MARIADB_SQL = "DELETE FROM mysql.global_priv WHERE User IN ('', 'root');\n"
 _MYSQL_SQL = "ALTER USER 'root'@'localhost' ACCOUNT LOCK;\n"
@@ -46,13 +44,13 @@ def initialised(build: Build, settings: Mapping[str, Value], progress: Progress 
         StartFailed: the server's own program failed; carries the end of what it said.
         NoSpace: there is no room for it.
     """
-    layout = layout_of(settings)
+    layout = layout_of(settings, load_catalog())
     key = SnapshotKey(
         {
             "what": "initialised data directory",
             "format": FORMAT,
             "build": build.id,
-            **{f"set:{name}": str(value) for name, value in sorted(layout.items())},
+            **{f"set:{name}": str(value) for name, value in layout.items()},
         }
     )
     snapshots = Snapshots()
@@ -61,16 +59,6 @@ def initialised(build: Build, settings: Mapping[str, Value], progress: Progress 
         return found
     progress(f"initializing a data directory of {build.name}")
     return snapshots.make(key, lambda target: initialise(build, layout, target))
-
-
-def layout_of(settings: Mapping[str, Value]) -> dict[str, Value]:
-    """The settings that shape the files of a data directory."""
-    catalog = load_catalog()
-    return {
-        name: value
-        for name, value in settings.items()
-        if name in _LAYOUT or (name in catalog and catalog.setting(name).layout)
-    }
 
 
 def initialise(build: Build, layout: Mapping[str, Value], target: Path) -> None:

@@ -38,6 +38,7 @@ class Saved(msgspec.Struct, frozen=True, kw_only=True):
         storage: what its data directory lies on.
         socket: path of its unix socket.
         port: on loopback.
+        connects: it may open connections to others.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Saved(msgspec.Struct, frozen=True, kw_only=True):
     storage: Storage
     socket: str
     port: int
+    connects: bool = False
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):

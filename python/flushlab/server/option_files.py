@@ -29,6 +29,7 @@ def server_option_file(build: Build, paths: SandboxPaths, port: int, settings: M
         f"bind_address = {HOST}",
         f"port = {port}",
         *always(build),
+        *_alone(build),
     ]
     # MySQL 5.7 refuses log_bin without a server_id; 1 is the default of MariaDB and of MySQL 8.0.
     if "server_id" not in settings:
@@ -46,6 +47,14 @@ def always(build: Build) -> list[str]:
         # Distributions' builds expect a directory of the system's server here; NULL is the tarballs' default.
         lines.append("secure_file_priv = NULL")
     return lines
+
+
+def _alone(build: Build) -> list[str]:
+    """Lines that keep what a data directory brings from acting: replication, events, persisted settings."""
+    mysql = build.flavor == "mysql"
+    replica = "replica" if mysql and build.version >= (8, 0, 26) else "slave"
+    lines = [f"skip_{replica}_start", "event_scheduler = OFF"]
+    return [*lines, "persisted_globals_load = OFF"] if mysql and build.version >= (8, 0) else lines
 
 
 def option_line(build: Build, name: str, value: Value) -> str:

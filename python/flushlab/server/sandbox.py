@@ -50,6 +50,7 @@ class Sandbox:
         kept: bool,
         guard: Guard | None,
         disk_limit: AttachesProcess | None,
+        connects: bool,
     ) -> None:
         self._build = build
         self._paths = paths
@@ -60,6 +61,7 @@ class Sandbox:
         self._kept = kept
         self._guard = guard
         self._disk_limit = disk_limit
+        self._connects = connects
         self._sql: tuple[str, ...] = ()
         self._process: ServerProcess | None = None
         self._control = Control(endpoint)
@@ -88,6 +90,7 @@ class Sandbox:
         settle: bool = True,
         sql: Sequence[str] = (),
         password: str | None = None,
+        connects: bool = False,
     ) -> Self:
         """Starts a server on a restored data directory and waits until it is ready.
 
@@ -107,6 +110,8 @@ class Sandbox:
             settle: settle a given snapshot's copy on its device; without it the start is faster and warm.
             sql: statements that the server runs at every start before it lets anybody in.
             password: of flushlab's account, without quotes; a random one if None.
+            connects: it may open connections to others, as nodes of a cluster must; the kernel refuses them
+                to any other sandbox.
 
         Raises:
             UsageError: the name is taken or not allowed, a setting is one that sandboxes set themselves, or
@@ -136,6 +141,7 @@ class Sandbox:
                 kept=kept,
                 guard=guard,
                 disk_limit=disk_limit,
+                connects=connects,
             )
             sandbox._sql = tuple(sql)
             sandbox._restore(snapshot, progress, snapshots or Snapshots(), settle=settle)
@@ -168,6 +174,7 @@ class Sandbox:
             kept=True,
             guard=None,
             disk_limit=None,
+            connects=saved.connects,
         )
         sandbox._process = DetachedProcess(identity)
         if not sandbox.alive():
@@ -449,6 +456,7 @@ class Sandbox:
             sql=self._sql,
             disk_limit=self._disk_limit,
             kept=self._kept,
+            connects=self._connects,
         )
         self._log_start = log.size(self._paths.log)
         self._process = start.spawn(guard)
@@ -480,6 +488,7 @@ class Sandbox:
                 storage=self._storage,
                 socket=str(self._paths.socket),
                 port=self._endpoint.port or 0,
+                connects=self._connects,
             )
         )
 

@@ -47,6 +47,7 @@ class Start:
         sql: statements that the server runs before it lets anybody in.
         disk_limit: the process is attached before it executes the server.
         kept: the process outlives its guard.
+        connects: it may open connections to others.
     """
 
     build: Build
@@ -57,6 +58,7 @@ class Start:
     sql: Sequence[str]
     disk_limit: AttachesProcess | None
     kept: bool
+    connects: bool
 
     def spawn(self, guard: Guard) -> ServerProcess:
         """Writes the client's option file and the accounts, and starts the process under the guard."""
@@ -76,6 +78,7 @@ class Start:
             },
             before_exec=self.disk_limit.attach if self.disk_limit else None,
             outlives_guard=self.kept,
+            connects=self.connects,
         )
 
     def await_ready(self, process: ServerProcess, log_start: int, identify: Callable[[], None]) -> None:

@@ -7,7 +7,6 @@ killed, gets its build's initialised data directory, and starts again on its por
 from __future__ import annotations
 
 import json
-import secrets
 import shutil
 import time
 import urllib.error
@@ -15,9 +14,9 @@ import urllib.request
 
 from flushlab.datadir import Snapshots
 from flushlab.errors import ServerError
-from flushlab.machine import server_user
 from flushlab.process import run_folder
 from flushlab.server import Sandbox
+from flushlab.server.contents import fresh_copy
 from flushlab.server.initialise import initialised
 from flushlab.suite.session import RESET_FILE
 
@@ -51,10 +50,8 @@ def reset(name: str) -> float:
 def _reset_kept(name: str) -> float:
     with Sandbox.attach(name) as sandbox:
         began = time.monotonic()
-        snapshots, user = Snapshots(), server_user()
         pristine = initialised(sandbox.build, sandbox.settings)
-        fresh = sandbox.datadir.with_name(f"next-{secrets.token_hex(4)}")
-        snapshots.restore(pristine, fresh, uid=user.uid, gid=user.gid, settle=False)
+        fresh = fresh_copy(pristine, Snapshots(), sandbox.datadir)
         sandbox.kill()
         old = sandbox.replace_datadir(fresh)
         sandbox.start_again()

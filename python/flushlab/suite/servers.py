@@ -8,7 +8,6 @@ instead, behind a port and a socket that stay.
 
 from __future__ import annotations
 
-import secrets
 import shutil
 import threading
 import time
@@ -24,9 +23,9 @@ import msgspec
 from flushlab.build import Build
 from flushlab.datadir import DataRoot, Snapshot, Snapshots
 from flushlab.errors import FlushlabError, NoSpace, PortTaken, ServerError, StorageError
-from flushlab.machine import server_user
 from flushlab.record import Endpoint, Value
 from flushlab.server import Sandbox
+from flushlab.server.contents import fresh_copy
 from flushlab.suite.clones import Clones
 from flushlab.suite.command import shield_thread
 from flushlab.suite.profile import throwaway
@@ -214,10 +213,7 @@ class SuiteServer:
             self._next = None  # no room for a spare one: the next reset makes its own
 
     def _copy(self) -> Path:
-        fresh = self.sandbox.datadir.with_name(f"next-{secrets.token_hex(4)}")
-        user = server_user()
-        self._snapshots.restore(self._snapshot, fresh, uid=user.uid, gid=user.gid, settle=False)
-        return fresh
+        return fresh_copy(self._snapshot, self._snapshots, self.sandbox.datadir)
 
 
 def _remove(old: Sandbox, *, whole: bool) -> None:

@@ -1,13 +1,19 @@
-"""The user's own data as the start of every trial: a dump or a stopped server's data directory."""
+"""The user's own data as the start of every trial: a dump or a stopped server's data directory.
+
+What would make a copied directory act as the server that it belongs to is not copied: its UUID, keys, binary
+and relay logs, its place in replication or a cluster, and settings that it persisted. See also `adopt`.
+"""
 
 from __future__ import annotations
 
 import fcntl
+import fnmatch
 import os
+import re
 import shutil
 import struct
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -15,11 +21,20 @@ import msgspec
 from flushlab.build.build import Build
 from flushlab.datadir.copy import copy_tree
 from flushlab.errors import HarnessError, MeasurementError, StorageError
+from flushlab.record import Value
 from flushlab.server.protocol import Server
 
 _CLIENTS = ("mariadb", "mysql")
 _FLOCK = "hhqqi4x"  # struct flock of 64-bit Linux: l_type, l_whence, l_start, l_len, l_pid
 _TAIL_CHARACTERS = 1_000
+_PERSISTED = "mysqld-auto.cnf"
+_LEFT_OUT = (
+    *("auto.cnf", _PERSISTED, "*.pem", "*.pid", "*.sock", "*.sock.lock", "*.err", "ibtmp*"),
+    *("*master*.info", "*relay-log*.info*", "*.index"),
+    *("grastate.dat", "gvwstate.dat", "galera.cache", "gcache.page.*"),
+)
+_A_LOG = re.compile(r"\.\d{6,}$")
+_ELSEWHERE_HINT = "give a dump of it: mysqldump --single-transaction --databases …"
 
 
 class Dataset(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,6 +71,10 @@ class Dataset(msgspec.Struct, frozen=True, kw_only=True):
                     f"{path} is in use by process {holder}",
                     hint="stop that server first, or use a dump or a copy",
                 )
+            if (link := next(path.rglob("*.isl"), None)) is not None:
+                raise StorageError(
+                    f"{path} has a table elsewhere: {link.name} names its file", hint=_ELSEWHERE_HINT
+                )
             return cls(path=str(path), is_directory=True)
         if not path.is_file():
             raise StorageError(f"there is no {path}", hint="--dataset takes an .sql dump or a data directory")
@@ -79,12 +98,26 @@ class Dataset(msgspec.Struct, frozen=True, kw_only=True):
         }
 
     def copy_directory(self, target: Path) -> None:
-        """Copies the data directory; the original is only read.
+        """Copies the data directory without what makes it another server's; the original is only read.
 
         Raises:
             NoSpace: it does not fit.
         """
-        copy_tree(Path(self.path), target)
+        copy_tree(Path(self.path), target, leave_out=_left_out(Path(self.path)))
+
+    def persisted(self) -> dict[str, Value]:
+        """What SET PERSIST wrote down in a data directory: in force on its server, above every option file.
+
+        Raises:
+            StorageError: it cannot be read.
+        """
+        file = Path(self.path) / _PERSISTED
+        if not self.is_directory or not file.is_file():
+            return {}
+        try:
+            return dict(_values(msgspec.json.decode(file.read_bytes())))
+        except (OSError, msgspec.DecodeError) as error:
+            raise StorageError(f"{file} cannot be read: {error}") from error
 
     def load_dump(self, server: Server) -> None:
         """Feeds the dump to the client.
@@ -109,6 +142,58 @@ class Dataset(msgspec.Struct, frozen=True, kw_only=True):
                 f"{self.path} did not load: {words}",
                 hint="a dump must create its databases itself: mysqldump --databases …",
             )
+
+
+def adopt(server: Server) -> None:
+    """Has the first server on a copied directory forget what it replicated from and what it would load.
+
+    Raises:
+        StorageError: a table's file lies outside of the directory.
+    """
+    tables = {
+        str(name).lower()
+        for (name,) in server.query(
+            "SELECT table_name FROM information_schema.tables WHERE table_schema = 'mysql'"
+        )
+    }
+    server.query("SET sql_log_bin = 0")
+    if server.identity.flavor == "mysql" and server.identity.version >= (8, 0):
+        for (file,) in server.query("SELECT path FROM information_schema.innodb_datafiles"):
+            if str(file).startswith("/"):
+                raise StorageError(f"a table of the data set lies elsewhere: {file}", hint=_ELSEWHERE_HINT)
+        # It keeps in memory what stood in the tables, and would write it again.
+        server.query(f"RESET {'REPLICA' if server.identity.version >= (8, 0, 22) else 'SLAVE'} ALL")
+    for table in _FORGOTTEN:
+        if table in tables:
+            server.query(f"DELETE FROM mysql.{table}")
+    server.query("SET sql_log_bin = 1")
+
+
+_FORGOTTEN = (
+    *("slave_master_info", "slave_relay_log_info", "slave_worker_info", "servers"),
+    *("plugin", "func", "component"),
+)
+
+
+def _left_out(datadir: Path) -> set[str]:
+    """Names at the top of a data directory that are not copied; logs are those that an index names."""
+    names = {entry.name for entry in datadir.iterdir()}
+    out = {name for pattern in _LEFT_OUT for name in fnmatch.filter(names, pattern)}
+    for index in fnmatch.filter(names, "*.index"):
+        listed = {Path(line).name for line in (datadir / index).read_text(errors="replace").splitlines()}
+        out |= {name for name in listed & names if _A_LOG.search(name)}
+    return out
+
+
+def _values(node: object) -> Iterator[tuple[str, Value]]:
+    """Names and values of mysqld-auto.cnf; its groups differ between versions, its leaves do not."""
+    if isinstance(node, dict):
+        for name, inner in node.items():
+            value = inner.get("Value") if isinstance(inner, dict) else None
+            if isinstance(value, str):
+                yield name, value
+            else:
+                yield from _values(inner)
 
 
 def _lock_holder(file: Path) -> int | None:

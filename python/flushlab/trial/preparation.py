@@ -17,13 +17,17 @@ from flushlab.record import Value
 from flushlab.server import Sandbox, Server
 from flushlab.server.identifier import quoted
 from flushlab.settings.catalog import Catalog
-from flushlab.trial.dataset import Dataset
+from flushlab.settings.layout import layout_of
+from flushlab.trial.dataset import Dataset, adopt
 from flushlab.workload import Workload
 
 _LOADING: Mapping[str, Value] = {"innodb_flush_log_at_trx_commit": 0}
 """How the server runs while data are loaded; it is stopped in an orderly way before the snapshot."""
 
-FORMAT = "2"
+_NO_PLUGINS = "--plugin-dir=/nonexistent"
+"""A copied directory names libraries that its server loaded; this one finds none, and then forgets them."""
+
+FORMAT = "3"
 """Raise this when the way snapshots are filled changes."""
 
 
@@ -54,7 +58,7 @@ class Preparation:
             NoSpace, StorageError: it could not be written.
             StartFailed, MeasurementError: the data could not be loaded.
         """
-        layout = self._layout(settings)
+        layout = layout_of(settings, self.catalog)
         data_set = self.dataset.key if self.dataset else {}
         key = SnapshotKey(
             {
@@ -72,13 +76,17 @@ class Preparation:
         return self.snapshots.make(key, lambda target: self._fill(target, workload, layout))
 
     def _fill(self, target: Path, workload: Workload, layout: Mapping[str, Value]) -> None:
+        copied = self._start_point()
         with Sandbox.start(
             self.build,
             settings={**layout, **_LOADING},
+            arguments=[_NO_PLUGINS] if copied else [],
             data_root=self.data_root,
-            snapshot=self._start_point(),
+            snapshot=copied,
         ) as server:
-            if self.dataset and not self.dataset.is_directory:
+            if copied:
+                adopt(server)
+            elif self.dataset:
                 self.dataset.load_dump(server)
             workload.prepare(server)
             analyze(server)
@@ -89,14 +97,9 @@ class Preparation:
         """The user's data directory as a snapshot, or None for the build's own initialised one."""
         if self.dataset is None or not self.dataset.is_directory:
             return None
-        return self.snapshots.make(SnapshotKey(self.dataset.key), self.dataset.copy_directory)
-
-    def _layout(self, settings: Mapping[str, Value]) -> dict[str, Value]:
-        return {
-            name: value
-            for name, value in sorted(settings.items())
-            if name in self.catalog and self.catalog.setting(name).layout
-        }
+        return self.snapshots.make(
+            SnapshotKey({"format": FORMAT, **self.dataset.key}), self.dataset.copy_directory
+        )
 
 
 USER_TABLES = (

@@ -9,7 +9,7 @@ from flushlab.errors import ValueOutOfRange
 from flushlab.record import Endpoint, Value
 from flushlab.server.option_files import client_option_file, server_option_file
 from flushlab.server.paths import SandboxPaths
-from tests.unit.builds import MARIADB, MYSQL57, MYSQL80
+from tests.unit.builds import MARIADB, MYSQL57, MYSQL80, MYSQL97
 
 PATHS = SandboxPaths(name="it", folder=Path("/home/run/it"), data_folder=Path("/disk/it"))
 
@@ -35,6 +35,14 @@ def test_mysql_needs_no_directory_of_the_systems_own_server() -> None:
     assert "secure_file_priv = NULL" in options(MYSQL57)
     assert options(MYSQL80, {"secure_file_priv": "/x"})[-1] == "secure_file_priv = /x"
     assert not [line for line in options(MARIADB) if "secure_file_priv" in line]
+
+
+def test_nothing_that_a_data_directory_brings_acts_by_itself() -> None:
+    for which in (MARIADB, MYSQL57, MYSQL80):
+        assert {"skip_slave_start", "event_scheduler = OFF"} <= set(options(which))
+    assert {"skip_replica_start", "event_scheduler = OFF"} <= set(options(MYSQL97))
+    assert "persisted_globals_load = OFF" in options(MYSQL80)
+    assert "persisted_globals_load = OFF" not in options(MYSQL57)
 
 
 def test_data_and_temporary_files_lie_in_the_data_root() -> None:
