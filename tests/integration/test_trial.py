@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from flushlab.record import Arm, Value
 from flushlab.server import Server
 from flushlab.settings.catalog import load_catalog
 from flushlab.trial import Preparation, TrialRunner
-from flushlab.workload import CommandWorkload, OltpWorkload, Timing, Workload
+from flushlab.workload import Measured, OltpWorkload, Timing, Window, Workload
 
 SMALL = OltpWorkload(name="oltp_update_non_index", threads=4, tables=1, table_size=1000)
 
@@ -91,20 +92,23 @@ def test_a_rounded_value_is_recorded_as_it_is_with_a_warning(build: Callable[[st
     assert "rounded" in {warning.slug for warning in trial.warnings}
 
 
-def test_a_server_that_dies_in_mid_trial_fails_the_trial_with_its_last_words(
-    build: Callable[[str], Build], tmp_path: Path
+class Fatal(OltpWorkload, frozen=True):
+    def run(self, server: Server, timing: Timing, window: Window) -> Measured:
+        assert server.pid is not None
+        os.kill(server.pid, signal.SIGSEGV)
+        return super().run(server, timing, window)
+
+
+@pytest.mark.parametrize("name", ["mariadb@10.11", "mysql@5.7", "mysql@8.0", "mysql@9.7"])
+def test_a_server_that_dies_in_mid_trial_fails_that_trial_alone_with_its_last_words(
+    name: str, build: Callable[[str], Build]
 ) -> None:
-    victim = tmp_path / "pid"
-    command = (
-        'kill -SEGV $(for p in /proc/[0-9]*; do tr "\\0" " " < $p/cmdline 2>/dev/null |'
-        ' grep -q "$(dirname $(dirname $FLUSHLAB_SOCKET))/my.cnf" && grep -q "^Name:.*m[ay]" $p/status'
-        f" && basename $p; done | tee {victim}); sleep 1; exit 1"
-    )
-    ran = runner(build("mariadb@10.11"), CommandWorkload(command=command), SMALL)
+    fatal = Fatal(name=SMALL.name, threads=4, tables=1, table_size=1000)
+    ran = runner(build(name), fatal, SMALL)
     trial = ran.run(arm(), stage="screen", block=1)
-    assert victim.read_text().strip(), "the command found the server"
     assert trial.outcome == "failed"
-    assert "got signal" in trial.reason
+    assert "is gone; its log says:\n" in trial.reason
+    assert trial.launch is not None and trial.launch.redo_enabled
     after = ran.run(arm(), stage="screen", block=1, variant=1)
     assert after.outcome in ("measured", "void")
 

@@ -15,7 +15,17 @@ from typing import Any
 import msgspec
 
 from flushlab.errors import MeasurementError, ProtocolError, ServerError
-from flushlab.record import FILE_CLASSES, Arm, Outcome, ServerIdentity, Stage, Trial, Value, Warning
+from flushlab.record import (
+    FILE_CLASSES,
+    Arm,
+    Launch,
+    Outcome,
+    ServerIdentity,
+    Stage,
+    Trial,
+    Value,
+    Warning,
+)
 from flushlab.server import Server
 from flushlab.settings.catalog import Catalog
 from flushlab.settings.configuration import Configuration
@@ -58,6 +68,7 @@ def measure(
     """
     draft.server = server
     try:
+        draft.launch = server.launch  # asked now: a server that dies in the trial tells nothing any more
         identity = server.identity
         names = catalog.names(identity.flavor, identity.version)
         draft.settings = server.read_back({*names, *draft.arm.settings})
@@ -96,6 +107,7 @@ class Draft:
     data_bytes: int | None = None
     warnings: tuple[Warning, ...] = ()
     server: Server | None = None
+    launch: Launch | None = None
     began: float = field(default_factory=time.monotonic)
 
     def ended(self, outcome: Outcome, reason: str, hint: str = "") -> Trial:
@@ -142,7 +154,7 @@ class Draft:
             data_bytes=self.data_bytes,
             server=server.identity if server else None,
             storage=server.storage if server else None,
-            launch=server.launch if server else None,
+            launch=self.launch,
             warnings=self.warnings,
             **facts,
         )
