@@ -35,6 +35,9 @@ _ERRORS: Mapping[str, type[FlushlabError]] = {
     "usage": UsageError,
     "harness": HarnessError,
 }
+_MARK = "flushlab_prepared"
+"""A table beside the load's: how many rows each of them was made with."""
+_ANEW = "flushlab server reset NAME"
 T = TypeVar("T")
 
 
@@ -48,19 +51,49 @@ def native(call: Callable[[], T], server: Server) -> T:
         raise _ERRORS[error.kind](error.message, hint=error.hint) from error
 
 
-def prepare(spec: LoadSpec, server: Server, prefix: str) -> None:
-    """Creates the load's database and fills its tables, unless tables of that prefix are there already.
+def prepare(spec: LoadSpec, server: Server, prefix: str, *, filled: bool = True) -> None:
+    """Creates the load's database and fills its tables, unless they are there with as many rows.
+
+    A mark in the database says how many rows tables were made with: loads change the number afterwards.
+    Tables that somebody else made are counted. Their columns are looked at when the load begins.
+
+    Args:
+        spec: the load.
+        server: to fill.
+        prefix: of the tables' names; numbers from 1 follow.
+        filled: they have `spec.table_size` rows, and none otherwise.
 
     Raises:
-        ServerError, MeasurementError: the server did not take them.
+        MeasurementError: the tables that are there are others.
+        ServerError: the server did not take them.
     """
-    server.query(f"CREATE DATABASE IF NOT EXISTS {spec.database}")
-    there = server.query(
-        "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = %s AND table_name LIKE %s",
-        (spec.database, f"{prefix}%"),
+    database, rows = spec.database, spec.table_size if filled else 0
+    server.query(f"CREATE DATABASE IF NOT EXISTS {database}")
+    names = [f"{prefix}{number}" for number in range(1, spec.tables + 1)]
+    found = server.query(
+        "SELECT table_name FROM information_schema.tables WHERE table_schema = %s", (database,)
     )
-    if not there[0][0]:
+    there = {str(name) for (name,) in found}
+    mark = f"{database}.{_MARK}"
+    if not there & set(names):
         native(lambda: _core.prepare_tables(msgspec.json.encode(spec)), server)
+        server.query(f"CREATE TABLE IF NOT EXISTS {mark} (name VARCHAR(64) PRIMARY KEY, made BIGINT)")
+        for name in names:
+            server.query(f"REPLACE INTO {mark} VALUES (%s, %s)", (name, rows))
+        return
+    made = dict(server.query(f"SELECT name, made FROM {mark}")) if _MARK in there else {}
+    for name in names:
+        if name not in there:
+            raise MeasurementError(
+                f"the database {database} has tables of this load, but no {name}",
+                hint=f"measure fewer with --tables, or begin anew: {_ANEW}",
+            )
+        has = made[name] if name in made else server.query(f"SELECT COUNT(*) FROM {database}.{name}")[0][0]
+        if has != rows:
+            raise MeasurementError(
+                f"the table {database}.{name} has {has:,} rows, not {rows:,}",
+                hint=f"measure with --table-size {has}, or begin anew: {_ANEW}",
+            )
 
 
 def drive(

@@ -121,7 +121,7 @@ class OltpWorkload(Draws, frozen=True, kw_only=True):
 
     def prepare(self, server: Server) -> None:
         """Creates the database and fills sbtest1..N, unless a data set brought them."""
-        engine.prepare(self._spec(server.endpoint), server, "sbtest")
+        engine.prepare(self._spec(server.endpoint), server, "sbtest", filled=self._filled)
 
     def run(self, server: Server, timing: Timing, window: Window) -> Measured:
         """Preloads the tables, warms up until throughput is level, measures one window."""

@@ -132,7 +132,7 @@ class UpsertWorkload(Draws, frozen=True, kw_only=True):
 
     def prepare(self, server: Server) -> None:
         """Creates the database and fills the tables of this kind of key, unless they are there."""
-        engine.prepare(self._spec(server.endpoint), server, self._prefix.replace("_", r"\_"))
+        engine.prepare(self._spec(server.endpoint), server, self._prefix)
 
     def run(self, server: Server, timing: Timing, window: Window) -> Measured:
         """Preloads the tables, warms up until throughput is level, measures one window."""
