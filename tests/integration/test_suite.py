@@ -128,6 +128,17 @@ def test_a_script_without_a_history_is_never_built_upon(project: Project) -> Non
     )
 
 
+def test_an_edited_script_makes_a_template_of_its_own(project: Project) -> None:
+    script = project.folder / "migrate.sh"
+    words = ("--prepare", "./migrate.sh", "--inputs", "db/*.sql", "--", "true")
+    found = []
+    for version in ("one", "one", "two"):
+        script.write_text(f"#!/bin/sh\n# {version}\nexec {sys.executable} migrate.py\n")
+        script.chmod(0o755)
+        found.append(project.test(*words, prepare=False)[0]["template"])
+    assert found == ["miss", "hit", "miss"]
+
+
 def test_a_failing_prepare_shows_its_output_and_keeps_nothing(project: Project) -> None:
     require_build("mariadb@10.11")
     words = ["--prepare", f"echo said-{project.mark}; exit 23", "--inputs", "db/*.sql", "--", "true"]

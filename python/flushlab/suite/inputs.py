@@ -8,7 +8,9 @@ inserted, and the prepare command runs in full.
 from __future__ import annotations
 
 import hashlib
+import os
 import re
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -55,6 +57,33 @@ def read_inputs(patterns: Sequence[str], folder: Path) -> tuple[Input, ...]:
     return tuple(Input(path=name, sha256=_digest(found[name])) for name in sorted(found, key=natural_order))
 
 
+def read_scripts(command: str, folder: Path) -> tuple[Input, ...]:
+    """The files of the user's that a prepare command names itself, in the command's order.
+
+    Scripts and what they are fed: `./migrate.sh`, `python migrate.py --config=db.yml`, `mysql app < x.sql`,
+    `cd db && ./seed.sh`. Programs are not among them.
+
+    Raises:
+        StorageError: a file cannot be read.
+    """
+    try:
+        lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
+        lexer.whitespace_split, lexer.commenters = True, ""
+        words = list(lexer)
+    except ValueError:  # an apostrophe that the shell may understand otherwise
+        words = command.split()
+    words = [part for word in words for part in (word, word.partition("=")[2]) if part]
+    # Not by Path: words of a program may be no path at all, too long or with a zero in them.
+    places = [folder, *(folder / word for word in words if os.path.isdir(folder / word))]  # noqa: PTH112
+    found: dict[str, Path] = {}
+    for place in places:
+        for word in words:
+            file = place / os.path.expanduser(word)  # noqa: PTH111
+            if os.path.isfile(file) and not _is_program(file):  # noqa: PTH113
+                found[os.path.relpath(file, folder)] = file
+    return tuple(Input(path=name, sha256=_digest(file)) for name, file in sorted(found.items()))
+
+
 def natural_order(name: str) -> tuple[tuple[int, int | str], ...]:
     """A sorting key in which numbers count as numbers."""
     parts = _NUMBER.split(name)
@@ -83,6 +112,17 @@ def _files(pattern: str, folder: Path) -> dict[str, Path]:
         for file in files
         if file.is_file()
     }
+
+
+def _is_program(file: Path) -> bool:
+    """True for what a system's packages bring, and for machine code."""
+    if file.resolve().is_relative_to("/usr") or file.resolve().parts[1] in ("bin", "sbin", "lib"):
+        return True
+    try:
+        with file.open("rb") as stream:
+            return stream.read(4) == b"\x7fELF"
+    except OSError:
+        return False  # its digest says why it cannot be read
 
 
 def _digest(file: Path) -> str:

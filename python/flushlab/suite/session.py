@@ -32,7 +32,7 @@ from flushlab.suite.command import Ended
 from flushlab.suite.endpoint import ResetEndpoint
 from flushlab.suite.environment import Template, fields_of, variables
 from flushlab.suite.habits import Objects
-from flushlab.suite.inputs import Input
+from flushlab.suite.inputs import Input, read_scripts
 from flushlab.suite.profile import content_settings, throwaway
 from flushlab.suite.root import ChosenRoot, choose
 from flushlab.suite.servers import Servers, SuiteServer, start_servers
@@ -156,6 +156,7 @@ class Session:
             settings=content_settings(profile.settings),
             database=request.database,
             prepare=request.prepare,
+            scripts=read_scripts(request.prepare, Path.cwd()),
             environment=tuple(f"{one.name}={one.text}" for one in request.templates),
             inputs=request.inputs,
         )

@@ -75,6 +75,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
         settings: all that it runs with, but for those that only say where it runs.
         database: made before anything else.
         prepare: the command; empty for a template of the initialised server alone.
+        scripts: files that the command names itself.
         environment: the user's templates of variables, unfilled, which the prepare command sees.
         inputs: files that the command reads.
     """
@@ -83,6 +84,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     settings: Mapping[str, Value]
     database: str
     prepare: str = ""
+    scripts: tuple[Input, ...] = ()
     environment: Sequence[str] = ()
     inputs: tuple[Input, ...] = ()
 
@@ -98,6 +100,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
         if not self.prepare:
             return (SnapshotKey(parts),)
         parts |= {"prepare": self.prepare, "environment": "\n".join(self.environment)}
+        parts["scripts"] = chain(self.scripts)[-1]
         return tuple(
             SnapshotKey({**parts, "inputs": digest, "count": str(count)})
             for count, digest in enumerate(chain(self.inputs))
@@ -111,7 +114,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def unprepared(self) -> Recipe:
         """The initialised server alone."""
-        return msgspec.structs.replace(self, prepare="", environment=(), inputs=())
+        return msgspec.structs.replace(self, prepare="", scripts=(), environment=(), inputs=())
 
 
 class Templates:

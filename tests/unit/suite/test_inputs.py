@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flushlab.errors import UsageError
-from flushlab.suite.inputs import Input, chain, natural_order, read_inputs
+from flushlab.suite.inputs import Input, chain, natural_order, read_inputs, read_scripts
 
 
 def files(folder: Path, **contents: str) -> None:
@@ -83,3 +83,39 @@ def test_any_other_change_is_another_beginning(tmp_path: Path, change: str) -> N
 def test_any_names_can_be_put_in_order(names: list[str]) -> None:
     once = sorted(names, key=natural_order)
     assert all(natural_order(one) <= natural_order(other) for one, other in pairwise(once))
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("./migrate.sh", ["migrate.sh"]),
+        ("sh migrate.sh; sh 'with blank.sh'", ["migrate.sh", "with blank.sh"]),
+        ("cd db && ./seed.py", ["db/seed.py"]),
+        ("python -m tool --config=db/app.yml", ["db/app.yml"]),
+        ("mysql app<db/app.sql", ["db/app.sql"]),
+        ("it's ./migrate.sh", ["migrate.sh"]),
+        ("/bin/sh -c true # ./none", []),
+        ("alembic upgrade head", []),
+        (f"python -c '{'long ' * 1000}'", []),
+    ],
+)
+def test_files_that_a_command_names_are_its_scripts(
+    command: str, expected: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "db").mkdir()
+    for name in ("migrate.sh", "with blank.sh", "db/seed.py", "db/app.yml", "db/app.sql"):
+        (tmp_path / name).write_text("#!/bin/sh\n")
+    assert paths(read_scripts(command, tmp_path)) == expected
+
+
+def test_edited_script_is_another_one(tmp_path: Path) -> None:
+    script = tmp_path / "migrate.sh"
+    script.write_text("one")
+    before = read_scripts(str(script), tmp_path)
+    script.write_text("two")
+    assert read_scripts(str(script), tmp_path) != before
+
+
+def test_machine_code_is_no_script(tmp_path: Path) -> None:
+    (tmp_path / "tool").write_bytes(b"\x7fELF\x02\x01")
+    assert read_scripts("./tool", tmp_path) == ()
