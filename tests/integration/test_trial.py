@@ -65,9 +65,9 @@ def test_a_trial_records_both_ends_of_its_window(name: str, build: Callable[[str
 
 
 def test_a_refused_setting_is_a_result_with_the_servers_line(build: Callable[[str], Build]) -> None:
-    trial = runner(build("mariadb@10.11")).run(arm(no_such_variable=1), stage="screen", block=1)
+    trial = runner(build("mariadb@10.11")).run(arm(innodb_redo_log_capacity=8 << 20), stage="screen", block=1)
     assert trial.outcome == "refused"
-    assert "no_such_variable" in trial.reason.replace("-", "_")
+    assert "innodb_redo_log_capacity" in trial.reason.replace("-", "_")
     assert trial.figure is None
 
 
@@ -107,7 +107,7 @@ def test_a_server_that_dies_in_mid_trial_fails_that_trial_alone_with_its_last_wo
     ran = runner(build(name), fatal, SMALL)
     trial = ran.run(arm(), stage="screen", block=1)
     assert trial.outcome == "failed"
-    assert "is gone; its log says:\n" in trial.reason
+    assert "its log says:\n" in trial.reason
     assert trial.launch is not None and trial.launch.redo_enabled
     after = ran.run(arm(), stage="screen", block=1, variant=1)
     assert after.outcome in ("measured", "void")

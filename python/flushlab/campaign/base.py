@@ -11,10 +11,13 @@ from pathlib import Path
 from flushlab.campaign.base_file import read_base_file
 from flushlab.campaign.target import Target
 from flushlab.campaign.watcher import Watcher
-from flushlab.errors import StartFailed
+from flushlab.errors import StartFailed, UsageError
 from flushlab.record import Launch, Value
 from flushlab.server import Sandbox
 from flushlab.server.refusal import refusal
+from flushlab.settings.admission import LeftOut, admit, told
+from flushlab.settings.given import parse_settings
+from flushlab.trial import Dataset
 
 
 def read_base(
@@ -47,6 +50,34 @@ def read_base(
         if error.refusal is None:
             raise
         raise refusal(error.refusal, target.build) from error
+
+
+def persisted_settings(dataset: Path | str | None, target: Target, watcher: Watcher) -> dict[str, Value]:
+    """What SET PERSIST set on the server that a data directory comes from, where it may enter a sandbox.
+
+    It holds there above every option file, so it is part of the base. The watcher is told what it is.
+
+    Raises:
+        StorageError: the data set cannot be read.
+    """
+    if dataset is None:
+        return {}
+    persisted = Dataset.open(Path(dataset), target.build).persisted()
+    admitted, settings = admit(persisted), dict[str, Value]()
+    left_out = list(admitted.left_out)
+    for name, value in admitted.settings.items():
+        try:
+            settings |= parse_settings(
+                {name: value}, target.build.flavor, target.build.version, target.catalog
+            )
+        except UsageError as error:
+            left_out.append(LeftOut(name=name, why=error.message))
+    if settings:
+        words = ", ".join(f"{name}={value}" for name, value in settings.items())
+        watcher.warn(f"{dataset}: set with SET PERSIST there, and part of the base: {words}")
+    if left_out:
+        watcher.warn(f"{dataset}: set with SET PERSIST there, and left out: {told(left_out)}")
+    return settings
 
 
 def file_settings(path: Path | None, target: Target, watcher: Watcher) -> dict[str, Value]:

@@ -12,7 +12,9 @@ from pathlib import Path
 import msgspec
 
 from flushlab.build import Progress, silent
+from flushlab.campaign.base import persisted_settings
 from flushlab.campaign.target import connection_arguments, open_target, trial_runner
+from flushlab.campaign.watcher import watching
 from flushlab.errors import MeasurementError, UsageError
 from flushlab.record import Arm, Trial, Value
 from flushlab.server import Sandbox
@@ -79,7 +81,10 @@ def bench(
     with open_target(
         server, basedir=basedir, data_root=data_root, disk_iops=disk_iops, progress=progress
     ) as target:
-        given = parse_settings(settings or {}, target.build.flavor, target.build.version, target.catalog)
+        given = {
+            **persisted_settings(dataset, target, watching(progress)),
+            **parse_settings(settings or {}, target.build.flavor, target.build.version, target.catalog),
+        }
         arguments = connection_arguments(shape.threads)
         runner = trial_runner(
             target, (asked,), timing, arguments=arguments, dataset=dataset, progress=progress

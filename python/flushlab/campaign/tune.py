@@ -16,7 +16,7 @@ from typing import cast
 import msgspec
 
 from flushlab.build import Progress, silent
-from flushlab.campaign.base import file_settings, read_base
+from flushlab.campaign.base import file_settings, persisted_settings, read_base
 from flushlab.campaign.facts import TuneFacts
 from flushlab.campaign.loop import Budget, Ending
 from flushlab.campaign.request import TuneRequest
@@ -204,6 +204,7 @@ def decide(asked: Asked, target: Target, watcher: Watcher) -> TuneRequest:
     identity = target.identity
     original = {
         **file_settings(asked.base, target, watcher),
+        **persisted_settings(asked.dataset, target, watcher),
         **parse_settings(asked.settings, build.flavor, build.version, target.catalog),
     }
     kept = [target.catalog.setting(name.replace("-", "_")).name for name in asked.keep]

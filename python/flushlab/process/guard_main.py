@@ -205,12 +205,8 @@ def _forbid_connecting() -> None:
 
     if os.uname().machine != "x86_64":
         return
-    load, equal, mask, answer = (
-        0x20,
-        0x15,
-        0x54,
-        0x06,
-    )  # BPF_LD|W|ABS, BPF_JMP|JEQ|K, BPF_ALU|AND|K, BPF_RET|K
+    # BPF_LD|BPF_W|BPF_ABS, BPF_JMP|BPF_JEQ|BPF_K, BPF_ALU|BPF_AND|BPF_K, BPF_RET|BPF_K
+    load, equal, mask, answer = 0x20, 0x15, 0x54, 0x06
     refuse, allow = 0x00050000 | errno.EACCES, 0x7FFF0000  # SECCOMP_RET_ERRNO, SECCOMP_RET_ALLOW
     nr, arch, family, kind = 0, 4, 16, 24  # offsets in struct seccomp_data
     program = (

@@ -46,8 +46,8 @@ def native(call: Callable[[], T], server: Server) -> T:
     try:
         return call()
     except _core.CoreError as error:
-        if error.kind == "server" and not server.alive():
-            server.query("SELECT 1")  # raises ServerDied with the log's tail
+        if error.kind == "server":
+            server.query("SELECT 1")  # if it is gone, or dying, raises ServerDied with the log's tail
         raise _ERRORS[error.kind](error.message, hint=error.hint) from error
 
 
