@@ -120,7 +120,7 @@ def test_a_kept_sandbox_is_measured_as_it_is() -> None:
         other = flushlab("bench", "--server", f"sandbox:{name}", *SMALL, "--table-size", "10")
         assert other.returncode == 4
         assert "has 1,000 rows, not 10" in other.stderr
-        assert "hint: measure with --table-size 1000, or begin anew: flushlab server reset" in other.stderr
+        assert "hint: use --table-size 1000, or empty the server: flushlab server reset" in other.stderr
     finally:
         assert flushlab("server", "stop", name).returncode == 0
 

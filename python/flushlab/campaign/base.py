@@ -74,9 +74,9 @@ def persisted_settings(dataset: Path | str | None, target: Target, watcher: Watc
             left_out.append(LeftOut(name=name, why=error.message))
     if settings:
         words = ", ".join(f"{name}={value}" for name, value in settings.items())
-        watcher.warn(f"{dataset}: set with SET PERSIST there, and part of the base: {words}")
+        watcher.warn(f"{dataset}: SET PERSIST settings, added to the base: {words}")
     if left_out:
-        watcher.warn(f"{dataset}: set with SET PERSIST there, and left out: {told(left_out)}")
+        watcher.warn(f"{dataset}: SET PERSIST settings, left out: {told(left_out)}")
     return settings
 
 

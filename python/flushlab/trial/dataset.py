@@ -34,7 +34,7 @@ _LEFT_OUT = (
     *("grastate.dat", "gvwstate.dat", "galera.cache", "gcache.page.*"),
 )
 _A_LOG = re.compile(r"\.\d{6,}$")
-_ELSEWHERE_HINT = "give a dump of it: mysqldump --single-transaction --databases …"
+_OUTSIDE_HINT = "use a dump instead: mysqldump --single-transaction --databases …"
 
 
 class Dataset(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,7 +73,8 @@ class Dataset(msgspec.Struct, frozen=True, kw_only=True):
                 )
             if (link := next(path.rglob("*.isl"), None)) is not None:
                 raise StorageError(
-                    f"{path} has a table elsewhere: {link.name} names its file", hint=_ELSEWHERE_HINT
+                    f"{path}: a table is stored outside the data directory, see {link.name}",
+                    hint=_OUTSIDE_HINT,
                 )
             return cls(path=str(path), is_directory=True)
         if not path.is_file():
@@ -148,7 +149,7 @@ def adopt(server: Server) -> None:
     """Has the first server on a copied directory forget what it replicated from and what it would load.
 
     Raises:
-        StorageError: a table's file lies outside of the directory.
+        StorageError: a table's file is outside the directory.
     """
     tables = {
         str(name).lower()
@@ -160,7 +161,9 @@ def adopt(server: Server) -> None:
     if server.identity.flavor == "mysql" and server.identity.version >= (8, 0):
         for (file,) in server.query("SELECT path FROM information_schema.innodb_datafiles"):
             if str(file).startswith("/"):
-                raise StorageError(f"a table of the data set lies elsewhere: {file}", hint=_ELSEWHERE_HINT)
+                raise StorageError(
+                    f"a table is stored outside the data directory: {file}", hint=_OUTSIDE_HINT
+                )
         # It keeps in memory what stood in the tables, and would write it again.
         server.query(f"RESET {'REPLICA' if server.identity.version >= (8, 0, 22) else 'SLAVE'} ALL")
     for table in _FORGOTTEN:

@@ -37,7 +37,7 @@ _ERRORS: Mapping[str, type[FlushlabError]] = {
 }
 _MARK = "flushlab_prepared"
 """A table beside the load's: how many rows each of them was made with."""
-_ANEW = "flushlab server reset NAME"
+_EMPTY = "flushlab server reset NAME"
 T = TypeVar("T")
 
 
@@ -85,14 +85,14 @@ def prepare(spec: LoadSpec, server: Server, prefix: str, *, filled: bool = True)
     for name in names:
         if name not in there:
             raise MeasurementError(
-                f"the database {database} has tables of this load, but no {name}",
-                hint=f"measure fewer with --tables, or begin anew: {_ANEW}",
+                f"the database {database} has some of the load's tables, but not {name}",
+                hint=f"use fewer with --tables, or empty the server: {_EMPTY}",
             )
         has = made[name] if name in made else server.query(f"SELECT COUNT(*) FROM {database}.{name}")[0][0]
         if has != rows:
             raise MeasurementError(
                 f"the table {database}.{name} has {has:,} rows, not {rows:,}",
-                hint=f"measure with --table-size {has}, or begin anew: {_ANEW}",
+                hint=f"use --table-size {has}, or empty the server: {_EMPTY}",
             )
 
 

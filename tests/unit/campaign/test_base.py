@@ -24,7 +24,7 @@ def test_what_was_persisted_is_part_of_the_base_where_it_may_enter_and_is_told(
     found = persisted_settings(tmp_path, target, Watcher(said.append))
     assert found == {"sync_binlog": 0, "innodb_flush_log_at_trx_commit": 2}
     taken, left = said
-    assert "part of the base: sync_binlog=0, innodb_flush_log_at_trx_commit=2" in taken
+    assert "added to the base: sync_binlog=0, innodb_flush_log_at_trx_commit=2" in taken
     assert "left out: " in left and "report_host" in left and "mandatory_roles" in left
     assert "example.org" not in left
 
