@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import flushlab
-from flushlab.datadir import DataRoot, SnapshotKey, Snapshots
+from flushlab.datadir import DataRoot, SnapshotKey, Snapshots, in_use
 from flushlab.errors import NoSpace, StorageError
 from flushlab.machine import server_user
 
@@ -203,7 +203,6 @@ def test_ordinary_user_makes_restores_and_removes(place: Path) -> None:
 CHILD = """
 import os, sys, signal
 from pathlib import Path
-from flushlab.datadir import in_use
 from flushlab.datadir import SnapshotKey, Snapshots, restore
 
 sys.path.insert(0, sys.argv[1])
