@@ -307,7 +307,7 @@ def test_interrupt_ends_the_command_and_then_everything(sleeping: subprocess.Pop
         (["--inputs", "db/*.sql", "--", "true"], 2, "--prepare"),
         (["--env", "X={no}", "--", "true"], 2, "unknown field {no}"),
         (["--env", "X", "--", "true"], 2, "hint: for example --env"),
-        (["--set", "port=1", "--", "true"], 2, "port is set by the sandbox itself"),
+        (["--set", "port=1", "--", "true"], 2, "port cannot be set in a sandbox"),
         (["--cache", "/proc/no", "--", "true"], 5, "hint: choose another with --cache"),
         (["--json", "-", "--", "true"], 2, "name a file"),
         (["--database", "a b", "--", "true"], 2, "database"),

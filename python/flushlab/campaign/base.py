@@ -60,7 +60,7 @@ def persisted_settings(dataset: Path | str | None, target: Target, watcher: Watc
     Raises:
         StorageError: the data set cannot be read.
     """
-    if dataset is None:
+    if dataset is None or not Path(dataset).is_dir():
         return {}
     persisted = Dataset.open(Path(dataset), target.build).persisted()
     admitted, settings = admit(persisted), dict[str, Value]()

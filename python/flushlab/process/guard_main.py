@@ -194,11 +194,11 @@ def _become(order: dict[str, Any], guard: int, go: int) -> NoReturn:
 def _forbid_connecting() -> None:
     """From here on connect(2) and sockets for datagrams over a network fail with EACCES, in children too.
 
-    A filter of the kernel, seccomp(2), which no setting, plugin or statement of a server can take back. Calls
-    that it allows whatever their arguments cost nothing more: the kernel keeps a bitmap of them (since Linux
-    5.11). So it judges none that a server makes often; sendto(2) needs no judging without such sockets.
-    SPEC_ALLOW spares the server the kernel's mitigations of speculation, which would slow it down. On another
-    machine than x86-64, or a kernel without seccomp, the program starts without the filter.
+    A filter of the kernel, seccomp(2), which no setting, plugin or statement of a server can take back. It
+    looks at the arguments of socket(2) alone, since calls that are allowed whatever their arguments are in
+    a bitmap of the kernel's (Linux 5.11) and cost little; sendto(2) is safe without such sockets.
+    SPEC_ALLOW spares the server the kernel's mitigations of speculation. On another machine than x86-64, or
+    a kernel without seccomp, the program starts without the filter.
     """
     import errno
     import struct

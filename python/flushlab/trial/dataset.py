@@ -113,7 +113,7 @@ class Dataset(msgspec.Struct, frozen=True, kw_only=True):
             StorageError: it cannot be read.
         """
         file = Path(self.path) / _PERSISTED
-        if not self.is_directory or not file.is_file():
+        if not file.is_file():
             return {}
         try:
             return dict(_values(msgspec.json.decode(file.read_bytes())))
