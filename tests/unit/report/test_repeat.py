@@ -98,6 +98,7 @@ def ask(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
         monkeypatch.setattr(module, "carry_out", carry_out)
         monkeypatch.setattr(module, "read_base", lambda *_, **__: {})
         monkeypatch.setattr(module, "open_store", lambda: Store(tmp_path / "store.sqlite"))
+    monkeypatch.setattr(tune, "available_memory_bytes", lambda: 8 << 30)  # what is free differs by the moment
     judged = base_file.examine
     monkeypatch.setattr(base_file, "examine", lambda file, identity, _: judged(file, identity, None))
     monkeypatch.chdir(tmp_path)
