@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import chdtri, ndtr
+from scipy.optimize import brentq
+from scipy.special import chdtri, nctdtrinc, ndtr, stdtrit
 
 _Floats = NDArray[np.float64]
 
@@ -78,7 +78,13 @@ def critical_value(alpha: float, arms: int, df: int, correlation: float = 0.5) -
         correlation: of every pair of contrasts.
     """
     assert 0 < alpha < 1
-    return _solve(lambda c: exceedance(c, arms, df, correlation), alpha, start=2.5)
+    # One contrast alone needs less, and contrasts that know nothing of each other (Bonferroni) need more.
+    low, high = -float(stdtrit(df, alpha / 2)), -float(stdtrit(df, alpha / 2 / arms))
+
+    def gap(critical: float) -> float:  # on a logarithm, on which it is nearly straight
+        return math.log(max(exceedance(critical, arms, df, correlation), 1e-300) / alpha)
+
+    return float(brentq(gap, 0.9 * low, 1.1 * high, rtol=1e-10))
 
 
 @functools.lru_cache(maxsize=4096)
@@ -86,37 +92,6 @@ def shift_for_power(critical: float, df: int, power: float = 0.8) -> float:
     """True difference, in standard errors, whose interval lies above 0 with the given power.
 
     That is the δ with P(T > critical) = power for Student's t with df degrees of freedom and
-    non-centrality δ: averaged over the scale s of the standard error, Φ(δ - critical · s).
+    non-centrality δ.
     """
-    scale, weights = _scale_rule(df)
-    miss = 1 - power
-    return _solve(lambda shift: float(weights @ ndtr(critical * scale - shift)), miss, start=critical + 1)
-
-
-def _solve(function: Callable[[float], float], target: float, start: float) -> float:
-    """The x > 0 where a decreasing function meets the target: a bracket, then Illinois regula falsi.
-
-    Works on logarithms of both, on which these functions are nearly straight.
-    """
-    low = high = start
-    while function(high) > target:
-        high *= 2
-    while function(low) <= target:
-        low /= 2
-
-    def gap(x: float) -> float:
-        return math.log(max(function(math.exp(x)), 1e-300) / target)
-
-    x_low, x_high = math.log(low), math.log(high)
-    f_low, f_high = gap(x_low), gap(x_high)
-    for _ in range(60):
-        x = x_high - f_high * (x_high - x_low) / (f_high - f_low)
-        f = gap(x)
-        if abs(f) < 1e-10 or abs(x_high - x_low) < 1e-12:
-            break
-        if f * f_high < 0:
-            x_low, f_low = x_high, f_high
-        else:
-            f_low /= 2
-        x_high, f_high = x, f
-    return math.exp(x)
+    return float(nctdtrinc(df, 1 - power, critical))

@@ -38,7 +38,7 @@ def test_independent_contrasts_need_a_wider_limit_than_correlated_ones() -> None
     assert critical_value(0.05, 4, 8, 0.0) > critical_value(0.05, 4, 8, 0.5) > critical_value(0.05, 4, 8, 0.9)
 
 
-@pytest.mark.parametrize(("limit", "df"), [(2.228, 10), (4.3, 2), (3.0, 40)])
+@pytest.mark.parametrize(("limit", "df"), [(2.228, 10), (4.3, 2), (3.0, 40), (40.0, 3)])
 def test_shift_for_power_is_the_noncentral_t_quantile(limit: float, df: int) -> None:
     assert stats.nct.sf(limit, df, shift_for_power(limit, df, 0.8)) == pytest.approx(0.8, abs=1e-4)
 
