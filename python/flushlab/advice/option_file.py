@@ -55,12 +55,12 @@ def option_file(
 def _changed(
     settings: Mapping[str, Value], base: Mapping[str, Value], identity: ServerIdentity
 ) -> dict[str, Value]:
-    changed: dict[str, Value] = {}
-    configuration = Configuration(base, identity)
-    for name, value in settings.items():
-        if name not in base or not configuration.same(name, value, base[name]):
-            changed[name] = value
-    return changed
+    same = Configuration(base, identity).same
+    return {
+        name: value
+        for name, value in settings.items()
+        if name not in base or not same(name, value, base[name])
+    }
 
 
 def _comment(name: str, catalog: Catalog, reason: str | None) -> list[str]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from flushlab.campaign.bound_series import BoundSeries
@@ -71,9 +70,7 @@ class ArmRunners:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._alternating is not None:
             self._alternating.close()
 

@@ -10,7 +10,6 @@ import os
 import re
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from flushlab.build import Progress, silent
@@ -61,9 +60,7 @@ class Volumes:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _root(self, text: str) -> DataRoot:

@@ -82,7 +82,7 @@ class SeriesResult(msgspec.Struct, frozen=True, kw_only=True):
         best_of: arms that it is composed of, the least ratio first.
         pairs: ratio of an arm to another one, by both names.
         out: arms that could not go on.
-        blocks, best_blocks: finished rounds.
+        blocks: finished rounds.
         finished: nothing is left to ask for.
     """
 
@@ -94,7 +94,6 @@ class SeriesResult(msgspec.Struct, frozen=True, kw_only=True):
     pairs: Mapping[tuple[str, str], Ratio]
     out: Mapping[str, Dropout]
     blocks: int
-    best_blocks: int
     finished: bool
 
 
@@ -166,7 +165,6 @@ class Series:
             pairs=self._pairs(comparisons),
             out={name: Dropout(*reason.split(": ", 1)) for name, reason in out.items()},
             blocks=self._arms.finished,
-            best_blocks=self._best.finished if self._best is not None else 0,
             finished=self.ask() is None,
         )
 

@@ -25,8 +25,6 @@ from flushlab.suite.profile import throwaway
 from flushlab.suite.session import PrepareFailed, Request, Result, Say, Session, settings_of
 from flushlab.telemetry import Observation, observe, performance
 
-PARTS = ("ready", "prepare", "command", "teardown")
-
 
 class Side(msgspec.Struct, frozen=True, kw_only=True):
     """One run of the suite on one of the two servers.

@@ -12,7 +12,6 @@ import secrets
 import socket
 import threading
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Self
 
 from flushlab.errors import FlushlabError
@@ -41,9 +40,7 @@ class ResetEndpoint:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._end.set()  # the thread closes the socket: a number closed here could be another's at once
 
     def _serve(self) -> None:

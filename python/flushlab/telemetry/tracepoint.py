@@ -24,7 +24,6 @@ import struct
 from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import NamedTuple, Self
 
 EVENTS = {"ext4": "ext4/ext4_sync_file_enter", "xfs": "xfs/xfs_file_fsync"}
@@ -128,9 +127,7 @@ class SyncCounter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

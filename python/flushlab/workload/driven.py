@@ -9,7 +9,7 @@ import msgspec
 
 from flushlab import _core
 from flushlab.errors import UsageError
-from flushlab.record import Value
+from flushlab.record import Endpoint, LoadSpec, SslMode, Value
 from flushlab.workload.options import RATE, OptionInfo
 
 OPTIONS = (
@@ -59,12 +59,21 @@ class Driven(msgspec.Struct, frozen=True, kw_only=True):
     """The options of workloads that the engine drives; see `flushlab.record.LoadSpec`.
 
     Attributes:
+        threads: connections.
+        transport: `socket` or `tcp`.
+        ssl_mode, ssl_ca: TLS over `tcp`.
+        seed: of the rows, keys and draws.
         rate, rate_kind, profile: when events are due; none of them: a closed loop.
         client_sched: `batch` or `normal`.
         reconnect: `on` or `off`.
         hdr_log, per_second: files that each second is written to as it ends.
     """
 
+    threads: int = 16
+    transport: Literal["socket", "tcp"] = "socket"
+    ssl_mode: SslMode = "disabled"
+    ssl_ca: str = ""
+    seed: int = 1
     rate: float = 0.0
     rate_kind: Literal["constant", "poisson"] = "constant"
     profile: str = ""
@@ -73,15 +82,21 @@ class Driven(msgspec.Struct, frozen=True, kw_only=True):
     hdr_log: str = ""
     per_second: str = ""
 
-    @property
-    def driving(self) -> dict[str, Any]:
-        """The same as fields of a LoadSpec."""
-        return {
-            "rate": self.rate,
-            "rate_kind": self.rate_kind,
-            "profile": self.profile,
-            "client_sched": self.client_sched,
-            "reconnect": self.reconnect == "on",
-            "hdr_log": self.hdr_log,
-            "per_second": self.per_second,
-        }
+    def load(self, endpoint: Endpoint, **what: Any) -> LoadSpec:
+        """What the engine is told: these options, and `what` is to be done as further fields."""
+        return LoadSpec(
+            endpoint=endpoint,
+            threads=self.threads,
+            transport=self.transport,
+            ssl_mode=self.ssl_mode,
+            ssl_ca=self.ssl_ca,
+            seed=self.seed,
+            rate=self.rate,
+            rate_kind=self.rate_kind,
+            profile=self.profile,
+            client_sched=self.client_sched,
+            reconnect=self.reconnect == "on",
+            hdr_log=self.hdr_log,
+            per_second=self.per_second,
+            **what,
+        )

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
 
-from flushlab.record import Endpoint, LoadSpec, OltpSpec, RandSpec, SslMode
+from flushlab.record import Endpoint, LoadSpec, OltpSpec, RandSpec
 from flushlab.server.protocol import Server
 from flushlab.workload import engine
 from flushlab.workload.draws import Draws
@@ -73,25 +72,16 @@ class OltpWorkload(Draws, frozen=True, kw_only=True):
 
     Attributes:
         name: one of `NAMES`.
-        threads: connections.
         tables, table_size: sbtest1..N and their rows.
-        transport: `socket` or `tcp`.
-        ssl_mode, ssl_ca: TLS over `tcp`, see `flushlab.record.LoadSpec`.
         rand_type, rand_…: distribution of ids, see `Draws`.
-        rate, …: how it is driven, see `Driven`; the rate in transactions/s over all connections.
+        threads, rate, …: how it is driven, see `Driven`; the rate in transactions/s over all connections.
         statements: what an event consists of.
-        seed: of the row generators.
     """
 
     name: str
-    threads: int = 16
     tables: int = 8
     table_size: int = 10_000
-    transport: Literal["socket", "tcp"] = "socket"
-    ssl_mode: SslMode = "disabled"
-    ssl_ca: str = ""
     statements: OltpSpec = OltpSpec()
-    seed: int = 1
 
     @property
     def data_key(self) -> Mapping[str, str]:
@@ -131,19 +121,13 @@ class OltpWorkload(Draws, frozen=True, kw_only=True):
         return engine.drive(self._spec(server.endpoint), server, timing, window, unit="transactions/s")
 
     def _spec(self, endpoint: Endpoint) -> LoadSpec:
-        return LoadSpec(
+        return self.load(
+            endpoint,
             workload=self.name,
-            endpoint=endpoint,
-            transport=self.transport,
-            ssl_mode=self.ssl_mode,
-            ssl_ca=self.ssl_ca,
             database=DATABASE,
-            threads=self.threads,
             tables=self.tables,
             table_size=self.table_size,
             rand_type=self.rand_type,
             rand=self.rand,
-            **self.driving,
-            seed=self.seed,
             oltp=self.statements,
         )

@@ -15,7 +15,7 @@ from typing import Literal
 import msgspec
 
 from flushlab.errors import UsageError
-from flushlab.record import Endpoint, LoadSpec, SslMode, UpsertSpec, Warning
+from flushlab.record import Endpoint, LoadSpec, UpsertSpec, Warning
 from flushlab.server.protocol import Server
 from flushlab.workload import engine
 from flushlab.workload.draws import Draws
@@ -90,29 +90,20 @@ class UpsertWorkload(Draws, frozen=True, kw_only=True):
     Its figure is in rows/s: rows acknowledged by a commit, see `flushlab.record.RowCounts`.
 
     Attributes:
-        threads: connections.
         tables, table_size: their number, and the rows that each has before the first statement.
-        transport: `socket` or `tcp`.
-        ssl_mode, ssl_ca: TLS over `tcp`, see `flushlab.record.LoadSpec`.
         rand_type, rand_…: distribution of the keys that exist already, see `Draws`.
-        rate, …: how it is driven, see `Driven`; the rate in rows/s over all connections.
+        threads, rate, …: how it is driven, see `Driven`; the rate in rows/s over all connections.
         rows, key, hit_ratio: see `flushlab.record.UpsertSpec`.
         commit: `autocommit`, `N rows` or `T s`: when each connection commits.
-        seed: of the row generators.
     """
 
-    threads: int = 16
     tables: int = 8
     table_size: int = 10_000
-    transport: Literal["socket", "tcp"] = "socket"
-    ssl_mode: SslMode = "disabled"
-    ssl_ca: str = ""
     rand_type: str = "uniform"
     rows: int = 1
     key: Literal["unique", "primary"] = "primary"
     hit_ratio: float = 0.5
     commit: str = "autocommit"
-    seed: int = 1
 
     @property
     def name(self) -> str:
@@ -165,20 +156,14 @@ class UpsertWorkload(Draws, frozen=True, kw_only=True):
 
     def _spec(self, endpoint: Endpoint) -> LoadSpec:
         commit_rows, commit_seconds = parse_commit(self.commit)
-        return LoadSpec(
+        return self.load(
+            endpoint,
             workload=NAME,
-            endpoint=endpoint,
-            transport=self.transport,
-            ssl_mode=self.ssl_mode,
-            ssl_ca=self.ssl_ca,
             database=DATABASE,
-            threads=self.threads,
             tables=self.tables,
             table_size=self.table_size,
             rand_type=self.rand_type,
             rand=self.rand,
-            **self.driving,
-            seed=self.seed,
             upsert=UpsertSpec(
                 rows=self.rows,
                 key=self.key,

@@ -5,13 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
 
 import msgspec
 
 from flushlab import _core
 from flushlab.errors import MeasurementError, UsageError
-from flushlab.record import Endpoint, LoadSpec, ScriptSpec, SslMode, TxnSpec
+from flushlab.record import Endpoint, LoadSpec, ScriptSpec, TxnSpec
 from flushlab.server.identifier import quoted
 from flushlab.server.protocol import Server
 from flushlab.workload import engine
@@ -38,22 +37,13 @@ class TxnWorkload(Driven, frozen=True, kw_only=True):
         database: where they run.
         setup: an SQL script that makes the tables, or empty: a data set brings them.
         spec: parameters and transactions.
-        threads: connections.
-        transport: `socket` or `tcp`.
-        ssl_mode, ssl_ca: TLS over `tcp`, see `flushlab.record.LoadSpec`.
-        rate, …: how it is driven, see `Driven`; the rate in transactions/s over all connections.
-        seed: of the draws.
+        threads, rate, …: how it is driven, see `Driven`; the rate in transactions/s over all connections.
     """
 
     name: str
     database: str
     setup: str
     spec: TxnSpec
-    threads: int = 16
-    transport: Literal["socket", "tcp"] = "socket"
-    ssl_mode: SslMode = "disabled"
-    ssl_ca: str = ""
-    seed: int = 1
 
     @classmethod
     def read(cls, name: str, folder: Path, options: Mapping[str, object]) -> TxnWorkload:
@@ -139,16 +129,10 @@ class TxnWorkload(Driven, frozen=True, kw_only=True):
         return engine.drive(self._spec(server.endpoint), server, timing, window, unit="transactions/s")
 
     def _spec(self, endpoint: Endpoint) -> LoadSpec:
-        return LoadSpec(
+        return self.load(
+            endpoint,
             workload="txn",
-            endpoint=endpoint,
-            transport=self.transport,
-            ssl_mode=self.ssl_mode,
-            ssl_ca=self.ssl_ca,
             database=self.database,
-            threads=self.threads,
-            **self.driving,
-            seed=self.seed,
             txn=self.spec,
         )
 
