@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,33 @@ def flushlab(*words: str, **environment: str) -> subprocess.CompletedProcess[str
         timeout=280,
         env={**os.environ, "COLUMNS": "80", **environment},
     )
+
+
+@pytest.fixture
+def full(tmp_path: Path) -> Iterator[Path]:
+    """A file system in memory without a byte of room."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root to mount")
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", str(tmp_path)], check=True)
+    try:
+        with pytest.raises(OSError, match="No space"):
+            (tmp_path / "ballast").write_bytes(bytes(1 << 20))
+        yield tmp_path
+    finally:
+        subprocess.run(["umount", str(tmp_path)], check=True)
+
+
+def test_a_full_disk_costs_the_files_and_not_the_figure(full: Path) -> None:
+    require_build("mariadb@10.11")
+    words = [f"--{flag}={full / flag}" for flag in ("json", "hdr-log", "per-second")]
+    done = flushlab("bench", *SMALL, *words)
+    assert done.returncode == 5
+    document = json.loads(done.stdout[done.stdout.index("\n{") :])
+    assert f"{document['throughput']:,.0f} transactions/s" in done.stdout.replace("\xa0", " ")
+    assert document["throughput"] > 100
+    assert done.stderr.count("error:") == done.stderr.count("hint:") == 2
+    assert "No space left on device" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize("name", ["mariadb@10.11", "mysql@5.7", "mysql@8.0"])
