@@ -310,8 +310,8 @@ why = "there must be something to flush"
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        ([], 2, "PLAN"),
-        (["PLAN", "--resume", "series-nope"], 2, "PLAN"),
+        ([], 2, "give either a plan or --resume ID"),
+        (["PLAN", "--resume", "series-nope"], 2, "give either a plan or --resume ID"),
         (["--resume", "series-nope"], 2, "series-nope"),
         (["no-such-plan"], 2, "no-such-plan"),
         (["PLAN", "--blocks", "1"], 2, "--blocks 1"),
@@ -338,7 +338,7 @@ def test_a_mistake_is_told_before_anything_is_measured(
     ("line", "place", "hint"),
     [
         ("innodb_flush_log_at_trx_comit = 1", ":10:", "innodb_flush_log_at_trx_commit"),
-        ("datadir = '/tmp'", ":10:", "leave it out"),
+        ("datadir = '/tmp'", ":10:", "remove it"),
         ("= 3", ":10:", ""),
     ],
 )

@@ -39,7 +39,8 @@ class DataRoot(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             NotWritable: it is no directory, or flushlab or the servers' user cannot write there.
         """
-        folder = (home() / "run" if path is None else path.expanduser()).absolute()
+        ours = home()  # first: a data root made in a new home would make that home look like somebody's
+        folder = (ours / "run" if path is None else path.expanduser()).absolute()
         try:
             if not folder.is_dir():
                 folder.mkdir(parents=True, exist_ok=True)

@@ -96,7 +96,11 @@ def test_a_file_that_is_left_out_is_noticed(files: list[Path]) -> None:
 
 
 def test_what_is_no_binlog_is_said_to_be_none(tmp_path: Path) -> None:
-    for content, words in ((b"", "empty"), (b"SQLite format 3", "not a binlog"), (b"\xfdbin1234", "encrypted")):
+    for content, words in (
+        (b"", "empty"),
+        (b"SQLite format 3", "not a binlog"),
+        (b"\xfdbin1234", "encrypted"),
+    ):
         file = tmp_path / "file"
         file.write_bytes(content)
         assert words in refusal(invoke(file)).message
