@@ -11,7 +11,7 @@ import pytest
 
 from flushlab.datadir import DataRoot, LimitedDisk, limit_disk, write_probe
 from flushlab.datadir import disk_limit as disk_limit_module
-from flushlab.datadir.disk_limit import find_hierarchy, make_group
+from flushlab.datadir.disk_limit import Hierarchy, find_hierarchy, make_group
 from flushlab.errors import HarnessError, UsageError
 from flushlab.machine import file_system_of, home
 from flushlab.process import reap, run_record
@@ -104,12 +104,18 @@ def test_process_that_is_gone_cannot_be_attached(limited: LimitedDisk) -> None:
 def test_limit_that_the_disk_cannot_reach_is_not_believed_and_not_left(
     data_root: DataRoot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    made: list[Path] = []
+
+    def make(hierarchy: Hierarchy, disk_number: tuple[int, int], write_iops: int) -> Path:
+        made.append(make_group(hierarchy, disk_number, write_iops))
+        return made[-1]
+
     monkeypatch.setattr(disk_limit_module, "PROBE_SECONDS", 0.3)
-    before = set(find_hierarchy().top.iterdir())
+    monkeypatch.setattr(disk_limit_module, "make_group", make)
     with pytest.raises(HarnessError, match="limited to 100000000 writes/s, but") as raised:
         limit_disk(data_root, 100_000_000)
     assert raised.value.hint is not None
-    assert set(find_hierarchy().top.iterdir()) <= before
+    assert [group.exists() for group in made] == [False]
 
 
 @pytest.mark.usefixtures("private_home")

@@ -120,7 +120,9 @@ def test_a_library_that_swallows_syncs_is_found_out(place: Path, tmp_path: Path)
         [compiler, "-shared", "-fPIC", "-O1", "-x", "c", "-", "-o", str(library)],
         input=NO_SYNC, text=True, check=True,
     )  # fmt: skip
-    assert "fsync-too-fast" in slugs(told(*SMALL, "--dir", str(place), LD_PRELOAD=str(library)))
+    # A busy machine delays even a write that goes nowhere; no try of an honest disk is ever too fast.
+    tries = (slugs(told(*SMALL, "--dir", str(place), LD_PRELOAD=str(library))) for _ in range(5))
+    assert any("fsync-too-fast" in told_of for told_of in tries)
 
 
 def test_ctrl_c_leaves_nothing(place: Path) -> None:

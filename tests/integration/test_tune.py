@@ -22,6 +22,7 @@ from tests.waiting import wait_until
 pytestmark = pytest.mark.spread
 
 FLUSHLAB = [sys.executable, "-m", "flushlab.cli.main"]
+SECRET = "planted-s3cret"
 SMALL = ["--tables", "2", "--table-size", "1000", "--threads", "4", "--seconds", "0.5"]
 
 
@@ -64,8 +65,10 @@ def servers_of(home: Path) -> list[str]:
 @pytest.mark.long
 def test_tune_survives_kill_and_ctrl_c_and_hands_over_a_file_that_works(home: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
+    base = tmp_path / "my.cnf"
+    base.write_text(f"[mysqld]\nreport_password = {SECRET}\n[galera]\nwsrep_sst_auth = sst:{SECRET}\n")
     # SIGKILL in the middle: at most the running trial is lost, no server is left.
-    first = start("--trials", "34", *SMALL, "--out", str(out), "--seed", "7")
+    first = start("--base", str(base), "--trials", "34", *SMALL, "--out", str(out), "--seed", "7")
     wait_until(lambda: trials_saved(home) >= 3 or first.poll() is not None, "three trials", 120)
     assert first.poll() is None, first.communicate()[1]
     first.kill()
@@ -98,6 +101,11 @@ def test_tune_survives_kill_and_ctrl_c_and_hands_over_a_file_that_works(home: Pa
         assert store.campaign(campaign.id).state == "done"
     assert after[: len(before)] == before, "stored trials are never run again"
     assert len(after) <= 40
+
+    kept = [file for folder in (home, out) for file in folder.rglob("*") if file.is_file()]
+    assert {"store.sqlite", "report.html", "tune.json"} <= {file.name for file in kept}
+    assert [file for file in kept if SECRET.encode() in file.read_bytes()] == [], "no credential is kept"
+    assert SECRET not in stdout + stderr + (tmp_path / "tune.json").read_text()
 
     result = json.loads((tmp_path / "tune.json").read_text())
     assert result["schema"] == "flushlab.tune/1"
