@@ -49,6 +49,11 @@ def option_size(size_bytes: int) -> str:
     return str(size_bytes)
 
 
+def counted(count: int, noun: str) -> str:
+    """A number of things: `1 trial`, `2,000 trials`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def format_seconds(seconds: float) -> str:
     """A duration for people: `0.3 s`, `42 s`, `6 min 20 s`, `1 h 5 min`."""
     if seconds < 10:

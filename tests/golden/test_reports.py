@@ -140,6 +140,23 @@ def test_tune_that_rejects_what_is_faster_says_so() -> None:
     check("tune-rejected.txt", text_of(tune.render(msgspec.structs.replace(NOTHING, result=result))))
 
 
+def test_tune_that_a_busy_machine_left_without_a_result_says_so_first() -> None:
+    result = TuneResult(base=FACTS.result.base)
+    changes = {"ending": "budget spent", "trials": 40, "disturbed": 31, "base_figure": None}
+    facts = msgspec.structs.replace(FACTS, result=result, recovery_s={}, files=(), **changes)
+    check("tune-busy.txt", text_of(tune.render(facts)))
+
+
+def test_tune_on_a_busy_machine_that_proved_a_gain_does_not_blame_it() -> None:
+    facts = msgspec.structs.replace(FACTS, trials=40, disturbed=31)
+    assert tune.answer(facts).plain == tune.answer(FACTS).plain
+
+
+def test_bench_that_was_disturbed_says_void_first() -> None:
+    record = trial(outcome="void", reason="other programs used 38% of the CPU time")
+    check("bench-void.txt", text_of(bench.render(record)))
+
+
 def test_bench_shows_figure_latency_and_doubts() -> None:
     record = trial(warnings=(Warning("rounded", "innodb_buffer_pool_size was rounded"),))
     check("bench.txt", text_of(bench.render(record)))

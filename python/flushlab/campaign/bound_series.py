@@ -17,7 +17,7 @@ import msgspec
 
 from flushlab.campaign.binding import judged
 from flushlab.campaign.claims import answered
-from flushlab.campaign.doubts import doubts, geometric_mean
+from flushlab.campaign.doubts import disturbed, doubts, geometric_mean
 from flushlab.campaign.facts import ArmFacts, ArmOutcome, SeriesFacts
 from flushlab.campaign.loop import Ending
 from flushlab.campaign.series_request import BoundArm, SeriesRequest
@@ -38,6 +38,7 @@ from flushlab.record import (
 )
 from flushlab.settings.catalog import Catalog
 from flushlab.settings.configuration import Configuration
+from flushlab.units import counted
 
 BEST_TEXT = "all that proved faster, together"
 
@@ -153,6 +154,8 @@ class BoundSeries:
             data_bytes=data_bytes or None,
             pool_bytes=pool_bytes,
             redo_bytes=redo_bytes,
+            trials=len(trials),
+            disturbed=disturbed(trials),
         )
 
     @property
@@ -224,8 +227,8 @@ class BoundSeries:
             found.append(
                 Warning(
                     "interrupted",
-                    f"stopped after {result.blocks} of {request.blocks} blocks: the intervals hold only if "
-                    "it was not stopped because of its figures",
+                    f"stopped after {result.blocks} of {counted(request.blocks, 'block')}. Valid only if you "
+                    "did not stop because you liked the figures.",
                 )
             )
         if BASE in result.out:

@@ -6,11 +6,15 @@ import math
 from collections.abc import Iterable, Iterator
 
 from flushlab.record import Trial, Warning
-from flushlab.units import format_size
+from flushlab.units import counted, format_size
 
 NOISE_RANGE = 0.30
 """Figures of the base that scatter over more than this share of their mean mark an unstable machine
 (TUNA, EuroSys 2025, uses the same mark for unstable configurations)."""
+
+BUSY_SHARE = 0.25
+"""A campaign that found nothing blames the machine where this share of its trials was disturbed: each was
+repeated, at the expense of blocks, and intervals widen by what disturbed the repetition."""
 
 
 def doubts(
@@ -32,25 +36,36 @@ def doubts(
         disk_iops: the limit on the disk, or None.
     """
     if pool_bytes is not None and 0 < data_bytes < pool_bytes:
-        fit = f"the data ({format_size(data_bytes)}) fits in the buffer pool ({format_size(pool_bytes)})"
-        if redo_bytes is not None and redo_bytes < data_bytes:  # pages are written before they can wait
-            yield Warning("fits-in-pool", f"{fit}: settings that speed up reads can't be tested with it")
-        else:
-            yield Warning("fits-in-pool", f"{fit}: I/O settings can't be tested with it")
+        fit = f"all data ({format_size(data_bytes)}) fits in the buffer pool ({format_size(pool_bytes)})"
+        all_wait = redo_bytes is None or redo_bytes >= data_bytes  # else pages are written before they can
+        blind = "I/O settings" if all_wait else "settings that speed up reads"
+        text = f"{fit}, so {blind} can show no gain here. If yours does not fit, your gains will differ."
+        yield Warning("fits-in-pool", text)
     figures = [trial.figure for trial in base if trial.figure is not None]
     if (
         len(figures) > 2
         and (spread := (max(figures) - min(figures)) * len(figures) / sum(figures)) > NOISE_RANGE
     ):
         yield Warning("noisy", f"the base's figures vary over {spread:.0%} of their mean")
-    void = sum(trial.outcome == "void" for trial in trials)
-    if void:
+    if void := disturbed(trials):
         were = "trial was" if void == 1 else "trials were"
         yield Warning(
             "void-trials", f"{void} {were} disturbed by other load; a disturbed trial is repeated once"
         )
     if disk_iops is not None:
         yield Warning("limited-disk", f"measured on a disk limited to {disk_iops} writes/s")
+
+
+def disturbed(trials: Iterable[Trial]) -> int:
+    """How many trials other load disturbed."""
+    return sum(trial.outcome == "void" for trial in trials)
+
+
+def too_busy(trials: int, disturbed: int) -> str:
+    """That other load is the reason where nothing was found; empty where it is not."""
+    if not trials or disturbed < BUSY_SHARE * trials:
+        return ""
+    return f"The machine was too busy: {disturbed:,} of {counted(trials, 'trial')} disturbed"
 
 
 def geometric_mean(trials: Iterable[Trial]) -> float | None:

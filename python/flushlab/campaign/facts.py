@@ -38,6 +38,7 @@ class TuneFacts(msgspec.Struct, frozen=True, kw_only=True):
         files: what was written.
         objective: what the ratios compare: throughput, or the 99th percentile of the latency.
         base_p99_us: that of the base in the confirmation blocks, geometric mean, or None.
+        trials, disturbed: how many were run, and how many of them other load disturbed.
     """
 
     campaign_id: str
@@ -60,6 +61,8 @@ class TuneFacts(msgspec.Struct, frozen=True, kw_only=True):
     files: tuple[str, ...]
     objective: Objective = "throughput"
     base_p99_us: float | None = None
+    trials: int = 0
+    disturbed: int = 0
 
 
 ArmOutcome = Literal["measured", "refused", "skipped", "not_in_version"]
@@ -157,6 +160,7 @@ class SeriesFacts(msgspec.Struct, frozen=True, kw_only=True):
         machine: that measured.
         warnings: doubts about the whole.
         data_bytes, pool_bytes, redo_bytes: the workload's data, the base's buffer pool and redo capacity.
+        trials, disturbed: how many were run, and how many of them other load disturbed.
     """
 
     campaign_id: str
@@ -185,4 +189,6 @@ class SeriesFacts(msgspec.Struct, frozen=True, kw_only=True):
     data_bytes: int | None
     pool_bytes: int | None
     redo_bytes: int | None
+    trials: int = 0
+    disturbed: int = 0
     kind: Literal["series"] = "series"

@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from flushlab.campaign.doubts import doubts, geometric_mean
+from flushlab.campaign.doubts import disturbed, doubts, geometric_mean
 from flushlab.campaign.facts import TuneFacts
 from flushlab.campaign.loop import Ending
 from flushlab.campaign.request import TuneRequest
@@ -153,6 +153,8 @@ class Tuning:
             files=(),
             objective=self.request.objective,
             base_p99_us=_base_p99_us(confirmed),
+            trials=len(trials),
+            disturbed=disturbed(trials),
         )
 
     def _reject_short_windows(self, experiment: Tune, trials: list[Trial], catalog: Catalog) -> None:

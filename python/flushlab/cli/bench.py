@@ -10,8 +10,8 @@ import typer
 
 from flushlab.cli import options
 from flushlab.cli.output import deliver, emit_json, require_writable, say, stdout
-from flushlab.errors import NotWritable
-from flushlab.record import LoadResult
+from flushlab.errors import MeasurementError, NotWritable
+from flushlab.record import LoadResult, Trial
 
 CONTEXT = options.OWN
 ABOVE = "free some space and name another file next time; what was measured is printed above"
@@ -60,6 +60,8 @@ def bench(
 
     Example: flushlab bench --workload oltp_read_write --tables 4 --point-selects 5 --skip-trx
 
+    Exits with 4 if other load disturbed the window (void).
+
     OLTP workloads also take sysbench's options; docs/reference/workloads.md lists them.
     """
     from flushlab.campaign.bench import bench as run
@@ -79,8 +81,15 @@ def bench(
         *([partial(stdout.print, report.render(trial))] if json != "-" else []),
         partial(_require_seconds, trial.load),
         partial(_emit, report.document(trial), json),
+        partial(_require_counted, trial),
         kept=ABOVE,
     )
+
+
+def _require_counted(trial: Trial) -> None:
+    """Says that the figures do not count, if the machine was disturbed."""
+    if trial.outcome == "void":
+        raise MeasurementError(f"void: {trial.reason}", hint="repeat it when the machine is quiet")
 
 
 def _require_seconds(load: LoadResult | None) -> None:

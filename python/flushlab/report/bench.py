@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -45,6 +46,7 @@ def document(trial: Trial) -> dict[str, Any]:
         "errors": list(load.errors) if load else [],
         "warnings": list(trial.warnings),
         "outcome": trial.outcome,
+        "reason": trial.reason,
         "server": {"flavor": trial.server.flavor, "version": trial.server.version_text},
         "storage": trial.storage,
         "settings": dict(trial.settings),
@@ -71,10 +73,13 @@ def render(trial: Trial) -> RenderableType:
         f"{trial.seconds.get('window', 0):.1f} s after {trial.seconds.get('warm_up', 0):.1f} s of warm-up",
     )
     doubts = [Text(f"warning: {warning.text}", style="yellow") for warning in trial.warnings]
-    if trial.outcome == "void":
-        doubts.insert(0, Text(f"void: {trial.reason}", style="red"))
     kinds = [_kinds(trial.load.kinds)] if trial.load is not None and trial.load.kinds else []
-    return Group(table, *kinds, *doubts)
+    return Group(*_void(trial), table, *kinds, *doubts)
+
+
+def _void(trial: Trial) -> Iterator[RenderableType]:
+    if trial.outcome == "void":
+        yield Text(f"void: {trial.reason}, so these figures do not count", style="bold red")
 
 
 def render_interrupted(load: LoadResult, unit: str) -> RenderableType:

@@ -10,9 +10,11 @@ from typing import Any
 
 import msgspec
 
+from flushlab.campaign.doubts import too_busy
 from flushlab.record import Ratio
 from flushlab.report.stored import plan_of
 from flushlab.store import CampaignRow
+from flushlab.units import counted
 
 SCHEMA = "flushlab.campaigns/1"
 WIDTH = 80
@@ -62,6 +64,8 @@ class _Summary(msgspec.Struct, frozen=True):
     claims: tuple[_Claim, ...] = ()
     medium: _Medium | None = None
     headline: str = ""
+    trials: int = 0
+    disturbed: int = 0
 
 
 _DECODER = msgspec.json.Decoder(_Summary)
@@ -105,8 +109,7 @@ def render(rows: Sequence[CampaignRow]) -> str:
     texts = []
     for line in shown:
         when = line.created_at[:16].replace("T", " ")
-        trials = f"{line.trials:,} trial{'' if line.trials == 1 else 's'}"
-        texts.append(_fit(f"{line.id:<{ids}}  {when}  {line.server:<16} {trials}"))
+        texts.append(_fit(f"{line.id:<{ids}}  {when}  {line.server:<16} {counted(line.trials, 'trial')}"))
         texts.append(_fit(f"    {line.kind}, {line.state}: {line.answer}"))
     return "\n".join(texts) + "\n"
 
@@ -139,10 +142,12 @@ def _answer(row: CampaignRow, summary: _Summary) -> str:
     if row.kind == "series":
         return _series(summary)
     result = summary.result
+    if result is not None and result.winner is not None:
+        return f"{_ratio(result.winner.ratio)} at floor {result.winner.floor}"
+    if busy := too_busy(summary.trials, summary.disturbed):
+        return busy
     if result is None or not result.blocks:
         return "nothing is proven"
-    if result.winner is not None:
-        return f"{_ratio(result.winner.ratio)} at floor {result.winner.floor}"
     seen = f" (gains ≥ {result.detectable:.1%} were detectable)" if result.detectable is not None else ""
     return f"no improvement found{seen}"
 
@@ -155,7 +160,7 @@ def _series(summary: _Summary) -> str:
     if best is not None and best.comparison is not None:
         parts = [f"{best.name} {_ratio(best.comparison.ratio)}"]
     else:
-        parts = ["no arm proved faster"]
+        parts = [too_busy(summary.trials, summary.disturbed) or "no arm proved faster"]
     counted: Mapping[str, int] = {
         answer: sum(claim.answer == answer for claim in summary.claims)
         for answer in ("confirmed", "refuted", "undecided")

@@ -9,11 +9,12 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
+from flushlab.campaign.doubts import too_busy
 from flushlab.campaign.facts import ArmFacts, ClaimFacts, SeriesFacts
 from flushlab.record import Comparison, Ratio, Value
 from flushlab.report.tune import spell
 from flushlab.settings.floor import Floor
-from flushlab.units import format_size
+from flushlab.units import counted, format_size
 
 SCHEMA = "flushlab.series/1"
 
@@ -47,6 +48,7 @@ def document(facts: SeriesFacts) -> dict[str, Any]:
         "claims": list(facts.claims),
         "blocks": facts.blocks,
         "planned_blocks": facts.planned_blocks,
+        "trials": {"run": facts.trials, "disturbed": facts.disturbed},
         "seconds": facts.seconds,
         "scale": facts.scale,
         "alternate": facts.alternate,
@@ -112,10 +114,8 @@ def answer(facts: SeriesFacts) -> Text:
         return Text(f"Nothing was measured{why}.", style="bold")
     compared = [arm for arm in measured if arm.comparison is not None]
     if not compared:
-        return Text(
-            f"Nothing is proven: {facts.blocks} of {facts.planned_blocks} blocks are done; two are needed.",
-            style="bold",
-        )
+        done = f"{facts.blocks} of {counted(facts.planned_blocks, 'block')}"
+        return _blaming(facts, f"Nothing is proven: {done} done; two are needed.")
     best = next((arm for arm in compared if arm.composed_of), None)
     text = Text(style="bold")
     if best is not None and best.comparison is not None:
@@ -138,7 +138,13 @@ def answer(facts: SeriesFacts) -> Text:
         if seen < _TOO_COARSE
         else "too few blocks to tell"
     )
-    return Text(f"Nothing proved faster than the base ({words}).", style="bold")
+    return _blaming(facts, f"Nothing proved faster than the base ({words}).")
+
+
+def _blaming(facts: SeriesFacts, words: str) -> Text:
+    """Why there is no result: the machine comes first where it was the reason."""
+    busy = too_busy(facts.trials, facts.disturbed)
+    return Text(f"{busy}.\n{words}" if busy else words, style="bold")
 
 
 def _table(facts: SeriesFacts) -> Iterator[RenderableType]:
@@ -234,9 +240,8 @@ def _notes(facts: SeriesFacts) -> Iterator[RenderableType]:
     if facts.base_figure is not None:
         digits = 2 if facts.base_figure < 100 else 0
         words = f"base: {facts.base_figure:,.{digits}f} {facts.unit}"
-        blocks = f"{facts.blocks} block{'' if facts.blocks == 1 else 's'}"
         windows = "" if facts.unit == "s" else f", windows of {facts.seconds:g} s"
-        yield Text(f"{words} ({blocks}{windows})", style="dim")
+        yield Text(f"{words} ({counted(facts.blocks, 'block')}{windows})", style="dim")
     if facts.scale != 1:
         yield Text(f"tables at {facts.scale:g} of the plan's size", style="dim")
     sizes = [("data", facts.data_bytes), ("pool", facts.pool_bytes), ("redo", facts.redo_bytes)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -9,10 +10,11 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from flushlab.campaign.doubts import too_busy
 from flushlab.campaign.facts import TuneFacts
 from flushlab.experiment.frontier import FrontierPoint
 from flushlab.record import Ratio, Value
-from flushlab.units import format_size, option_size
+from flushlab.units import counted, format_size, option_size
 
 SCHEMA = "flushlab.tune/1"
 
@@ -49,6 +51,7 @@ def document(facts: TuneFacts) -> dict[str, Any]:
         "control": result.control.ratio if result.control else None,
         "detectable": result.detectable,
         "blocks": result.blocks,
+        "trials": {"run": facts.trials, "disturbed": facts.disturbed},
         "looks": result.looks,
         "confirmed": list(result.confirmed),
         "dropped": list(result.dropped),
@@ -81,7 +84,7 @@ def render(facts: TuneFacts) -> RenderableType:
         "",
     ]
     if facts.result.frontier:
-        parts += [_frontier(facts), ""]
+        parts += [_frontier(facts), *_legend(facts), ""]
         parts += [_guarantees(facts), ""]
     parts += [_notes(facts)]
     return Group(*parts)
@@ -91,19 +94,17 @@ def answer(facts: TuneFacts) -> Text:
     """One or two sentences: what the tuning concludes."""
     winner, result = facts.result.winner, facts.result
     if not result.frontier:
-        why = "tune was interrupted" if facts.ending == "interrupted" else "the budget was spent"
-        return Text(
-            f"Nothing is proven: {why} before the first look at the confirmation blocks.", style="bold"
-        )
+        stopped = "You stopped it" if facts.ending == "interrupted" else "Time ran out"
+        return _blaming(facts, f"{stopped} before any result could be confirmed.")
     if winner is None and result.rejected:
-        return Text("Every faster arm was rejected, for the reasons below. Keep the base.", style="bold")
+        return Text("Every faster arm was rejected, for the reasons below. Keep your settings.", style="bold")
     if winner is None:
         seen = (
             f" (a gain of {result.detectable:.1%} or more would probably have been detected)"
             if result.detectable is not None
             else ""
         )
-        return Text(f"No improvement found{seen}. Keep the base.", style="bold")
+        return _blaming(facts, f"No improvement found{seen}. Keep your settings.")
     text = Text(style="bold")
     gain = f"{winner.ratio.estimate:.2f}×"
     if facts.objective == "p99":
@@ -131,6 +132,12 @@ def answer(facts: TuneFacts) -> Text:
     return text
 
 
+def _blaming(facts: TuneFacts, words: str) -> Text:
+    """Why there is no result: the machine comes first where it was the reason."""
+    busy = too_busy(facts.trials, facts.disturbed)
+    return Text(f"{busy}.\n{words}" if busy else words, style="bold")
+
+
 def _frontier(facts: TuneFacts) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("floor")
@@ -140,7 +147,7 @@ def _frontier(facts: TuneFacts) -> Table:
     table.add_column("changes to the base", overflow="fold")
     for point in facts.result.frontier:
         if not point.settings:
-            table.add_row(point.floor.value, "1.00", "", "1.00", "none: nothing faster was proven")
+            table.add_row(point.floor.value, "1.00", "", "1.00", "keep your settings")
             continue
         changes = "\n".join(f"{name}={spell(value)}" for name, value in point.settings.items())
         table.add_row(
@@ -163,6 +170,11 @@ def _frontier(facts: TuneFacts) -> Table:
     return table
 
 
+def _legend(facts: TuneFacts) -> Iterator[RenderableType]:
+    if any(point.settings for point in facts.result.frontier):
+        yield Text("free: the part of the ratio that weakens no guarantee", style="dim")
+
+
 def _guarantees(facts: TuneFacts) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("when")
@@ -183,7 +195,7 @@ def _notes(facts: TuneFacts) -> Group:
     lines: list[RenderableType] = []
     if facts.base_figure is not None:
         digits = 2 if facts.base_figure < 100 else 0
-        looks = f"{result.blocks} blocks, {result.looks} look{'s' if result.looks != 1 else ''}"
+        looks = f"{counted(result.blocks, 'block')}, {counted(result.looks, 'look')}"
         figure = f"{facts.base_figure:,.{digits}f} {facts.unit}"
         if facts.objective == "p99" and facts.base_p99_us is not None:
             figure = f"p99 {facts.base_p99_us / 1000:,.1f} ms at {figure}"

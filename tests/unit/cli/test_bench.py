@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from flushlab.cli.app import make_app
-from flushlab.errors import NotWritable
+from flushlab.errors import MeasurementError, NotWritable
 from flushlab.workload.engine import LoadInterrupted
 from tests.unit.records import load_result, trial
 
@@ -67,3 +67,18 @@ def test_a_workload_without_latencies_has_none_per_second(tmp_path: Path) -> Non
     done = CliRunner().invoke(make_app(), [*words, "--hdr-log", str(tmp_path / "log")])
     assert done.exit_code != 0
     assert "no latencies per second" in str(done.exception)
+
+
+def test_a_disturbed_window_is_void_first_and_an_error_of_measurement(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    disturbed = trial(outcome="void", reason="other programs used 38% of the CPU time")
+    monkeypatch.setattr("flushlab.campaign.bench.bench", lambda **_: disturbed)
+    words = ["bench", "--server", "sandbox:x", "--json", str(tmp_path / "json")]
+    done = CliRunner().invoke(make_app(), words)
+    assert done.stdout.startswith("void: other programs used 38% of the CPU time, so")
+    assert "transactions/s" in done.stdout
+    assert isinstance(done.exception, MeasurementError)
+    assert done.exception.exit_code == 4
+    document = msgspec.json.decode((tmp_path / "json").read_bytes())
+    assert (document["outcome"], document["reason"]) == ("void", disturbed.reason)

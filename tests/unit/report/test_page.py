@@ -253,7 +253,7 @@ def test_an_interrupted_tuning_says_that_nothing_is_proven() -> None:
         lifted=(),
     )
     html = show(made.row("tune", facts, state="interrupted"), [])
-    assert "tune was interrupted before the first look" in text_of(html)
+    assert "You stopped it before any result could be confirmed" in text_of(html)
     assert "Warnings and doubts None." in text_of(html)
 
 

@@ -39,7 +39,7 @@ class Reduction:
         self.dropped: list[Dropped] = []
 
     def run(self) -> Steps[None]:
-        """Drops what costs less than 1 % or the noise, as far as the budget lets it be measured."""
+        """Drops settings whose removal costs less than 1 % or the noise, as the budget allows."""
         items = {
             floor: [i for i in sorted(selection) if self._pool.space.legal(selection - {i}, floor)]
             for floor, selection in self.chosen.items()

@@ -7,8 +7,8 @@ Sits on top of `experiment`; pure. The story is `Tune._story`:
    about half of the candidates on, on the base *and* on the fastest foundation that the floor allows,
    because at flush=1 the disk hides what the others do (`statistics.factorial`).
 3. combine: per floor, what looked good and may stand together. No trials.
-4. reduce: each combination against itself without one change; what costs less than 1 % or the noise to
-   drop is dropped. It comes before the confirmation so that what is confirmed is what is handed over.
+4. reduce: each combination against itself without one change; drops settings whose removal costs less than
+   1 % or the noise. It comes before the confirmation so that what is confirmed is what is handed over.
 5. confirm: fresh blocks with base, control, the combination of each floor and its free part; looks fixed
    beforehand. Every reported figure comes from here.
 

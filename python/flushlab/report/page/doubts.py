@@ -11,6 +11,7 @@ from flushlab.report.page.parts import (
     Subject,
     Table,
 )
+from flushlab.units import counted
 
 _OUTCOMES = {
     "void": "disturbed by other load",
@@ -44,4 +45,4 @@ def section(subject: Subject) -> Iterator[Section]:
 
 
 def _share(count: int, whole: int) -> Cell:
-    return Cell(f"{count:,} of {whole:,} trials", "num")
+    return Cell(f"{count:,} of {counted(whole, 'trial')}", "num")

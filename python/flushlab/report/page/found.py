@@ -21,6 +21,7 @@ from flushlab.record import Comparison, Machine, ServerIdentity, Trial, Value, W
 from flushlab.report import series, tune
 from flushlab.report.stored import Facts, StoredPlan, fastest
 from flushlab.store import CampaignRow
+from flushlab.units import counted
 
 
 class Compared(NamedTuple):
@@ -149,7 +150,7 @@ def _tuned(facts: TuneFacts) -> Found:
     guarantees = {"your base": facts.guarantees.get(BASE, {})}
     if winner is not None:
         guarantees["winner"] = facts.guarantees.get(winner.arm, {})
-    blocks = f"{result.blocks} blocks, {result.looks} look{'' if result.looks == 1 else 's'}"
+    blocks = f"{counted(result.blocks, 'block')}, {counted(result.looks, 'look')}"
     return Found(
         headline=headline,
         interval=interval,

@@ -43,7 +43,7 @@ def section(subject: Subject) -> Iterator[Section]:
 
 def _floor_rows(point: FrontierPoint, *, is_winner: bool) -> Iterator[tuple[Cell, ...]]:
     lines = "\n".join(f"{name} = {spell(value)}" for name, value in point.settings.items())
-    note = "the winner" if is_winner else "" if lines else "nothing faster was proven"
+    note = "the winner" if is_winner else "" if lines else "keep your settings"
     yield (
         Cell(point.floor.value, "name", note),
         Cell(times(point.ratio.estimate), f"num {'good' if point.ratio.low > 1 else 'mute'}"),

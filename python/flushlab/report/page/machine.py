@@ -11,7 +11,7 @@ from flushlab.report.page.parts import (
     Table,
     when,
 )
-from flushlab.units import format_seconds, format_size
+from flushlab.units import counted, format_seconds, format_size
 
 
 def section(subject: Subject) -> Iterator[Section]:
@@ -44,5 +44,5 @@ def _machine_rows(subject: Subject) -> Iterator[tuple[str, str]]:
             gave = f"{limit.measured_write_iops:.0f} measured{syncs}"
             yield "disk limit", f"{limit.write_iops} writes/s requested, {gave} ({limit.way})"
     spent = format_seconds(sum(sum(trial.seconds.values()) for trial in subject.trials))
-    yield "measured", f"{when(subject.row)}, {len(subject.trials):,} trials in {spent}"
+    yield "measured", f"{when(subject.row)}, {counted(len(subject.trials), 'trial')} in {spent}"
     yield "flushlab", subject.row.flushlab
