@@ -74,9 +74,9 @@ def test_bench_measures_and_reads_settings_back(name: str) -> None:
     assert result["errors"] == []
     assert result["server"]["flavor"] == name.partition("@")[0]
     assert result["settings"]["innodb_flush_log_at_trx_commit"] == 2
-    # The server's own counter agrees with what the client counted (the window's samples lie outside it).
+    # The server's own counter holds what the client counted and what came just before and after it.
     events = result["throughput"] * result["seconds"]["window"]
-    assert 0.98 * events <= result["deltas"]["Handler_update"] <= 1.5 * events
+    assert 0.98 * events <= result["deltas"]["Handler_update"] <= 3 * events
 
 
 def test_flush_policy_changes_what_it_is_for(tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from scipy.special import chdtri, nctdtrinc, ndtr, stdtrit
 
 _Floats = NDArray[np.float64]
@@ -77,6 +76,8 @@ def critical_value(alpha: float, arms: int, df: int, correlation: float = 0.5) -
         df: degrees of freedom of the pooled variance.
         correlation: of every pair of contrasts.
     """
+    from scipy.optimize import brentq  # takes 0.3 s to load, and most commands ask for no critical value
+
     assert 0 < alpha < 1
     # One contrast alone needs less, and contrasts that know nothing of each other (Bonferroni) need more.
     low, high = -float(stdtrit(df, alpha / 2)), -float(stdtrit(df, alpha / 2 / arms))
