@@ -112,6 +112,20 @@ class MeasurementError(FlushlabError):
     exit_code = 4
 
 
+class CommandFailed(MeasurementError):
+    """A `command:` workload that did not end with exit code 0; the message ends with its last lines.
+
+    Args:
+        output: all that was kept of what it printed.
+    """
+
+    slug = "command-failed"
+
+    def __init__(self, message: str, *, hint: str | None = None, output: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.output = output
+
+
 class StorageError(FlushlabError):
     """A file, directory, snapshot or the store could not be read or written."""
 

@@ -16,7 +16,8 @@ from flushlab.record import Arm, Value
 from flushlab.server import Server
 from flushlab.settings.catalog import load_catalog
 from flushlab.trial import Preparation, TrialRunner
-from flushlab.workload import Measured, OltpWorkload, Timing, Window, Workload
+from flushlab.workload import CommandWorkload, Measured, OltpWorkload, Timing, Window, Workload
+from flushlab.workload.protocol import Reset
 
 SMALL = OltpWorkload(name="oltp_update_non_index", threads=4, tables=1, table_size=1000)
 
@@ -111,6 +112,22 @@ def test_a_server_that_dies_in_mid_trial_fails_that_trial_alone_with_its_last_wo
     assert trial.launch is not None and trial.launch.redo_enabled
     after = ran.run(arm(), stage="screen", block=1, variant=1)
     assert after.outcome in ("measured", "void")
+
+
+@pytest.mark.parametrize(("reset", "seen"), [("each", ["1", "1"]), ("none", ["1", "2"])])
+def test_a_command_finds_fresh_data_each_time_or_what_the_last_run_left(
+    reset: Reset, seen: list[str], build: Callable[[str], Build]
+) -> None:
+    found = build("mariadb@10.11")
+    client = f"{found.client} --defaults-file=$FLUSHLAB_OPTION_FILE -N $FLUSHLAB_DATABASE"
+    sql = "CREATE TABLE IF NOT EXISTS run (id INT); INSERT INTO run VALUES (1); SELECT COUNT(*) FROM run"
+    ran = runner(found, CommandWorkload(command=f"echo '{sql}' | {client}", reset=reset))
+    with ran:
+        first = ran.run(arm(innodb_log_file_size=8 << 20), stage="bench", block=1)
+        second = ran.run(arm(innodb_log_file_size=12 << 20), stage="bench", block=2)
+    assert [trial.output.strip() for trial in (first, second)] == seen, (first.reason, second.reason)
+    assert second.settings["innodb_log_file_size"] == 12 << 20
+    assert ("restore" in second.seconds) == (reset == "each")
 
 
 def test_recovery_is_measured_from_kill_to_the_first_answer(build: Callable[[str], Build]) -> None:

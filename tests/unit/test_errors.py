@@ -21,6 +21,7 @@ EXIT_CODES = {
     "server-died": 3,
     "port-taken": 3,
     "measurement": 4,
+    "command-failed": 4,
     "storage": 5,
     "no-space": 5,
     "no-memory": 5,

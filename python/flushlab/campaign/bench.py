@@ -86,11 +86,11 @@ def bench(
             **parse_settings(settings or {}, target.build.flavor, target.build.version, target.catalog),
         }
         arguments = connection_arguments(shape.threads)
-        runner = trial_runner(
+        with trial_runner(
             target, (asked,), timing, arguments=arguments, dataset=dataset, progress=progress
-        )
-        progress(f"running {asked.name} on {target.build.name}")
-        trial = runner.run(Arm(name="bench", settings=given), stage="bench", block=1)
+        ) as runner:
+            progress(f"running {asked.name} on {target.build.name}")
+            trial = runner.run(Arm(name="bench", settings=given), stage="bench", block=1)
         if trial.outcome == "refused":
             raise refusal(trial.reason, target.build)
         return _counted(trial)
@@ -120,5 +120,6 @@ def _with_seconds(workload: Workload, **files: str) -> Workload:
 
 def _counted(trial: Trial) -> Trial:
     if trial.figure is None:
-        raise MeasurementError(f"nothing was measured: {trial.reason}", hint=trial.hint or None)
+        why = "" if trial.outcome == "failed" else f"{trial.outcome}: "
+        raise MeasurementError(f"{why}{trial.reason.rstrip()}", hint=trial.hint or None)
     return trial

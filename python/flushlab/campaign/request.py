@@ -23,6 +23,7 @@ class TuneRequest(msgspec.Struct, frozen=True, kw_only=True):
         build_id: its key; a resumed campaign must find the same binary.
         basedir: where the build is, if the user named a directory.
         workload: as the user wrote it.
+        folder: that it was asked for in, where a command runs.
         workload_digest: changes with the content of its file; a resumed campaign must find the same.
         shape: of an OLTP workload; `threads` is replaced by each of `threads`.
         threads: thread counts; each is a variant that runs in every block.
@@ -48,6 +49,7 @@ class TuneRequest(msgspec.Struct, frozen=True, kw_only=True):
     build_id: str
     basedir: str | None = None
     workload: str
+    folder: str = ""
     workload_digest: str = ""
     shape: Shape
     threads: tuple[int, ...]

@@ -73,6 +73,7 @@ class ArmRunners:
     def __exit__(self, *_: object) -> None:
         if self._alternating is not None:
             self._alternating.close()
+        self._base.close()
 
     def _runner(self, arm: BoundArm) -> TrialRunner:
         if arm.name not in self._runners:

@@ -245,7 +245,8 @@ def decide(asked: Asked, target: Target, watcher: Watcher) -> TuneRequest:
         build_id=build.id,
         basedir=asked.basedir,
         workload=settled_name(asked.workload),
-        workload_digest=fingerprint(parse_workload(settled_name(asked.workload), shape)),
+        folder=str(Path.cwd()),
+        workload_digest=fingerprint(parse_workload(settled_name(asked.workload), shape, Path.cwd())),
         shape=shape,
         threads=threads,
         floor=asked.floor,
@@ -280,7 +281,6 @@ def carry_out(
         launch=_launch(request),
     )
     experiment = tuning.experiment()
-    runner = _runner(request, target, watcher)
 
     def run_trial(asked: Request) -> Trial:
         return runner.run(asked.arm, stage=asked.stage, block=asked.block, variant=asked.variant)
@@ -296,19 +296,20 @@ def carry_out(
             runner if ending != "interrupted" else None,
         )
 
-    return carry_out_stored(
-        request,
-        target,
-        store,
-        resumed,
-        watcher,
-        about=f"{len(request.candidates)} candidates down to the floor {request.floor}",
-        experiment=experiment,
-        run_trial=run_trial,
-        budget=Budget(seconds=request.budget_s and 1.2 * request.budget_s, trials=request.trials),
-        budget_s=request.budget_s,
-        conclude=conclude,
-    )
+    with _runner(request, target, watcher) as runner:
+        return carry_out_stored(
+            request,
+            target,
+            store,
+            resumed,
+            watcher,
+            about=f"{len(request.candidates)} candidates down to the floor {request.floor}",
+            experiment=experiment,
+            run_trial=run_trial,
+            budget=Budget(seconds=request.budget_s and 1.2 * request.budget_s, trials=request.trials),
+            budget_s=request.budget_s,
+            conclude=conclude,
+        )
 
 
 def _launch(request: TuneRequest) -> Launch:
@@ -317,7 +318,9 @@ def _launch(request: TuneRequest) -> Launch:
 
 def _runner(request: TuneRequest, target: Target, watcher: Watcher) -> TrialRunner:
     workloads: tuple[Workload, ...] = tuple(
-        parse_workload(request.workload, msgspec.structs.replace(request.shape, threads=count))
+        parse_workload(
+            request.workload, msgspec.structs.replace(request.shape, threads=count), Path(request.folder)
+        )
         for count in request.threads
     )
     if request.workload_digest and fingerprint(workloads[0]) != request.workload_digest:

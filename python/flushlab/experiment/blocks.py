@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 from random import Random
 from typing import NamedTuple
 
+from flushlab.errors import MeasurementError
 from flushlab.experiment.objective import score
 from flushlab.experiment.protocol import Request, Steps
 from flushlab.record import Arm, Stage, Trial
@@ -81,12 +82,27 @@ def run_block(
                 out[arm.name] = f"{trial.outcome}: {trial.reason}"
         else:
             out[arm.name] = f"{trial.outcome}: {trial.reason}"
+        if BASE in out:
+            break  # nothing that the others yield could be compared
     complete = {
         name: tuple(trials[variant] for variant in range(variants))
         for name, trials in measured.items()
         if len(trials) == variants and name not in out
     }
     return Round(complete, out, hints)
+
+
+def no_base(reason: str, hint: str | None) -> MeasurementError:
+    """What ends an experiment whose base cannot be measured; what went wrong is said first.
+
+    Args:
+        reason: as in `Round.out`.
+        hint: as in `Round.hints`.
+    """
+    why = reason.removeprefix("failed: ").rstrip()
+    return MeasurementError(
+        f"{why}\nThat was the base: without its figure there is nothing to compare with.", hint=hint
+    )
 
 
 class Blocks:
@@ -132,7 +148,7 @@ class Blocks:
                 stage=self._stage,
                 block=block,
                 order=Random(f"{self._seed}/{self._stage}/{block}"),
-                patient={self._base.name, CONTROL},
+                patient={self._base.name, CONTROL} if block else (),
             )
             self.out.update(finished.out)
             self.hints.update(finished.hints)

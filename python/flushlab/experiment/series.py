@@ -28,8 +28,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from flushlab.errors import MeasurementError
-from flushlab.experiment.blocks import BASE, CONTROL, Blocks
+from flushlab.experiment.blocks import BASE, CONTROL, Blocks, no_base
 from flushlab.experiment.protocol import Conversation, Progress, Request, Steps
 from flushlab.record import Arm, Comparison, Ratio, Stage, Trial
 from flushlab.statistics import compare
@@ -173,10 +172,7 @@ class Series:
             return
         yield from self._arms.steps()
         if self._arms.finished == 0:
-            raise MeasurementError(
-                f"the base yielded no figure, so there is nothing to compare with: {self._arms.out[BASE]}",
-                hint=self._arms.hints.get(BASE),
-            )
+            raise no_base(self._arms.out[BASE], self._arms.hints.get(BASE))
         if BASE in self._arms.out or self._plan.compose is None:
             return
         found = self._compared(self._arms)

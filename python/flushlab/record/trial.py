@@ -65,6 +65,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
         unit: `transactions/s`, `rows/s` or `s`.
         higher_is_better: False for seconds.
         load: details from the load engine, or None for a command.
+        output: what a command printed, within bounds, whether it succeeded or not.
         settings: catalogued settings as read back from the server.
         data_bytes: size of the user's tables (data and indexes) before the window, or None.
         server, storage, launch: where and how it ran; None if it never started.
@@ -92,6 +93,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     unit: str = "transactions/s"
     higher_is_better: bool = True
     load: LoadResult | None = None
+    output: str = ""
     settings: Mapping[str, Value] = {}
     data_bytes: int | None = None
     server: ServerIdentity | None = None

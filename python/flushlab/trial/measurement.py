@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from flushlab.errors import MeasurementError, ProtocolError, ServerError
+from flushlab.errors import CommandFailed, MeasurementError, ProtocolError, ServerError
 from flushlab.record import (
     FILE_CLASSES,
     Arm,
@@ -83,7 +83,9 @@ def measure(
             timing = msgspec.structs.replace(timing, redo_bytes=int(REDO_WRAPS * capacity))
         measured = workload.run(server, timing, observe(server, seen))
     except (ServerError, MeasurementError, ProtocolError) as error:
+        draft.output = error.output if isinstance(error, CommandFailed) else ""
         return draft.ended("failed", error.message, error.hint or "")
+    draft.output = measured.output
     draft.warnings = (
         *doubts,
         *_other_engines(bytes_of),
@@ -106,6 +108,7 @@ class Draft:
     settings: Mapping[str, Value] = field(default_factory=dict)
     data_bytes: int | None = None
     warnings: tuple[Warning, ...] = ()
+    output: str = ""
     server: Server | None = None
     launch: Launch | None = None
     began: float = field(default_factory=time.monotonic)
@@ -156,6 +159,7 @@ class Draft:
             storage=server.storage if server else None,
             launch=self.launch,
             warnings=self.warnings,
+            output=self.output,
             **facts,
         )
 

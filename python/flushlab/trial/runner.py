@@ -3,7 +3,8 @@
     restore snapshot -> start with the arm's settings -> READ BACK every setting -> warm up
         -> window (workload, telemetry around it) -> record -> kill and delete
 
-Every arm starts alike: from the same snapshot, by the same restore, with a fresh server process.
+Every arm starts alike: from the same snapshot, by the same restore, with a fresh server process. A workload
+whose `reset` is `none` has a snapshot restored once; then each trial starts on what the last one left.
 What the arm or the server does is a fact in the record; only what stops the whole campaign (no
 space, no build, a root that cannot be written) is raised.
 """
@@ -12,8 +13,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+import msgspec
 
 from flushlab.build.build import Build
 from flushlab.datadir import DataRoot, LimitedDisk
@@ -40,6 +45,8 @@ class TrialRunner:
         disk_limit: the slow disk, or None.
         outlast_redo: windows go on until `REDO_WRAPS` times the redo capacity was written.
         arguments: of the server, alike for every arm.
+        held: stopped servers whose data the next trial goes on with, by snapshot and place; runners that are
+            replaced copies of one another share them.
     """
 
     build: Build
@@ -51,6 +58,7 @@ class TrialRunner:
     disk_limit: LimitedDisk | None = None
     outlast_redo: bool = False
     arguments: tuple[str, ...] = ()
+    held: dict[tuple[Path, Path], Sandbox] = field(default_factory=dict)
 
     def run(self, arm: Arm, *, stage: Stage, block: int, variant: int = 0) -> Trial:
         """Runs one trial; see the module's docstring.
@@ -61,22 +69,38 @@ class TrialRunner:
         """
         workload = self.workloads[variant]
         draft = Draft(arm=arm, stage=stage, block=block, variant=variant)
+        goes_on = workload.reset == "none"
         try:
-            server = self.start(arm, variant=variant)
+            server = self._go_on(arm, variant) if goes_on else self.start(arm, variant=variant)
         except StartFailed as error:
             return draft.ended("refused" if error.refusal else "failed", error.refusal or error.message)
         except NoMemory as error:
             return draft.ended("refused", error.message)
         except (ServerError, MeasurementError) as error:  # its data could not be loaded: the others' may be
             return draft.ended("failed", error.message)
-        with server:
+        with nullcontext(server) if goes_on else server:
             draft.seconds.update(server.seconds)
-            try:
-                return measure(
-                    draft, server, workload, self.timing, self.catalog, outlast_redo=self.outlast_redo
-                )
-            finally:
+            trial = measure(
+                draft, server, workload, self.timing, self.catalog, outlast_redo=self.outlast_redo
+            )
+            stopping = time.monotonic()
+            if goes_on:
+                server.stop()
+            else:
                 server.kill()  # its data directory is thrown away: an orderly stop would be time lost
+        seconds = {**trial.seconds, "stop": time.monotonic() - stopping}
+        return msgspec.structs.replace(trial, seconds=seconds)
+
+    def close(self) -> None:
+        """Ends the servers whose data were gone on with, and removes their data."""
+        while self.held:
+            self.held.popitem()[1].close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def recovery_s(self, arm: Arm) -> float:
         """Seconds from SIGKILL under load to the first answered query, on a fresh data directory.
@@ -93,6 +117,20 @@ class TrialRunner:
             started = time.monotonic()
             server.start_again()
             return time.monotonic() - started
+
+    def _go_on(self, arm: Arm, variant: int) -> Sandbox:
+        """A server with the arm's settings on what the last trial left; on a fresh copy the first time."""
+        snapshot = self.preparation.snapshot(self.workloads[variant], arm.settings)
+        place = (snapshot.path, self.data_root.path)
+        server = self.held.get(place)
+        if server is None:
+            server = self.held[place] = self.start(arm, variant=variant)
+        else:
+            server.seconds.clear()
+            server.stop()
+            server.set_before_start(arm.settings, self.arguments)
+            server.start_again()
+        return server
 
     def start(self, arm: Arm, *, variant: int = 0) -> Sandbox:
         """A server with the arm's settings on a fresh copy of the workload's data.

@@ -2,47 +2,98 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
+import re
 import signal
-import subprocess
-import tempfile
 import time
 from collections.abc import Mapping
-from contextlib import suppress
-from typing import IO
+from pathlib import Path
 from urllib.parse import quote
 
 import msgspec
 
-from flushlab.errors import MeasurementError
-from flushlab.record import Endpoint
+from flushlab.errors import CommandFailed, UsageError
+from flushlab.record import Endpoint, Value, Warning
 from flushlab.server.protocol import Server
-from flushlab.workload.protocol import Measured, Timing, Window
+from flushlab.workload import program
+from flushlab.workload.options import OptionInfo
+from flushlab.workload.protocol import Measured, Reset, Timing, Window
 
+PREFIX = "command:"
 DATABASE = "flushlab"
+OPTIONS = (
+    OptionInfo(
+        name="timeout",
+        kind="number",
+        default=3600.0,
+        low=1,
+        high=604_800,
+        help="Seconds after which a run is killed, with everything that it started.",
+    ),
+    OptionInfo(
+        name="reset",
+        kind="word",
+        default="each",
+        words=("each", "none"),
+        help="each: every run starts from a fresh copy of the data. none: from what the last run left.",
+    ),
+    OptionInfo(
+        name="warm_up_runs",
+        kind="integer",
+        default=0,
+        low=0,
+        high=100,
+        help="Runs before the measured one, on the same server and data; they are not timed.",
+    ),
+)
+SHORT_S = 1.0
+"""A shorter run measures how fast programs start as much as how fast the server writes."""
 
-_TAIL_BYTES = 2_000
-_PR_SET_PDEATHSIG = 1
-_libc = ctypes.CDLL(None)
+_SHOWN_LINES, _SHOWN_BYTES = 10, 2_000
+_NAME_CHARACTERS = 60
+_NOT_EXECUTABLE, _NOT_FOUND = 126, 127
+_PATH = re.compile(r"[\w.+-]*/[\w./+-]*")
+_CLIENT_ERROR = re.compile(r"^ERROR \d+ \(\w{5}\).*", re.MULTILINE)
+"""How the servers' command-line clients report an error."""
 
 
 class CommandWorkload(msgspec.Struct, frozen=True, kw_only=True):
     """A shell command, run once per trial.
 
-    Its environment carries FLUSHLAB_HOST, _PORT, _SOCKET, _USER, _PASSWORD, _DATABASE, _OPTION_FILE
-    and DATABASE_URL.
+    Its environment carries FLUSHLAB_HOST, _PORT, _SOCKET, _USER, _PASSWORD, _DATABASE, _OPTION_FILE,
+    DATABASE_URL, and FLUSHLAB_RUN: `warm-up` or `measured`.
 
     Attributes:
         command: given to `/bin/sh -c`.
+        folder: it runs in; empty: the present one.
+        timeout, reset, warm_up_runs: see `OPTIONS`.
     """
 
     command: str
+    folder: str = ""
+    timeout: float = 3600.0
+    reset: Reset = "each"
+    warm_up_runs: int = 0
+
+    @classmethod
+    def read(cls, name: str, folder: Path | None, settled: Mapping[str, Value]) -> CommandWorkload:
+        """The workload of a name, in a folder, with all of `OPTIONS`.
+
+        Raises:
+            UsageError: there is no command in it, or the file that it begins with is not there.
+        """
+        command = name.removeprefix(PREFIX).strip()
+        if not command:
+            raise UsageError(
+                "--workload 'command:' has no command", hint="write --workload 'command: ./load.sh'"
+            )
+        _require_program(command, folder or Path())
+        return msgspec.convert({"command": command, "folder": str(folder or ""), **settled}, cls)
 
     @property
     def name(self) -> str:
         """`command: …`."""
-        return f"command: {self.command}"
+        return f"{PREFIX} {self.command}"
 
     @property
     def data_key(self) -> Mapping[str, str]:
@@ -54,18 +105,69 @@ class CommandWorkload(msgspec.Struct, frozen=True, kw_only=True):
         server.query(f"CREATE DATABASE IF NOT EXISTS {DATABASE}")
 
     def run(self, server: Server, timing: Timing, window: Window) -> Measured:
-        """Runs the command to its end; its output is kept for the message if it fails."""
-        with tempfile.TemporaryFile() as output:
-            with window:
-                started = time.monotonic()
-                code = _run(self.command, environment(server.endpoint), output, timing.max_seconds)
-                seconds = time.monotonic() - started
-            if code != 0:
-                if not server.alive():
-                    server.query("SELECT 1")  # raises ServerDied with the log's tail
-                words = _tail(output, server.endpoint.password)
-                raise MeasurementError(f"{self.name} {_ended(code, timing.max_seconds)}\n{words}".rstrip())
-        return Measured(figure=seconds, unit="s", higher_is_better=False, warm_up_s=0.0, window_s=seconds)
+        """Runs the command to its end, after its warm-up runs.
+
+        Raises:
+            CommandFailed: it did not end with exit code 0.
+        """
+        began = time.monotonic()
+        for number in range(1, self.warm_up_runs + 1):
+            self._check(self._run(server, "warm-up"), server, f" in warm-up run {number}")
+        warm_up_s = time.monotonic() - began
+        with window:
+            ended = self._run(server, "measured")
+        self._check(ended, server)
+        return Measured(
+            figure=ended.seconds,
+            unit="s",
+            higher_is_better=False,
+            warm_up_s=warm_up_s,
+            window_s=ended.seconds,
+            output=ended.output,
+            warnings=tuple(_doubts(ended)),
+        )
+
+    def _run(self, server: Server, which: str) -> program.Ended:
+        env = {**environment(server.endpoint), "FLUSHLAB_RUN": which}
+        try:
+            ended = program.run(self.command, env, self.folder or None, self.timeout)
+        except OSError as error:
+            raise CommandFailed(f"{self._short} cannot be started: {error}") from error
+        return ended._replace(output=_without(ended.output, server.endpoint.password))
+
+    def _check(self, ended: program.Ended, server: Server, when: str = "") -> None:
+        if ended.code == 0:
+            return
+        if not server.alive():
+            server.query("SELECT 1")  # raises ServerDied with the log's tail
+        lines = ended.output[-_SHOWN_BYTES:].rstrip().splitlines()[-_SHOWN_LINES:]
+        said = "\n" + "\n".join(lines) if lines else "; it printed nothing"
+        raise CommandFailed(
+            f"{self._ended(ended.code)}{when}{said}", hint=self._hint(ended.code), output=ended.output
+        )
+
+    def _ended(self, code: int | None) -> str:
+        if code is None:
+            return f"{self._short} did not end within {self.timeout:g} s and was killed"
+        if code < 0:
+            return f"{self._short} was killed by {signal.Signals(-code).name}"
+        return f"exit code {code} from {self._short}"
+
+    def _hint(self, code: int | None) -> str | None:
+        where = self.folder or Path.cwd()
+        if code is None:
+            return "allow it more with --timeout SECONDS, or have it do less"
+        if code == _NOT_FOUND:
+            return f"the shell did not find a program; the command runs in {where}"
+        if code == _NOT_EXECUTABLE:
+            return f"the file may not be executed: chmod +x; the command runs in {where}"
+        return None
+
+    @property
+    def _short(self) -> str:
+        """The command in one short line."""
+        line, *more = self.command.splitlines()
+        return line if len(line) <= _NAME_CHARACTERS and not more else f"{line[:_NAME_CHARACTERS]}…"
 
 
 def environment(endpoint: Endpoint) -> dict[str, str]:
@@ -86,44 +188,30 @@ def environment(endpoint: Endpoint) -> dict[str, str]:
     return {**os.environ, **address, "DATABASE_URL": url}
 
 
-def _run(command: str, env: Mapping[str, str], output: IO[bytes], limit_s: float) -> int | None:
-    """Exit code of the command (negative: killed by that signal), or None if it was ended at the limit.
-
-    The command is a process group of its own; whatever is left of it when this returns is killed. If
-    flushlab itself is killed, the shell (or the program that it was replaced by) dies with it.
-    """
-    child = subprocess.Popen(
-        ["/bin/sh", "-c", command],
-        env=env,
-        stdin=subprocess.DEVNULL,
-        stdout=output,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-        preexec_fn=_die_with_parent,
-    )
-    try:
-        return child.wait(timeout=limit_s)
-    except subprocess.TimeoutExpired:
-        return None
-    finally:
-        with suppress(ProcessLookupError):  # the whole group may have ended by itself
-            os.killpg(child.pid, signal.SIGKILL)
-        child.wait()
+def _require_program(command: str, folder: Path) -> None:
+    """Finds out before anything starts whether a script that is named by its path is there."""
+    word = command.split(maxsplit=1)[0]
+    if _PATH.fullmatch(word) is None:
+        return  # found on PATH, or it takes a shell to tell
+    file = folder / word
+    if not file.exists():
+        raise UsageError(f"there is no {file.absolute()}", hint=f"the workload is {PREFIX} {command}")
+    if not os.access(file, os.X_OK):
+        raise UsageError(f"{file.absolute()} may not be executed", hint=f"chmod +x {file.absolute()}")
 
 
-def _die_with_parent() -> None:
-    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+def _doubts(ended: program.Ended) -> list[Warning]:
+    doubts = []
+    if error := _CLIENT_ERROR.search(ended.output):
+        text = f"the command ended with exit code 0, but printed: {error[0]}"
+        doubts.append(Warning("errors-printed", text))
+    if ended.seconds < SHORT_S:
+        text = (
+            f"the command ran for {ended.seconds:.2f} s only: let it do more, for starting it is part of it"
+        )
+        doubts.append(Warning("short-run", text))
+    return doubts
 
 
-def _ended(code: int | None, limit_s: float) -> str:
-    if code is None:
-        return f"did not end within {limit_s:.0f} s and was killed"
-    if code < 0:
-        return f"was killed by {signal.Signals(-code).name}"
-    return f"ended with exit code {code}"
-
-
-def _tail(output: IO[bytes], secret: str) -> str:
-    size = output.seek(0, os.SEEK_END)
-    output.seek(max(0, size - _TAIL_BYTES))
-    return output.read().decode(errors="replace").replace(secret, "***")
+def _without(text: str, secret: str) -> str:
+    return text.replace(secret, "***").replace(quote(secret, safe=""), "***")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import msgspec
 
@@ -11,6 +11,7 @@ from flushlab import _core
 from flushlab.errors import UsageError
 from flushlab.record import Endpoint, LoadSpec, SslMode, Value
 from flushlab.workload.options import RATE, OptionInfo
+from flushlab.workload.protocol import Reset
 
 OPTIONS = (
     RATE,
@@ -68,6 +69,8 @@ class Driven(msgspec.Struct, frozen=True, kw_only=True):
         reconnect: `on` or `off`.
         hdr_log, per_second: files that each second is written to as it ends.
     """
+
+    reset: ClassVar[Reset] = "each"
 
     threads: int = 16
     transport: Literal["socket", "tcp"] = "socket"

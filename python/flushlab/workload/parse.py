@@ -12,7 +12,7 @@ import msgspec
 
 from flushlab.errors import UsageError
 from flushlab.record import SslMode, Value
-from flushlab.workload import oltp, sql, sysbench, txn, upsert
+from flushlab.workload import command, oltp, sql, sysbench, txn, upsert
 from flushlab.workload.command import CommandWorkload
 from flushlab.workload.driven import check_schedule
 from flushlab.workload.oltp import OltpWorkload
@@ -31,13 +31,12 @@ from flushlab.workload.txn import TxnWorkload
 from flushlab.workload.upsert import UpsertWorkload
 
 MIN_SECONDS, MAX_SECONDS = 0.5, 86_400.0
-_COMMAND = "command:"
 _OPTIONS: Mapping[str, tuple[OptionInfo, ...]] = {
     **dict.fromkeys(oltp.NAMES, oltp.OPTIONS),
     upsert.NAME: upsert.OPTIONS,
     txn.PREFIX: txn.OPTIONS,
     sql.PREFIX: sql.OPTIONS,
-    _COMMAND: (),
+    command.PREFIX: command.OPTIONS,
 }
 """Every workload, or the prefix of its name, with the options that it takes."""
 
@@ -130,7 +129,7 @@ def build_workload(
     Args:
         name: as it stands in a plan or behind `--workload`.
         options: by their names; what is absent has its default.
-        folder: what the name of a script is relative to; None: the present one.
+        folder: what the name of a script is relative to, and where a command runs; None: the present one.
         spelling: how messages spell an option.
 
     Raises:
@@ -145,8 +144,8 @@ def build_workload(
                 hint=sysbench.NOT_TAKEN[option],
             )
     settled = settle(kind.removesuffix(":"), _OPTIONS[kind], options, spelling)
-    if kind == _COMMAND:
-        return _command(name)
+    if kind == command.PREFIX:
+        return CommandWorkload.read(name, folder, settled)
     if settled["ssl_ca"]:
         settled["ssl_ca"] = str((folder or Path()) / Path(str(settled["ssl_ca"])).expanduser())
     check_tls(settled, spelling)
@@ -162,10 +161,15 @@ def build_workload(
     return _oltp(name, settled)
 
 
-def parse_workload(text: str, shape: Shape) -> Workload:
+def parse_workload(text: str, shape: Shape, folder: Path | None = None) -> Workload:
     """The workload behind `--workload`, with the options of its flags.
 
     Options that flags give to every workload are left out where the workload does not take them.
+
+    Args:
+        text: its name.
+        shape: its options.
+        folder: that a command runs in; None: the present one.
 
     Raises:
         UsageError: no such workload, or a shape that makes no sense.
@@ -179,7 +183,7 @@ def parse_workload(text: str, shape: Shape) -> Workload:
         if value is not None and (name in known or name not in _SHARED)
     }
     given.update(own)
-    return build_workload(text, given, spelling=flag)
+    return build_workload(text, given, folder=folder, spelling=flag)
 
 
 def settled_name(name: str) -> str:
@@ -218,13 +222,6 @@ def _oltp(name: str, settled: Mapping[str, Value]) -> OltpWorkload:
         for option in oltp.STATEMENTS
     }
     return msgspec.convert({"name": name, "statements": statements, **plain}, OltpWorkload)
-
-
-def _command(name: str) -> CommandWorkload:
-    command = name.removeprefix(_COMMAND).strip()
-    if not command:
-        raise UsageError("--workload 'command:' has no command", hint="write --workload 'command: ./load.sh'")
-    return CommandWorkload(command=command)
 
 
 def fingerprint(workload: Workload) -> str:

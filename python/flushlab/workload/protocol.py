@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import msgspec
 
@@ -17,6 +17,9 @@ from flushlab.server.protocol import Server
 
 Window = AbstractContextManager[Any]
 """Opened by the workload exactly around what is measured."""
+
+
+Reset = Literal["each", "none"]
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,6 +54,7 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
         commits: transactions that the server acknowledged in the window, each of which changed rows; None
             where the workload does not know.
         connections: on which they were made, each with at most one at a time; None where unknown.
+        output: what a command printed, within bounds.
     """
 
     figure: float
@@ -62,6 +66,7 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[Warning, ...] = ()
     commits: int | None = None
     connections: int | None = None
+    output: str = ""
 
 
 class Workload(Protocol):
@@ -75,6 +80,11 @@ class Workload(Protocol):
     @property
     def data_key(self) -> Mapping[str, str]:
         """What its prepared data depend on; a part of the snapshot's key."""
+        ...
+
+    @property
+    def reset(self) -> Reset:
+        """Whether each trial starts from a fresh copy of the data, or from what the last one left."""
         ...
 
     def prepare(self, server: Server) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 import msgspec
 
@@ -14,7 +14,7 @@ from flushlab.record import LoadResult, ScriptSpec, SslMode, Value
 from flushlab.server.protocol import Server
 from flushlab.workload.engine import native
 from flushlab.workload.options import SSL_CA, SSL_MODE, TRANSPORT
-from flushlab.workload.protocol import Measured, Timing, Window
+from flushlab.workload.protocol import Measured, Reset, Timing, Window
 
 PREFIX = "sql:"
 OPTIONS = (TRANSPORT, SSL_MODE, SSL_CA)
@@ -32,6 +32,8 @@ class SqlWorkload(msgspec.Struct, frozen=True, kw_only=True):
         transport: `socket` or `tcp`.
         ssl_mode, ssl_ca: TLS over `tcp`, see `flushlab.record.LoadSpec`.
     """
+
+    reset: ClassVar[Reset] = "each"
 
     name: str
     script: bytes

@@ -12,6 +12,7 @@ from flushlab.settings.catalog import load_catalog
 from flushlab.telemetry import Observation
 from flushlab.trial.measurement import Draft, compare_settings, disturbance, measure
 from flushlab.workload import Measured, Timing
+from flushlab.workload.protocol import Reset
 
 CATALOG = load_catalog()
 DATA_BYTES = (
@@ -81,6 +82,7 @@ class Broken:
 
     name = "broken"
     data_key: Mapping[str, str] = {}
+    reset: Reset = "each"
 
     def prepare(self, server: Server) -> None:
         pass
@@ -106,6 +108,7 @@ class TooLong:
 
     name = "too long"
     data_key: Mapping[str, str] = {}
+    reset: Reset = "each"
 
     def prepare(self, server: Server) -> None:
         pass
@@ -126,6 +129,7 @@ class Ended:
 
     name = "ended"
     data_key: Mapping[str, str] = {}
+    reset: Reset = "each"
 
     def prepare(self, server: Server) -> None:
         pass

@@ -3,55 +3,131 @@ from __future__ import annotations
 import os
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from flushlab.errors import MeasurementError
+from flushlab.errors import CommandFailed, UsageError
 from flushlab.server import FakeServer
-from flushlab.workload import CommandWorkload, Timing
+from flushlab.workload import CommandWorkload, Measured, Timing, build_workload
+from flushlab.workload.program import HEAD_BYTES, TAIL_BYTES
 from tests.waiting import wait_until
 
 
-def run(command: str, timing: Timing = Timing(max_seconds=20)) -> float:  # noqa: B008  # frozen
-    return CommandWorkload(command=command).run(FakeServer(), timing, nullcontext()).figure
+def run(command: str, **options: Any) -> Measured:
+    return CommandWorkload(command=command, **options).run(FakeServer(), Timing(), nullcontext())
 
 
 def test_figure_is_the_seconds_that_the_command_takes() -> None:
-    assert 0.2 <= run("sleep 0.2") < 5
+    assert 0.2 <= run("sleep 0.2").figure < 5
 
 
-def test_command_finds_the_server_in_its_environment(tmp_path: Path) -> None:
-    seen = tmp_path / "environment"
-    run(f"env > {seen}")
-    names = {line.partition("=")[0] for line in seen.read_text().splitlines()}
+def test_command_finds_the_server_in_its_environment() -> None:
+    names = {line.partition("=")[0] for line in run("env").output.splitlines()}
     assert names >= {
         "DATABASE_URL",
         "FLUSHLAB_DATABASE",
         "FLUSHLAB_HOST",
         "FLUSHLAB_PASSWORD",
         "FLUSHLAB_PORT",
+        "FLUSHLAB_RUN",
         "FLUSHLAB_SOCKET",
         "FLUSHLAB_USER",
     }
 
 
-def test_a_failing_command_shows_its_own_words() -> None:
-    with pytest.raises(MeasurementError, match=r"ended with exit code 3\nno such table"):
+def test_a_command_runs_in_its_folder(tmp_path: Path) -> None:
+    assert run("pwd", folder=str(tmp_path)).output == f"{tmp_path}\n"
+
+
+def test_output_is_kept_without_the_password() -> None:
+    assert run("echo loaded as $FLUSHLAB_PASSWORD; echo twice >&2").output == "loaded as ***\ntwice\n"
+
+
+def test_of_a_long_output_the_beginning_and_the_end_are_kept() -> None:
+    output = run("echo first; head -c 1000000 /dev/zero | tr '\\0' x; echo last").output
+    assert output.startswith("first\nxxx") and output.endswith("xxxlast\n")
+    assert "bytes left out" in output
+    assert len(output) < HEAD_BYTES + TAIL_BYTES + 100
+
+
+def test_warm_up_runs_come_first_and_are_not_timed(tmp_path: Path) -> None:
+    measured = run("echo $FLUSHLAB_RUN >> runs; sleep 0.1", folder=str(tmp_path), warm_up_runs=2)
+    assert (tmp_path / "runs").read_text().split() == ["warm-up", "warm-up", "measured"]
+    assert measured.warm_up_s >= 0.2 > measured.figure
+
+
+def test_the_exit_code_is_the_first_thing_said() -> None:
+    with pytest.raises(CommandFailed, match=r"^exit code 3 from echo no such table; exit 3\nno such table"):
         run("echo no such table; exit 3")
 
 
+def test_only_the_last_lines_are_said_and_all_that_was_kept_is_handed_on() -> None:
+    with pytest.raises(CommandFailed) as caught:
+        run("seq 100; exit 1")
+    assert caught.value.message.splitlines()[1:] == [str(number) for number in range(91, 101)]
+    assert caught.value.output.startswith("1\n2\n")
+
+
+def test_a_failing_warm_up_run_says_which_one() -> None:
+    with pytest.raises(CommandFailed, match="exit code 1 from false in warm-up run 1; it printed nothing"):
+        run("false", warm_up_runs=3)
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "hint"),
+    [("no-such-program", 127, "did not find a program"), ("/etc/passwd", 126, "chmod")],
+)
+def test_what_the_shell_means_by_its_exit_codes_is_a_hint(command: str, code: int, hint: str) -> None:
+    with pytest.raises(CommandFailed, match=f"exit code {code}") as caught:
+        run(command)
+    assert hint in (caught.value.hint or "")
+
+
 def test_a_killed_command_names_the_signal() -> None:
-    with pytest.raises(MeasurementError, match="was killed by SIGTERM"):
+    with pytest.raises(CommandFailed, match="was killed by SIGTERM"):
         run("kill $$")
 
 
 def test_a_command_that_does_not_end_is_killed_with_its_children(tmp_path: Path) -> None:
     pid_file = tmp_path / "pid"
-    with pytest.raises(MeasurementError, match="did not end within 1 s"):
-        run(f"sleep 60 & echo $! > {pid_file}; wait", Timing(max_seconds=1))
+    with pytest.raises(CommandFailed, match=r"did not end within 1 s") as caught:
+        run(f"sleep 60 & echo $! > {pid_file}; echo waiting; wait", timeout=1)
+    assert "--timeout" in (caught.value.hint or "")
+    assert caught.value.output == "waiting\n"
     pid = int(pid_file.read_text())
     assert os.getpid() != pid
     wait_until(lambda: has_ended(pid), f"process {pid} ends")
+
+
+def test_a_command_ends_when_its_shell_does_whoever_holds_its_output(tmp_path: Path) -> None:
+    pid_file = tmp_path / "pid"
+    holds = f"setsid sh -c 'echo $$ > {pid_file}; exec sleep 60'"
+    measured = run(f"{holds} & echo done; while ! [ -s {pid_file} ]; do :; done")
+    assert measured.figure < 30
+    assert measured.output == "done\n"
+    os.kill(int(pid_file.read_text()), 9)
+
+
+def test_an_error_that_the_client_printed_is_a_doubt_though_the_exit_code_is_0() -> None:
+    slugs = {
+        one.slug: one.text
+        for one in run("echo \"ERROR 1146 (42S02) at line 2: Table 'x' doesn't exist\"").warnings
+    }
+    assert "ERROR 1146 (42S02) at line 2" in slugs["errors-printed"]
+    assert "short-run" in slugs
+
+
+def test_a_script_that_is_not_there_is_found_out_before_anything_starts(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"there is no .*/load\.sh"):
+        build_workload("command: ./load.sh --fast", {}, folder=tmp_path)
+    script = tmp_path / "load.sh"
+    script.write_text("#!/bin/sh\n")
+    with pytest.raises(UsageError, match="may not be executed") as caught:
+        build_workload("command: ./load.sh", {}, folder=tmp_path)
+    assert (caught.value.hint or "").startswith("chmod +x")
+    script.chmod(0o755)
+    assert build_workload("command: ./load.sh", {}, folder=tmp_path).name == "command: ./load.sh"
 
 
 def has_ended(pid: int) -> bool:

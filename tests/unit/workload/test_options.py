@@ -31,7 +31,7 @@ def test_what_is_not_asked_for_has_its_default() -> None:
         ("upsert", {"hit_rate": 1}, "the workload upsert takes no hit_rate", "did you mean hit_ratio?"),
         ("upsert", {"zzz": 1}, "takes no zzz", "it takes threads, tables"),
         ("sql:x.sql", {"threads": 4}, "the workload sql takes no threads", "it takes transport"),
-        ("command: true", {"threads": 4}, "the workload command takes no threads", "it takes no options"),
+        ("command: true", {"threads": 4}, "the workload command takes no threads", "it takes timeout"),
         ("oltp_update_non_index", {"rows": 4}, "takes no rows", "it takes threads"),
         ("upsert", {"rows": 0}, "rows 0 is out of range", "it takes 1 to 10000"),
         ("upsert", {"hit_ratio": 1.01}, "hit_ratio 1.01 is out of range", "it takes 0 to 1"),

@@ -25,7 +25,7 @@ def test_an_option_of_upsert_is_refused_where_nobody_takes_it() -> None:
 
 
 def test_anything_after_command_is_a_program() -> None:
-    assert parse_workload("command: ./load.sh --fast", Shape()) == CommandWorkload(command="./load.sh --fast")
+    assert parse_workload("command: make load", Shape()) == CommandWorkload(command="make load")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,13 @@ from flushlab.workload import OptionInfo, workload_options
 from flushlab.workload.oltp import NAMES
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "workloads.md"
-WORKLOADS = {"oltp": "oltp_read_write", "upsert": "upsert", "txn": "txn:x.toml", "sql": "sql:x.sql"}
+WORKLOADS = {
+    "oltp": "oltp_read_write",
+    "upsert": "upsert",
+    "txn": "txn:x.toml",
+    "sql": "sql:x.sql",
+    "command": "command: x",
+}
 
 
 def rows() -> list[list[str]]:

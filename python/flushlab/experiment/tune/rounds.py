@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
-from flushlab.errors import MeasurementError
-from flushlab.experiment.blocks import BASE, CONTROL, Round, run_block
+from flushlab.experiment.blocks import BASE, CONTROL, Round, no_base, run_block
 from flushlab.experiment.objective import score
 from flushlab.experiment.protocol import Steps
 from flushlab.experiment.tune.plan import TunePlan
@@ -31,13 +30,17 @@ class Rounds:
             level = self._plan.level_of(arm.settings)
             assert level.at_least(self._plan.floor), f"{arm.name} keeps {level}, below {self._plan.floor}"
         order = Random(f"{self._plan.seed}/{stage}/{block}")
+        is_first = stage == "calibrate" and block == 0
         finished = yield from run_block(
-            arms, stage=stage, block=block, order=order, variants=self._plan.variants, patient={BASE, CONTROL}
+            arms,
+            stage=stage,
+            block=block,
+            order=order,
+            variants=self._plan.variants,
+            patient=() if is_first else {BASE, CONTROL},
         )
         if BASE in finished.out:
-            raise MeasurementError(
-                f"the base could not be measured: {finished.out[BASE]}", hint=finished.hints.get(BASE)
-            )
+            raise no_base(finished.out[BASE], finished.hints.get(BASE))
         for name, trials in finished.measured.items():
             self._pool.exclude_unchanged(name, trials[0])
         return finished

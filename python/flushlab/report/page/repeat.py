@@ -54,13 +54,14 @@ def plan_text(row: CampaignRow, plan: StoredPlan) -> str:
 def _tune(plan: StoredPlan) -> Iterator[str]:
     yield from _server(plan)
     yield _option("--workload", plan.workload)
-    if plan.threads:
+    if plan.threads and not plan.workload.startswith("command:"):
         yield _option("--threads", ",".join(map(str, plan.threads)))
-    if not plan.workload.startswith("command:"):
-        options = {name: value for name, value in plan.shape.items() if name in _SHAPE and name != "threads"}
-        for name, value in {**options, **plan.shape.get("options", {})}.items():
-            if value != _SHAPE.get(name):
-                yield _option(flag(name), value)
+    options = {name: value for name, value in plan.shape.items() if name in _SHAPE and name != "threads"}
+    if plan.workload.startswith("command:"):
+        options = {}
+    for name, value in {**options, **plan.shape.get("options", {})}.items():
+        if value != _SHAPE.get(name):
+            yield _option(flag(name), value)
     if plan.dataset:
         yield _option("--dataset", plan.dataset)
     yield _option("--floor", plan.floor)
