@@ -121,6 +121,7 @@ class BoundSeries:
             *doubts(
                 trials,
                 base,
+                result.control,
                 data_bytes=data_bytes,
                 pool_bytes=pool_bytes,
                 redo_bytes=redo_bytes,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 
-from flushlab.record import Trial, Warning
+from flushlab.record import Comparison, Trial, Warning
 from flushlab.units import counted, format_size
 
 NOISE_RANGE = 0.30
@@ -20,6 +20,7 @@ repeated, at the expense of blocks, and intervals widen by what disturbed the re
 def doubts(
     trials: Iterable[Trial],
     base: list[Trial],
+    control: Comparison | None,
     *,
     data_bytes: int,
     pool_bytes: int | None,
@@ -31,10 +32,18 @@ def doubts(
     Args:
         trials: all of the campaign.
         base: those of the base that have a figure.
+        control: the base measured again under another name, where it was.
         data_bytes: the workload's data; 0 if unknown.
         pool_bytes, redo_bytes: the base's buffer pool and redo capacity, or None.
         disk_iops: the limit on the disk, or None.
     """
+    if control is not None and control.verdict != "no difference found":
+        ratio = control.ratio
+        yield Warning(
+            "control-off",
+            f"the control, the base measured again, came out at {ratio.estimate:.2f} ({ratio.low:.2f} – "
+            f"{ratio.high:.2f}), not 1: the machine changed meanwhile. Repeat this before relying on it.",
+        )
     if pool_bytes is not None and 0 < data_bytes < pool_bytes:
         fit = f"all data ({format_size(data_bytes)}) fits in the buffer pool ({format_size(pool_bytes)})"
         all_wait = redo_bytes is None or redo_bytes >= data_bytes  # else pages are written before they can

@@ -21,7 +21,7 @@ from flushlab.experiment.blocks import BASE, CONTROL
 from flushlab.experiment.guards import Guards
 from flushlab.experiment.objective import p99_us, score
 from flushlab.experiment.tune import Tune, TunePlan
-from flushlab.record import Arm, Launch, Machine, ServerIdentity, Storage, Trial, Value, Warning
+from flushlab.record import Arm, Comparison, Launch, Machine, ServerIdentity, Storage, Trial, Value, Warning
 from flushlab.settings.catalog import Catalog
 from flushlab.settings.configuration import Configuration
 from flushlab.settings.durability import Guarantees, describe, guarantees, keeps, level
@@ -149,7 +149,9 @@ class Tuning:
             pool_bytes=pool if isinstance(pool, int) else None,
             redo_bytes=redo,
             machine=machine,
-            warnings=self._warnings(trials, confirmed, data, pool if isinstance(pool, int) else None, redo),
+            warnings=self._warnings(
+                trials, confirmed, result.control, data, pool if isinstance(pool, int) else None, redo
+            ),
             files=(),
             objective=self.request.objective,
             base_p99_us=_base_p99_us(confirmed),
@@ -192,7 +194,13 @@ class Tuning:
         return seconds
 
     def _warnings(
-        self, trials: list[Trial], base: list[Trial], data: int, pool: int | None, redo: int
+        self,
+        trials: list[Trial],
+        base: list[Trial],
+        control: Comparison | None,
+        data: int,
+        pool: int | None,
+        redo: int,
     ) -> tuple[Warning, ...]:
         found = []
         if not self.request.steady_state:
@@ -204,7 +212,9 @@ class Tuning:
                 )
             )
         limit = self.request.disk_iops
-        found += doubts(trials, base, data_bytes=data, pool_bytes=pool, redo_bytes=redo, disk_iops=limit)
+        found += doubts(
+            trials, base, control, data_bytes=data, pool_bytes=pool, redo_bytes=redo, disk_iops=limit
+        )
         seen = {"window-too-short", "disturbed", _NO_EFFECT}
         for warning in (w for trial in base for w in trial.warnings):
             if warning.slug not in seen:

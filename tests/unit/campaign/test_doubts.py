@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from flushlab.campaign.doubts import disturbed, doubts, too_busy
+from flushlab.record import Comparison, Ratio, Verdict
 from tests.unit.records import trial
 
 MIB = 1 << 20
+NONE: Verdict = "no difference found"
 
 
 @pytest.mark.parametrize(
@@ -29,7 +31,7 @@ def test_only_void_trials_were_disturbed() -> None:
 
 def fits(redo_bytes: int) -> str:
     (found,) = doubts(
-        [], [], data_bytes=21 * MIB, pool_bytes=128 * MIB, redo_bytes=redo_bytes, disk_iops=None
+        [], [], None, data_bytes=21 * MIB, pool_bytes=128 * MIB, redo_bytes=redo_bytes, disk_iops=None
     )
     return found.text
 
@@ -40,3 +42,20 @@ def test_data_that_fits_in_the_pool_is_explained_to_the_reader() -> None:
         "gain here. If yours does not fit, your gains will differ."
     )
     assert "I/O settings can show no gain here" in fits(redo_bytes=96 * MIB)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "verdict", "told"), [(1.03, 4.21, "faster", True), (0.9, 1.1, NONE, False)]
+)
+def test_a_control_that_is_not_1_puts_every_ratio_in_doubt(
+    low: float, high: float, verdict: Verdict, told: bool
+) -> None:
+    control = Comparison(
+        arm="control",
+        ratio=Ratio(estimate=1.05, low=low, high=high),
+        blocks=5,
+        verdict=verdict,
+        detectable=0.1,
+    )
+    found = list(doubts([], [], control, data_bytes=0, pool_bytes=None, redo_bytes=None, disk_iops=None))
+    assert [one.slug for one in found] == (["control-off"] if told else [])
