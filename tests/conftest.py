@@ -19,6 +19,9 @@ from flushlab.server import Sandbox
 
 REQUIRED = {name for name in os.environ.get("FLUSHLAB_REQUIRE_BUILDS", "").split(",") if name}
 
+os.environ.setdefault("FLUSHLAB_QUIET_CHECK", "off")
+"""Tests run beside each other, and their campaigns need not begin with three seconds of looking around."""
+
 _builds: dict[str, Build | FlushlabError] = {}
 _told_absent: set[str] = set()
 _running = pytest.StashKey[list[Sandbox]]()

@@ -13,9 +13,11 @@ import msgspec
 
 from flushlab.build import Progress, silent
 from flushlab.campaign.base import persisted_settings
+from flushlab.campaign.quiet import look_around
 from flushlab.campaign.target import connection_arguments, open_target, trial_runner
 from flushlab.campaign.watcher import watching
 from flushlab.errors import MeasurementError, UsageError
+from flushlab.machine import home_path
 from flushlab.record import Arm, Trial, Value
 from flushlab.server import Sandbox
 from flushlab.server.refusal import refusal
@@ -40,6 +42,7 @@ def bench(
     disk_iops: int | None = None,
     hdr_log: Path | str | None = None,
     per_second: Path | str | None = None,
+    wait_for_quiet: bool = False,
     progress: Progress = silent,
     **options: Value | None,
 ) -> Trial:
@@ -59,6 +62,7 @@ def bench(
         disk_iops: make a slow disk: at most this many writes/s (root, cgroups).
         hdr_log: write each second's latencies to this file as it ends, as HdrHistogram's log.
         per_second: write a line per second to this file as it ends, as CSV.
+        wait_for_quiet: wait until other programs leave the machine alone, for half an hour at most.
         progress: takes a line at a time.
         **options: of the workload, like `threads=16`, `tables=8` or `rand_type="uniform"`.
 
@@ -77,6 +81,8 @@ def bench(
     if server.startswith(_KEPT):
         if dataset:
             raise UsageError("--dataset needs a fresh server, but a kept sandbox has data", hint="remove it")
+        if wait_for_quiet:
+            look_around(home_path(), watching(progress), wait=True)
         return _counted(_on_sandbox(server, asked, timing, settings or {}, progress))
     with open_target(
         server, basedir=basedir, data_root=data_root, disk_iops=disk_iops, progress=progress
@@ -89,6 +95,8 @@ def bench(
         with trial_runner(
             target, (asked,), timing, arguments=arguments, dataset=dataset, progress=progress
         ) as runner:
+            if wait_for_quiet:
+                look_around(target.volume.data_root.path, watching(progress), wait=True)
             progress(f"running {asked.name} on {target.build.name}")
             trial = runner.run(Arm(name="bench", settings=given), stage="bench", block=1)
         if trial.outcome == "refused":

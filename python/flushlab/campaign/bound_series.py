@@ -29,6 +29,7 @@ from flushlab.record import (
     Comparison,
     Launch,
     Machine,
+    OtherLoad,
     Ratio,
     ServerIdentity,
     Storage,
@@ -93,7 +94,13 @@ class BoundSeries:
         return judged(best, base, self.identity, self.storage, self._launch, self.catalog)
 
     def conclude(
-        self, experiment: Series, trials: Iterable[Trial], ending: Ending, campaign_id: str, machine: Machine
+        self,
+        experiment: Series,
+        trials: Iterable[Trial],
+        ending: Ending,
+        campaign_id: str,
+        machine: Machine,
+        others: OtherLoad | None = None,
     ) -> SeriesFacts:
         """Gathers the facts.
 
@@ -103,6 +110,7 @@ class BoundSeries:
             ending: why the campaign ended.
             campaign_id: of the campaign.
             machine: that measured.
+            others: what others took of the machine before the first trial.
         """
         request, trials, result = self.request, list(trials), experiment.result()
         base = [t for t in trials if t.arm.name == BASE and t.stage == "arms" and t.figure is not None]
@@ -157,6 +165,7 @@ class BoundSeries:
             redo_bytes=redo_bytes,
             trials=len(trials),
             disturbed=disturbed(trials),
+            others=others,
         )
 
     @property

@@ -35,6 +35,7 @@ def compare(
     data_root: Path | str | None = None,
     disk_iops: int | None = None,
     seed: int = 1,
+    wait_for_quiet: bool = False,
     progress: Progress | Watcher = silent,
     **options: Value,
 ) -> SeriesFacts:
@@ -52,6 +53,7 @@ def compare(
         data_root: where data directories go.
         disk_iops: make a slow disk: at most this many writes/s (root, cgroups).
         seed: of every random order.
+        wait_for_quiet: wait until other programs leave the machine alone, for half an hour at most.
         progress: takes a line at a time.
         **options: of the workload, like `threads=16` or `tables=8`.
 
@@ -75,6 +77,7 @@ def compare(
         data_root=absolute(data_root),
         disk_iops=disk_iops,
         seed=seed,
+        wait_for_quiet=wait_for_quiet,
     )
     check(asked)
     watcher = watching(progress)

@@ -12,7 +12,7 @@ import msgspec
 
 from flushlab.experiment.frontier import TuneResult
 from flushlab.experiment.objective import Objective
-from flushlab.record import Comparison, Machine, Ratio, ServerIdentity, Value, Warning
+from flushlab.record import Comparison, Machine, OtherLoad, Ratio, ServerIdentity, Value, Warning
 
 
 class TuneFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,6 +39,7 @@ class TuneFacts(msgspec.Struct, frozen=True, kw_only=True):
         objective: what the ratios compare: throughput, or the 99th percentile of the latency.
         base_p99_us: that of the base in the confirmation blocks, geometric mean, or None.
         trials, disturbed: how many were run, and how many of them other load disturbed.
+        others: what others took of the machine before the first trial; None if nobody looked.
     """
 
     campaign_id: str
@@ -63,6 +64,7 @@ class TuneFacts(msgspec.Struct, frozen=True, kw_only=True):
     base_p99_us: float | None = None
     trials: int = 0
     disturbed: int = 0
+    others: OtherLoad | None = None
 
 
 ArmOutcome = Literal["measured", "refused", "skipped", "not_in_version"]
@@ -161,6 +163,7 @@ class SeriesFacts(msgspec.Struct, frozen=True, kw_only=True):
         warnings: doubts about the whole.
         data_bytes, pool_bytes, redo_bytes: the workload's data, the base's buffer pool and redo capacity.
         trials, disturbed: how many were run, and how many of them other load disturbed.
+        others: what others took of the machine before the first trial; None if nobody looked.
     """
 
     campaign_id: str
@@ -191,4 +194,5 @@ class SeriesFacts(msgspec.Struct, frozen=True, kw_only=True):
     redo_bytes: int | None
     trials: int = 0
     disturbed: int = 0
+    others: OtherLoad | None = None
     kind: Literal["series"] = "series"

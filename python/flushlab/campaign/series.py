@@ -18,6 +18,7 @@ from flushlab.campaign.binding import ServerHere, base_settings, bind
 from flushlab.campaign.bound_series import BoundSeries
 from flushlab.campaign.facts import SeriesFacts
 from flushlab.campaign.loop import Budget, Ending
+from flushlab.campaign.quiet import look_around
 from flushlab.campaign.runners import ArmRunners, workload_of
 from flushlab.campaign.series_request import SeriesRequest
 from flushlab.campaign.stored import carry_out as carry_out_stored
@@ -56,6 +57,7 @@ class Asked:
     data_root: str | None
     disk_iops: int | None
     seed: int | None
+    wait_for_quiet: bool
 
 
 class Loaded(NamedTuple):
@@ -77,6 +79,7 @@ def series(
     data_root: Path | str | None = None,
     disk_iops: int | None = None,
     seed: int | None = None,
+    wait_for_quiet: bool = False,
     resume: str | None = None,
     progress: Progress | Watcher = silent,
 ) -> SeriesFacts:
@@ -95,6 +98,7 @@ def series(
         data_root: where data directories go.
         disk_iops: make a slow disk: at most this many writes/s (root, cgroups).
         seed: of every random order, instead of the plan's.
+        wait_for_quiet: wait until other programs leave the machine alone, for half an hour at most.
         resume: id of a campaign to resume, in place of a plan.
         progress: takes a line at a time.
 
@@ -117,6 +121,7 @@ def series(
         data_root=absolute(data_root),
         disk_iops=disk_iops,
         seed=seed,
+        wait_for_quiet=wait_for_quiet,
     )
     check(asked)
     loaded = _load(str(plan)) if plan is not None else None
@@ -154,7 +159,7 @@ def run(
         ):
             request = decide(load(target), asked, target, volumes, watcher) if load else earlier
             assert request is not None
-            return carry_out(request, target, volumes, store, resume, watcher)
+            return carry_out(request, target, volumes, store, resume, watcher, asked.wait_for_quiet)
 
 
 def _load(name: str) -> Loaded:
@@ -235,6 +240,7 @@ def carry_out(
     store: Store,
     resumed: str | None,
     watcher: Watcher,
+    wait_for_quiet: bool,
 ) -> SeriesFacts:
     """Runs the campaign and gathers its facts; see `stored.carry_out`."""
     bound = BoundSeries(
@@ -247,10 +253,11 @@ def carry_out(
 
     def conclude(campaign_id: str, ending: Ending) -> SeriesFacts:
         trials, machine = store.trials(campaign_id), target.volume.machine()
-        return bound.conclude(experiment, trials, ending, campaign_id, machine)
+        return bound.conclude(experiment, trials, ending, campaign_id, machine, others)
 
     with ArmRunners(bound, experiment, _runner(request, target, watcher), volumes) as runners:
         runners.open()
+        others = look_around(target.volume.data_root.path, watcher, wait=wait_for_quiet)
         return carry_out_stored(
             request,
             target,

@@ -19,6 +19,7 @@ from flushlab.build import Progress, silent
 from flushlab.campaign.base import file_settings, persisted_settings, read_base
 from flushlab.campaign.facts import TuneFacts
 from flushlab.campaign.loop import Budget, Ending
+from flushlab.campaign.quiet import look_around
 from flushlab.campaign.request import TuneRequest
 from flushlab.campaign.stored import carry_out as carry_out_stored
 from flushlab.campaign.stored import stored_request
@@ -99,6 +100,7 @@ def tune(
     data_root: Path | str | None = None,
     disk_iops: int | None = None,
     seed: int | None = None,
+    wait_for_quiet: bool = False,
     resume: str | None = None,
     progress: Progress | Watcher = silent,
     **options: Value | None,
@@ -127,6 +129,7 @@ def tune(
         data_root: where data directories go.
         disk_iops: make a slow disk: at most this many writes/s (root, cgroups).
         seed: of every random order.
+        wait_for_quiet: wait until other programs leave the machine alone, for half an hour at most.
         resume: id of a campaign to resume; everything else is as it was, then.
         progress: takes a line at a time.
         **options: of the workload, like `tables=8` or `rand_type="uniform"`.
@@ -168,7 +171,8 @@ def tune(
             disk_iops=earlier.disk_iops if earlier else disk_iops,
             progress=watcher.say,
         ) as target:
-            return carry_out(earlier or decide(asked, target, watcher), target, store, resume, watcher)
+            request = earlier or decide(asked, target, watcher)
+            return carry_out(request, target, store, resume, watcher, wait_for_quiet)
 
 
 def decide(asked: Asked, target: Target, watcher: Watcher) -> TuneRequest:
@@ -271,7 +275,12 @@ def decide(asked: Asked, target: Target, watcher: Watcher) -> TuneRequest:
 
 
 def carry_out(
-    request: TuneRequest, target: Target, store: Store, resumed: str | None, watcher: Watcher
+    request: TuneRequest,
+    target: Target,
+    store: Store,
+    resumed: str | None,
+    watcher: Watcher,
+    wait_for_quiet: bool,
 ) -> TuneFacts:
     """Runs the campaign and gathers its facts; see `stored.carry_out`."""
     tuning = Tuning(
@@ -294,9 +303,11 @@ def carry_out(
             target.volume.machine(),
             target.catalog,
             runner if ending != "interrupted" else None,
+            others,
         )
 
     with _runner(request, target, watcher) as runner:
+        others = look_around(target.volume.data_root.path, watcher, wait=wait_for_quiet)
         return carry_out_stored(
             request,
             target,

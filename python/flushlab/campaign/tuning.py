@@ -21,7 +21,18 @@ from flushlab.experiment.blocks import BASE, CONTROL
 from flushlab.experiment.guards import Guards
 from flushlab.experiment.objective import p99_us, score
 from flushlab.experiment.tune import Tune, TunePlan
-from flushlab.record import Arm, Comparison, Launch, Machine, ServerIdentity, Storage, Trial, Value, Warning
+from flushlab.record import (
+    Arm,
+    Comparison,
+    Launch,
+    Machine,
+    OtherLoad,
+    ServerIdentity,
+    Storage,
+    Trial,
+    Value,
+    Warning,
+)
 from flushlab.settings.catalog import Catalog
 from flushlab.settings.configuration import Configuration
 from flushlab.settings.durability import Guarantees, describe, guarantees, keeps, level
@@ -104,6 +115,7 @@ class Tuning:
         machine: Machine,
         catalog: Catalog,
         runner: TrialRunner | None,
+        others: OtherLoad | None = None,
     ) -> TuneFacts:
         """Judges the winner once more and gathers the facts.
 
@@ -115,6 +127,7 @@ class Tuning:
             machine: that measured.
             catalog: says what needs a steady state.
             runner: measures recovery; None when there is no time for it (Ctrl-C).
+            others: what others took of the machine before the first trial.
         """
         trials = list(trials)
         self._reject_short_windows(experiment, trials, catalog)
@@ -157,6 +170,7 @@ class Tuning:
             base_p99_us=_base_p99_us(confirmed),
             trials=len(trials),
             disturbed=disturbed(trials),
+            others=others,
         )
 
     def _reject_short_windows(self, experiment: Tune, trials: list[Trial], catalog: Catalog) -> None:

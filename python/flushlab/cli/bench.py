@@ -43,6 +43,7 @@ def bench(
     basedir: options.BaseDir = None,
     data_root: options.DataRoot = None,
     disk_iops: options.DiskIops = None,
+    wait_for_quiet: options.WaitForQuiet = False,
     json: options.Json = None,
     hdr_log: Annotated[
         Path | None,
@@ -89,7 +90,7 @@ def bench(
 def _require_counted(trial: Trial) -> None:
     """Says that the figures do not count, if the machine was disturbed."""
     if trial.outcome == "void":
-        raise MeasurementError(f"void: {trial.reason}", hint="repeat it when the machine is quiet")
+        raise MeasurementError(f"void: {trial.reason}", hint="--wait-for-quiet waits until it is quiet")
 
 
 def _require_seconds(load: LoadResult | None) -> None:

@@ -100,6 +100,10 @@ DiskIops = Annotated[
     int | None,
     typer.Option("--disk-iops", help="Limit the disk to this many writes/s (root, cgroups)."),
 ]
+WaitForQuiet = Annotated[
+    bool,
+    typer.Option("--wait-for-quiet", help="Wait, at most 30 minutes, until the machine is quiet."),
+]
 
 OWN = {"allow_extra_args": True, "ignore_unknown_options": True}
 """Context settings of a command that reads them with `own`."""

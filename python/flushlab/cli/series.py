@@ -43,6 +43,7 @@ def series(
     seed: Annotated[
         int | None, typer.Option("--seed", help="Seed of the random order.", show_default=False)
     ] = None,
+    wait_for_quiet: options.WaitForQuiet = False,
     json: options.Json = None,
     out: Annotated[
         Path | None, typer.Option("--out", help="Folder for series.json.", show_default=False)

@@ -81,6 +81,7 @@ def tune(
     data_root: options.DataRoot = None,
     disk_iops: options.DiskIops = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Seed of the random order.")] = None,
+    wait_for_quiet: options.WaitForQuiet = False,
     json: options.Json = None,
     out: Annotated[Path | None, typer.Option("--out", help="Output folder; default: flushlab-ID.")] = None,
     resume: Annotated[str | None, typer.Option("--resume", help="Resume the campaign with this id.")] = None,

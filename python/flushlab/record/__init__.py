@@ -40,6 +40,7 @@ from flushlab.record.load import (
     UuidParameter,
 )
 from flushlab.record.machine import DiskLimit, Machine
+from flushlab.record.other_load import OtherLoad
 from flushlab.record.performance import FileIo, Performance, StageTime, StatementKind
 from flushlab.record.probe import (
     Ceiling,
@@ -92,6 +93,7 @@ __all__ = [
     "OltpSpec",
     "OpenLoop",
     "Order",
+    "OtherLoad",
     "Outcome",
     "Parameter",
     "PatternParameter",

@@ -49,6 +49,7 @@ def document(facts: SeriesFacts) -> dict[str, Any]:
         "blocks": facts.blocks,
         "planned_blocks": facts.planned_blocks,
         "trials": {"run": facts.trials, "disturbed": facts.disturbed},
+        "others": facts.others,
         "seconds": facts.seconds,
         "scale": facts.scale,
         "alternate": facts.alternate,
@@ -144,7 +145,12 @@ def answer(facts: SeriesFacts) -> Text:
 def _blaming(facts: SeriesFacts, words: str) -> Text:
     """Why there is no result: the machine comes first where it was the reason."""
     busy = too_busy(facts.trials, facts.disturbed)
-    return Text(f"{busy}.\n{words}" if busy else words, style="bold")
+    text = Text(f"{busy}.\n{words}" if busy else words, style="bold")
+    return (
+        text.append("\n--wait-for-quiet waits until the machine is quiet.", style="not bold")
+        if busy
+        else text
+    )
 
 
 def _table(facts: SeriesFacts) -> Iterator[RenderableType]:

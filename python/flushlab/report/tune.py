@@ -52,6 +52,7 @@ def document(facts: TuneFacts) -> dict[str, Any]:
         "detectable": result.detectable,
         "blocks": result.blocks,
         "trials": {"run": facts.trials, "disturbed": facts.disturbed},
+        "others": facts.others,
         "looks": result.looks,
         "confirmed": list(result.confirmed),
         "dropped": list(result.dropped),
@@ -135,7 +136,12 @@ def answer(facts: TuneFacts) -> Text:
 def _blaming(facts: TuneFacts, words: str) -> Text:
     """Why there is no result: the machine comes first where it was the reason."""
     busy = too_busy(facts.trials, facts.disturbed)
-    return Text(f"{busy}.\n{words}" if busy else words, style="bold")
+    text = Text(f"{busy}.\n{words}" if busy else words, style="bold")
+    return (
+        text.append("\n--wait-for-quiet waits until the machine is quiet.", style="not bold")
+        if busy
+        else text
+    )
 
 
 def _frontier(facts: TuneFacts) -> Table:

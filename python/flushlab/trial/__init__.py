@@ -2,8 +2,24 @@
 
 from flushlab.trial.alternating import AlternatingRunner
 from flushlab.trial.dataset import Dataset
-from flushlab.trial.measurement import REDO_WRAPS, Draft, measure
+from flushlab.trial.measurement import (
+    REDO_WRAPS,
+    VOID_FOREIGN_CPU_SHARE,
+    VOID_STEAL_SHARE,
+    Draft,
+    measure,
+)
 from flushlab.trial.preparation import Preparation
 from flushlab.trial.runner import TrialRunner
 
-__all__ = ["REDO_WRAPS", "AlternatingRunner", "Dataset", "Draft", "Preparation", "TrialRunner", "measure"]
+__all__ = [
+    "REDO_WRAPS",
+    "VOID_FOREIGN_CPU_SHARE",
+    "VOID_STEAL_SHARE",
+    "AlternatingRunner",
+    "Dataset",
+    "Draft",
+    "Preparation",
+    "TrialRunner",
+    "measure",
+]

@@ -71,7 +71,7 @@ SERIES = {
     "disk_iops": ["insert-on-duplicate", "--disk-iops", "120"],
     "seed": ["insert-on-duplicate", "--seed", "5"],
 }
-CHANGES_NO_REQUEST = {"json", "out", "resume", "init", "force", "help"}
+CHANGES_NO_REQUEST = {"json", "out", "resume", "init", "force", "help", "wait_for_quiet"}
 
 
 class Decided(Exception):

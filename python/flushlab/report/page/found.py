@@ -17,7 +17,7 @@ import msgspec
 
 from flushlab.campaign.facts import ArmFacts, ClaimFacts, SeriesFacts, TuneFacts
 from flushlab.plan.plan import BASE, CONTROL
-from flushlab.record import Comparison, Machine, ServerIdentity, Trial, Value, Warning
+from flushlab.record import Comparison, Machine, OtherLoad, ServerIdentity, Trial, Value, Warning
 from flushlab.report import series, tune
 from flushlab.report.stored import Facts, StoredPlan, fastest
 from flushlab.store import CampaignRow
@@ -99,6 +99,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     pool_bytes: int | None = None
     redo_bytes: int | None = None
     recovery_s: Mapping[str, float] = {}
+    others: OtherLoad | None = None
 
 
 def found(row: CampaignRow, plan: StoredPlan, facts: Facts | None, trials: Sequence[Trial]) -> Found:
@@ -173,6 +174,7 @@ def _tuned(facts: TuneFacts) -> Found:
         warnings=facts.warnings,
         left_out=tuple(_left_out_of_tune(facts)),
         machine=facts.machine,
+        others=facts.others,
         data_bytes=facts.data_bytes,
         pool_bytes=facts.pool_bytes,
         redo_bytes=facts.redo_bytes,
@@ -248,6 +250,7 @@ def _serial(facts: SeriesFacts) -> Found:
             if arm.comparison is None
         ),
         machine=facts.machine,
+        others=facts.others,
         data_bytes=facts.data_bytes,
         pool_bytes=facts.pool_bytes,
         redo_bytes=facts.redo_bytes,

@@ -43,6 +43,9 @@ def _machine_rows(subject: Subject) -> Iterator[tuple[str, str]]:
             syncs = f", {limit.measured_syncs_per_s:.0f} synced" if limit.measured_syncs_per_s else ""
             gave = f"{limit.measured_write_iops:.0f} measured{syncs}"
             yield "disk limit", f"{limit.write_iops} writes/s requested, {gave} ({limit.way})"
+    if (others := what.others) is not None:
+        waited = f", after {format_seconds(others.waited_s)} of waiting" if others.waited_s else ""
+        yield "before the first trial", f"{others.words}{waited}"
     spent = format_seconds(sum(sum(trial.seconds.values()) for trial in subject.trials))
     yield "measured", f"{when(subject.row)}, {counted(len(subject.trials), 'trial')} in {spent}"
     yield "flushlab", subject.row.flushlab
