@@ -142,3 +142,12 @@ def test_a_started_server_holds_what_the_check_foretells(
 
 def identity_of(build: Build) -> ServerIdentity:
     return ServerIdentity(flavor=build.flavor, version=build.version, version_text=build.version_text)
+
+
+def test_the_modes_of_sql_are_those_that_the_server_takes(any_build: Build) -> None:
+    here = CATALOG.require("sql_mode", any_build.flavor, any_build.version)
+    older = CATALOG.require("sql_mode", "mysql", (5, 7, 22)).values
+    assert not verbose_help(any_build, [f"--sql-mode={','.join(here.values)}"]).refuses
+    for text in (*(set(older) - set(here.values)), "STRICT_TRANS_TABLES, NO_ZERO_DATE"):
+        assert verbose_help(any_build, [f"--sql-mode={text}"]).refuses
+        assert read(here, text).fatal

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from flushlab.build import Build
-from flushlab.cli.option_check import judge
+from flushlab.campaign.option_check import judge
 from flushlab.cli.settings_here import survey
 from flushlab.errors import BelowFloor
 from flushlab.server import Sandbox

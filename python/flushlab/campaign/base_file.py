@@ -8,7 +8,7 @@ reason and without its value.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,7 +19,8 @@ from flushlab.build.verbose_help import refused, verbose_help
 from flushlab.errors import StorageError, UsageError
 from flushlab.record import ServerIdentity, Value
 from flushlab.settings.admission import LeftOut, admit, told
-from flushlab.settings.check import Checked, Finding, adjusted, arguments, check, in_reading_order, refusal
+from flushlab.settings.check import Checked, adjusted, arguments, check, in_reading_order, refusal
+from flushlab.settings.finding import Finding
 from flushlab.settings.helptext import read_help
 from flushlab.settings.optionfile import Loader
 
@@ -76,14 +77,20 @@ def examine(file: Path, identity: ServerIdentity, build: Build | None) -> Checke
     if answer.refuses:
         complaints = refused(build, list(asked.values()))
         found += [
-            refusal(checked, name, _reason(complaints[argument]))
+            refusal(checked, name, reason(complaints[argument]))
             for name, argument in asked.items()
             if argument in complaints
         ]
     return msgspec.structs.replace(checked, findings=in_reading_order((*checked.findings, *found)))
 
 
-def _reason(complaints: str) -> str:
+def refusals(checked: Checked, reasons: Mapping[str, str]) -> Iterator[Finding]:
+    """What a server refused, as findings at the lines of the file."""
+    yield from (refusal(checked, name, why) for name, why in reasons.items() if name in checked.lines)
+
+
+def reason(complaints: str) -> str:
+    """Why a server refused an argument, from what it wrote on standard error."""
     lines = [line for line in complaints.splitlines() if "[ERROR]" in line]
     return _PREFIX.sub("", lines[0]) if lines else "it gave no reason"
 

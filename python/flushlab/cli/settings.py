@@ -1,6 +1,6 @@
 """`flushlab settings`: the catalog, one setting, one server's settings, or a check of an option file.
 
-Sits on `settings`; only `--server` without `--check` starts a server.
+Sits on `settings`; only `--server` without `--check`, and `--start`, start a server.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from typing import Annotated
 import typer
 
 from flushlab.cli import options
-from flushlab.cli.output import emit_json, require_writable, stdout
+from flushlab.cli.output import emit_json, require_writable, say, stdout
 from flushlab.errors import UsageError
 from flushlab.settings.catalog import SettingEntry, SettingHere, load_catalog, version_of
 from flushlab.settings.floor import Floor
+from flushlab.units import parse_size
 
 STRICT_EXIT_CODE = 4
 
@@ -40,6 +41,14 @@ def settings(
     strict: Annotated[
         bool, typer.Option("--strict", help=f"Exit with {STRICT_EXIT_CODE} if the check finds an error.")
     ] = False,
+    start: Annotated[
+        bool,
+        typer.Option("--start", help="Also start the real server with the file, on empty data."),
+    ] = False,
+    memory: Annotated[
+        str | None,
+        typer.Option("--memory", help="Memory of the machine that the checked file is for, such as 64G."),
+    ] = None,
     basedir: options.BaseDir = None,
     json: Annotated[
         str | None,
@@ -52,10 +61,14 @@ def settings(
     """
     require_writable(json)
     if check is not None:
-        _check(name, check, server or "mariadb", basedir, floor, json, static=static, strict=strict)
+        if name is not None:
+            raise UsageError(f"--check cannot be combined with the setting {name}", hint="remove one of them")
+        if start and static:
+            raise UsageError("--start asks the build, --static does not", hint="remove one of them")
+        _check(check, server, basedir, floor, json, static=static, strict=strict, start=start, memory=memory)
         return
-    if static or strict:
-        raise UsageError("--static and --strict need --check", hint="add --check FILE")
+    if static or strict or start or memory:
+        raise UsageError("--static, --strict, --start and --memory need --check", hint="add --check FILE")
     if server is not None or basedir is not None or floor is not None:
         _here(name, server or "mariadb", basedir, floor, json)
         return
@@ -74,22 +87,30 @@ def settings(
 
 
 def _check(
-    name: str | None,
     file: Path,
-    server: str,
+    server: str | None,
     basedir: Path | None,
     floor: Floor | None,
     json: str | None,
     *,
     static: bool,
     strict: bool,
+    start: bool,
+    memory: str | None,
 ) -> None:
+    from flushlab.campaign.option_check import judge
     from flushlab.cli import option_check
 
-    if name is not None:
-        raise UsageError(f"--check cannot be combined with the setting {name}", hint="remove one of them")
-    option_check.require_server(server)
-    judged = option_check.judge(file, server, basedir=basedir, floor=floor, static=static)
+    judged = judge(
+        file,
+        server,
+        basedir=basedir,
+        floor=floor,
+        static=static,
+        memory=parse_size(memory) if memory else None,
+        start=start,
+        progress=say,
+    )
     if json is not None:
         emit_json(option_check.document(judged, file), json)
     if json != "-":

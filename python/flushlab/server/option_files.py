@@ -65,7 +65,7 @@ def option_line(build: Build, name: str, value: Value) -> str:
         return f"{name} = {option_value(str(value))}"
     if here.entry.switch and here.parse(value) == "ON":
         return f"{name} = binlog"  # without a value the name would hold the machine's
-    if here.type == "string":
+    if here.type in ("string", "set"):
         return f"{name} = {option_value(here.render(value))}"
     return here.option(value)
 

@@ -29,7 +29,7 @@ from flushlab.record.server import Flavor
 from flushlab.settings.floor import Floor
 from flushlab.units import option_size, parse_size
 
-SettingType = Literal["boolean", "integer", "size", "float", "enumeration", "string"]
+SettingType = Literal["boolean", "integer", "size", "float", "enumeration", "set", "string"]
 
 _TRUE = {"ON", "1", "TRUE", "YES"}
 _FALSE = {"OFF", "0", "FALSE", "NO"}
@@ -180,7 +180,7 @@ class SettingHere(msgspec.Struct, frozen=True, kw_only=True):
                 return self._boolean(text)
             case "enumeration":
                 return self._enumeration(text)
-            case "string":
+            case "string" | "set":
                 return text
             case "float":
                 return self._bounded(self._real(text))

@@ -134,6 +134,17 @@ def _instances(given: Given) -> Iterator[Told]:
         yield Told("innodb_buffer_pool_instances", why, becomes=1)
 
 
+def _collation(given: Given) -> Iterator[Told]:
+    """Families of collations that came late: MySQL 8.0.1 and MDEV-20912; MDEV-27009."""
+    mysql, version = given.identity.flavor == "mysql", given.identity.version
+    collation = given.others.get("collation_server", "").lower()
+    lacks_0900 = version < ((8, 0, 1) if mysql else (11, 4, 5))
+    lacks_1400 = mysql or version < (10, 10, 1)
+    if (lacks_0900 and "_0900_" in collation) or (lacks_1400 and "_uca1400_" in collation):
+        why = f"is {collation}, which this server does not have: the server does not start"
+        yield Told("collation_server", why, "write utf8mb4_unicode_520_ci", fatal=True)
+
+
 RULES: tuple[Callable[[Given], Iterator[Told]], ...] = (
     _io_capacity,
     _dirty_pages,
@@ -144,4 +155,5 @@ RULES: tuple[Callable[[Given], Iterator[Told]], ...] = (
     _statements,
     _group_commit,
     _instances,
+    _collation,
 )

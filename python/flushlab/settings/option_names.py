@@ -1,8 +1,9 @@
 """Option names: which options servers take, beyond the catalog's settings.
 
-Sits in `settings`: pure apart from reading the packaged `option_names.txt` once. That file is made by
-`scripts/option_names.py` from what servers print with `--verbose --help`; `tests/contract` compares them.
-It knows a few releases; about one that lies between them it may be undecided.
+Sits in `settings`: pure apart from reading two packaged files once. `option_names.txt` is made by
+`scripts/option_names.py` from what servers print with `--verbose --help`; `tests/contract` compares them. It
+knows a few releases; about one that lies between them it may be undecided. `removed_options.txt` says when an
+option ended and what took its place.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ _TAKEN, _IGNORED = "+", "o"
 
 NEAR = 0.8
 """How alike a name must be to be named as the one that was meant (difflib's ratio)."""
+ALIKE, SAME = 0.6, 0.94
+"""How alike each word of it must be; how alike the letters, where the words are not as many."""
 
 
 class Release(NamedTuple):
@@ -34,6 +37,18 @@ class Release(NamedTuple):
         return f"{self.flavor} {'.'.join(map(str, self.version[:2]))}"
 
 
+class Removal(NamedTuple):
+    """The end of an option.
+
+    Attributes:
+        ends: the first version of each flavor that lacks it.
+        successors: options that do its work, on servers that have them.
+    """
+
+    ends: Mapping[str, tuple[int, ...]]
+    successors: tuple[str, ...]
+
+
 class OptionNames:
     """Which release takes which options."""
 
@@ -42,14 +57,36 @@ class OptionNames:
         releases: Sequence[Release],
         takers: Mapping[str, frozenset[Release]],
         ignorers: Mapping[str, frozenset[Release]] | None = None,
+        removals: Mapping[str, Removal] | None = None,
     ) -> None:
         self.releases = tuple(releases)
         self._takers = takers
         self._ignorers = ignorers or {}
+        self._removals = removals or {}
 
     def names(self) -> frozenset[str]:
         """All names that any listed release takes, or ignores."""
         return frozenset(self._takers) | frozenset(self._ignorers)
+
+    def removed(self, name: str, flavor: Flavor, version: tuple[int, ...]) -> tuple[int, ...] | None:
+        """The version in which that flavor dropped the option; None if it has it still, or never had it."""
+        removal = self._removals.get(name)
+        end = removal.ends.get(flavor) if removal else None
+        return end if end is not None and version >= end else None
+
+    def successors(self, name: str, flavor: Flavor, version: tuple[int, ...]) -> tuple[str, ...]:
+        """What that server has in the place of an option that ended."""
+        removal = self._removals.get(name)
+        found = removal.successors if removal else ()
+
+        def has(option: str) -> bool:
+            return "." in option or self.knows(option, flavor, version) is not False
+
+        return tuple(one for one in found if has(one) or has(one.removeprefix("skip_")))
+
+    def ended(self) -> Mapping[str, Removal]:
+        """All options that ended somewhere, by name."""
+        return self._removals
 
     def ignored_by(self, release: Release) -> frozenset[str]:
         """The options that a listed release takes and does nothing with."""
@@ -78,7 +115,9 @@ class OptionNames:
             return True if neighbour in takers else None
         if (before[-1] in takers) == (after[0] in takers):
             return before[-1] in takers
-        return None
+        removal = self._removals.get(name)
+        end = removal.ends.get(flavor) if removal and before[-1] in takers else None
+        return None if end is None else version < end
 
     def where(self, name: str) -> str:
         """The series that take it: `mysql 5.7, mysql 8.0`; empty if none does."""
@@ -86,9 +125,10 @@ class OptionNames:
         return ", ".join(one.series for one in self.releases if one in takers)
 
     def near(self, name: str, flavor: Flavor, version: tuple[int, ...]) -> str | None:
-        """The most alike option of that server, if it is much alike."""
+        """The most alike option of that server, if it is much alike and not one of more or fewer words."""
         known = [other for other in self._takers if self.knows(other, flavor, version)]
-        return next(iter(difflib.get_close_matches(name, known, n=1, cutoff=NEAR)), None)
+        near = difflib.get_close_matches(name, known, n=3, cutoff=NEAR)
+        return next((other for other in near if _misspelled(name, other)), None)
 
     def starting_with(self, name: str, flavor: Flavor, version: tuple[int, ...]) -> str | None:
         """The only option of that server that begins so; None if there are none or several."""
@@ -100,9 +140,22 @@ class OptionNames:
         return found[0] if len(found) == 1 else None
 
 
+def _misspelled(name: str, other: str) -> bool:
+    """Whether one name is the other with wrong letters: `thread_concurrency` is an option of its own, and no
+    `innodb_thread_concurrency` without its first word."""
+    words, others = name.split("_"), other.split("_")
+    if len(words) != len(others):
+        return _alike("".join(words), "".join(others)) >= SAME
+    return all(_alike(*pair) >= ALIKE for pair in zip(words, others, strict=True))
+
+
+def _alike(one: str, other: str) -> float:
+    return difflib.SequenceMatcher(None, one, other).ratio()
+
+
 @functools.cache
 def load_option_names() -> OptionNames:
-    """The packaged list; read once."""
+    """The packaged lists; read once."""
     text = (resources.files("flushlab.settings") / "option_names.txt").read_text(encoding="utf-8")
     releases: list[Release] = []
     marked: dict[str, dict[str, frozenset[Release]]] = {_TAKEN: {}, _IGNORED: {}}
@@ -117,7 +170,19 @@ def load_option_names() -> OptionNames:
             found = frozenset(one for one, said in zip(releases, words[1], strict=True) if said == mark)
             if found:
                 names[words[0]] = found
-    return OptionNames(releases, marked[_TAKEN], marked[_IGNORED])
+    return OptionNames(releases, marked[_TAKEN], marked[_IGNORED], _read_removals())
+
+
+def _read_removals() -> dict[str, Removal]:
+    text = (resources.files("flushlab.settings") / "removed_options.txt").read_text(encoding="utf-8")
+    found = {}
+    for line in text.splitlines():
+        words = line.split()
+        if words and words[0] != "#":
+            ends = [_release(word) for word in words[1:] if "@" in word]
+            successors = [word for word in words[1:] if "@" not in word and word != "-"]
+            found[words[0]] = Removal({one.flavor: one.version for one in ends}, tuple(successors))
+    return found
 
 
 def render(taken: Mapping[Release, frozenset[str]], ignored: Mapping[Release, frozenset[str]]) -> str:

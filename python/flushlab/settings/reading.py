@@ -25,6 +25,8 @@ _ON, _OFF = ("ON", "TRUE", "1"), ("OFF", "FALSE", "0")
 _POWERS_OF_TWO = ("innodb_page_size", "innodb_log_write_ahead_size")
 _CHUNK_BYTES = 128 << 20
 _INSTANCES_FROM_BYTES = 1 << 30
+_NEAR = 0.85
+"""How alike a member of a set must be to be named as the one that was meant."""
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,12 +37,14 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
         kind: of the mistake: `wrong-type`, `out-of-range`, `rounded`, `not-a-switch`; empty if there is none.
         text: the mistake in words.
         fatal: the server does not start.
+        hint: the way out.
     """
 
     value: Value | None
     kind: str = ""
     text: str = ""
     fatal: bool = False
+    hint: str | None = None
 
 
 def read(here: SettingHere, text: str | None) -> Reading:
@@ -49,6 +53,8 @@ def read(here: SettingHere, text: str | None) -> Reading:
         return _switch(here, text)
     if here.type == "string":
         return Reading(value=text or "")
+    if here.type == "set":
+        return _set(here, text)
     if here.type == "boolean":
         return _boolean(here, text)
     if here.type == "enumeration":
@@ -83,8 +89,8 @@ def pool_bytes(here: SettingHere, size: int, chunk: int | None, instances: int |
     return -(-size // unit) * unit
 
 
-def _refused(text: str, kind: str = "wrong-type") -> Reading:
-    return Reading(value=None, kind=kind, text=text, fatal=True)
+def _refused(text: str, kind: str = "wrong-type", hint: str | None = None) -> Reading:
+    return Reading(value=None, kind=kind, text=text, fatal=True, hint=hint)
 
 
 def _switch(here: SettingHere, text: str | None) -> Reading:
@@ -123,8 +129,26 @@ def _enumeration(here: SettingHere, text: str | None) -> Reading:
     if len(set(begin)) == 1:
         return Reading(value=begin[0])
     near = difflib.get_close_matches(text.upper(), spelled, n=1)
-    meant = f"; did you mean {spelled[near[0]]}?" if near else f": {', '.join(here.values)}"
-    return _refused(f"is {text!r}, which is not one of its values{meant}")
+    hint = f"did you mean {spelled[near[0]]}?" if near else f"write one of {', '.join(here.values)}"
+    return _refused(f"is {text!r}, which is not one of its values", hint=hint)
+
+
+def _set(here: SettingHere, text: str | None) -> Reading:
+    """A list without blanks of members, each by the beginning of its name; or their bits as a number."""
+    if text is None:
+        return _refused("has no value")
+    if not text or (text.isdecimal() and int(text) < 1 << 2 * len(here.values)):
+        return Reading(value=text)
+    for part in text.split(","):
+        member = part.strip().upper()
+        if part != part.strip():
+            return _refused("has blanks between its values", hint="write the list without blanks")
+        begin = [value for value in here.values if value.startswith(member)]
+        if not member or (member not in here.values and len(begin) != 1):
+            near = difflib.get_close_matches(member, here.values, n=1, cutoff=_NEAR)
+            meant = f"did you mean {near[0]}?" if near else f"remove {part or 'the comma'} from the list"
+            return _refused(f"contains {part!r}, which is not one of its values", hint=meant)
+    return Reading(value=text)
 
 
 def _float(here: SettingHere, text: str) -> Reading:

@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from flushlab.record import ServerIdentity, Storage
-from flushlab.settings.check import Checked, Finding, adjusted, arguments, below, check
+from flushlab.settings.check import Checked, adjusted, arguments, check
+from flushlab.settings.consequences import below
 from flushlab.settings.durability import level
+from flushlab.settings.finding import Finding
 from flushlab.settings.floor import Floor
 from flushlab.settings.helptext import HelpText
 from tests.unit.settings.servers import ALL, MARIADB118, MARIADB123, MARIADB1011, MYSQL57, MYSQL80, MYSQL97

@@ -1,0 +1,315 @@
+"""Option check: what an option file means to a server that may not be here, and what its build says to it.
+
+Sits in `campaign`, on `settings.check`; the body of `flushlab settings --check`. Which release a name stands
+for does not depend on what happens to be fetched: `mysql@8.0` is always the same one.
+"""
+
+from __future__ import annotations
+
+import re
+import stat
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from flushlab.build import Build, Progress, find_build, list_builds, silent
+from flushlab.build.find import parse_name
+from flushlab.campaign.base_file import content, examine, reason, refusals
+from flushlab.datadir import DataRoot, storage_of
+from flushlab.errors import BuildNotFound, StartFailed, UsageError
+from flushlab.machine import memory_bytes
+from flushlab.record import ServerIdentity, Storage, Value
+from flushlab.record.server import Flavor
+from flushlab.server import Sandbox
+from flushlab.settings.admission import LeftOut, admit
+from flushlab.settings.check import Checked, in_reading_order, is_option_file
+from flushlab.settings.consequences import at_risk, below, too_large
+from flushlab.settings.durability import describe, level, meets
+from flushlab.settings.durability.rules.locations import LOCATIONS
+from flushlab.settings.finding import Finding
+from flushlab.settings.fit import DISK_PART, MEMORY_PART, Fit, fit
+from flushlab.settings.floor import Floor
+
+DEFAULT = "mariadb"
+
+_STANDS_FOR: dict[tuple[str, tuple[int, ...]], tuple[int, ...]] = {
+    ("mysql", ()): (8, 4, 9),
+    ("mysql", (5,)): (5, 7, 44),
+    ("mysql", (5, 7)): (5, 7, 44),
+    ("mysql", (8,)): (8, 4, 9),
+    ("mysql", (8, 0)): (8, 0, 46),
+    ("mysql", (8, 4)): (8, 4, 9),
+    ("mysql", (9,)): (9, 7, 4),
+    ("mysql", (9, 7)): (9, 7, 4),
+    ("mariadb", ()): (10, 11, 19),
+    ("mariadb", (10,)): (10, 11, 19),
+    ("mariadb", (10, 6)): (10, 6, 26),
+    ("mariadb", (10, 11)): (10, 11, 19),
+    ("mariadb", (11,)): (11, 8, 9),
+    ("mariadb", (11, 4)): (11, 4, 11),
+    ("mariadb", (11, 8)): (11, 8, 9),
+    ("mariadb", (12,)): (12, 3, 2),
+    ("mariadb", (12, 3)): (12, 3, 2),
+}
+"""The release that a name stands for: a late one, as servers that are kept are."""
+
+_LOG_LINE = re.compile(r"\[(?:ERROR|Warning)\].*")
+_DIGITS = re.compile(r"[0-9a-f]*[0-9][0-9a-f]*")
+_SAID_AT_MOST = 12
+
+
+class Started(msgspec.Struct, frozen=True, kw_only=True):
+    """What the real build said to a file, on an empty data directory.
+
+    Attributes:
+        server: which build it was.
+        refusal: its words when it refused the file as it is; empty if it did not.
+        without: settings that it was started without in the end.
+        ran: whether it became ready in the end.
+        said: warnings and errors of its error log that it does not print without the file.
+        left_out: what did not go in: a sandbox has its own files, network and accounts.
+        scaled: what did not fit this machine.
+    """
+
+    server: str
+    refusal: str
+    without: tuple[str, ...]
+    ran: bool
+    said: tuple[str, ...]
+    left_out: tuple[LeftOut, ...]
+    scaled: Fit
+
+
+class Judged(msgspec.Struct, frozen=True, kw_only=True):
+    """A check's answer.
+
+    Attributes:
+        assumed: the release was not named in full, so one stands for it.
+        asked: the build was asked, too.
+    """
+
+    server: ServerIdentity
+    assumed: bool
+    asked: bool
+    checked: Checked
+    findings: tuple[Finding, ...]
+    floor: Floor
+    wanted: Floor | None
+    meets: bool | None
+    guarantees: dict[str, str]
+    started: Started | None = None
+
+    @property
+    def errors(self) -> int:
+        """How many findings are errors."""
+        return sum(finding.severity == "error" for finding in self.findings)
+
+    @property
+    def starts(self) -> bool:
+        """Whether the server starts with the file, as far as this can tell."""
+        return not any(finding.fatal for finding in self.findings)
+
+
+def judge(
+    file: Path,
+    server: str | None,
+    *,
+    basedir: Path | None,
+    floor: Floor | None,
+    static: bool = False,
+    memory: int | None = None,
+    start: bool = False,
+    progress: Progress = silent,
+) -> Judged:
+    """What the file means to the server.
+
+    Args:
+        file: the option file.
+        server: a build's name, or `flavor@version` of a server that is not here; None assumes one.
+        basedir: where the build is, if it is none of the known ones.
+        floor: also say what keeps the file below it.
+        static: judge by the packaged lists alone, even where the build is here.
+        memory: bytes of the machine that the file is for; this one's if None.
+        start: start the build with the file, on an empty data directory.
+        progress: told what takes long.
+
+    Raises:
+        StorageError: the file cannot be read.
+        UsageError: it is no option file.
+        BuildNotFound: the name says neither a build that is here nor a version.
+    """
+    if not is_option_file(content(file)):
+        raise UsageError(
+            f"{file} is not an option file: it has no group such as [mysqld]",
+            hint="give the server's my.cnf; `mysqld --verbose --help` tells where it is looked for",
+        )
+    if start:
+        build: Build | None = find_build(server or DEFAULT, basedir=basedir, progress=progress)
+        assert build is not None
+        identity, assumed = _identity(build), False
+    else:
+        identity, build, assumed = server_of(server, basedir)
+    asked = None if static else build
+    checked = examine(file, identity, asked)
+    disk = Storage(in_memory_files=_in_memory(checked))
+    kept = checked.guarantees(identity, disk)
+    found = [*_ignored(file), *checked.findings, *_nothing_read(file, checked)]
+    found += too_large(checked, str(file), identity, memory or memory_bytes())
+    if floor is not None:
+        found += below(checked, identity, disk, floor)
+    else:
+        found += at_risk(checked, str(file), identity, disk)
+    started = (
+        _start(build, checked, memory or memory_bytes() // MEMORY_PART, progress) if start and build else None
+    )
+    if started is not None:
+        known = {finding.name for finding in found if finding.fatal}
+        told = {name: started.refusal for name in started.without if name not in known}
+        found += refusals(checked, told)
+    return Judged(
+        server=identity,
+        assumed=assumed,
+        asked=asked is not None,
+        checked=checked,
+        findings=in_reading_order(found),
+        floor=level(kept),
+        wanted=floor,
+        meets=None if floor is None else meets(kept, floor),
+        guarantees=describe(kept),
+        started=started,
+    )
+
+
+def server_of(name: str | None, basedir: Path | None) -> tuple[ServerIdentity, Build | None, bool]:
+    """The server that a name means, its build if it is here, and whether its release was assumed.
+
+    Raises:
+        UsageError: a sandbox; its build's name is what is needed.
+        BuildNotFound: the name says neither a build that is here nor a version.
+    """
+    if name is not None and name.startswith("sandbox:"):
+        raise UsageError(
+            f"--check takes a build or flavor@version, not {name}", hint="for example --server mysql@8.0"
+        )
+    wanted = parse_name(name or DEFAULT)
+    if basedir is None and wanted.flavor:
+        exact = len(wanted.version) >= 3
+        version = wanted.version if exact else _STANDS_FOR.get((wanted.flavor, wanted.version))
+        if version is None:
+            raise BuildNotFound(
+                f"{name} stands for no release that flushlab knows",
+                hint="name one in full, such as mysql@8.0.36",
+            )
+        flavor: Flavor = "mariadb" if wanted.flavor == "mariadb" else "mysql"
+        text = ".".join(map(str, version))
+        identity = ServerIdentity(flavor=flavor, version=version, version_text=text)
+        return identity, _here(identity) if exact else None, not exact
+    build = find_build(name or DEFAULT, basedir=basedir, get=False)
+    return _identity(build), build, False
+
+
+def _here(identity: ServerIdentity) -> Build | None:
+    """The build of exactly this release, if it is here."""
+    release = (identity.flavor, identity.version)
+    return next((one for one in list_builds() if (one.flavor, one.version) == release), None)
+
+
+def _identity(build: Build) -> ServerIdentity:
+    return ServerIdentity(
+        flavor=build.flavor, version=build.version, version_text=build.version_text, build_id=build.id
+    )
+
+
+def _start(build: Build, checked: Checked, memory: int, progress: Progress) -> Started:
+    """Starts the build on an empty data directory: as the file is, then without what stops it."""
+    admitted, root = admit(checked.given), DataRoot.open()
+    disk = root.free_bytes() // DISK_PART
+    fitted = fit(admitted.settings, _identity(build), memory_bytes=memory, disk_bytes=disk, connections=1)
+    usual = _start_once(build, {}, (), root, progress)
+    settings = dict(fitted.settings)
+    stops = [*checked.rejected, *(one.name for one in checked.findings if one.kind == "refused")]
+    without = list(dict.fromkeys(name for name in stops if name))
+    words = tuple(
+        f"--{name.replace('_', '-')}={'1' if value is None else value}"
+        for name, value in checked.rejected.items()
+        if name
+    )
+    outcome = _start_once(build, settings, words, root, progress)
+    refusal = "" if outcome.ran else outcome.said[0]
+    while not outcome.ran:
+        named = [*without, *outcome.names]
+        if not (words or settings.keys() & set(named)):
+            break
+        words, without = (), list(dict.fromkeys(named))
+        settings = {name: value for name, value in settings.items() if name not in named}
+        outcome = _start_once(build, settings, (), root, progress)
+    shapes = {_DIGITS.sub("", line) for line in usual.said}
+    said = [line for line in outcome.said if _DIGITS.sub("", line) not in shapes]
+    return Started(
+        server=build.name,
+        refusal=refusal,
+        without=tuple(without) if refusal else (),
+        ran=outcome.ran,
+        said=tuple(said[:_SAID_AT_MOST]),
+        left_out=admitted.left_out,
+        scaled=fitted,
+    )
+
+
+class _Outcome(NamedTuple):
+    """Of one start: whether it ran, what it said, which settings its refusal names."""
+
+    ran: bool
+    said: tuple[str, ...]
+    names: tuple[str, ...] = ()
+
+
+def _start_once(
+    build: Build, settings: Mapping[str, Value], words: tuple[str, ...], root: DataRoot, progress: Progress
+) -> _Outcome:
+    try:
+        with Sandbox.start(
+            build, settings=settings, arguments=words, data_root=root, progress=progress
+        ) as sandbox:
+            return _Outcome(True, _told(sandbox.said_since_start()))
+    except StartFailed as error:
+        why = reason(error.refusal) if error.refusal else error.message
+        named = [one for one in settings if error.refusal and _names(error.refusal, one)]
+        return _Outcome(False, (why,), tuple(named[:1]))
+
+
+def _names(reason: str, name: str) -> bool:
+    return re.search(rf"(?<![\w-]){name.replace('_', '[-_]')}(?![\w-])", reason) is not None
+
+
+def _told(log: str) -> tuple[str, ...]:
+    lines = [found[0].strip() for line in log.splitlines() if (found := _LOG_LINE.search(line))]
+    return tuple(dict.fromkeys(lines))
+
+
+def _in_memory(checked: Checked) -> tuple[str, ...]:
+    """What the file puts into memory, as far as its folders are on this machine."""
+    places = {name: Path(str(place)) for name in LOCATIONS if (place := checked.given.get(name))}
+    seen = {name: place if place.is_dir() else place.parent for name, place in places.items()}
+    return tuple(
+        name
+        for name, place in seen.items()
+        if place.is_absolute() and place.is_dir() and storage_of(place).in_memory
+    )
+
+
+def _ignored(file: Path) -> tuple[Finding, ...]:
+    """A file that anybody may write to is not read by the servers."""
+    if not stat.S_IMODE(file.stat().st_mode) & stat.S_IWOTH:
+        return ()
+    says, hint = "is world-writable: the server does not read it", f"chmod o-w {file}"
+    return (Finding.at((str(file), 0), "ignored-file", "error", "", says, hint),)
+
+
+def _nothing_read(file: Path, checked: Checked) -> Iterable[Finding]:
+    """A file for clients, or of comments only."""
+    if not checked.lines and not checked.findings and not _ignored(file):
+        says = "sets nothing that this server reads: its defaults hold"
+        yield Finding.at((str(file), 0), "not-read", "note", "", says)

@@ -1,0 +1,259 @@
+"""Fit: a production server's settings as a smaller machine can hold them. Pure; sits in `settings`.
+
+What does not fit is scaled, and nothing else: the buffer pool and the redo log by one factor, so that they
+stay in proportion to each other (and to data that is scaled alike); the buffers that all connections share,
+and those of each, only where they alone would fill the memory; the number of connections last. Each change is
+a row `yours / here / why`.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from flushlab.record import ServerIdentity, Value
+from flushlab.settings.catalog import load_catalog
+from flushlab.settings.configuration import Configuration
+from flushlab.settings.memory_use import CONNECTIONS, PER_CONNECTION, SHARED, memory_use, number_of
+from flushlab.settings.reading import pool_bytes
+from flushlab.units import format_size, option_size, parse_size
+
+POOL, INSTANCES, CHUNK = (
+    "innodb_buffer_pool_size",
+    "innodb_buffer_pool_instances",
+    "innodb_buffer_pool_chunk_size",
+)
+REDO = ("innodb_redo_log_capacity", "innodb_log_file_size")
+_SPACES = {"innodb_data_file_path": "ibdata1", "innodb_temp_data_file_path": "ibtmp1"}
+
+MEMORY_PART, DISK_PART = 2, 4
+"""A server may use half of the machine's memory if nothing else is said, and its empty files a quarter of the
+disk's free space."""
+_BUFFERS_AT_MOST = 0.5
+"""Of the memory, for everything but the buffer pool."""
+_VALUE_AT_MOST = 12
+_SPARE_CONNECTIONS = 50
+_G, _M = 1 << 30, 1 << 20
+_POOL_STEP, _REDO_STEP = 128 * _M, 4 * _M
+_FILE_SIZE = re.compile(r":(\d+[KMG])", re.IGNORECASE)
+
+
+class Scaled(msgspec.Struct, frozen=True, kw_only=True):
+    """A setting that this machine cannot hold.
+
+    Attributes:
+        name: of the setting.
+        yours, here: its values, as option files spell them.
+        why: what did not fit.
+    """
+
+    name: str
+    yours: str
+    here: str
+    why: str
+
+
+class Fit(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings as they fit.
+
+    Attributes:
+        settings: all, the scaled ones with their values here.
+        memory_bytes: that the server may use.
+        scaled: those that did not fit.
+        not_transferable: what of a measurement with them says nothing about the real server, in words.
+    """
+
+    settings: Mapping[str, Value]
+    memory_bytes: int = 0
+    scaled: tuple[Scaled, ...] = ()
+    not_transferable: tuple[str, ...] = ()
+
+
+def fit(
+    settings: Mapping[str, Value],
+    identity: ServerIdentity,
+    *,
+    memory_bytes: int,
+    disk_bytes: int,
+    connections: int,
+) -> Fit:
+    """The settings as a machine can hold them.
+
+    Args:
+        settings: of an option file, as the server takes them.
+        identity: the server.
+        memory_bytes: that it may use.
+        disk_bytes: that its redo log and its tablespaces may take before there is any data.
+        connections: that the workload opens.
+    """
+    return _Fitting(settings, identity, memory_bytes, disk_bytes, connections).done()
+
+
+class _Fitting:
+    def __init__(
+        self,
+        settings: Mapping[str, Value],
+        identity: ServerIdentity,
+        memory_bytes: int,
+        disk_bytes: int,
+        connections: int,
+    ) -> None:
+        self._given = Configuration(settings, identity)
+        self._identity = identity
+        self._settings = dict(settings)
+        self._memory, self._disk, self._connections = memory_bytes, disk_bytes, connections
+        self._scaled: list[Scaled] = []
+
+    def done(self) -> Fit:
+        self._buffers()
+        self._pool_and_redo()
+        self._tablespaces()
+        self._most_connections()
+        return Fit(
+            settings=self._settings,
+            memory_bytes=self._memory,
+            scaled=tuple(self._scaled),
+            not_transferable=tuple(self._not_transferable()),
+        )
+
+    def _buffers(self) -> None:
+        """Shared buffers beside the pool, and those of the workload's connections."""
+        use = memory_use(self._given)
+        shared = use.shared_bytes - number_of(self._given, POOL)
+        own = use.connection_bytes * min(use.connections, self._connections)
+        limit = self._memory * _BUFFERS_AT_MOST
+        if shared + own <= limit:
+            return
+        share, stock = limit / (shared + own), Configuration({}, self._identity)
+        for name in (*SHARED, *PER_CONNECTION):
+            size = number_of(self._given, name)
+            if name == POOL or name not in self._settings or size <= number_of(stock, name):
+                continue
+            here = max(number_of(stock, name), int(size * share) // _M * _M)
+            self._change(name, size, here, f"buffers alone would take {format_size(shared + own)}")
+
+    def _pool_and_redo(self) -> None:
+        pool, redo = number_of(self._given, POOL), self._given.redo_capacity_bytes
+        use = memory_use(Configuration(self._settings, self._identity))
+        beside = use.shared_bytes - pool + use.connection_bytes * min(use.connections, self._connections)
+        room = self._memory - beside
+        factor = min(1.0, room / pool if pool else 1.0, self._disk / redo if redo else 1.0)
+        if factor >= 1:
+            return
+        small_memory = room / pool <= self._disk / redo if pool and redo else room < pool
+        why = (
+            f"{format_size(room)} of memory are left for it"
+            if small_memory
+            else f"{format_size(self._disk)} of disk for the redo log"
+        )
+        if POOL in self._settings:
+            here = self._pool(pool * factor)
+            self._change(POOL, pool, here, why)
+            factor = min(1.0, here / pool)
+        proportion = "in proportion to the pool" if small_memory else why
+        for name in REDO:
+            if name in self._settings:
+                size = number_of(self._given, name)
+                self._change(name, size, self._rounded(name, size * factor), proportion)
+
+    def _pool(self, wanted: float) -> int:
+        """The largest pool up to this size that the server does not enlarge; fewer instances if need be."""
+        step = _POOL_STEP if wanted >= _G else _M
+        size = max(int(wanted) // step * step, 8 * _M)
+        here = self._given.here(POOL)
+        instances = number_of(self._given, INSTANCES) if INSTANCES in self._settings else None
+        chunk = number_of(self._given, CHUNK) if CHUNK in self._settings else None
+        if here is None or pool_bytes(here, size, chunk, instances) == size:
+            return size
+        if instances is not None and instances > max(1, size // _G):
+            fewer = max(1, size // _G)
+            self._settings[INSTANCES] = fewer
+            self._note(INSTANCES, str(instances), str(fewer), "of 1 GiB at least")
+            instances = fewer
+        unit = (chunk or _POOL_STEP) * ((instances or 8) if size >= _G else 1)
+        return max(size // unit * unit, size if size < unit else unit)
+
+    def _rounded(self, name: str, wanted: float) -> int:
+        here = self._given.here(name)
+        least = int(here.minimum or 0) if here is not None else 0
+        return max(least, int(wanted) // _REDO_STEP * _REDO_STEP)
+
+    def _tablespaces(self) -> None:
+        for name, file in _SPACES.items():
+            path = str(self._settings.get(name, ""))
+            size = sum(parse_size(found) for found in _FILE_SIZE.findall(path))
+            if size > self._disk:
+                here = f"{file}:12M:autoextend"
+                self._settings[name] = here
+                self._note(name, path, here, f"{format_size(self._disk)} of disk for files without data")
+
+    def _most_connections(self) -> None:
+        use = memory_use(Configuration(self._settings, self._identity))
+        if CONNECTIONS not in self._settings or use.worst_bytes <= self._memory:
+            return
+        fitting = (self._memory - use.shared_bytes) // max(1, use.connection_bytes)
+        most = max(self._connections + _SPARE_CONNECTIONS, min(use.connections, fitting))
+        if most < use.connections:
+            worst = f"{use.connections} × {format_size(use.connection_bytes)}"
+            self._settings[CONNECTIONS] = most
+            self._note(CONNECTIONS, str(use.connections), str(most), f"at worst {worst} of buffers")
+
+    def _change(self, name: str, yours: int, here: int, why: str) -> None:
+        if here != yours:
+            self._settings[name] = here
+            self._note(name, option_size(yours), option_size(here), why)
+
+    def _note(self, name: str, yours: str, here: str, why: str) -> None:
+        self._scaled.append(Scaled(name=name, yours=yours, here=here, why=why))
+
+    def _not_transferable(self) -> Iterator[str]:
+        names = {one.name for one in self._scaled}
+        if POOL in names:
+            share = int(str(self._settings[POOL])) / number_of(self._given, POOL)
+            yield (
+                f"How often reads find their page in the buffer pool, and how often pages are written to"
+                f" make room: the pool is {share:.0%} of yours, so data should be {share:.0%} of yours too."
+            )
+        if names & set(REDO):
+            yield "How long writes go on before a full redo log makes them wait: yours is larger."
+        if names & {*SHARED, *PER_CONNECTION} - {POOL}:
+            yield "Sorts, joins and transactions that need the buffers of your file: they are smaller here."
+        if CONNECTIONS in names:
+            yield f"What more than {self._settings[CONNECTIONS]} connections do at once."
+
+
+def lines(fitted: Fit, way_out: str) -> list[str]:
+    """The table `yours / here / why` and what does not transfer, 80 columns wide.
+
+    Args:
+        fitted: what was scaled.
+        way_out: which flags change it, in words.
+    """
+    if not fitted.scaled:
+        return []
+    width = max(len(one.name) for one in fitted.scaled)
+    values = max(len(text) for one in fitted.scaled for text in (one.yours, one.here, "yours"))
+    values = min(values, _VALUE_AT_MOST)
+    found = [f"Scaled to {format_size(fitted.memory_bytes)} of memory ({way_out}):"]
+    rows = [
+        ("", "yours", "here", "why"),
+        *((one.name, one.yours, one.here, one.why) for one in fitted.scaled),
+    ]
+    for name, yours, here, why in rows:
+        found.append(f"  {name:<{width}}  {yours:>{values}}  {here:>{values}}  {why}".rstrip())
+    found.append("What does not transfer to your server:")
+    for text in fitted.not_transferable:
+        found += textwrap.wrap(text, 80, initial_indent="  ", subsequent_indent="    ")
+    return found
+
+
+def names_fixed(scaled: tuple[Scaled, ...]) -> tuple[str, ...]:
+    """Settings whose sizes here say nothing about yours: the scaled ones and those beside them."""
+    names = [one.name for one in scaled]
+    beside = [*REDO, "innodb_log_files_in_group"] if set(names) & set(REDO) else []
+    pool = [INSTANCES] if POOL in names else []
+    catalog = load_catalog()
+    return tuple(dict.fromkeys(name for name in (*names, *beside, *pool) if name in catalog))

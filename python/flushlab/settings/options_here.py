@@ -1,0 +1,91 @@
+"""Options here: what one server takes as options, from the lists and, if it was asked, from its build. Pure.
+
+Sits in `settings`, on the catalog and `option_names`; `check` asks here.
+"""
+
+from __future__ import annotations
+
+from flushlab.record import ServerIdentity
+from flushlab.settings.admission import PLUGIN
+from flushlab.settings.catalog import Catalog, SettingHere, load_catalog, version_of
+from flushlab.settings.helptext import HelpText
+from flushlab.settings.option_names import OptionNames, load_option_names
+from flushlab.settings.optionfile import groups_of
+
+
+class OptionsHere:
+    """What is known of the server: its groups, its options, its catalog."""
+
+    def __init__(self, identity: ServerIdentity, known: HelpText | None) -> None:
+        self.identity = identity
+        self.catalog: Catalog = load_catalog()
+        self.names: OptionNames = load_option_names()
+        self.groups = groups_of(identity)
+        self._told = known.names if known else None
+        self._key = (identity.flavor, identity.version)
+
+    def here(self, name: str) -> SettingHere | None:
+        """The catalog's setting of exactly this name (aliases are names of variables, not of options)."""
+        if name not in self.catalog or self.catalog.setting(name).name != name:
+            return None
+        return self.catalog.here(name, *self._key)
+
+    def takes(self, name: str) -> bool | None:
+        """Whether the server takes the option; None if that is not known."""
+        if self._told is not None:
+            return name in self._told
+        if self.names.removed(name, *self._key):
+            return False
+        listed = self.names.knows(name, *self._key)
+        if name in self.catalog and self.catalog.setting(name).name == name:
+            return self.here(name) is not None and listed is not False
+        return listed
+
+    def ignores(self, name: str) -> bool:
+        """Whether the server takes the option and does nothing with it."""
+        return not self.takes(name) and self.names.ignores(name, *self._key)
+
+    def unheard_of(self, name: str) -> bool:
+        """Whether the server is newer than all that is listed, and no listed one takes the option."""
+        return self.takes(name) is None and name not in self.names.names() and not PLUGIN.match(name)
+
+    @property
+    def told_as(self) -> str:
+        """`mysql 8.0.15`."""
+        return f"{self.identity.flavor} {'.'.join(map(str, self.identity.version))}"
+
+    def ended(self, name: str) -> str:
+        """The version in which this flavor dropped the option, `8.0.3`; empty if it did not."""
+        end = self.names.removed(name, *self._key)
+        if end is not None:
+            return ".".join(map(str, end))
+        if name not in self.catalog or self.catalog.setting(name).name != name:
+            return ""
+        ends = [
+            one.until
+            for one in self.catalog.setting(name).version
+            if one.flavor == self.identity.flavor and one.until
+        ]
+        gone = [end for end in ends if version_of(end) <= self.identity.version]
+        return max(gone, key=version_of, default="") if self.here(name) is None else ""
+
+    def successors(self, name: str) -> tuple[str, ...]:
+        """Options of this server that do the work of one that it lacks."""
+        found = self.names.successors(name, *self._key)
+        return found or (self.catalog.successor(name, *self._key) if name in self.catalog else ())
+
+    def had_before(self, name: str) -> bool:
+        """Whether an earlier listed release of this flavor takes the option."""
+        flavor, version = self._key
+        return any(
+            one.flavor == flavor and one.version < version and name in self.names.of(one)
+            for one in self.names.releases
+        )
+
+    def near(self, name: str) -> str | None:
+        """The option that a misspelled name may mean."""
+        return self.names.near(name, *self._key)
+
+    def abbreviated(self, name: str) -> str | None:
+        """The option that MariaDB takes the beginning of a name for; MySQL takes none."""
+        return self.names.starting_with(name, *self._key) if self.identity.flavor == "mariadb" else None

@@ -1,0 +1,75 @@
+"""Stranger: what becomes of an option that the server does not take, in words. Pure; sits in `settings`.
+
+A name that another version or flavor has is never taken for a misspelled one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from flushlab.settings.admission import PLUGIN
+from flushlab.settings.finding import Finding, Severity
+from flushlab.settings.optionfile import Line
+from flushlab.settings.options_here import OptionsHere
+
+
+def stranger(name: str, line: Line, loose: bool, server: OptionsHere, findings: list[Finding]) -> str | None:
+    """Says why the server does not take a name; returns the one that it takes it for, if there is one."""
+    ignored = server.ignores(name)
+    fatal = not (loose or ignored)
+    ends = "the server does not start" if fatal else "the server continues without it"
+    ends = "the server accepts and ignores it" if ignored else ends
+    severity: Severity = "error" if fatal else "warning"
+
+    def say(kind: str, text: str, hint: str | None = None) -> None:
+        place = (line.path, line.line)
+        findings.append(Finding.at(place, kind, severity, name, f"{text}: {ends}", hint, fatal))
+
+    this = server.told_as
+    end = server.ended(name)
+    if end and not ignored:
+        say("removed", f"was removed in {server.identity.flavor} {end}", _instead(server.successors(name)))
+        return None
+    if name in server.catalog:
+        entry = server.catalog.setting(name)
+        if entry.name != name or server.here(name) is not None:
+            instead = f"write {entry.name}" if entry.name != name else "set it with SET GLOBAL"
+            say("unknown-name", "is a variable, not an option", instead)
+            return None
+        others = server.catalog.successor(name, server.identity.flavor, server.identity.version)
+        has = f"{this} has {', '.join(others)}" if others else None
+        say("not-in-version", f"is not an option of {this}, only of {server.catalog.where(name)}", has)
+        return None
+    if PLUGIN.match(name) and not ignored:
+        text = "belongs to a plugin or component: the server accepts it only if that is installed"
+        way_out = None if loose else "prefix it with loose_ to let the server start without the plugin"
+        findings.append(Finding.at((line.path, line.line), "plugin", "note", name, text, way_out))
+        return name
+    where = server.names.where(name)
+    if where or ignored or name in server.names.ended():
+        but = f", but of {where}" if where else ""
+        kind = "removed" if server.had_before(name) else "not-in-version"
+        say(kind, f"is not an option of {this}{but}", _in_its_place(server.successors(name)))
+        return None
+    full = server.abbreviated(name)
+    if full is not None:
+        text = f"is an abbreviation of {full}"
+        place = (line.path, line.line)
+        findings.append(Finding.at(place, "abbreviated", "warning", name, text, f"write {full}"))
+        return full
+    near = server.near(name)
+    kind, hint = ("misspelled", f"did you mean {near}?") if near else ("unknown-name", None)
+    if server.unheard_of(name):
+        text = f"is not an option of any server that flushlab knows, but {this} is newer than those"
+        findings.append(Finding.at((line.path, line.line), kind, "warning", name, text, hint))
+        return None
+    say(kind, f"is not an option of {this}{', and loose_ hides it' if loose and near else ''}", hint)
+    return None
+
+
+def _instead(successors: Sequence[str]) -> str:
+    return f"write {' and '.join(successors)}" if successors else "remove the line; nothing replaces it"
+
+
+def _in_its_place(successors: Sequence[str]) -> str | None:
+    return f"this server has {' and '.join(successors)}" if successors else None

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from flushlab.campaign.option_check import Judged, judge
+from flushlab.errors import UsageError
+from flushlab.settings.floor import Floor
+
+G = 1 << 30
+
+
+@pytest.fixture(autouse=True)
+def no_builds(private_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unit tests use no server: whatever is installed here is not seen."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+
+def judged(text: str, folder: Path, server: str | None = "mysql@5.7.22", memory: int = 64 * G) -> Judged:
+    file = folder / "my.cnf"
+    file.write_text(text)
+    return judge(file, server, basedir=None, floor=None, memory=memory)
+
+
+def told(found: Judged) -> list[tuple[str, str, int, str]]:
+    return [(one.kind, one.severity, one.line, one.name) for one in found.findings]
+
+
+def test_what_puts_the_data_at_risk_is_a_finding_with_its_line(tmp_path: Path) -> None:
+    found = judged("[mysqld]\n\ninnodb_flush_method = O_DIRECT_NO_FSYNC\n", tmp_path)
+    assert told(found) == [("at-risk", "warning", 3, "innodb_flush_method")]
+    assert "the data directory may be beyond repair" in found.findings[0].text
+    assert found.findings[0].hint == "innodb_flush_method = O_DIRECT is safe"
+    assert found.floor is Floor.THROWAWAY
+
+
+def test_a_second_that_may_be_lost_is_only_noted(tmp_path: Path) -> None:
+    found = judged("[mysqld]\ninnodb_flush_log_at_trx_commit = 2\n", tmp_path)
+    assert told(found) == [("at-risk", "note", 2, "innodb_flush_log_at_trx_commit")]
+
+
+def test_a_default_that_loses_commits_is_told_though_no_line_has_it(tmp_path: Path) -> None:
+    found = judged("[mysqld]\nlog_bin\n", tmp_path, "mariadb@10.11.19")
+    assert told(found) == [("at-risk", "warning", 0, "sync_binlog")]
+    assert "is 0 by default" in found.findings[0].text
+
+
+def test_worst_case_memory_is_held_against_the_machine(tmp_path: Path) -> None:
+    text = "[mysqld]\ninnodb_buffer_pool_size = 40G\nmax_connections = 5000\nsort_buffer_size = 64M\n"
+    found = judged(text, tmp_path)
+    assert told(found) == [("memory", "warning", 3, "max_connections")]
+    assert "this machine has 64 GiB" in found.findings[0].text
+    small = judged(text, tmp_path, memory=32 * G)
+    assert told(small) == [("memory", "warning", 2, "innodb_buffer_pool_size")]
+    assert judged(text, tmp_path, memory=1000 * G).findings == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "version"),
+    [
+        (None, "10.11.19"),
+        ("mariadb", "10.11.19"),
+        ("mysql@5.7", "5.7.44"),
+        ("mysql@8.0", "8.0.46"),
+        ("mysql@8", "8.4.9"),
+        ("mysql", "8.4.9"),
+    ],
+)
+def test_a_name_without_a_release_stands_for_a_stated_one(
+    name: str | None, version: str, tmp_path: Path
+) -> None:
+    found = judged("[mysqld]\nsync_binlog = 1\n", tmp_path, name)
+    assert (found.server.version_text, found.assumed) == (version, True)
+
+
+def test_a_release_that_is_named_is_not_assumed(tmp_path: Path) -> None:
+    assert not judged("[mysqld]\nsync_binlog = 1\n", tmp_path, "mysql@8.0.36").assumed
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "root:x:0:0:root:/root:/bin/bash\ndaemon:x:1:1::/:/bin/false\n",
+        "[PHP]\nengine = On\n[Date]\n[mail function]\n[MySQLi]\n",
+        "CREATE TABLE t (id INT);\n",
+        "\0\0\0\0",
+        "Dear all,\n\nplease find attached the report.\n",
+    ],
+)
+def test_what_is_no_option_file_gets_no_verdict(text: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is not an option file"):
+        judged(text, tmp_path)
+
+
+@pytest.mark.parametrize("text", ["sync_binlog = 1\n", "!includedir /etc/mysql/conf.d\n", "# nothing\n", ""])
+def test_an_option_file_may_be_empty_or_without_a_group(text: str, tmp_path: Path) -> None:
+    assert judged(text, tmp_path).findings
+
+
+def test_a_file_for_clients_sets_nothing_and_says_so(tmp_path: Path) -> None:
+    assert told(judged("[client]\nport = 3306\n[mysql]\nquick\n", tmp_path)) == [("not-read", "note", 0, "")]

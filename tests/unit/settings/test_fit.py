@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import pytest
+
+from flushlab.record import ServerIdentity, Value
+from flushlab.settings.catalog import load_catalog
+from flushlab.settings.fit import Fit, fit, lines, names_fixed
+from flushlab.settings.reading import pool_bytes
+from tests.unit.settings.servers import ALL, MARIADB1011, MYSQL57, MYSQL80, MYSQL84
+
+G, M = 1 << 30, 1 << 20
+
+
+def fitted(
+    settings: dict[str, Value],
+    server: ServerIdentity = MYSQL57,
+    memory: int = 12 * G,
+    disk: int = 50 * G,
+    connections: int = 16,
+) -> Fit:
+    return fit(settings, server, memory_bytes=memory, disk_bytes=disk, connections=connections)
+
+
+@pytest.mark.parametrize("server", ALL, ids=lambda one: one.name)
+def test_what_fits_stays_as_it_is(server: ServerIdentity) -> None:
+    settings: dict[str, Value] = {"innodb_buffer_pool_size": 4 * G, "max_connections": 300}
+    assert fitted(settings, server) == Fit(settings=settings, memory_bytes=12 * G)
+
+
+@pytest.mark.parametrize("server", [MYSQL57, MYSQL80, MARIADB1011], ids=lambda one: one.name)
+def test_the_pool_and_the_redo_log_shrink_by_one_factor(server: ServerIdentity) -> None:
+    settings: dict[str, Value] = {"innodb_buffer_pool_size": 96 * G, "innodb_log_file_size": 16 * G}
+    found = fitted(settings, server).settings
+    pool, redo = int(str(found["innodb_buffer_pool_size"])), int(str(found["innodb_log_file_size"]))
+    assert 10 * G <= pool <= 12 * G
+    assert redo / (16 * G) == pytest.approx(pool / (96 * G), rel=0.08)
+
+
+def test_a_redo_log_larger_than_the_disk_takes_the_pool_with_it() -> None:
+    settings: dict[str, Value] = {"innodb_buffer_pool_size": 8 * G, "innodb_log_file_size": 16 * G}
+    found = fitted(settings, disk=16 * G)
+    assert found.settings == {"innodb_buffer_pool_size": 4 * G, "innodb_log_file_size": 8 * G}
+    assert {one.why for one in found.scaled} == {"16 GiB of disk for the redo log"}
+
+
+def test_a_pool_of_many_instances_ends_as_what_the_server_makes_of_it() -> None:
+    settings: dict[str, Value] = {
+        "innodb_buffer_pool_size": 96 * G,
+        "innodb_buffer_pool_instances": 16,
+        "innodb_buffer_pool_chunk_size": 2 * G,
+    }
+    found = fitted(settings, MYSQL80, memory=6 * G).settings
+    size, instances = (
+        int(str(found["innodb_buffer_pool_size"])),
+        int(str(found["innodb_buffer_pool_instances"])),
+    )
+    here = load_catalog().require("innodb_buffer_pool_size", "mysql", MYSQL80.version)
+    assert pool_bytes(here, size, 2 * G, instances) == size
+    assert 4 * G <= size <= 6 * G
+
+
+def test_connections_shrink_to_what_the_memory_holds_and_never_below_the_workloads() -> None:
+    settings: dict[str, Value] = {"max_connections": 5000, "sort_buffer_size": 16 * M}
+    found = fitted(settings, MYSQL84, connections=200)
+    assert 250 <= int(str(found.settings["max_connections"])) < 5000
+    assert found.settings["sort_buffer_size"] == 16 * M
+    many = fitted(settings, MYSQL84, memory=1 * G, connections=900)
+    assert many.settings["max_connections"] == 950
+
+
+def test_buffers_that_alone_fill_the_memory_shrink_too_and_never_below_their_defaults() -> None:
+    settings: dict[str, Value] = {
+        "key_buffer_size": "32G",
+        "sort_buffer_size": "1G",
+        "read_buffer_size": "64K",
+    }
+    found = fitted(settings).settings
+    assert int(str(found["key_buffer_size"])) + 16 * int(str(found["sort_buffer_size"])) < 7 * G
+    assert int(str(found["sort_buffer_size"])) >= 256 << 10
+
+
+def test_a_system_tablespace_larger_than_the_disk_starts_small() -> None:
+    found = fitted({"innodb_data_file_path": "ibdata1:80G;ibdata2:80G:autoextend"})
+    assert found.settings == {"innodb_data_file_path": "ibdata1:12M:autoextend"}
+
+
+def test_the_table_says_yours_here_and_why_and_what_does_not_transfer() -> None:
+    settings: dict[str, Value] = {
+        "innodb_buffer_pool_size": 96 * G,
+        "innodb_log_file_size": 16 * G,
+        "max_connections": 5000,
+    }
+    found = fitted(settings, memory=8 * G)
+    text = "\n".join(lines(found, "--exact refuses it"))
+    assert text.startswith("Scaled to 8 GiB of memory (--exact refuses it):\n")
+    assert "yours" in text.splitlines()[1]
+    assert "innodb_buffer_pool_size    96G" in text
+    assert "in proportion to the pool" in text
+    assert "the pool is 7% of yours" in " ".join(text.split())
+    assert max(map(len, text.splitlines())) <= 80
+    assert names_fixed(found.scaled) == (
+        "innodb_buffer_pool_size",
+        "innodb_log_file_size",
+        "innodb_redo_log_capacity",
+        "innodb_log_files_in_group",
+        "innodb_buffer_pool_instances",
+    )
+    assert lines(Fit(settings={}), "") == []
