@@ -38,7 +38,8 @@ def stranger(name: str, line: Line, loose: bool, server: OptionsHere, findings: 
             return None
         others = server.catalog.successor(name, server.identity.flavor, server.identity.version)
         has = f"{this} has {', '.join(others)}" if others else None
-        say("not-in-version", f"is not an option of {this}, only of {server.catalog.where(name)}", has)
+        kind = "removed" if end else "not-in-version"
+        say(kind, f"is not an option of {this}, only of {server.catalog.where(name)}", has)
         return None
     if PLUGIN.match(name) and not ignored:
         text = "belongs to a plugin or component: the server accepts it only if that is installed"
@@ -48,7 +49,7 @@ def stranger(name: str, line: Line, loose: bool, server: OptionsHere, findings: 
     where = server.names.where(name)
     if where or ignored or name in server.names.ended():
         but = f", but of {where}" if where else ""
-        kind = "removed" if server.had_before(name) else "not-in-version"
+        kind = "removed" if end or server.had_before(name) else "not-in-version"
         say(kind, f"is not an option of {this}{but}", _in_its_place(server.successors(name)))
         return None
     full = server.abbreviated(name)
