@@ -64,3 +64,9 @@ def format_seconds(seconds: float) -> str:
     if whole < 3600:
         return f"{whole // 60} min" + (f" {whole % 60} s" if whole % 60 else "")
     return f"{whole // 3600} h" + (f" {whole % 3600 // 60} min" if whole % 3600 // 60 else "")
+
+
+def format_latency(microseconds: float) -> str:
+    """`0.98 ms`, `12.3 ms`, `1,234 ms`."""
+    ms = microseconds / 1000
+    return f"{ms:,.{2 if ms < 10 else 1 if ms < 1000 else 0}f} ms"

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from rich.console import Console, RenderableType
 
-from flushlab.campaign.facts import TuneFacts
+from flushlab.campaign.facts import Figures, TuneFacts
 from flushlab.experiment.frontier import FrontierPoint, Rejected, TuneResult
 from flushlab.record import Arm, Comparison, KindTime, Latency, LoadResult, Machine, Ratio, RowCounts, Warning
 from flushlab.record.comparison import Verdict
@@ -96,6 +96,12 @@ FACTS = TuneFacts(
     machine=Machine(cpu_model="a cpu", cpu_count=2, memory_bytes=24 << 30, kernel="6.1", filesystem="ext4"),
     warnings=(Warning("first-look", "first look, not steady state: commit-path settings only"),),
     files=("out/my.cnf",),
+    figures={
+        "base": Figures(figure=12_345.6, p99_us=1_900.0),
+        "control": Figures(figure=12_410.0, p99_us=1_850.0),
+        STRICT.arm: Figures(figure=13_333.0, p99_us=1_750.0),
+        SECOND.arm: Figures(figure=20_000.0, p99_us=987.0),
+    },
 )
 NOTHING = msgspec.structs.replace(
     FACTS,
@@ -157,6 +163,11 @@ def test_bench_that_was_disturbed_says_void_first() -> None:
     check("bench-void.txt", text_of(bench.render(record)))
 
 
+def test_tune_of_a_command_says_how_to_time_it_there() -> None:
+    steps = tune.next_steps(msgspec.structs.replace(FACTS, workload="command: ./load.sh --all", unit="s"))
+    assert "time ./load.sh --all" in steps[1].commands
+
+
 def test_bench_shows_figure_latency_and_doubts() -> None:
     record = trial(warnings=(Warning("rounded", "innodb_buffer_pool_size was rounded"),))
     check("bench.txt", text_of(bench.render(record)))
@@ -192,7 +203,17 @@ def test_bench_of_a_script_shows_time_per_kind() -> None:
         (
             tune.document(FACTS),
             "flushlab.tune/1",
-            {"base", "frontier", "winner", "control", "warnings", "files"},
+            {
+                "base",
+                "frontier",
+                "winner",
+                "control",
+                "figures",
+                "carry_over",
+                "next_steps",
+                "warnings",
+                "files",
+            },
         ),
     ],
 )
@@ -204,7 +225,8 @@ def test_documents_keep_their_schema(document: dict[str, object], schema: str, k
 
 def test_frontier_points_keep_their_keys() -> None:
     point = msgspec.json.decode(msgspec.json.encode(tune.document(FACTS)))["frontier"][1]
-    assert point.keys() >= {"floor", "settings", "ratio", "free_ratio", "guarantees"}
+    assert point.keys() >= {"floor", "settings", "ratio", "free_ratio", "figure", "p99_us", "guarantees"}
+    assert (point["figure"], point["p99_us"]) == (20_000.0, 987.0)
     assert point["ratio"] == {"estimate": 1.62, "low": 1.55, "high": 1.7}
     assert point["guarantees"]["os_crash"] == "about 1 s of commits"
 

@@ -1,6 +1,8 @@
-"""Advice: from chosen settings to an option file and SET statements. Pure: renders text, writes nothing."""
+"""Advice: chosen settings as an option file and SET statements, and the way back. Pure: renders text only."""
 
 from flushlab.advice.option_file import option_file
+from flushlab.advice.rollback import rollback_file, rollback_statements
 from flushlab.advice.set_statements import set_statements
+from flushlab.advice.verification import verification
 
-__all__ = ["option_file", "set_statements"]
+__all__ = ["option_file", "rollback_file", "rollback_statements", "set_statements", "verification"]

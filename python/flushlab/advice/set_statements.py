@@ -22,17 +22,21 @@ def set_statements(settings: Mapping[str, Value], identity: ServerIdentity) -> l
         UnknownSetting, ValueOutOfRange: a setting that this server would not take.
     """
     catalog = load_catalog()
-    persists = identity.flavor == "mysql" and identity.version >= PERSIST_SINCE
     lines: list[str] = []
     for name, value in settings.items():
-        lines += _lines(catalog.require(name, identity.flavor, identity.version), value, persists)
+        lines += _lines(catalog.require(name, identity.flavor, identity.version), value, persists(identity))
     return lines
 
 
-def _lines(here: SettingHere, value: Value, persists: bool) -> list[str]:
+def persists(identity: ServerIdentity) -> bool:
+    """Whether the server has SET PERSIST."""
+    return identity.flavor == "mysql" and identity.version >= PERSIST_SINCE
+
+
+def _lines(here: SettingHere, value: Value, persistent: bool) -> list[str]:
     if here.dynamic:
-        return [f"SET {'PERSIST' if persists else 'GLOBAL'} {here.variable} = {here.sql(value)};"]
-    if persists and not here.entry.switch:
+        return [f"SET {'PERSIST' if persistent else 'GLOBAL'} {here.variable} = {here.sql(value)};"]
+    if persistent and not here.entry.switch:
         return [
             f"SET PERSIST_ONLY {here.variable} = {here.sql(value)};  -- needs a restart",
         ]

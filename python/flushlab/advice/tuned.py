@@ -1,31 +1,40 @@
-"""The files that a tuning hands over: its winner as an option file and as statements. Pure."""
+"""The files that a tuning hands over: its winner as an option file and statements, and the way back. Pure."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from flushlab.advice.option_file import option_file
+from flushlab.advice.rollback import rollback_file, rollback_statements
 from flushlab.advice.set_statements import set_statements
+from flushlab.advice.verification import verification
 from flushlab.campaign.facts import TuneFacts
 from flushlab.campaign.request import TuneRequest
 from flushlab.experiment.frontier import FrontierPoint
-from flushlab.record import Launch, Storage
+from flushlab.record import Launch, Storage, Value
 from flushlab.settings.durability import guarantees, keeps
 
 
 class TunedFiles(NamedTuple):
-    """Texts of `my.cnf` and `settings.sql`."""
+    """Texts of `my.cnf`, `settings.sql`, `verify.sql`, `rollback.cnf` and `rollback.sql`."""
 
     option_file: str
     statements: str
+    verification: str
+    rollback_file: str
+    rollback_statements: str
 
 
-def tuned_files(facts: TuneFacts, request: TuneRequest, storage: Storage, launch: Launch) -> TunedFiles:
+def tuned_files(
+    facts: TuneFacts, request: TuneRequest, before: Mapping[str, Value], storage: Storage, launch: Launch
+) -> TunedFiles:
     """The winner's files.
 
     Args:
         facts: with a winner.
         request: that led to them.
+        before: what a server with the base reported.
         storage, launch: what the guarantees were judged by.
     """
     winner = facts.result.winner
@@ -41,7 +50,19 @@ def tuned_files(facts: TuneFacts, request: TuneRequest, storage: Storage, launch
         comments=_comments(facts, winner),
         standalone=request.standalone,
     )
-    return TunedFiles(text, "\n".join(set_statements(changes, facts.server)) + "\n")
+    campaign = f"flushlab tune, campaign {facts.campaign_id}"
+    back = rollback_statements(changes, request.original, before, facts.server)
+    return TunedFiles(
+        option_file=text,
+        statements=_lines(set_statements(changes, facts.server)),
+        verification=verification(changes, facts.server),
+        rollback_file=rollback_file(changes, request.original, before, facts.server, comments=[campaign]),
+        rollback_statements=_lines([f"-- {campaign}: back to what was there", *back]),
+    )
+
+
+def _lines(lines: Iterable[str]) -> str:
+    return "\n".join(lines) + "\n"
 
 
 def _lifted(request: TuneRequest) -> dict[str, int | float | str]:

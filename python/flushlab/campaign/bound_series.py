@@ -17,7 +17,7 @@ import msgspec
 
 from flushlab.campaign.binding import judged
 from flushlab.campaign.claims import answered
-from flushlab.campaign.doubts import disturbed, doubts, geometric_mean
+from flushlab.campaign.doubts import disturbed, doubts, geometric_mean, mean_p99_us
 from flushlab.campaign.facts import ArmFacts, ArmOutcome, SeriesFacts
 from flushlab.campaign.loop import Ending
 from flushlab.campaign.series_request import BoundArm, SeriesRequest
@@ -148,6 +148,7 @@ class BoundSeries:
             base=request.base.settings,
             base_text=request.base.text,
             base_figure=geometric_mean(base),
+            base_p99_us=mean_p99_us(base),
             base_floor=request.base.floor,
             base_guarantees=request.base.guarantees,
             arms=tuple(arms),
@@ -201,6 +202,7 @@ class BoundSeries:
             guarantees=arm.guarantees,
             comparison=result.comparisons.get(arm.name),
             figure=geometric_mean(figures) if outcome == "measured" else None,
+            p99_us=mean_p99_us(figures) if outcome == "measured" else None,
         )
 
     def _best_facts(self, result: SeriesResult, trials: list[Trial], ending: Ending) -> ArmFacts:

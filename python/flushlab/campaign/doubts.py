@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 
+from flushlab.experiment.objective import p99_us
 from flushlab.record import Comparison, Trial, Warning
 from flushlab.units import counted, format_size
 
@@ -15,6 +16,10 @@ NOISE_RANGE = 0.30
 BUSY_SHARE = 0.25
 """A campaign that found nothing blames the machine where this share of its trials was disturbed: each was
 repeated, at the expense of blocks, and intervals widen by what disturbed the repetition."""
+
+
+GROWTH = 1.25
+"""Data that are this many times as large at the end as at the beginning are another workload."""
 
 
 def doubts(
@@ -56,6 +61,10 @@ def doubts(
         and (spread := (max(figures) - min(figures)) * len(figures) / sum(figures)) > NOISE_RANGE
     ):
         yield Warning("noisy", f"the base's figures vary over {spread:.0%} of their mean")
+    sizes = [trial.data_bytes for trial in base if trial.data_bytes]
+    if sizes and sizes[-1] > GROWTH * sizes[0]:
+        grew = f"the data grew from {format_size(sizes[0])} to {format_size(sizes[-1])} from run to run"
+        yield Warning("data-grew", f"{grew}: ratios are of all these sizes together")
     if void := disturbed(trials):
         were = "trial was" if void == 1 else "trials were"
         yield Warning(
@@ -81,3 +90,12 @@ def geometric_mean(trials: Iterable[Trial]) -> float | None:
     """Of the figures, or None where there is none."""
     logs = [math.log(trial.figure) for trial in trials if trial.figure]
     return math.exp(sum(logs) / len(logs)) if logs else None
+
+
+def mean_p99_us(trials: Iterable[Trial]) -> float | None:
+    """Geometric mean of the latencies' 99th percentiles; None unless every trial has one."""
+    latencies = [p99_us(trial) for trial in trials]
+    known = [latency for latency in latencies if latency is not None]
+    return (
+        math.exp(sum(map(math.log, known)) / len(known)) if known and len(known) == len(latencies) else None
+    )

@@ -15,6 +15,18 @@ from flushlab.experiment.objective import Objective
 from flushlab.record import Comparison, Machine, OtherLoad, Ratio, ServerIdentity, Value, Warning
 
 
+class Figures(msgspec.Struct, frozen=True, kw_only=True):
+    """What an arm yielded by itself: geometric means over its trials that count.
+
+    Attributes:
+        figure: in the workload's unit, or None.
+        p99_us: 99th percentile of the latency, or None where the workload has none.
+    """
+
+    figure: float | None = None
+    p99_us: float | None = None
+
+
 class TuneFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that a tuning found out.
 
@@ -38,6 +50,7 @@ class TuneFacts(msgspec.Struct, frozen=True, kw_only=True):
         files: what was written.
         objective: what the ratios compare: throughput, or the 99th percentile of the latency.
         base_p99_us: that of the base in the confirmation blocks, geometric mean, or None.
+        figures: of every arm in the confirmation blocks, the base and the control included.
         trials, disturbed: how many were run, and how many of them other load disturbed.
         others: what others took of the machine before the first trial; None if nobody looked.
     """
@@ -62,6 +75,7 @@ class TuneFacts(msgspec.Struct, frozen=True, kw_only=True):
     files: tuple[str, ...]
     objective: Objective = "throughput"
     base_p99_us: float | None = None
+    figures: Mapping[str, Figures] = {}
     trials: int = 0
     disturbed: int = 0
     others: OtherLoad | None = None
@@ -94,6 +108,7 @@ class ArmFacts(msgspec.Struct, frozen=True, kw_only=True):
         guarantees: plain words per failure.
         comparison: with the base of the same blocks; None before the second block.
         figure: geometric mean of its figures, or None.
+        p99_us: 99th percentile of the latency, geometric mean, or None where the workload has none.
         composed_of: names of the arms that `best` is made of.
     """
 
@@ -110,6 +125,7 @@ class ArmFacts(msgspec.Struct, frozen=True, kw_only=True):
     guarantees: Mapping[str, str] = {}
     comparison: Comparison | None = None
     figure: float | None = None
+    p99_us: float | None = None
     composed_of: tuple[str, ...] = ()
 
 
@@ -149,6 +165,7 @@ class SeriesFacts(msgspec.Struct, frozen=True, kw_only=True):
         base: settings of the base.
         base_text: what the base stands for.
         base_figure: geometric mean of the base's figures, or None.
+        base_p99_us: of the base, as in `ArmFacts`.
         base_floor: the safest floor that the base meets.
         base_guarantees: plain words per failure.
         arms: in the plan's order, `best` last.
@@ -177,6 +194,7 @@ class SeriesFacts(msgspec.Struct, frozen=True, kw_only=True):
     base: Mapping[str, Value]
     base_text: str
     base_figure: float | None
+    base_p99_us: float | None = None
     base_floor: str = ""
     base_guarantees: Mapping[str, str]
     arms: tuple[ArmFacts, ...]

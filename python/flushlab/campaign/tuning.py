@@ -8,18 +8,16 @@ Everything that depends on the server's version and the storage is bound here, o
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from flushlab.campaign.doubts import disturbed, doubts, geometric_mean
-from flushlab.campaign.facts import TuneFacts
+from flushlab.campaign.doubts import disturbed, doubts, geometric_mean, mean_p99_us
+from flushlab.campaign.facts import Figures, TuneFacts
 from flushlab.campaign.loop import Ending
 from flushlab.campaign.request import TuneRequest
 from flushlab.errors import ServerError
 from flushlab.experiment.blocks import BASE, CONTROL
 from flushlab.experiment.guards import Guards
-from flushlab.experiment.objective import p99_us, score
 from flushlab.experiment.tune import Tune, TunePlan
 from flushlab.record import (
     Arm,
@@ -167,7 +165,8 @@ class Tuning:
             ),
             files=(),
             objective=self.request.objective,
-            base_p99_us=_base_p99_us(confirmed),
+            base_p99_us=mean_p99_us(confirmed),
+            figures=_figures(trials),
             trials=len(trials),
             disturbed=disturbed(trials),
             others=others,
@@ -252,10 +251,16 @@ def without_effect(trials: Iterable[Trial]) -> list[Warning]:
     return list(found.values())
 
 
-def _base_p99_us(trials: list[Trial]) -> float | None:
-    if not trials or any(p99_us(trial) is None for trial in trials):
-        return None
-    return math.exp(-score(trials, "p99"))
+def _figures(trials: Iterable[Trial]) -> dict[str, Figures]:
+    """By arm, from the confirmation blocks."""
+    own: dict[str, list[Trial]] = {}
+    for trial in trials:
+        if trial.stage == "confirm" and trial.figure is not None:
+            own.setdefault(trial.arm.name, []).append(trial)
+    return {
+        arm: Figures(figure=geometric_mean(counted), p99_us=mean_p99_us(counted))
+        for arm, counted in own.items()
+    }
 
 
 def _workload_words(request: TuneRequest) -> str:

@@ -80,7 +80,7 @@ def page_of(store: Store, row: CampaignRow) -> bytes:
         from flushlab.campaign.so_far import facts_so_far  # it replays the experiment, and that takes scipy
 
         facts = facts_so_far(row, trials)
-    return page.render(row, facts, trials, _advice(row, facts), _beside(store, row, trials)).encode()
+    return page.render(row, facts, trials, _advice(row, facts, trials), _beside(store, row, trials)).encode()
 
 
 def _beside(store: Store, row: CampaignRow, trials: Sequence[Trial]) -> Sequence[Section]:
@@ -137,11 +137,11 @@ def _list(store: Store, json: str | None) -> None:
         typer.echo(campaigns.render(rows), nl=False)
 
 
-def _advice(row: CampaignRow, facts: Facts | None) -> Advice:
-    """What to change, spelled for the server that was measured."""
-    from flushlab.advice import set_statements
+def _advice(row: CampaignRow, facts: Facts | None, trials: Sequence[Trial]) -> Advice:
+    """What to change and how to go back, spelled for the server that was measured."""
+    from flushlab.advice import rollback_file, rollback_statements, set_statements, verification
     from flushlab.report.page.page import Advice
-    from flushlab.report.stored import advised
+    from flushlab.report.stored import advised, before_change, own_settings, plan_of
     from flushlab.settings.catalog import load_catalog
     from flushlab.settings.optionfile import render
 
@@ -149,9 +149,13 @@ def _advice(row: CampaignRow, facts: Facts | None) -> Advice:
     if not changes or facts is None:
         return Advice()
     try:
+        known = (changes, own_settings(plan_of(row)), before_change(trials), facts.server)
         return Advice(
             option_file=render(changes, facts.server, load_catalog()),
             statements="\n".join(set_statements(changes, facts.server)) + "\n",
+            rollback_file=rollback_file(*known),
+            rollback_statements="\n".join(rollback_statements(*known)) + "\n",
+            verification=verification(changes, facts.server),
         )
     except UsageError as error:  # a series may run what this catalog would not advise
         print_warning(f"no advice: {error.message}")

@@ -15,8 +15,9 @@ from flushlab.cli.output import deliver, emit_json, json_bytes, kept, require_wr
 from flushlab.errors import UsageError
 from flushlab.settings.floor import Floor
 
-FILES = ("tune.json", "report.html", "my.cnf", "settings.sql")
-"""In the folder of --out; the last two where something was found."""
+FOUND = ("my.cnf", "settings.sql", "verify.sql", "rollback.cnf", "rollback.sql")
+FILES = ("tune.json", "report.html", *FOUND)
+"""In the folder of --out; `FOUND` where something was."""
 
 if TYPE_CHECKING:
     from flushlab.campaign.facts import TuneFacts
@@ -132,6 +133,7 @@ def _write_files(facts: TuneFacts, *, told: bool) -> None:
     from flushlab.campaign.request import TuneRequest
     from flushlab.cli.report import page_of
     from flushlab.report import tune as report
+    from flushlab.report.stored import before_change
     from flushlab.store import existing_store
 
     folder = OutFolder(Path(facts.files[0]).parent, FILES)
@@ -144,9 +146,9 @@ def _write_files(facts: TuneFacts, *, told: bool) -> None:
             request = msgspec.json.decode(store.campaign(facts.campaign_id).plan, type=TuneRequest)
             ran = next(trial for trial in store.trials(facts.campaign_id) if trial.storage and trial.launch)
             assert ran.storage and ran.launch
-            tuned = tuned_files(facts, request, ran.storage, ran.launch)
-            contents["my.cnf"] = tuned.option_file.encode
-            contents["settings.sql"] = tuned.statements.encode
+            before = before_change(store.trials(facts.campaign_id))
+            texts = tuned_files(facts, request, before, ran.storage, ran.launch)
+            contents |= {name: text.encode for name, text in zip(FOUND, texts, strict=True)}
 
         def write(name: str) -> None:
             folder.write(name, contents[name]())

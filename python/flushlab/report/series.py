@@ -12,9 +12,10 @@ from rich.text import Text
 from flushlab.campaign.doubts import too_busy
 from flushlab.campaign.facts import ArmFacts, ClaimFacts, SeriesFacts
 from flushlab.record import Comparison, Ratio, Value
+from flushlab.report.carry_over import carry_over, render_carry_over
 from flushlab.report.tune import spell
 from flushlab.settings.floor import Floor
-from flushlab.units import counted, format_size
+from flushlab.units import counted, format_latency, format_size
 
 SCHEMA = "flushlab.series/1"
 
@@ -40,12 +41,14 @@ def document(facts: SeriesFacts) -> dict[str, Any]:
             "settings": dict(facts.base),
             "text": facts.base_text,
             "figure": facts.base_figure,
+            "p99_us": facts.base_p99_us,
             "floor": facts.base_floor,
             "guarantees": dict(facts.base_guarantees),
         },
         "arms": [_arm(arm) for arm in facts.arms],
         "control": _compared(facts.control) if facts.control is not None else None,
         "claims": list(facts.claims),
+        "carry_over": list(carry_over(facts)),
         "blocks": facts.blocks,
         "planned_blocks": facts.planned_blocks,
         "trials": {"run": facts.trials, "disturbed": facts.disturbed},
@@ -73,6 +76,7 @@ def _arm(arm: ArmFacts) -> dict[str, Any]:
         "floor": arm.floor,
         "guarantees": dict(arm.guarantees),
         "figure": arm.figure,
+        "p99_us": arm.p99_us,
         "composed_of": list(arm.composed_of),
         **_compared(arm.comparison),
     }
@@ -103,6 +107,8 @@ def render(facts: SeriesFacts) -> RenderableType:
         parts += [Text("claims", style="dim")]
         parts += [line for claim in facts.claims for line in _claim(claim)]
         parts += [""]
+    if any(arm.comparison is not None and arm.comparison.verdict == "faster" for arm in facts.arms):
+        parts += [*render_carry_over(facts), ""]
     return Group(*parts, *_notes(facts))
 
 
@@ -161,6 +167,8 @@ def _table(facts: SeriesFacts) -> Iterator[RenderableType]:
     yield _row("base", base_ratio, "", "", facts.base_floor, width)
     if facts.base_text:
         yield _below(facts.base_text)
+    if absolute := _absolute(facts.base_figure, facts.base_p99_us, facts.unit):
+        yield _below(absolute)
     for arm in facts.arms:
         lowered = bool(arm.floor and facts.base_floor) and not Floor(arm.floor).at_least(
             Floor(facts.base_floor)
@@ -168,6 +176,8 @@ def _table(facts: SeriesFacts) -> Iterator[RenderableType]:
         yield _arm_row(arm, width, lowered=lowered)
         if what := _what(arm):
             yield _below(what)
+        if absolute := _absolute(arm.figure, arm.p99_us, facts.unit):
+            yield _below(absolute)
         if arm.reason:
             yield _below(arm.reason.strip().splitlines()[0], style="yellow")
         if arm.contract:
@@ -221,6 +231,14 @@ def _what(arm: ArmFacts) -> str:
         return f"{' + '.join(arm.composed_of)}, in blocks of its own"
     nothing = "the same as the base" if arm.outcome == "measured" else ""
     return arm.text or ", ".join(changes) or nothing
+
+
+def _absolute(figure: float | None, p99_us: float | None, unit: str) -> str:
+    """`12,346 transactions/s, p99 1.9 ms`."""
+    if figure is None:
+        return ""
+    latency = "" if p99_us is None else f", p99 {format_latency(p99_us)}"
+    return f"{figure:,.{2 if figure < 100 else 0}f} {unit}{latency}"
 
 
 def _spelled(settings: Mapping[str, Value]) -> list[str]:

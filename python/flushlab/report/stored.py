@@ -6,7 +6,7 @@ is shown, so that campaigns of older and newer plans can be reported.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -14,8 +14,8 @@ import msgspec
 from flushlab.campaign.facts import ArmFacts, SeriesFacts, TuneFacts
 from flushlab.errors import StorageError
 from flushlab.experiment.objective import Objective
-from flushlab.plan.plan import BEST
-from flushlab.record import ProbeRecord, Value
+from flushlab.plan.plan import BASE, BEST
+from flushlab.record import ProbeRecord, Trial, Value
 from flushlab.store import CampaignRow
 
 Facts = TuneFacts | SeriesFacts
@@ -124,6 +124,16 @@ def advised(row: CampaignRow, facts: Facts | None) -> dict[str, Value]:
         is_place = chosen is not None and (chosen.data_root or chosen.disk_iops)
         return dict(chosen.settings) if chosen is not None and not is_place else {}
     return {}
+
+
+def own_settings(plan: StoredPlan) -> Mapping[str, Value]:
+    """What the user's option file or the plan's base sets."""
+    return plan.original or plan.base.get("settings", {})
+
+
+def before_change(trials: Iterable[Trial]) -> Mapping[str, Value]:
+    """What a server with the base reported; empty where none has run."""
+    return next((trial.settings for trial in trials if trial.arm.name == BASE and trial.settings), {})
 
 
 def fastest(facts: SeriesFacts) -> ArmFacts | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import PurePath
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -11,10 +12,12 @@ from rich.table import Table
 from rich.text import Text
 
 from flushlab.campaign.doubts import too_busy
-from flushlab.campaign.facts import TuneFacts
+from flushlab.campaign.facts import Figures, TuneFacts
 from flushlab.experiment.frontier import FrontierPoint
+from flushlab.plan.plan import BASE, CONTROL
 from flushlab.record import Ratio, Value
-from flushlab.units import counted, format_size, option_size
+from flushlab.report.carry_over import Step, carry_over, render_carry_over, render_steps, steps
+from flushlab.units import counted, format_latency, format_size, option_size
 
 SCHEMA = "flushlab.tune/1"
 
@@ -50,6 +53,9 @@ def document(facts: TuneFacts) -> dict[str, Any]:
         "winner": _point(facts, result.winner) if result.winner else None,
         "control": result.control.ratio if result.control else None,
         "detectable": result.detectable,
+        "figures": dict(facts.figures),
+        "carry_over": list(carry_over(facts)),
+        "next_steps": list(next_steps(facts)),
         "blocks": result.blocks,
         "trials": {"run": facts.trials, "disturbed": facts.disturbed},
         "others": facts.others,
@@ -73,6 +79,8 @@ def _point(facts: TuneFacts, point: FrontierPoint) -> dict[str, Any]:
         "settings": dict(point.settings),
         "ratio": point.ratio,
         "free_ratio": point.free_ratio,
+        "figure": facts.figures.get(point.arm, Figures()).figure,
+        "p99_us": facts.figures.get(point.arm, Figures()).p99_us,
         "guarantees": facts.guarantees.get(point.arm, {}),
     }
 
@@ -85,9 +93,9 @@ def render(facts: TuneFacts) -> RenderableType:
         "",
     ]
     if facts.result.frontier:
-        parts += [_frontier(facts), *_legend(facts), ""]
+        parts += [*_frontier(facts), *_legend(facts), ""]
         parts += [_guarantees(facts), ""]
-    parts += [_notes(facts)]
+    parts += [_notes(facts), *_what_now(facts)]
     return Group(*parts)
 
 
@@ -144,36 +152,40 @@ def _blaming(facts: TuneFacts, words: str) -> Text:
     )
 
 
-def _frontier(facts: TuneFacts) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("floor")
-    table.add_column("ratio", justify="right")
-    table.add_column("interval")
-    table.add_column("free", justify="right")
-    table.add_column("changes to the base", overflow="fold")
+def _frontier(facts: TuneFacts) -> Iterator[RenderableType]:
+    """A row per floor, its changes below it."""
+    unit = facts.unit or "figure"
+    shows_p99 = any(figures.p99_us is not None for figures in facts.figures.values())
+    width = max(len(unit), 9)
+
+    def row(name: str, ratio: str, interval: str, free: str, arm: str, style: str = "") -> Text:
+        own = facts.figures.get(arm, Figures())
+        absolute = "" if own.figure is None else f"{own.figure:,.{2 if own.figure < 100 else 0}f}"
+        text = f"{name:<8} {ratio:>6}  {interval:<13}  {free:>4}  {absolute:>{width}}"
+        if shows_p99:
+            text += f"  {'' if own.p99_us is None else format_latency(own.p99_us):>10}"
+        return Text(text.rstrip(), style=style)
+
+    header = (
+        f"{'floor':<8} {'ratio':>6}  {'interval':<13}  {'free':>4}  {unit if facts.figures else '':>{width}}"
+    )
+    yield Text((header + (f"  {'p99':>10}" if shows_p99 else "")).rstrip(), style="dim")
+    if facts.figures:
+        yield row("base", "", "", "", BASE)
     for point in facts.result.frontier:
         if not point.settings:
-            table.add_row(point.floor.value, "1.00", "", "1.00", "keep your settings")
+            yield row(point.floor.value, "1.00", "", "1.00", "")
+            yield Text("  keep your settings", style="dim")
             continue
-        changes = "\n".join(f"{name}={spell(value)}" for name, value in point.settings.items())
-        table.add_row(
-            point.floor.value,
-            f"{point.ratio.estimate:.2f}",
-            _interval(point.ratio),
-            f"{point.free_ratio.estimate:.2f}" if point.free_ratio else "?",
-            changes,
-        )
+        free = f"{point.free_ratio.estimate:.2f}" if point.free_ratio else "?"
+        ratio = f"{point.ratio.estimate:.2f}"
+        yield row(point.floor.value, ratio, _interval(point.ratio), free, point.arm)
+        for name, value in point.settings.items():
+            yield Text(f"  {name}={spell(value)}", style="bold")
     if facts.result.control is not None:
-        ratio = facts.result.control.ratio
-        table.add_row(
-            "control",
-            f"{ratio.estimate:.2f}",
-            _interval(ratio),
-            "",
-            "the base again: should be about 1",
-            style="dim",
-        )
-    return table
+        again = facts.result.control.ratio
+        yield row("control", f"{again.estimate:.2f}", _interval(again), "", CONTROL, "dim")
+        yield Text("  the base again: should be about 1", style="dim")
 
 
 def _legend(facts: TuneFacts) -> Iterator[RenderableType]:
@@ -225,6 +237,21 @@ def _notes(facts: TuneFacts) -> Group:
     if facts.ending == "interrupted":
         lines.append(Text(f"interrupted; resume with: flushlab tune --resume {facts.campaign_id}"))
     return Group(*(Padding(line, 0) for line in lines))
+
+
+def next_steps(facts: TuneFacts) -> tuple[Step, ...]:
+    """What to do on the real server; nothing where nothing is to be changed."""
+    winner = facts.result.winner
+    return steps(facts.server, floor=winner.floor.value, workload=facts.workload) if winner else ()
+
+
+def _what_now(facts: TuneFacts) -> Iterator[RenderableType]:
+    if not (found := next_steps(facts)):
+        return
+    yield from ("", *render_carry_over(facts), "")
+    folder = f", with the files in {PurePath(facts.files[0]).parent}/" if facts.files else ""
+    yield Text(f"what to do on your server{folder}", style="dim", overflow="ignore", no_wrap=True)
+    yield from render_steps(found)
 
 
 def _interval(ratio: Ratio) -> str:

@@ -35,7 +35,7 @@ def facts(winner: FrontierPoint, *dropped: Dropped) -> TuneFacts:
 
 
 def text(winner: FrontierPoint, *dropped: Dropped) -> str:
-    return tuned_files(facts(winner, *dropped), REQUEST, DISK, Launch()).option_file
+    return tuned_files(facts(winner, *dropped), REQUEST, {}, DISK, Launch()).option_file
 
 
 def above(name: str, option_file: str) -> str:

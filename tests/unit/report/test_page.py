@@ -115,7 +115,7 @@ def test_colours_of_plots_follow_the_page(html: str) -> None:
 
 def test_sections_of_a_tuning_stand_in_the_order_of_the_story() -> None:
     assert Reader(TUNED).sections == [
-        *("ratios", "frontier", "time", "files", "settings", "guarantees"),
+        *("your-server", "ratios", "frontier", "time", "files", "settings", "guarantees"),
         *("doubts", "machine", "repeat", "left-out"),
     ]
 
@@ -125,6 +125,27 @@ def test_sections_of_a_series_stand_in_the_order_of_the_story() -> None:
         *("ratios", "time", "files", "settings", "claims", "guarantees"),
         *("doubts", "machine", "repeat", "left-out"),
     ]
+
+
+def test_the_page_says_how_to_verify_and_undo_it_and_what_carries_over() -> None:
+    advice = Advice(
+        "[mysqld]\nx = 2\n", "SET GLOBAL x = 2;\n", "[mysqld]\nx = 1\n", "SET x = 1;\n", "SELECT 7;\n"
+    )
+    text = Reader(show(*made.tuned(), advice)).text
+    for words in ("flushlab settings --check my.cnf --server mariadb@10.11.19", "SELECT 7;", "SET x = 1;"):
+        assert words in text
+    assert "this machine's (" in text and "roughly" in text
+
+
+def test_the_page_shows_what_a_command_printed() -> None:
+    row, trials = made.tuned()
+    failed = msgspec.structs.replace(
+        trials[0], outcome="failed", figure=None, stage="screen", block=4, output="ERROR 1062 duplicate"
+    )
+    loud = [msgspec.structs.replace(one, output=f"loaded by {one.arm.name}") for one in trials]
+    text = Reader(show(row, [failed, *loud])).text
+    assert "ERROR 1062 duplicate" in text and "loaded by base" in text
+    assert "base, screen 4: failed" in text
 
 
 def test_a_tuning_gives_the_answer_and_what_to_do_before_all_else() -> None:

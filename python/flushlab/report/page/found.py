@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from flushlab.campaign.facts import ArmFacts, ClaimFacts, SeriesFacts, TuneFacts
+from flushlab.campaign.facts import ArmFacts, ClaimFacts, Figures, SeriesFacts, TuneFacts
 from flushlab.plan.plan import BASE, CONTROL
 from flushlab.record import Comparison, Machine, OtherLoad, ServerIdentity, Trial, Value, Warning
 from flushlab.report import series, tune
@@ -32,12 +32,14 @@ class Compared(NamedTuple):
         text: what it is, for people.
         comparison: with the base.
         notes: what one should know of it, short.
+        figures: what it yielded by itself.
     """
 
     arm: str
     text: str
     comparison: Comparison
     notes: tuple[str, ...] = ()
+    figures: Figures = Figures()
 
 
 class LeftOut(NamedTuple):
@@ -89,6 +91,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     arms: tuple[str, ...] = ()
     compared: tuple[Compared, ...] = ()
     control: Comparison | None = None
+    control_figures: Figures = Figures()
     guarantees: Mapping[str, Mapping[str, str]] = {}
     weaker: Mapping[str, Mapping[str, str]] = {}
     claims: tuple[ClaimFacts, ...] = ()
@@ -144,6 +147,7 @@ def _tuned(facts: TuneFacts) -> Found:
                 )
                 if note
             ),
+            facts.figures.get(one.arm, Figures()),
         )
         for one in result.confirmed
         if one.arm != CONTROL
@@ -161,7 +165,7 @@ def _tuned(facts: TuneFacts) -> Found:
         unit=facts.unit,
         higher_is_better=facts.unit != "s",
         compares=_LOWER if facts.objective == "p99" else "How many times as fast as the base",
-        base_p99_us=facts.base_p99_us if facts.objective == "p99" else None,
+        base_p99_us=facts.base_p99_us,
         floor=winner.floor.value if winner else facts.floor,
         base=facts.base,
         base_figure=facts.base_figure,
@@ -170,6 +174,7 @@ def _tuned(facts: TuneFacts) -> Found:
         arms=tuple(shown),
         compared=tuple(compared),
         control=result.control,
+        control_figures=facts.figures.get(CONTROL, Figures()),
         guarantees=guarantees,
         warnings=facts.warnings,
         left_out=tuple(_left_out_of_tune(facts)),
@@ -223,11 +228,18 @@ def _serial(facts: SeriesFacts) -> Found:
         floor=best.floor if best else facts.base_floor,
         base=facts.base,
         base_figure=facts.base_figure,
+        base_p99_us=facts.base_p99_us,
         blocks=f"{facts.blocks}{planned} blocks",
         chosen=best.name if best else None,
         arms=tuple(shown),
         compared=tuple(
-            Compared(arm.name, _what(arm), arm.comparison, _notes(arm))
+            Compared(
+                arm.name,
+                _what(arm),
+                arm.comparison,
+                _notes(arm),
+                Figures(figure=arm.figure, p99_us=arm.p99_us),
+            )
             for arm in measured
             if arm.comparison is not None
         ),

@@ -21,6 +21,7 @@ from typing import NamedTuple
 import jinja2
 
 from flushlab.record import Trial
+from flushlab.report.carry_over import carry_over, steps
 from flushlab.report.page import (
     claims,
     doubts,
@@ -29,6 +30,7 @@ from flushlab.report.page import (
     guarantees,
     left_out,
     machine,
+    output,
     over_time,
     ratios,
     repeat,
@@ -36,7 +38,7 @@ from flushlab.report.page import (
 )
 from flushlab.report.page.arms import by_arm
 from flushlab.report.page.found import found
-from flushlab.report.page.parts import Section, Subject, figure, interval, when
+from flushlab.report.page.parts import Cell, Section, Subject, Table, figure, interval, when
 from flushlab.report.stored import Facts, plan_of
 from flushlab.store import CampaignRow
 
@@ -49,10 +51,16 @@ _BREAKS = re.compile(r"([_=/@])(?=\w)")
 
 
 class Advice(NamedTuple):
-    """What to do: lines of an option file and SET statements; both empty where nothing is to be changed."""
+    """What to do: lines of an option file and SET statements, the way back, and statements that verify it.
+
+    All of them are empty where nothing is to be changed.
+    """
 
     option_file: str = ""
     statements: str = ""
+    rollback_file: str = ""
+    rollback_statements: str = ""
+    verification: str = ""
 
 
 NOTHING_TO_DO = Advice()
@@ -66,6 +74,7 @@ _STORY: tuple[Callable[[Subject], Iterator[Section]], ...] = (
     claims.section,
     guarantees.section,
     doubts.section,
+    output.section,
     machine.section,
     repeat.section,
     left_out.section,
@@ -97,10 +106,32 @@ def render(
         when=when(row),
         keys=tuple(_keys(subject)),
         advice=advice,
-        sections=[*(section for make in _STORY for section in make(subject)), *beside],
+        sections=[*_what_now(subject, advice), *(one for make in _STORY for one in make(subject)), *beside],
         max_rows=MAX_ROWS,
         max_code=MAX_CODE,
     )
+
+
+def _what_now(subject: Subject, advice: Advice) -> Iterator[Section]:
+    """How to verify the change on the real server and how to undo it; what carries over to it."""
+    if subject.facts is None or not advice.option_file:
+        return
+    lead = "The figures on this page are this machine's. Verify the change where it is to help."
+    rows = tuple(
+        (Cell(one.what, "name"), Cell(one.carries), Cell(one.why)) for one in carry_over(subject.facts)
+    )
+    table = Table((Cell("carries over?"), Cell(""), Cell("")), rows)
+    found = steps(subject.facts.server, floor=subject.found.floor, workload=subject.found.workload)
+    shell = "\n\n".join(
+        "\n".join([f"# {number}. {step.what}", *step.commands]) for number, step in enumerate(found, 1)
+    )
+    texts = {
+        "verify.sql": advice.verification,
+        "rollback.cnf": advice.rollback_file,
+        "rollback.sql": advice.rollback_statements,
+    }
+    code = (("", shell), *texts.items())
+    yield Section("your-server", "On your server", lead, tables=(table,), code=code)
 
 
 def _keys(subject: Subject) -> Iterator[tuple[str, str]]:

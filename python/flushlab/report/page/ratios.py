@@ -12,10 +12,12 @@ from flushlab.report.page.parts import (
     Section,
     Subject,
     Table,
+    figure,
     interval,
     times,
     verdict_kind,
 )
+from flushlab.units import format_latency
 
 MAX_PLOTTED = 40
 """Most rows of the forest plot; the table has them all."""
@@ -26,7 +28,9 @@ def section(subject: Subject) -> Iterator[Section]:
     what = subject.found
     rows = list(what.compared)
     if what.control is not None:
-        rows.append(Compared(CONTROL, "the base once more: should be about 1", what.control))
+        rows.append(
+            Compared(CONTROL, "the base once more: should be about 1", what.control, (), what.control_figures)
+        )
     if not rows:
         return
     plotted = rows[: MAX_PLOTTED - 1] + rows[-1:] if len(rows) > MAX_PLOTTED else rows
@@ -43,13 +47,15 @@ def section(subject: Subject) -> Iterator[Section]:
         name="ratios",
         title="Ratio of each arm to the base with its interval; the table gives the same figures",
     )
-    head = (Cell("arm"), Cell("ratio", "num"), Cell("interval", "num"), Cell("verdict"))
+    absolute = any(row.figures.figure is not None for row in rows)
+    last = (Cell(what.unit, "num"),) if absolute else ()
+    head = (Cell("arm"), Cell("ratio", "num"), Cell("interval", "num"), Cell("verdict"), *last)
     lead = (
         f"{what.compares}, each with its interval. All intervals hold together with 95 % "
         "probability. Filled: the interval excludes 1. The control is the base once more."
     )
     notes = (f"{len(rows) - len(plotted)} more are in the table only.",) if len(rows) > len(plotted) else ()
-    table = Table(head, tuple(map(_ratio_row, rows)))
+    table = Table(head, tuple((*_ratio_row(row), *_absolute(row, absolute)) for row in rows))
     yield Section("ratios", "Against the base", lead, (plot,), tables=(table,), notes=notes)
 
 
@@ -61,3 +67,11 @@ def _ratio_row(row: Compared) -> tuple[Cell, ...]:
         Cell(interval(compared.ratio), "num"),
         Cell(compared.verdict, kind, f"{compared.blocks} blocks"),
     )
+
+
+def _absolute(row: Compared, shown: bool) -> Iterator[Cell]:
+    """What the arm yielded by itself."""
+    own = row.figures
+    if shown:
+        latency = "" if own.p99_us is None else f"p99 {format_latency(own.p99_us)}"
+        yield Cell("" if own.figure is None else figure(own.figure), "num", latency)

@@ -1,0 +1,74 @@
+"""Rollback: what brings a server back from advised settings to what it had. Pure.
+
+A setting of the user's own file goes back to its value there; one that the file does not have, to what the
+server had without it: its line is removed, and a running server is given that value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from flushlab.advice.set_statements import persists
+from flushlab.record import ServerIdentity, Value
+from flushlab.settings.catalog import SettingHere, load_catalog
+from flushlab.settings.optionfile import render
+
+
+def rollback_file(
+    changes: Mapping[str, Value],
+    own: Mapping[str, Value],
+    before: Mapping[str, Value],
+    identity: ServerIdentity,
+    *,
+    comments: Sequence[str] = (),
+) -> str:
+    """The option file that takes the place of the advised one.
+
+    Args:
+        changes: the advised settings.
+        own: settings of the user's option file.
+        before: what the server reported without the changes.
+        identity: the server.
+        comments: lines for the top.
+
+    Raises:
+        UnknownSetting, ValueOutOfRange: a setting that this server would not take.
+    """
+    catalog = load_catalog()
+    back = {name: own[name] for name in changes if name in own}
+    header = [
+        *comments,
+        "Puts back what was there. Use it in place of the advised lines and restart the server.",
+    ]
+    for name in (name for name in changes if name not in own):
+        here = catalog.here(name, identity.flavor, identity.version) if name in catalog else None
+        value = before.get(name)
+        spelled = value if here is None or value is None else here.option(value).partition(" = ")[2]
+        had = (
+            f"the server then has {spelled} again" if value is not None else "the server has its own default"
+        )
+        header.append(f"{name} was not in your option file: remove its line ({had}).")
+    return render(back, identity, catalog, header=header)
+
+
+def rollback_statements(
+    changes: Mapping[str, Value],
+    own: Mapping[str, Value],
+    before: Mapping[str, Value],
+    identity: ServerIdentity,
+) -> list[str]:
+    """Statements and comment lines that bring a running server back; see `rollback_file`."""
+    catalog, lines = load_catalog(), list[str]()
+    for name in changes:
+        here = catalog.require(name, identity.flavor, identity.version)
+        if persists(identity):
+            lines.append(f"RESET PERSIST IF EXISTS {here.variable};")
+        lines.append(_statement(here, own.get(name, before.get(name)), in_file=name in own))
+    return lines
+
+
+def _statement(here: SettingHere, value: Value | None, *, in_file: bool) -> str:
+    if here.dynamic:
+        return f"SET GLOBAL {here.variable} = {'DEFAULT' if value is None else here.sql(value)};"
+    line = here.option(value) if in_file and value is not None else f"remove {here.name}"
+    return f"-- {line}: needs a restart; put rollback.cnf in place of the advised lines"

@@ -1,0 +1,125 @@
+"""What of a result carries over to another server, what does not, and what to do there. Pure.
+
+Sits in `report`; terminal, JSON and page show the same lines, of a tuning and of a series.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+import msgspec
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from flushlab.campaign.facts import SeriesFacts, TuneFacts
+from flushlab.record import Machine, ServerIdentity
+from flushlab.units import format_size
+
+
+class CarryOver(msgspec.Struct, frozen=True, kw_only=True):
+    """One figure, or kind of figure.
+
+    Attributes:
+        what: for people.
+        carries: whether it holds elsewhere.
+        why: the condition, or the reason.
+    """
+
+    what: str
+    carries: Literal["yes", "roughly", "no"]
+    why: str
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """Something to do on the real server.
+
+    Attributes:
+        what: a sentence.
+        commands: for a shell there, in the folder with the files.
+    """
+
+    what: str
+    commands: tuple[str, ...] = ()
+
+
+FILES = ("my.cnf", "settings.sql", "verify.sql", "rollback.cnf", "rollback.sql")
+"""That the steps speak of; `flushlab tune --out` writes them."""
+
+
+def carry_over(facts: TuneFacts | SeriesFacts) -> tuple[CarryOver, ...]:
+    """What holds elsewhere, the surest first."""
+    return tuple(_lines(facts))
+
+
+def _lines(facts: TuneFacts | SeriesFacts) -> Iterator[CarryOver]:
+    why = f"they follow from the settings and the version ({facts.server.name})"
+    yield CarryOver(what="guarantees", carries="yes", why=why)
+    parts = {"data": facts.data_bytes, "pool": facts.pool_bytes, "redo": facts.redo_bytes}
+    sizes = {name: size for name, size in parts.items() if size is not None}
+    like = (
+        f" and {' : '.join(sizes)} is about {' : '.join(map(format_size, sizes.values()))}" if sizes else ""
+    )
+    limit = facts.machine.disk_limit
+    disk = f"does about {limit.write_iops} writes/s" if limit else "syncs about as fast as this one"
+    yield CarryOver(what="ratios", carries="roughly", why=f"if the disk there {disk}{like}")
+    absolute = "seconds are" if facts.unit == "s" else f"{facts.unit or 'throughput'} and latency are"
+    yield CarryOver(
+        what="figures", carries="no", why=f"{absolute} this machine's ({_machine(facts.machine)})"
+    )
+    if isinstance(facts, TuneFacts) and facts.recovery_s:
+        yield CarryOver(what="recovery", carries="no", why="it depends on the redo log and the disk there")
+
+
+def _machine(machine: Machine) -> str:
+    memory = format_size(machine.memory_bytes)
+    return f"{machine.cpu_count} CPUs, {memory}, {machine.filesystem}"
+
+
+def steps(server: ServerIdentity, *, floor: str, workload: str) -> tuple[Step, ...]:
+    """What to do on the real server with `FILES`: check, look, change, look again, and how to go back.
+
+    Args:
+        server: that was measured.
+        floor: that the change keeps.
+        workload: that was measured.
+    """
+    version = ".".join(map(str, server.version))
+    checked = f"flushlab settings --check my.cnf --server {server.flavor}@{version} --floor {floor}"
+    look = ["mysql --table < verify.sql"]
+    if workload.startswith("command:"):
+        look.append(f"time {workload.removeprefix('command:').strip()}")
+    return (
+        Step(what="See what the lines guarantee on your version:", commands=(checked,)),
+        Step(what="Under your usual load, note what the server does:", commands=tuple(look)),
+        Step(
+            what="Add my.cnf to its option file and restart it, or set what needs no restart:",
+            commands=("mysql < settings.sql",),
+        ),
+        Step(what="At the same time of day, do step 2 again and compare."),
+        Step(
+            what="To undo it, put rollback.cnf in place of my.cnf and restart, or:",
+            commands=("mysql < rollback.sql",),
+        ),
+    )
+
+
+def render_carry_over(facts: TuneFacts | SeriesFacts) -> Iterator[RenderableType]:
+    """For the terminal."""
+    yield Text("what carries over to your server", style="dim")
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold", ratio=1)
+    for line in carry_over(facts):
+        table.add_row(line.what, line.carries, line.why)
+    yield table
+
+
+def render_steps(found: tuple[Step, ...]) -> Iterator[RenderableType]:
+    """For the terminal; commands stay whole, whatever its width."""
+    for number, step in enumerate(found, 1):
+        yield Text(f"{number}. {step.what}")
+        for command in step.commands:
+            yield Text(f"   {command}", style="bold", overflow="ignore", no_wrap=True)
