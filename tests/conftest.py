@@ -93,6 +93,14 @@ def private_home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.fixture
+def strict_umask() -> Iterator[None]:
+    """What this process makes is closed to other users, the servers' among them."""
+    before = os.umask(0o077)
+    yield
+    os.umask(before)
+
+
+@pytest.fixture
 def private_home_with_builds(private_home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The same, with the builds of the usual home in it."""
     monkeypatch.delenv("FLUSHLAB_HOME")

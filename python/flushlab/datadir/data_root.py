@@ -15,7 +15,15 @@ from typing import Self
 import msgspec
 
 from flushlab.errors import NoSpace, NotWritable
-from flushlab.machine import FileSystem, available_memory_bytes, file_system_of, home, may_write, server_user
+from flushlab.machine import (
+    FileSystem,
+    available_memory_bytes,
+    file_system_of,
+    home,
+    make_open,
+    may_write,
+    server_user,
+)
 from flushlab.process import passing_folder
 from flushlab.record import Storage
 from flushlab.units import format_size
@@ -42,9 +50,7 @@ class DataRoot(msgspec.Struct, frozen=True, kw_only=True):
         ours = home()  # first: a data root made in a new home would make that home look like somebody's
         folder = (ours / "run" if path is None else path.expanduser()).absolute()
         try:
-            if not folder.is_dir():
-                folder.mkdir(parents=True, exist_ok=True)
-                folder.chmod(0o755)
+            make_open(folder)
         except (FileExistsError, NotADirectoryError):
             raise NotWritable(f"the data root {folder} is not a directory", hint=_HINT) from None
         except OSError as error:

@@ -1,7 +1,7 @@
 """Machine: what flushlab runs on: home folder, servers' user, processors, memory, devices, pressure."""
 
 from flushlab.machine.describe import cpu_count, describe
-from flushlab.machine.home import home, home_part, home_path, state, state_path
+from flushlab.machine.home import home, home_part, home_path, make_open, state, state_path
 from flushlab.machine.memory import available_memory_bytes, memory_bytes
 from flushlab.machine.mounts import BlockDevice, FileSystem, file_system_of
 from flushlab.machine.pressure import MachineSample, Pressure, between, sample

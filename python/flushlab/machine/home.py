@@ -59,13 +59,27 @@ def home_part(name: str) -> Path:
     """
     folder = home() / name
     try:
-        folder.mkdir(mode=0o755, exist_ok=True)
+        folder.mkdir(exist_ok=True)
+        if folder.stat().st_mode & 0o711 != 0o711:
+            folder.chmod(0o755)  # the umask took away the servers' user's right to enter
     except OSError as error:
         raise NotWritable(
             f"flushlab's folder {folder} cannot be created: {error.strerror}",
             hint="move away what is there, or set FLUSHLAB_HOME to another folder",
         ) from error
     return folder
+
+
+def make_open(path: Path) -> None:
+    """Creates a directory, and those above it, that everyone may enter, whatever the umask.
+
+    Raises:
+        OSError: it cannot be created, or is no directory.
+    """
+    for folder in reversed((path, *path.parents)):
+        if not folder.is_dir():
+            folder.mkdir(exist_ok=True)  # another flushlab may be quicker
+            folder.chmod(0o755)
 
 
 def state() -> Path:
@@ -99,7 +113,7 @@ def _own(path: Path, what: str, mode: int) -> Path:
     hint = "set FLUSHLAB_HOME to a directory that you can write to"
     try:
         if not path.is_dir():
-            path.mkdir(parents=True)
+            make_open(path)
             path.chmod(mode)
         is_writable = os.access(path, os.W_OK | os.X_OK, effective_ids=True)
         if is_writable and not os.path.lexists(path / ownership.MARK):

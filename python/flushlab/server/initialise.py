@@ -18,6 +18,7 @@ from flushlab.machine import server_user
 from flushlab.process import Guard, run_folder
 from flushlab.record import Value
 from flushlab.server import log
+from flushlab.server.account import write_private
 from flushlab.server.option_files import always, option_line
 from flushlab.server.paths import give
 from flushlab.settings.catalog import load_catalog
@@ -77,14 +78,14 @@ def initialise(build: Build, layout: Mapping[str, Value], target: Path) -> None:
         if target.is_dir():
             give(target, user)
         sql = folder / "accounts.sql"
-        sql.write_text(_MARIADB_SQL if build.flavor == "mariadb" else _MYSQL_SQL)
+        write_private(sql, _MARIADB_SQL if build.flavor == "mariadb" else _MYSQL_SQL, user)
         options = folder / "my.cnf"
         lines = [
             "[mysqld]",
             *always(build),
             *(option_line(build, one, value) for one, value in layout.items()),
         ]
-        options.write_text("\n".join([*lines, f"tmpdir = {temporary}"]) + "\n")
+        write_private(options, "\n".join([*lines, f"tmpdir = {temporary}"]) + "\n", user)
         process = guard.spawn(
             _command(build, options, target, sql),
             log=folder / "log",

