@@ -225,7 +225,7 @@ def flushlab(server: str, folder: Path, mark: str, tests: bool) -> Took:
         left.unlink()
     me = f"{sys.executable} {Path(__file__).resolve()} --inside {folder}"
     quoted = " ".join(f"'{word}'" if "*" in word else word for word in MIGRATE)
-    words = [sys.executable, "-m", "flushlab.cli.main", "test", "--server", server]
+    words = [sys.executable, "-m", "flushlab", "test", "--server", server]
     words += ["--json", str(folder / "run.json")]
     if tests:  # else there are no statements to count
         words += ["--set", "performance_schema=ON"]

@@ -94,7 +94,7 @@ def seconds(home: Path, *words: str) -> tuple[float, float]:
     """Wall and CPU time of one `flushlab report`."""
     start, before = time.perf_counter(), os.times()
     subprocess.run(
-        [sys.executable, "-m", "flushlab.cli.main", "report", *words],
+        [sys.executable, "-m", "flushlab", "report", *words],
         check=True,
         stdout=subprocess.DEVNULL,
         env={**os.environ, "FLUSHLAB_HOME": str(home)},

@@ -30,7 +30,7 @@ RESET_S = {"mariadb": 0.150, "mysql@5.7": 0.150, "mysql@8.0": 0.300, "mysql@9.7"
 TABLES = 40
 MIGRATIONS = 400
 
-FLUSHLAB = [sys.executable, "-m", "flushlab.cli.main", "test"]
+FLUSHLAB = [sys.executable, "-m", "flushlab", "test"]
 
 
 def _tell(line: str) -> None:

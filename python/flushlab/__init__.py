@@ -12,10 +12,10 @@ with its first use, not with this module.
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING
 
 from flushlab.version import __version__
 
+TYPE_CHECKING = False  # typing takes longer to import than all else here
 if TYPE_CHECKING:
     from flushlab.campaign.bench import bench
     from flushlab.campaign.compare import compare

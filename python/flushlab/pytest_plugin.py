@@ -20,7 +20,7 @@ from typing import IO
 import pytest
 
 HOST = "FLUSHLAB_HOST"
-FLUSHLAB = (sys.executable, "-m", "flushlab.cli.main")
+FLUSHLAB = (sys.executable, "-m", "flushlab")
 RESET_LIMIT_S = 120.0
 _END_LIMIT_S = 60.0
 

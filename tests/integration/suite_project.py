@@ -52,7 +52,7 @@ class Project:
 
     def words(self, *more: str, prepare: bool = True) -> list[str]:
         prepared = ["--prepare", f"{sys.executable} migrate.py", "--inputs", "db/*.sql"] if prepare else []
-        return [sys.executable, "-m", "flushlab.cli.main", "test", *prepared, *more]
+        return [sys.executable, "-m", "flushlab", "test", *prepared, *more]
 
     def test(
         self, *more: str, code: int = 0, prepare: bool = True, under: Sequence[str] = ()

@@ -15,7 +15,7 @@ from tests.conftest import require_build
 
 pytestmark = pytest.mark.spread
 
-FLUSHLAB = [sys.executable, "-m", "flushlab.cli.main"]
+FLUSHLAB = [sys.executable, "-m", "flushlab"]
 SMALL = ["--tables", "2", "--table-size", "1000", "--threads", "4", "--seconds", "0.9"]
 """A window below 1 s is never judged void."""
 

@@ -38,7 +38,7 @@ with pymysql.connect(unix_socket=os.environ["FLUSHLAB_SOCKET"], **where) as conn
 """
 """What prepares a database: runs the script that it is given."""
 
-FLUSHLAB = (sys.executable, "-m", "flushlab.cli.main")
+FLUSHLAB = (sys.executable, "-m", "flushlab")
 
 StartSandbox = Callable[..., Sandbox]
 

@@ -29,7 +29,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
 
 
 def command(*words: str) -> list[str]:
-    return [sys.executable, "-m", "flushlab.cli.main", "probe", *words]
+    return [sys.executable, "-m", "flushlab", "probe", *words]
 
 
 def probe(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:

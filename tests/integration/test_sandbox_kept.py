@@ -23,7 +23,7 @@ NAME = "kept-test"
 
 
 def flushlab(*words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "flushlab.cli.main", *words]
+    command = [sys.executable, "-m", "flushlab", *words]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr

@@ -17,7 +17,7 @@ from tests.waiting import wait_until
 
 pytestmark = pytest.mark.spread
 
-FLUSHLAB = [sys.executable, "-m", "flushlab.cli.main", "series"]
+FLUSHLAB = [sys.executable, "-m", "flushlab", "series"]
 
 WORKLOAD = """
 [workload]

@@ -103,7 +103,7 @@ def test_server_from_a_tarball_is_unpacked_and_runs(
 
 def flushlab(*words: str) -> dict[str, Any]:
     done = subprocess.run(
-        [sys.executable, "-m", "flushlab.cli.main", *words],
+        [sys.executable, "-m", "flushlab", *words],
         capture_output=True,
         text=True,
         check=False,

@@ -202,7 +202,7 @@ def test_workers_are_isolated_and_each_can_be_reset(project: Project) -> None:
         print(ask(one, "SELECT MAX(id) FROM t1"), ask(one, "SELECT @@max_connections"),
               ask(one, "SELECT COUNT(*) FROM mysql.user WHERE user = 'other'"),
               ask(two, "SELECT COUNT(*) FROM t1"))
-        words = ["-m", "flushlab.cli.main", "server", "reset", own("NAME_2")]
+        words = ["-m", "flushlab", "server", "reset", own("NAME_2")]
         subprocess.run([sys.executable, *words], check=True)
         print(ask(tcp("_2"), "SELECT COUNT(*) FROM t1"))
     """
@@ -325,7 +325,7 @@ def test_what_cannot_be_done_is_said_before_anything_starts(
 ) -> None:
     require_build("mariadb@10.11")
     done = subprocess.run(
-        [sys.executable, "-m", "flushlab.cli.main", "test", *words],
+        [sys.executable, "-m", "flushlab", "test", *words],
         cwd=project.folder, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == code, done.stderr

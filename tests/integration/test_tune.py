@@ -21,7 +21,7 @@ from tests.waiting import wait_until
 
 pytestmark = pytest.mark.spread
 
-FLUSHLAB = [sys.executable, "-m", "flushlab.cli.main"]
+FLUSHLAB = [sys.executable, "-m", "flushlab"]
 SECRET = "planted-s3cret"
 SMALL = ["--tables", "2", "--table-size", "1000", "--threads", "4", "--seconds", "0.5"]
 

@@ -150,7 +150,7 @@ def test_bench_takes_it_with_a_data_set_and_refuses_mistakes_first(tmp_path: Pat
     file = tmp_path / "stock.toml"
     file.write_text('database = "stock"\n[transaction.t]\nstatements = ["UPDATE n SET n = n + 1"]\n')
     command = [
-        *(sys.executable, "-m", "flushlab.cli.main", "bench", "--server", "mariadb@10.11"),
+        *(sys.executable, "-m", "flushlab", "bench", "--server", "mariadb@10.11"),
         *("--workload", f"txn:{file}", "--dataset", str(dump), "--threads", "1", "--seconds", "0.5"),
     ]
     done = subprocess.run([*command, "--json", "-"], capture_output=True, text=True, check=False)

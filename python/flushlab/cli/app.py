@@ -26,7 +26,7 @@ def make_app(named: str | None = None) -> typer.Typer:
         name="flushlab",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
-        rich_markup_mode="rich",
+        rich_markup_mode=None,
         context_settings=CONTEXT,
         help="How fast a MySQL or MariaDB server can write for your workload, at the durability you need.",
     )

@@ -58,7 +58,7 @@ def prune(
     ] = None,
     json: options.Json = None,
 ) -> None:
-    """Remove what was used longest ago, down to the limit; nothing that is in use.
+    """Remove what was used longest ago, but nothing that is in use.
 
     Without --size the limit is $FLUSHLAB_CACHE_SIZE, or a fifth of the disk.
 

@@ -1,12 +1,14 @@
 """The entry: runs a command, and turns whatever ends it into a message and an exit code.
 
 Nobody sees a traceback, but with FLUSHLAB_DEBUG=1. Only the standard library is imported before Ctrl-C is
-listened to.
+listened to; before that it ends the process at once, as `__main__` has it.
 """
 
 from __future__ import annotations
 
+import codecs
 import errno
+import io
 import os
 import signal
 import sys
@@ -25,11 +27,15 @@ INTERRUPTED, PIPE_CLOSED = 130, 141
 def main() -> NoReturn:
     """Runs flushlab and exits: 0, an error's code, or 130 after Ctrl-C and SIGTERM."""
     with _Ending():
-        signal.signal(signal.SIGTERM, _terminate)
         _open_standard_files()
+        _print_in_any_encoding()
         from flushlab.cli.app import make_app
 
-        make_app(sys.argv[1] if len(sys.argv) > 1 else None)()
+        app = make_app(sys.argv[1] if len(sys.argv) > 1 else None)
+        if signal.getsignal(signal.SIGINT) == signal.SIG_DFL:  # `__main__` lets it end the process
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, _terminate)
+        sys.exit(app(prog_name="flushlab", standalone_mode=False))
     raise AssertionError("the context exits")
 
 
@@ -49,8 +55,8 @@ class _Ending:
         if isinstance(error, SystemExit) and isinstance(error.__context__, BrokenPipeError):
             error = error.__context__  # typer made it exit code 1
         lost = _flush_stdout()
-        if isinstance(error, OSError) and error.filename is None and lost is not None:
-            error = lost  # that is what it was about
+        if isinstance(error, OSError) and error.filename is None:
+            error = lost or _typers_loss(error) or error  # that is what it was about
         code = _told(error)
         sys.exit(code if lost is None or code else _told(lost))
 
@@ -64,6 +70,16 @@ def _open_standard_files() -> None:
     while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
         os.set_inheritable(number, True)
     os.close(number)
+
+
+def _print_in_any_encoding() -> None:
+    """A character that a stream's encoding lacks is spelled in ASCII, never an error."""
+    from flushlab.cli import spelling
+
+    codecs.register_error(spelling.__name__, spelling.in_ascii)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors=spelling.__name__)
 
 
 def _flush_stdout() -> BaseException | None:
@@ -84,6 +100,17 @@ def _flush_stdout() -> BaseException | None:
     return lost
 
 
+def _typers_loss(error: OSError) -> BaseException | None:
+    """What it means if typer was printing: unbuffered, stdout fails there and has nothing left to flush."""
+    from traceback import walk_tb
+
+    if not any(frame.f_code.co_name == "echo" for frame, _ in walk_tb(error.__traceback__)):
+        return None
+    from flushlab.cli.output import stdout_lost
+
+    return error if isinstance(error, BrokenPipeError) else stdout_lost(error)
+
+
 def _told(error: BaseException | None) -> int:
     """The exit code for what ended the command, once it has been told of."""
     if error is None:
@@ -95,6 +122,7 @@ def _told(error: BaseException | None) -> int:
     if isinstance(error, BrokenPipeError):
         return PIPE_CLOSED
     from flushlab.cli.output import print_error
+    from flushlab.cli.usage import help_instead
 
     known = _known(error)
     with suppress(OSError):  # stderr may lie on a full disk
@@ -102,16 +130,22 @@ def _told(error: BaseException | None) -> int:
             import traceback
 
             traceback.print_exception(error)
-        print_error(known)
+        if (instead := help_instead(error)) is not None:
+            print(instead, file=sys.stderr)  # noqa: T201
+        else:
+            print_error(known)
     return known.exit_code
 
 
 def _known(error: BaseException) -> FlushlabError:
     """The error itself, or what an unexpected one means to the user."""
+    from flushlab.cli.usage import is_usage, usage_error
     from flushlab.errors import FlushlabError, HarnessError, NoMemory, NoSpace, StorageError
 
     if isinstance(error, FlushlabError):
         return error
+    if is_usage(error):
+        return usage_error(error)
     if isinstance(error, MemoryError):
         return NoMemory("flushlab ran out of memory", hint="free some, or ask for less at once")
     debug = "set FLUSHLAB_DEBUG=1 to see where it happened"

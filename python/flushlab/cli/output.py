@@ -7,11 +7,13 @@ before its files are written, and what cannot be written costs nothing but itsel
 from __future__ import annotations
 
 import os
+import re
 import sys
+import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from rich.console import Console
@@ -19,7 +21,10 @@ from rich.console import Console
 from flushlab import atomic
 from flushlab.errors import FlushlabError, NotWritable
 
-console = Console(stderr=True, highlight=False, soft_wrap=True)
+_STYLES: Literal["auto"] | None = None if os.environ.get("NO_COLOR") else "auto"
+"""rich takes NO_COLOR to allow bold; who sets it wants plain text."""
+
+console = Console(stderr=True, highlight=False, soft_wrap=True, color_system=_STYLES)
 """Progress, notes and errors."""
 
 
@@ -42,14 +47,43 @@ def _to_stdout() -> Iterator[None]:
 
 class _Stdout(Console):
     def print(self, *objects: Any, **how: Any) -> None:
+        """Without blanks at the ends of lines. Text is taken as it is, and wrapped for a terminal only."""
+        if len(objects) == 1 and isinstance(objects[0], str):
+            if self.is_terminal and not how.get("soft_wrap"):
+                objects = (_wrapped(objects[0], self.width),)
+            how = {"markup": False, **how, "soft_wrap": True}
         with _to_stdout():
-            super().print(*objects, **how)
+            with self.capture() as printed:
+                super().print(*objects, **how)
+            self.file.write(_TRAILING.sub("", printed.get()))
+            self.file.flush()
 
     def on_broken_pipe(self) -> None:
         raise  # rich would end the process, and files may still be to write
 
 
-stdout = _Stdout(highlight=False)
+_TRAILING = re.compile(r" +$", re.MULTILINE)
+_COLUMN = re.compile(r" *(?:\S+ {2,})?")
+
+
+def _wrapped(text: str, width: int) -> str:
+    """Lines of at most that width, below their indent or their second column; long words stay whole."""
+    lines = []
+    for line in text.split("\n"):
+        found = _COLUMN.match(line)
+        indent = found[0] if found else ""
+        lines += textwrap.wrap(
+            line[len(indent) :],
+            width,
+            initial_indent=indent,
+            subsequent_indent=" " * min(len(indent), width * 2 // 3),
+            break_long_words=False,
+            break_on_hyphens=False,
+        ) or [""]
+    return "\n".join(lines)
+
+
+stdout = _Stdout(highlight=False, color_system=_STYLES)
 """Data for people."""
 
 

@@ -90,7 +90,7 @@ def probe(
     ] = None,
     json: options.Json = None,
 ) -> None:
-    """Measure what this disk allows: write rates, and commits/s per durability policy.
+    """Measure what this disk allows: write rates and commits/s.
 
     No server is involved, except with --server: threads write a redo log and binlogs.
 

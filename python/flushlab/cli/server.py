@@ -148,7 +148,7 @@ def reset(
     name: Annotated[str, typer.Argument(help="A kept sandbox, or $FLUSHLAB_NAME inside `flushlab test`.")],
     json: options.Json = None,
 ) -> None:
-    """Reset a server's data, on the same port and socket; connections are cut.
+    """Reset a server's data; its port and socket stay, connections are cut.
 
     A kept server gets the empty data directory it started with, one of `flushlab test` its template.
 

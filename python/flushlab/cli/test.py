@@ -96,10 +96,11 @@ def test(
         typer.Option("--print-github-action", help="Print an equivalent GitHub Actions workflow and exit."),
     ] = False,
 ) -> None:
-    """Run a test suite on a fast throwaway server and exit with its exit code.
+    """Run a test suite on a fast throwaway server.
 
     The command finds its server in FLUSHLAB_HOST, FLUSHLAB_PORT, DATABASE_URL
-    and more. The server and its data are gone when the command ends.
+    and more; its exit code is flushlab's. The server and its data are gone
+    when it ends.
     FLUSHLAB_PASSWORD, if set, becomes the account's password.
 
     Example: flushlab test --server mysql@5.7 --prepare ./migrate.sh --inputs 'db/migration/**' -- mvn test

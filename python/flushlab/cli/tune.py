@@ -87,7 +87,7 @@ def tune(
     out: Annotated[Path | None, typer.Option("--out", help="Output folder; default: flushlab-ID.")] = None,
     resume: Annotated[str | None, typer.Option("--resume", help="Resume the campaign with this id.")] = None,
 ) -> None:
-    """Find the fastest settings at a durability floor, prove them, write them down.
+    """Find the fastest settings at a durability floor, and prove them.
 
     Example: flushlab tune --server mysql@5.7 --floor strict --minutes 30 --base my.cnf
 

@@ -21,6 +21,7 @@ __all__ = [
     "home",
     "home_part",
     "home_path",
+    "make_open",
     "may_enter",
     "may_write",
     "memory_bytes",

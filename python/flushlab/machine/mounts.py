@@ -51,7 +51,8 @@ class BlockDevice(msgspec.Struct, frozen=True, kw_only=True):
         disk_number: major and minor number of the whole disk: what cgroup limits are set on.
         scheduler: I/O scheduler of the disk, or None.
         volatile_cache: True for `write back`, False for `write through`, None if unknown.
-        rotational: the kernel takes the disk for a spinning one; None if unknown.
+        rotational: the kernel takes the disk for a spinning one; None if unknown, or if a virtual disk says
+            that it spins: virtio's default, whatever is under it.
         logical_block_bytes: smallest write that the disk takes, or None.
     """
 
@@ -152,6 +153,18 @@ def parse_write_cache(text: str) -> bool | None:
     return {"write back": True, "write through": False}.get(text.strip())
 
 
+_VIRTUAL = ("QEMU", "VBOX", "VMWARE", "VIRTUAL")
+"""In the vendor or the model of an emulated SCSI disk; virtio's and Xen's are `vda` and `xvda`."""
+
+
+def _rotational(disk: Path) -> bool | None:
+    said = _read(disk / "queue/rotational").strip()
+    made_by = (_read(disk / "device/vendor") + _read(disk / "device/model")).upper()
+    if said == "1" and (disk.name.startswith(("vd", "xvd")) or any(word in made_by for word in _VIRTUAL)):
+        return None
+    return {"1": True, "0": False}.get(said)
+
+
 def block_device(number: tuple[int, int], sys: Path = Path("/sys")) -> BlockDevice | None:
     """The block device with a major and minor number; None if /sys does not show it."""
     folder = sys / "dev/block" / f"{number[0]}:{number[1]}"
@@ -166,7 +179,7 @@ def block_device(number: tuple[int, int], sys: Path = Path("/sys")) -> BlockDevi
         disk_number=(int(major), int(minor)),
         scheduler=parse_scheduler(_read(disk / "queue/scheduler")),
         volatile_cache=parse_write_cache(_read(disk / "queue/write_cache")),
-        rotational={"1": True, "0": False}.get(_read(disk / "queue/rotational").strip()),
+        rotational=_rotational(disk),
         logical_block_bytes=int(_read(disk / "queue/logical_block_size").strip() or 0) or None,
     )
 

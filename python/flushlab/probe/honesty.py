@@ -9,8 +9,7 @@ that takes its time may still end in a volatile cache. The limits and where they
   such device. A system call that only copies 4 KiB takes 1 to 2 µs. Persistent memory (`pmem`) is that fast
   and durable.
 - A spinning disk comes back to the block that it has just written after a whole turn: 4 ms at 15,000 turns a
-  minute. `SPINNING_US` is a quarter of that. Virtual disks say that they spin when they do not (virtio's
-  default), so the kernel's word counts only where the disk is no virtual one.
+  minute. `SPINNING_US` is a quarter of that.
 - A device with a volatile cache must be told to flush it, which is a command of its own. If a synced write is
   no slower than the bare one, the flush cost nothing: power-loss protection, or nobody listened.
 """
@@ -26,7 +25,6 @@ SPINNING_US = 1_000.0
 FREE_FLUSH = 1.3
 """A synced write that takes less than this much of a bare one was not followed by a flush."""
 
-_VIRTUAL = ("vd", "xvd")
 _MEMORY_ON_A_BUS = "pmem"
 _NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "9p", "virtiofs", "ceph", "glusterfs"})
 
@@ -71,7 +69,7 @@ def _of_rates(medium: Medium, figures: list[DiskFigure]) -> Iterator[Warning]:
             " a library or a hypervisor swallows it)",
         )
         return
-    if medium.rotational and not (medium.disk or "").startswith(_VIRTUAL) and synced < SPINNING_US:
+    if medium.rotational and synced < SPINNING_US:
         yield Warning(
             "fsync-too-fast",
             f"an fdatasync takes {synced:,.0f} µs on a spinning disk: its cache answers; check whether that"

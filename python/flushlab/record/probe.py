@@ -34,7 +34,7 @@ class Medium(msgspec.Struct, frozen=True, kw_only=True):
         device: the block device, a partition included, or None.
         disk: the whole disk, or None.
         scheduler: I/O scheduler of the disk, or None.
-        rotational: the kernel takes it for a spinning disk; None if unknown. Virtual disks often say so.
+        rotational: the kernel takes it for a spinning disk; None if unknown, or if a virtual disk says so.
         volatile_cache: the disk reports a volatile write cache; None if unknown.
         logical_block_bytes: smallest write that the disk takes, or None.
         free_bytes: before the probe.

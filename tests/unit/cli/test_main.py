@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+import codecs
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+import flushlab as flushlab_package
 from flushlab import __version__
+from flushlab.cli import spelling
 from flushlab.cli.app import COMMANDS
 
 HEAVY = ("scipy", "numpy", "matplotlib")
@@ -14,7 +18,7 @@ HEAVY = ("scipy", "numpy", "matplotlib")
 
 def flushlab(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "flushlab.cli.main", *words],
+        [sys.executable, "-m", "flushlab", *words],
         capture_output=True,
         text=True,
         check=False,
@@ -54,7 +58,8 @@ def test_a_named_command_loads_no_other() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     loaded = eval(done.stderr.splitlines()[-1])
-    assert set(loaded) == {f"flushlab.cli.{name}" for name in ("main", "app", "output", "options", "test")}
+    needed = ("main", "spelling", "app", "output", "options", "test")
+    assert set(loaded) == {f"flushlab.cli.{name}" for name in needed}
 
 
 def test_help_lists_every_command() -> None:
@@ -76,17 +81,105 @@ def test_help_has_an_example_and_fits_80_columns(command: str) -> None:
     assert max(map(len, done.stdout.splitlines())) <= 80
 
 
-@pytest.mark.parametrize("words", [["nonsense"], ["bench", "--nonsense"], ["bench", "--threads", "many"]])
-def test_a_wrong_word_is_a_usage_error(words: list[str]) -> None:
-    done = flushlab(*words)
-    assert done.returncode == 2
-    assert "Traceback" not in done.stderr
-    assert done.stdout == ""
+@pytest.mark.parametrize(
+    ("words", "error", "hint"),
+    [
+        ("tuen", "no such command 'tuen'", "did you mean tune?"),
+        ("server stat", "no such command 'stat'", "did you mean start or status?"),
+        ("server start --servr mysql", "no such option: --servr", "did you mean --server?"),
+        ("bench --thread 4", "no such option: --thread", "did you mean --threads?"),
+        (
+            "tune --floor Strickt",
+            "--floor: 'Strickt' is not one of strict, second, relaxed, throwaway",
+            "did you mean strict?",
+        ),
+        ("bench --threads many", "--threads: 'many' is not a whole number", "see flushlab bench --help"),
+        ("test --workers 99 -- true", "--workers: 99 is not between 1 and 64", "see flushlab test --help"),
+        ("server list mine", "unexpected argument: mine", "see flushlab server list --help"),
+        ("server get", "missing argument 'name'", "see flushlab server get --help"),
+        ("bench --seconds", "option '--seconds' requires an argument", "see flushlab --help"),
+    ],
+)
+def test_a_wrong_word_is_an_error_like_every_other_with_what_was_meant(
+    words: str, error: str, hint: str
+) -> None:
+    done = flushlab(*words.split())
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"error: {error}\nhint: {hint}\n"
+
+
+def test_a_group_without_a_command_shows_what_it_has() -> None:
+    done = flushlab("server")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == flushlab("server", "--help").stdout
+
+
+@pytest.mark.parametrize(
+    "words", ["--help", "tune --help", "settings", "settings innodb_flush_method", "server"]
+)
+def test_a_pipe_gets_no_frames_no_blanks_at_line_ends_and_whole_addresses(words: str) -> None:
+    done = flushlab(*words.split())
+    said = done.stdout + done.stderr
+    assert said and not any(line.endswith(" ") or "─" in line for line in said.splitlines())
+    assert words != "settings innodb_flush_method" or "html#sysvar_innodb_flush_method\n" in said
+
+
+@pytest.mark.parametrize("no_color", ["", "1"])
+def test_no_color_means_plain_text_on_a_terminal(no_color: str) -> None:
+    command = f"{sys.executable} -m flushlab tuen"
+    done = subprocess.run(
+        ["script", "-qec", command, "/dev/null"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "TERM": "xterm", "NO_COLOR": no_color},
+    )
+    assert "error:" in done.stdout
+    assert ("\x1b[" in done.stdout) == (not no_color)
+
+
+@pytest.mark.parametrize(("encoding", "dots"), [("ascii", "..."), ("latin-1", "..."), ("cp1252", "…")])
+def test_what_the_terminals_encoding_lacks_is_spelled_in_ascii(encoding: str, dots: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "flushlab", "test"],
+        capture_output=True,
+        check=False,
+        env={**os.environ, "PYTHONIOENCODING": encoding},
+    )
+    assert done.stderr.decode(encoding).endswith(f"hint: flushlab test [OPTIONS] -- COMMAND ARGS{dots}\n")
+
+
+def test_every_character_that_flushlab_prints_has_a_spelling_in_ascii() -> None:
+    codecs.register_error("spelled", spelling.in_ascii)
+    for file in Path(flushlab_package.__file__).parent.rglob("*.py"):
+        text = file.read_text().replace("?", "")
+        assert "?" not in text.encode("ascii", "spelled").decode(), file
+
+
+@pytest.mark.parametrize("imports", [4, 5, 6, 8, 12, 30, 60, 100, 150, 190])
+def test_ctrl_c_at_any_import_ends_it_without_a_word(imports: int) -> None:
+    """From the entry's first line on; before it come three modules that import nothing themselves."""
+    program = f"""
+import os, runpy, sys
+class Finder:
+    left = {imports}
+    def find_spec(self, name, path=None, target=None):
+        Finder.left -= 1
+        if Finder.left == -1:
+            os.kill(os.getpid(), 2)
+import pkgutil, importlib.util  # what run_module needs itself
+sys.argv = ["flushlab", "settings", "sync_binlog"]
+sys.meta_path.insert(0, Finder)
+runpy.run_module("flushlab", run_name="__main__")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    assert done.returncode in (130, -2)
 
 
 def test_a_closed_pipe_ends_quietly() -> None:
     done = subprocess.run(
-        f"{sys.executable} -m flushlab.cli.main settings | head -n 1",
+        f"{sys.executable} -m flushlab settings | head -n 1",
         shell=True,
         capture_output=True,
         text=True,

@@ -35,7 +35,7 @@ def home() -> Iterator[Path]:
 
 def flushlab(home: Path, *words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "flushlab.cli.main", *words],
+        [sys.executable, "-m", "flushlab", *words],
         capture_output=True,
         text=True,
         check=False,

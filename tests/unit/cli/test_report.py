@@ -34,7 +34,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 def flushlab(home: Path, *words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "flushlab.cli.main", "report", *words],
+        [sys.executable, "-m", "flushlab", "report", *words],
         capture_output=True,
         text=True,
         check=False,

@@ -97,6 +97,28 @@ def test_partition_takes_queue_and_number_from_its_disk(tmp_path: Path) -> None:
     assert (device.rotational, device.logical_block_bytes) == (False, 4096)
 
 
+@pytest.mark.parametrize(
+    ("disk", "model", "told"),
+    [
+        ("vda", "", None),
+        ("sda", "VBOX HARDDISK\n", None),
+        ("sda", "Virtual disk\n", None),
+        ("sda", "ST4000\n", True),
+    ],
+)
+def test_a_virtual_disk_is_not_believed_to_spin(
+    disk: str, model: str, told: bool | None, tmp_path: Path
+) -> None:
+    folder = tmp_path / "devices/block" / disk
+    for name, text in (("dev", "8:0\n"), ("queue/rotational", "1\n"), ("device/model", model)):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    (tmp_path / "dev/block").mkdir(parents=True)
+    (tmp_path / "dev/block/8:0").symlink_to(folder)
+    device = block_device((8, 0), sys=tmp_path)
+    assert device is not None and device.rotational is told
+
+
 def test_what_a_disk_does_not_tell_is_unknown(tmp_path: Path) -> None:
     (tmp_path / "devices/block/sdx").mkdir(parents=True)
     (tmp_path / "devices/block/sdx/dev").write_text("8:7\n")

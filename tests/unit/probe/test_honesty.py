@@ -36,11 +36,6 @@ def test_a_disk_that_spins_cannot_sync_within_a_millisecond() -> None:
     assert slugs(on(disk="sda", rotational=True), disk_figure("fdatasync", 8_000)) == []
 
 
-@pytest.mark.parametrize("disk", ["vda", "xvda"])
-def test_a_virtual_disk_says_that_it_spins_and_does_not(disk: str) -> None:
-    assert slugs(on(disk=disk, rotational=True), disk_figure("fdatasync", 200)) == []
-
-
 def test_a_flush_that_costs_nothing_is_told_where_the_cache_is_volatile() -> None:
     figures = (disk_figure("fdatasync", 44), disk_figure("direct", 40))
     assert slugs(on(volatile_cache=True), *figures) == ["flush-is-free"]

@@ -161,7 +161,6 @@ def test_a_tuning_gives_the_answer_and_what_to_do_before_all_else() -> None:
         "control the base once more: should be about 1",
         "5 of 50 s",  # the base stalls once a block
         "Fsyncs per transaction arm redo log binlog data base 0.111 0 0.0111",
-        "Open with O_DIRECT: redo log in every arm.",
         "before: your base after: the winner",
         "about 1 s of commits",
         "Recovery after SIGKILL under load, base: 1.2 s.",

@@ -109,11 +109,14 @@ def _seen(rows: Sequence[Activity]) -> Iterator[str]:
 
 
 def _flags(rows: Sequence[Activity]) -> Iterator[str]:
-    """With which flags files were open, arms that agree in one sentence."""
+    """With which flags files were open, where arms differ in it."""
     opened: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for row in rows:
         for kind, flags in row.flags.items():
             opened.setdefault((_CLASSES[kind], flags), []).append(row.arm)
+    together: dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]] = {}
     for (kind, flags), arms in opened.items():
-        where = "every arm" if len(arms) == len(rows) else ", ".join(arms)
-        yield f"Open with {', '.join(flags)}: {kind} in {where}."
+        if len(arms) < len(rows):
+            together.setdefault((flags, tuple(arms)), []).append(kind)
+    for (flags, some), kinds in together.items():
+        yield f"{', '.join(kinds)}: opened with {' and '.join(flags)} in {', '.join(some)} only."
