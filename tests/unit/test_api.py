@@ -16,7 +16,7 @@ from typer.main import get_command
 import flushlab
 from flushlab.campaign import series
 from flushlab.campaign.target import Target
-from flushlab.campaign.watcher import Watcher, watching
+from flushlab.campaign.watcher import Spent, Watcher, watching
 from flushlab.cli.app import make_app
 from flushlab.datadir import DataRoot, Volume
 from flushlab.errors import UsageError
@@ -180,8 +180,9 @@ def test_progress_takes_a_line_per_trial() -> None:
     request = Request(arm=Arm(name="A", settings={}), stage="arms", block=1)
     progress = Progress(stage="arms", done=1, total=20)
     with watcher.campaign(None):
-        watcher.starting(request, progress, 10.0)
-        watcher.ended(trial(arm=request.arm, stage="arms", seconds={"window": 10.0}), progress)
+        watcher.starting(request, progress, Spent())
+        done = trial(arm=request.arm, stage="arms", seconds={"window": 10.0, "prepare": 500.0})
+        watcher.ended(done, progress, Spent(510.0, 20.0, 2))
     watcher.warn("careful")
     assert lines[0].startswith("arms 1 · A: ")
     assert lines[0].endswith("(about 3 min left)")

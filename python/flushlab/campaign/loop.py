@@ -6,12 +6,13 @@ campaign that was killed goes on where it was; kill -9 costs at most the trial t
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Literal
 
 import msgspec
 
-from flushlab.campaign.watcher import Watcher
+from flushlab.campaign.watcher import Spent, Watcher
 from flushlab.experiment.protocol import Experiment, Request
 from flushlab.record import Trial
 from flushlab.store import Store
@@ -23,7 +24,7 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
     """What a campaign may spend, over all its sessions.
 
     Attributes:
-        seconds: of trials, or None.
+        seconds: from the beginning of the command to the last trial, or None.
         trials: number of trials, or None.
     """
 
@@ -45,6 +46,7 @@ def run(
     campaign_id: str,
     budget: Budget,
     watcher: Watcher,
+    began: float | None = None,
 ) -> Ending:
     """Runs a campaign, from its beginning or from where it was.
 
@@ -55,6 +57,8 @@ def run(
         campaign_id: of the campaign.
         budget: over all sessions of the campaign.
         watcher: told what happens.
+        began: when the command did, on the monotonic clock; now if None. What passed until the first trial is
+            time of the campaign too.
 
     Returns:
         Why it ended; what is proven is in the experiment.
@@ -62,20 +66,30 @@ def run(
     Raises:
         FlushlabError: what `run_trial` could not put into a record; the campaign may be resumed.
     """
-    seconds, trials = 0.0, 0
+    spent = Spent()
+    since, gap = time.monotonic() if began is None else began, "before"
     try:
         for trial in store.trials(campaign_id):
             experiment.tell(trial)
-            seconds, trials = seconds + sum(trial.seconds.values()), trials + 1
+            spent = spent.and_of(trial)
         while (request := experiment.ask()) is not None:
-            if budget.is_spent(seconds, trials):
+            if budget.is_spent(spent.seconds, spent.trials):
                 return "budget spent"
-            watcher.starting(request, experiment.progress, seconds)
+            watcher.starting(request, experiment.progress, spent.until_now(since))
             trial = run_trial(request)
+            now = time.monotonic()
+            trial = _with_gap(trial, gap, now - since)
+            since, gap = now, "between"
             store.save(campaign_id, trial)
-            watcher.ended(trial, experiment.progress)
+            spent = spent.and_of(trial)
+            watcher.ended(trial, experiment.progress, spent)
             experiment.tell(trial)
-            seconds, trials = seconds + sum(trial.seconds.values()), trials + 1
     except KeyboardInterrupt:
         return "interrupted"
     return "done"
+
+
+def _with_gap(trial: Trial, name: str, seconds: float) -> Trial:
+    """The trial, with what passed besides it in the seconds since the last one ended."""
+    gap = max(0.0, seconds - trial.spent_s)
+    return msgspec.structs.replace(trial, seconds={**trial.seconds, name: gap})

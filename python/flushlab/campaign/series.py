@@ -7,6 +7,7 @@ Sits in `campaign`; the command line and callers from Python call the same funct
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from flushlab.build import Progress, silent
 from flushlab.campaign.base import read_base
 from flushlab.campaign.binding import ServerHere, base_settings, bind
 from flushlab.campaign.bound_series import BoundSeries
+from flushlab.campaign.duration import ends_by_itself, trial_s
 from flushlab.campaign.facts import SeriesFacts
 from flushlab.campaign.loop import Budget, Ending
 from flushlab.campaign.quiet import look_around
@@ -38,12 +40,6 @@ from flushlab.workload import build_workload, fingerprint, parse_timing, workloa
 DEFAULT_SERVER = "mariadb"
 MAX_BLOCKS = 1_000
 MAX_SCALE = 1e6
-
-_ENDS_BY_ITSELF = ("sql:", "command:")
-"""Workloads whose windows are as long as they take."""
-
-_OVERHEAD_S = 5.0
-"""Seconds of a trial outside its window, for the outlook at the start: restore, start, warm-up, stop."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,6 +141,7 @@ def run(
         watcher: told what happens.
         resume: id of the campaign.
     """
+    began = time.monotonic()
     with open_store() as store:
         earlier = stored_request(store, resume, "series", SeriesRequest) if resume else None
         with (
@@ -159,7 +156,7 @@ def run(
         ):
             request = decide(load(target), asked, target, volumes, watcher) if load else earlier
             assert request is not None
-            return carry_out(request, target, volumes, store, resume, watcher, asked.wait_for_quiet)
+            return carry_out(request, target, volumes, store, resume, watcher, asked.wait_for_quiet, began)
 
 
 def _load(name: str) -> Loaded:
@@ -241,6 +238,7 @@ def carry_out(
     resumed: str | None,
     watcher: Watcher,
     wait_for_quiet: bool,
+    began: float,
 ) -> SeriesFacts:
     """Runs the campaign and gathers its facts; see `stored.carry_out`."""
     bound = BoundSeries(
@@ -269,6 +267,7 @@ def carry_out(
             run_trial=runners.run,
             budget=Budget(),
             budget_s=None,
+            began=began + (others.waited_s if others else 0.0),
             conclude=conclude,
         )
 
@@ -278,10 +277,10 @@ def _about(request: SeriesRequest) -> str:
     if not arms:
         return f"{request.plan}: none of its arms can run here"
     words = f"{request.plan}: {arms} of {len(request.arms)} arms in {blocks} blocks"
-    if request.workload.startswith(_ENDS_BY_ITSELF):
+    if ends_by_itself(request.workload):
         return words
     trials = blocks * (arms + 2 + (3 if request.best else 0))
-    return f"{words}, up to {format_seconds(trials * (request.timing.seconds + _OVERHEAD_S))}"
+    return f"{words}, up to {format_seconds(trials * trial_s(request.workload, request.timing))}"
 
 
 def _threads(plan: Plan) -> int:

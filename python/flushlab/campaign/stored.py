@@ -79,6 +79,7 @@ def carry_out(
     run_trial: Callable[[Request], Trial],
     budget: Budget,
     budget_s: float | None,
+    began: float,
     conclude: Callable[[str, Ending], F],
 ) -> F:
     """Runs a campaign and gathers its facts.
@@ -94,6 +95,7 @@ def carry_out(
         run_trial: runs one trial.
         budget: over all sessions.
         budget_s: shown as time left; None: estimated from the trials so far.
+        began: when the command did, on the monotonic clock, without its waiting.
         conclude: from the campaign's id and its ending to its facts.
 
     Raises:
@@ -119,11 +121,12 @@ def carry_out(
                     campaign_id=campaign_id,
                     budget=budget,
                     watcher=watcher,
+                    began=began,
                 )
             facts = conclude(campaign_id, ending)
         except (FlushlabError, KeyboardInterrupt) as error:
             store.set_state(campaign_id, "interrupted" if isinstance(error, KeyboardInterrupt) else "failed")
-            if store.campaign(campaign_id).trials:
+            if store.campaign(campaign_id).trials and not isinstance(error, UsageError):
                 watcher.warn(f"resume it with: flushlab {request.kind} --resume {campaign_id}")
             raise
         state: State = "interrupted" if ending == "interrupted" else "done"

@@ -8,6 +8,7 @@ Sits in `campaign`; the command line and callers from Python call the same funct
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -140,7 +141,7 @@ def tune(
     Raises:
         FlushlabError: what no record can hold; what was measured is safe.
     """
-    watcher = watching(progress)
+    began, watcher = time.monotonic(), watching(progress)
     asked = Asked(
         workload=workload,
         floor=_parse_floor(floor),
@@ -172,7 +173,7 @@ def tune(
             progress=watcher.say,
         ) as target:
             request = earlier or decide(asked, target, watcher)
-            return carry_out(request, target, store, resume, watcher, wait_for_quiet)
+            return carry_out(request, target, store, resume, watcher, wait_for_quiet, began)
 
 
 def decide(asked: Asked, target: Target, watcher: Watcher) -> TuneRequest:
@@ -281,6 +282,7 @@ def carry_out(
     resumed: str | None,
     watcher: Watcher,
     wait_for_quiet: bool,
+    began: float,
 ) -> TuneFacts:
     """Runs the campaign and gathers its facts; see `stored.carry_out`."""
     tuning = Tuning(
@@ -295,6 +297,8 @@ def carry_out(
         return runner.run(asked.arm, stage=asked.stage, block=asked.block, variant=asked.variant)
 
     def conclude(campaign_id: str, ending: Ending) -> TuneFacts:
+        if ending != "interrupted" and experiment.result().winner is not None:
+            watcher.say("measuring how long the winner and the base take to recover after SIGKILL")
         return tuning.conclude(
             experiment,
             store.trials(campaign_id),
@@ -317,8 +321,9 @@ def carry_out(
             about=f"{len(request.candidates)} candidates down to the floor {request.floor}",
             experiment=experiment,
             run_trial=run_trial,
-            budget=Budget(seconds=request.budget_s and 1.2 * request.budget_s, trials=request.trials),
+            budget=Budget(seconds=request.budget_s, trials=request.trials),
             budget_s=request.budget_s,
+            began=began + (others.waited_s if others else 0.0),
             conclude=conclude,
         )
 

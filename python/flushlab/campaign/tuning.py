@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from flushlab.campaign.doubts import disturbed, doubts, geometric_mean, mean_p99_us
+from flushlab.campaign.duration import trial_s
 from flushlab.campaign.facts import Figures, TuneFacts
 from flushlab.campaign.loop import Ending
 from flushlab.campaign.request import TuneRequest
@@ -74,6 +75,7 @@ class Tuning:
                 is_free=self.is_free,
                 budget_trials=request.trials,
                 budget_s=request.budget_s,
+                trial_s=trial_s(request.workload, request.timing),
                 seed=request.seed,
                 objective=request.objective,
                 variants=len(request.threads),

@@ -6,14 +6,39 @@ line derives a watcher that shows a bar as well.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from flushlab.build import Progress as Say
 from flushlab.build import silent
 from flushlab.experiment.protocol import Progress, Request
 from flushlab.record import Trial
 from flushlab.units import format_seconds
+
+
+class Spent(NamedTuple):
+    """What a campaign has spent so far, over all its sessions.
+
+    Attributes:
+        seconds: all of them.
+        repeated_s: those that further trials will take again.
+        trials: how many there were.
+    """
+
+    seconds: float = 0.0
+    repeated_s: float = 0.0
+    trials: int = 0
+
+    def and_of(self, trial: Trial) -> Spent:
+        """With a further trial."""
+        own_s = trial.spent_s
+        return Spent(self.seconds + own_s, self.repeated_s + own_s - trial.once_s, self.trials + 1)
+
+    def until_now(self, since: float) -> Spent:
+        """With the time since a moment of the monotonic clock."""
+        return self._replace(seconds=self.seconds + time.monotonic() - since)
 
 
 class Watcher:
@@ -26,7 +51,6 @@ class Watcher:
     def __init__(self, say: Say = silent) -> None:
         self.say = say
         self._budget_s: float | None = None
-        self._spent_s = 0.0
 
     def warn(self, text: str) -> None:
         """A line that should not be overlooked."""
@@ -37,36 +61,34 @@ class Watcher:
         """Trials run while the context lasts.
 
         Args:
-            budget_s: seconds that they may take; None: the time left is estimated from the trials so far.
+            budget_s: seconds that the campaign may take; None: the time left is estimated from its trials.
         """
         self._budget_s = budget_s
         yield
 
-    def starting(self, request: Request, progress: Progress, seconds_spent: float) -> None:
+    def starting(self, request: Request, progress: Progress, spent: Spent) -> None:
         """A trial is about to run."""
-        self._spent_s = seconds_spent
 
-    def ended(self, trial: Trial, progress: Progress) -> None:
-        """A trial has been saved and is about to be told."""
-        self._spent_s += sum(trial.seconds.values())
-        self.say(self._line(trial, progress))
+    def ended(self, trial: Trial, progress: Progress, spent: Spent) -> None:
+        """A trial has been saved and is about to be told; it is spent."""
+        self.say(self._line(trial, progress, spent))
 
-    def _line(self, trial: Trial, progress: Progress) -> str:
+    def _line(self, trial: Trial, progress: Progress, spent: Spent) -> str:
         if trial.outcome == "measured" and trial.figure is not None:
             what = f"{trial.figure:,.{2 if trial.figure < 100 else 0}f} {trial.unit}"
         else:
             what = f"{trial.outcome}: {trial.reason.strip().splitlines()[0] if trial.reason.strip() else ''}"
-        outlook = self._outlook(progress, progress.done + 1)
+        outlook = self._outlook(progress, spent, progress.done + 1)
         return f"{trial.stage} {trial.block} · {trial.arm.name}: {what}{outlook}"
 
-    def _outlook(self, progress: Progress, done: int) -> str:
+    def _outlook(self, progress: Progress, spent: Spent, done: int) -> str:
         parts = []
         if progress.best is not None:
             parts.append(f"best so far {progress.best.estimate:.2f}×")
         if self._budget_s is not None:
-            parts.append(f"at most {format_seconds(max(0.0, self._budget_s - self._spent_s))} left")
-        elif done and progress.total > done:
-            left_s = self._spent_s / done * (progress.total - done)
+            parts.append(f"at most {format_seconds(max(0.0, self._budget_s - spent.seconds))} left")
+        elif spent.trials and (left := progress.total - done + progress.after) > 0:
+            left_s = spent.repeated_s / spent.trials * left
             parts.append(f"about {format_seconds(left_s)} left")
         return f" ({', '.join(parts)})" if parts else ""
 

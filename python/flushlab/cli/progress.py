@@ -9,7 +9,7 @@ from typing import Self
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
-from flushlab.campaign.watcher import Watcher
+from flushlab.campaign.watcher import Spent, Watcher
 from flushlab.cli.output import console, print_warning, say
 from flushlab.experiment.protocol import Progress, Request
 from flushlab.record import Trial
@@ -67,15 +67,16 @@ class CampaignProgress(Watcher):
         with super().campaign(budget_s), LiveBar() as self._bar:
             yield
 
-    def starting(self, request: Request, progress: Progress, seconds_spent: float) -> None:
+    def starting(self, request: Request, progress: Progress, spent: Spent) -> None:
         """A trial is about to run."""
-        super().starting(request, progress, seconds_spent)
+        super().starting(request, progress, spent)
         if self._bar is not None:
-            doing = f"{request.stage} · {request.arm.name[:32]}{self._outlook(progress, progress.done)}"
+            doing = (
+                f"{request.stage} · {request.arm.name[:32]}{self._outlook(progress, spent, progress.done)}"
+            )
             self._bar.show(progress.done, max(progress.total, progress.done + 1), doing)
 
-    def ended(self, trial: Trial, progress: Progress) -> None:
+    def ended(self, trial: Trial, progress: Progress, spent: Spent) -> None:
         """A trial has been saved; said in a line where nobody sees the bar, or where it has no figure."""
-        self._spent_s += sum(trial.seconds.values())
         if trial.outcome != "measured" or not console.is_terminal:
-            console.print(self._line(trial, progress), markup=False)
+            console.print(self._line(trial, progress, spent), markup=False)

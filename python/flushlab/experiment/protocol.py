@@ -44,12 +44,14 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
         done: trials told.
         total: trials expected in all; an upper estimate that shrinks when the experiment stops early.
         best: the best ratio proven so far, or None.
+        after: work that follows the last trial, in trials' worth.
     """
 
     stage: Stage | None
     done: int
     total: int
     best: Ratio | None = None
+    after: float = 0.0
 
 
 class Experiment(Protocol):

@@ -78,7 +78,9 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
         foreign_cpu_share: share of CPU time used by neither the server nor the client, or None.
         cpu_pressure_share: share of the window in which some task waited for a CPU (PSI), or None.
         io_pressure_share: share of the window in which some task waited for I/O (PSI), or None.
-        seconds: time per stage of the trial: restore, start, settle, warm_up, window, stop.
+        seconds: time per stage of the trial: prepare, restore, start, settle, warm_up, window, stop, other;
+            then what passed since the trial before it (`between`), or since the command began (`before`).
+            Together they are the time of the campaign.
         warnings: doubts about the figure.
     """
 
@@ -110,3 +112,13 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     io_pressure_share: float | None = None
     seconds: Mapping[str, float] = {}
     warnings: tuple[Warning, ...] = ()
+
+    @property
+    def spent_s(self) -> float:
+        """All seconds of it."""
+        return sum(self.seconds.values())
+
+    @property
+    def once_s(self) -> float:
+        """Those that no further trial takes again: the data are prepared, the command has started."""
+        return sum(self.seconds.get(name, 0.0) for name in ("prepare", "before"))

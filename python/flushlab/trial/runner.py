@@ -21,7 +21,7 @@ from typing import Self
 import msgspec
 
 from flushlab.build.build import Build
-from flushlab.datadir import DataRoot, LimitedDisk
+from flushlab.datadir import DataRoot, LimitedDisk, Snapshot
 from flushlab.errors import MeasurementError, NoMemory, ServerError, StartFailed
 from flushlab.record import Arm, Stage, Trial
 from flushlab.server import Sandbox
@@ -71,7 +71,10 @@ class TrialRunner:
         draft = Draft(arm=arm, stage=stage, block=block, variant=variant)
         goes_on = workload.reset == "none"
         try:
-            server = self._go_on(arm, variant) if goes_on else self.start(arm, variant=variant)
+            began = time.monotonic()
+            snapshot = self.preparation.snapshot(workload, arm.settings)
+            draft.seconds["prepare"] = time.monotonic() - began
+            server = self._go_on(arm, snapshot) if goes_on else self._start(arm, snapshot)
         except StartFailed as error:
             return draft.ended("refused" if error.refusal else "failed", error.refusal or error.message)
         except NoMemory as error:
@@ -118,13 +121,12 @@ class TrialRunner:
             server.start_again()
             return time.monotonic() - started
 
-    def _go_on(self, arm: Arm, variant: int) -> Sandbox:
+    def _go_on(self, arm: Arm, snapshot: Snapshot) -> Sandbox:
         """A server with the arm's settings on what the last trial left; on a fresh copy the first time."""
-        snapshot = self.preparation.snapshot(self.workloads[variant], arm.settings)
         place = (snapshot.path, self.data_root.path)
         server = self.held.get(place)
         if server is None:
-            server = self.held[place] = self.start(arm, variant=variant)
+            server = self.held[place] = self._start(arm, snapshot)
         else:
             server.seconds.clear()
             server.stop()
@@ -139,12 +141,15 @@ class TrialRunner:
             StartFailed: it did not become ready.
             NoSpace, StorageError: as `run`.
         """
+        return self._start(arm, self.preparation.snapshot(self.workloads[variant], arm.settings))
+
+    def _start(self, arm: Arm, snapshot: Snapshot) -> Sandbox:
         return Sandbox.start(
             self.build,
             settings=arm.settings,
             arguments=self.arguments,
             data_root=self.data_root,
-            snapshot=self.preparation.snapshot(self.workloads[variant], arm.settings),
+            snapshot=snapshot,
             disk_limit=self.disk_limit,
         )
 

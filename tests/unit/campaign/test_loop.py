@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -106,3 +107,35 @@ def test_budget_counts_trials_of_earlier_sessions(store: Store, budget: Budget) 
     experiment = Scripted("a", "b", "c")
     ending = run(experiment, answer, store=store, campaign_id="c", budget=budget, watcher=Watcher())
     assert (ending, experiment.told) == ("budget spent", ["a", "b"])
+
+
+def test_a_campaign_takes_all_the_time_since_the_command_began(store: Store) -> None:
+    began = time.monotonic() - 100
+    run(
+        Scripted("a", "b"),
+        answer,
+        store=store,
+        campaign_id="c",
+        budget=Budget(),
+        watcher=Watcher(),
+        began=began,
+    )
+    first, second = store.trials("c")
+    assert 90 <= first.seconds["before"] < 95, "the trial says that it took 10 of the 100 seconds"
+    assert "before" not in second.seconds
+    assert second.seconds["between"] == 0.0, "it says that it took longer than it did"
+    assert 100 <= first.spent_s < 105
+
+
+def test_the_time_before_the_first_trial_is_spent_too(store: Store) -> None:
+    experiment = Scripted("a", "b", "c")
+    ending = run(
+        experiment,
+        answer,
+        store=store,
+        campaign_id="c",
+        budget=Budget(seconds=60.0),
+        watcher=Watcher(),
+        began=time.monotonic() - 60,
+    )
+    assert (ending, experiment.told) == ("budget spent", ["a"])

@@ -55,6 +55,7 @@ def test_a_result_that_the_store_cannot_keep_is_returned_all_the_same(
             run_trial=lambda _: pytest.fail("nothing is asked for"),
             budget=Budget(),
             budget_s=None,
+            began=0.0,
             conclude=conclude,
         )
     assert found.estimate == 1.5
@@ -85,6 +86,7 @@ def test_a_campaign_that_runs_cannot_be_resumed_and_its_state_stays(tmp_path: Pa
                 run_trial=lambda _: pytest.fail("nothing is asked for"),
                 budget=Budget(),
                 budget_s=None,
+                began=0.0,
                 conclude=lambda *_: pytest.fail("nothing ended"),
             )
         assert second.campaign("tune-1").state == "running"

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from flushlab.campaign.watcher import Spent, Watcher
 from flushlab.cli.progress import CampaignProgress
 from flushlab.experiment.protocol import Progress, Request
 from flushlab.record import Arm
@@ -14,8 +15,9 @@ def told(budget_s: float | None, done: int, total: int, capsys: pytest.CaptureFi
     shown = CampaignProgress()
     with shown.campaign(budget_s):
         request = Request(arm=Arm(name="A", settings={}), stage="arms", block=1)
-        shown.starting(request, progress, 10.0 * done)
-        shown.ended(trial(arm=request.arm, stage="arms", seconds={"window": 10.0}), progress)
+        shown.starting(request, progress, Spent(10.0 * done, 10.0 * done, done))
+        ended = trial(arm=request.arm, stage="arms", seconds={"window": 10.0})
+        shown.ended(ended, progress, Spent(10.0 * done, 10.0 * done, done).and_of(ended))
     return capsys.readouterr().err
 
 
@@ -29,3 +31,17 @@ def test_a_budget_says_how_much_is_left_of_it(capsys: pytest.CaptureFixture[str]
 
 def test_after_the_last_trial_nothing_is_left_to_say(capsys: pytest.CaptureFixture[str]) -> None:
     assert "left" not in told(None, 19, 20, capsys)
+
+
+def test_preparing_the_data_does_not_make_the_rest_look_long() -> None:
+    first = trial(seconds={"before": 9.0, "prepare": 300.0, "window": 10.0, "between": 1.0})
+    spent = Spent().and_of(first).and_of(trial(seconds={"window": 10.0, "between": 1.0}))
+    assert (spent.seconds, spent.repeated_s, spent.trials) == (331.0, 22.0, 2)
+
+
+def test_what_follows_the_last_trial_is_part_of_the_time_left() -> None:
+    lines: list[str] = []
+    watcher = Watcher(lines.append)
+    progress = Progress(stage="confirm", done=18, total=20, after=2.5)
+    watcher.ended(trial(seconds={"window": 10.0}), progress, Spent(190.0, 190.0, 19))
+    assert "about 35 s left" in lines[0]

@@ -9,7 +9,7 @@ from flushlab.experiment.tune.plan import TunePlan
 from flushlab.experiment.tune.pool import Pool
 from flushlab.record import Trial
 from flushlab.settings.floor import Floor
-from flushlab.units import format_seconds
+from flushlab.units import counted, format_seconds
 
 CONFIRM_BLOCKS_LEAST = 3
 CONFIRM_BLOCKS_MOST = 16
@@ -21,56 +21,93 @@ SCREEN_RUNS_PER_CANDIDATE = 8
 """More screening runs than this per candidate buy nothing that the confirmation could still see."""
 
 
+END_TRIALS = 2.5
+"""Trials' worth of time that is kept for the end: the base and the winner recover from SIGKILL under load."""
+
+END_S = 6.0
+"""Seconds that are kept for judging and for writing the files."""
+
+
 class Budget:
     """Counts what a tuning spends.
 
     Attributes:
         told: trials that were run.
-        spent_s: seconds that they took.
     """
 
     def __init__(self, plan: TunePlan, pool: Pool) -> None:
         self._plan = plan
         self._pool = pool
         self.told = 0
-        self.spent_s = 0.0
+        self._void = 0
+        self._spent_s = 0.0
+        self._once_s = 0.0
+        self._prepared_s = 0.0
 
     def count(self, trial: Trial) -> None:
         """Takes a trial."""
         self.told += 1
-        self.spent_s += sum(trial.seconds.values())
+        self._void += trial.outcome == "void"
+        self._spent_s += trial.spent_s
+        self._once_s += trial.once_s
+        self._prepared_s += trial.seconds.get("prepare", 0.0)
+
+    @property
+    def trial_s(self) -> float:
+        """How long a trial takes: as the trials so far did, or as it was expected."""
+        return (self._spent_s - self._once_s) / self.told if self.told else self._plan.trial_s
 
     def cells(self) -> int:
-        """Cells (one arm in one block, all variants) that are left."""
+        """Cells (one arm in one block, all variants) that are left, if as many are disturbed as so far."""
         left = math.inf
         if self._plan.budget_trials is not None:
             left = self._plan.budget_trials - self.told
         if self._plan.budget_s is not None and self.told:
-            left = min(left, (self._plan.budget_s - self.spent_s) / max(self.spent_s / self.told, 1e-9))
-        return max(math.floor(left / self._plan.variants), 0) if left < math.inf else 0
+            left = min(left, (self._plan.budget_s - self._end_s - self._spent_s) / max(self.trial_s, 1e-9))
+        repeats = 1 + (self._void / self.told if self.told else 0.0)
+        return max(math.floor(left / repeats / self._plan.variants), 0) if left < math.inf else 0
 
     def out_of_time(self, arms: int) -> bool:
-        """Whether the next block would overrun the budget in seconds (by more than a tenth of it)."""
+        """Whether the next block would leave too little of the budget in seconds for the end."""
         if self._plan.budget_s is None or not self.told:
             return False
-        block_s = arms * self._plan.variants * self.spent_s / self.told
-        return self.spent_s + block_s > 1.1 * self._plan.budget_s
+        block_s = arms * self._plan.variants * self.trial_s
+        return self._spent_s + block_s > self._plan.budget_s - self._end_s
 
-    def demand(self, cells: int) -> None:
-        """Refuses a budget that holds no honest confirmation."""
-        spent = self.told // self._plan.variants
-        least = 2 + self._screen_least() + CONFIRM_BLOCKS_LEAST * self.confirm_arms_most()
-        if cells + spent >= least:
-            return
-        trials = least * self._plan.variants
-        has, needs = f"{(cells + spent) * self._plan.variants} trials", f"{trials} trials"
-        if self.spent_s:
-            needs += f", about {format_seconds(trials * self.spent_s / self.told)}"
-        raise BudgetTooSmall(
-            f"the budget allows {has}, but {len(self._pool.usable)} candidates "
-            f"down to the floor {self._plan.floor} need at least {needs}",
-            hint="use more --minutes or --trials, a safer --floor, or fewer candidates",
-        )
+    def demand(self) -> None:
+        """Refuses a budget that holds no honest confirmation.
+
+        Raises:
+            BudgetTooSmall: says the least that makes sense.
+        """
+        plan = self._plan
+        cells = 2 + self._screen_least() + CONFIRM_BLOCKS_LEAST * self.confirm_arms_most()
+        least = cells * plan.variants
+        whom = f"{counted(len(self._pool.usable), 'candidate')} down to the floor {plan.floor} need at least"
+        ways = "a safer --floor, or --keep some settings as they are"
+        if plan.budget_trials is not None and plan.budget_trials < least:
+            raise BudgetTooSmall(
+                f"--trials {plan.budget_trials} is too few: {whom} {least}",
+                hint=f"use --trials {least} or more, {ways}",
+            )
+        left_s = (least - self.told) * self.trial_s + self._end_s
+        if plan.budget_s is not None and self._spent_s + left_s > plan.budget_s:
+            needed_s = self._spent_s - self._prepared_s + left_s
+            each = f" of about {format_seconds(self.trial_s)}" if self.told else ""
+            prepared = (
+                f" (preparing the data, which are kept, took {format_seconds(self._prepared_s)})"
+                if self._prepared_s > END_S
+                else ""
+            )
+            raise BudgetTooSmall(
+                f"--minutes {plan.budget_s / 60:g} is too short: {whom} {least} trials{each}, "
+                f"{format_seconds(needed_s)} in all{prepared}",
+                hint=f"use --minutes {math.ceil(1.05 * needed_s / 60)} or more, {ways}",
+            )
+
+    @property
+    def _end_s(self) -> float:
+        return END_TRIALS * self.trial_s + END_S
 
     def screen_runs(self, free: int, contexts: int) -> int:
         """Even number of runs per context, from what the confirmation leaves."""

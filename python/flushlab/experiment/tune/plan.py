@@ -23,8 +23,10 @@ class TunePlan(msgspec.Struct, frozen=True, kw_only=True):
         floor: the least that every trial must keep.
         level_of: the safest floor that settings satisfy; the durability rules, bound to server and storage.
         is_free: whether settings lower no guarantee of the base.
-        budget_trials, budget_s: limits, at least one of them. The budget in seconds is divided by what the
-            trials take, `Trial.seconds` summed.
+        budget_trials, budget_s: limits, at least one of them. The seconds hold everything from the beginning
+            of the command (`Trial.seconds` summed) to its end.
+        trial_s: about how long a trial takes, as far as that is known before the first; at least so long
+            where it is not.
         seed: of all random order.
         alpha: probability that any reported interval misses.
         objective: what a trial is scored by.
@@ -42,6 +44,7 @@ class TunePlan(msgspec.Struct, frozen=True, kw_only=True):
     is_free: Callable[[Mapping[str, Value]], bool]
     budget_trials: int | None = None
     budget_s: float | None = None
+    trial_s: float = 0.0
     seed: int = 0
     alpha: float = 0.05
     objective: Objective = "throughput"

@@ -27,7 +27,7 @@ from flushlab.experiment.frontier import TuneResult
 from flushlab.experiment.objective import redo_rate, score
 from flushlab.experiment.protocol import Conversation, Progress, Request, Steps
 from flushlab.experiment.selection import Space
-from flushlab.experiment.tune.budget import CONFIRM_BLOCKS_LEAST, CONFIRM_BLOCKS_MOST, Budget
+from flushlab.experiment.tune.budget import CONFIRM_BLOCKS_LEAST, CONFIRM_BLOCKS_MOST, END_TRIALS, Budget
 from flushlab.experiment.tune.combination import Combination
 from flushlab.experiment.tune.plan import TunePlan
 from flushlab.experiment.tune.pool import Pool
@@ -50,8 +50,8 @@ class Tune:
 
     Raises:
         BelowFloor: the base itself is below the floor.
-        BudgetTooSmall: the trials do not hold the smallest honest campaign. With a budget in seconds this
-            shows only once the first trials tell how long they take, and `ask` or `tell` raises it.
+        BudgetTooSmall: the budget does not hold the smallest honest campaign. If that shows only once the
+            first trials tell how long they take, `ask` or `tell` raises it.
         MeasurementError: from `tell`, when the base cannot be measured.
     """
 
@@ -73,7 +73,7 @@ class Tune:
         self._expected = 0
         if plan.budget_trials is not None:
             self._expected = self._budget.cells() * plan.variants
-            self._budget.demand(plan.budget_trials // plan.variants)
+        self._budget.demand()
         self._conversation = Conversation(self._story())
 
     def ask(self) -> Request | None:
@@ -106,6 +106,7 @@ class Tune:
             done=self._budget.told,
             total=total,
             best=best.ratio if best else None,
+            after=END_TRIALS,
         )
 
     def result(self) -> TuneResult:
@@ -163,9 +164,9 @@ class Tune:
             block += 1
             if block == 1:
                 self._pool.exclude_slow_windows(self._plan, min(redo_rates, default=None))
+            self._budget.demand()
             if block == 2:
                 cells = self._budget.cells()
-                self._budget.demand(cells)
                 self._expected = cells * self._plan.variants
                 wanted = 2 if cells < 30 else 3 if cells < 100 else 4
         if not steady:
