@@ -174,7 +174,9 @@ def test_bench_shows_figure_latency_and_doubts() -> None:
 
 
 def test_bench_of_a_command_shows_seconds() -> None:
-    record = trial(figure=1.2345, unit="s", higher_is_better=False, load=None)
+    output = "connected\nloaded 2,000 orders\n"
+    record = trial(figure=1.2345, unit="s", higher_is_better=False, load=None, output=output)
+    assert bench.document(record)["output"] == output
     check("bench-command.txt", text_of(bench.render(record)))
 
 

@@ -44,6 +44,7 @@ def document(trial: Trial) -> dict[str, Any]:
         "rows": load.rows if load else None,
         "kinds": list(load.kinds) if load else [],
         "errors": list(load.errors) if load else [],
+        "output": trial.output,
         "warnings": list(trial.warnings),
         "outcome": trial.outcome,
         "reason": trial.reason,
@@ -67,6 +68,8 @@ def render(trial: Trial) -> RenderableType:
     if trial.load is not None:
         _add_load(table, trial.load)
         _add_syncs(table, trial, trial.load)
+    if lines := trial.output.strip().splitlines():
+        table.add_row("printed", Text(lines[-1]))
     table.add_row("server", trial.server.name)
     table.add_row(
         "window",

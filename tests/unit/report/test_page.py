@@ -148,6 +148,13 @@ def test_the_page_shows_what_a_command_printed() -> None:
     assert "base, screen 4: failed" in text
 
 
+def test_a_base_that_failed_is_the_headline() -> None:
+    reason = "exit code 3 from ./load.sh\nERROR 1146 (42S02)"
+    failed = msgspec.structs.replace(trial(stage="calibrate"), outcome="failed", figure=None, reason=reason)
+    page = show(made.row("tune", None, state="failed"), [failed])
+    assert "<h1>The base failed: exit code 3 from ./load.sh</h1>" in page
+
+
 def test_a_tuning_gives_the_answer_and_what_to_do_before_all_else() -> None:
     text = text_of(TUNED)
     answer = text.index("1.62× as fast as the base at floor second [1.55, 1.70]")

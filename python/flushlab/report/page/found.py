@@ -335,9 +335,13 @@ def _so_far(row: CampaignRow, plan: StoredPlan, trials: Sequence[Trial]) -> Foun
     told = ", ".join(f"{count} of the stage {stage}" for stage, count in stages.items())
     shown = f"its trials ({told}) are shown below, but not compared" if trials else "no trial has ended"
     out = {trial.arm.name: trial for trial in trials if trial.outcome in ("refused", "failed", "invalid")}
+    failed = next((trial for trial in trials if trial.arm.name == BASE and trial.outcome == "failed"), None)
+    headline = "Nothing is proven yet"
+    if failed is not None and not base and failed.reason.strip():
+        headline = f"The base failed: {failed.reason.strip().splitlines()[0]}"
     return Found(
         title=plan.title,
-        headline="Nothing is proven yet",
+        headline=headline,
         lead=(f"{_standing(row)}; {shown}.",),
         server=started[-1].server if started else None,
         workload=plan.workload,
