@@ -11,8 +11,8 @@ import pytest
 
 from flushlab.build import Build
 from flushlab.build.verbose_help import Answer, verbose_help
-from flushlab.campaign import base_file
 from flushlab.record import ServerIdentity
+from flushlab.server import base_file
 from tests.conftest import require_build
 
 pytestmark = pytest.mark.spread

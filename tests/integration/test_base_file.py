@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from flushlab.build import Build
-from flushlab.campaign.base_file import read_base_file
 from flushlab.record import ServerIdentity
 from flushlab.server import Sandbox
+from flushlab.server.base_file import read_base_file
 from tests.conftest import StartSandbox, require_build
 
 pytestmark = pytest.mark.spread

@@ -66,7 +66,13 @@ def _lines(lines: Iterable[str]) -> str:
 
 
 def _lifted(request: TuneRequest) -> dict[str, int | float | str]:
-    return {name: value for name, value in request.base.items() if request.original.get(name) != value}
+    """What brings the user's settings up to the floor; what was only scaled to this machine stays."""
+    scaled = {one.name for one in request.scaled}
+    return {
+        name: value
+        for name, value in request.base.items()
+        if name not in scaled and request.original.get(name) != value
+    }
 
 
 def _reasons(

@@ -8,14 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from flushlab.campaign.base_file import read_base_file
 from flushlab.campaign.target import Target
 from flushlab.campaign.watcher import Watcher
 from flushlab.errors import StartFailed, UsageError
 from flushlab.record import Launch, Value
 from flushlab.server import Sandbox
+from flushlab.server.base_file import fit_here, read_base_file
 from flushlab.server.refusal import refusal
 from flushlab.settings.admission import LeftOut, admit, told
+from flushlab.settings.configuration import Configuration
+from flushlab.settings.fit import Fit, lines
 from flushlab.settings.given import parse_settings
 from flushlab.trial import Dataset
 
@@ -88,3 +90,43 @@ def file_settings(path: Path | None, target: Target, watcher: Watcher) -> dict[s
     for note in file.notes:
         watcher.warn(note)
     return file.settings
+
+
+def as_read(base: Mapping[str, Value], seen: Mapping[str, Value], target: Target) -> dict[str, Value]:
+    """What a server made of a base where the catalog cannot foretell it: names of character sets, limits of
+    this machine."""
+    read = Configuration(base, target.identity, seen)
+    return {
+        name: seen[name]
+        for name, value in base.items()
+        if name in seen and name not in target.catalog and not read.same(name, value, seen[name])
+    }
+
+
+def fitted(
+    settings: Mapping[str, Value],
+    target: Target,
+    watcher: Watcher,
+    *,
+    memory: str | None,
+    exact: bool,
+    connections: int,
+    factor: float = 1.0,
+) -> Fit:
+    """A production server's settings as this machine can hold them; the watcher is told what was scaled.
+
+    Raises:
+        UsageError: as `fit_here`.
+    """
+    found = fit_here(
+        settings,
+        target.identity,
+        target.volume.data_root,
+        memory=memory,
+        exact=exact,
+        connections=connections,
+        factor=factor,
+    )
+    for line in lines(found, "--memory changes it, --exact refuses it"):
+        watcher.say(line)
+    return found

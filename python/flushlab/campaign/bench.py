@@ -12,16 +12,18 @@ from pathlib import Path
 import msgspec
 
 from flushlab.build import Progress, silent
-from flushlab.campaign.base import persisted_settings
+from flushlab.campaign.base import as_read, file_settings, fitted, persisted_settings, read_base
 from flushlab.campaign.quiet import look_around
 from flushlab.campaign.target import connection_arguments, open_target, trial_runner
 from flushlab.campaign.watcher import watching
 from flushlab.errors import MeasurementError, UsageError
 from flushlab.machine import home_path
-from flushlab.record import Arm, Trial, Value
+from flushlab.record import Arm, Launch, Trial, Value
 from flushlab.server import Sandbox
+from flushlab.server.base_file import require_taken
 from flushlab.server.refusal import refusal
 from flushlab.settings.catalog import load_catalog
+from flushlab.settings.fit import as_warnings
 from flushlab.settings.given import parse_settings
 from flushlab.trial import Draft, measure
 from flushlab.workload import Timing, Workload, parse_timing, parse_workload, shape_of
@@ -34,7 +36,10 @@ def bench(
     *,
     server: str = "mariadb",
     workload: str = "oltp_update_non_index",
+    base: Path | str | None = None,
     settings: Mapping[str, Value] | None = None,
+    memory: str | None = None,
+    exact: bool = False,
     seconds: float = 10.0,
     dataset: Path | str | None = None,
     basedir: Path | str | None = None,
@@ -54,7 +59,10 @@ def bench(
         server: a build (`mariadb`, `mysql@5.7`), a tarball or a URL, or a kept sandbox (`sandbox:NAME`), to
             which the settings are applied and stay.
         workload: one of sysbench's, `upsert`, `txn:FILE`, `sql:FILE` or `command: …`.
-        settings: of the server (`--set`).
+        base: your option file; what this machine cannot hold of it is scaled.
+        settings: of the server (`--set`), on top of the base.
+        memory: that the server may use, like `2G`; half of the machine's if None.
+        exact: refuse a base that this machine cannot hold, instead of scaling it.
         seconds: length of the measured window.
         dataset: your data: a dump or a stopped server's data directory.
         basedir: use the server installed there.
@@ -79,18 +87,27 @@ def bench(
     if hdr_log or per_second:
         asked = _with_seconds(asked, hdr_log=str(hdr_log or ""), per_second=str(per_second or ""))
     if server.startswith(_KEPT):
-        if dataset:
-            raise UsageError("--dataset needs a fresh server, but a kept sandbox has data", hint="remove it")
+        for flag in (name for name, given in (("--dataset", dataset), ("--base", base)) if given):
+            raise UsageError(
+                f"{flag} needs a fresh server, but a kept sandbox runs already", hint="remove it"
+            )
         if wait_for_quiet:
             look_around(home_path(), watching(progress), wait=True)
         return _counted(_on_sandbox(server, asked, timing, settings or {}, progress))
     with open_target(
         server, basedir=basedir, data_root=data_root, disk_iops=disk_iops, progress=progress
     ) as target:
-        given = {
-            **persisted_settings(dataset, target, watching(progress)),
-            **parse_settings(settings or {}, target.build.flavor, target.build.version, target.catalog),
+        watcher = watching(progress)
+        asked_for = parse_settings(settings or {}, target.build.flavor, target.build.version, target.catalog)
+        require_taken(target.build, asked_for)
+        theirs = {
+            **file_settings(Path(base) if base else None, target, watcher),
+            **persisted_settings(dataset, target, watcher),
         }
+        fit = fitted(theirs, target, watcher, memory=memory, exact=exact, connections=shape.threads)
+        given = {**fit.settings, **asked_for}
+        if theirs:
+            given |= as_read(given, read_base(given, target, Launch(), watcher, also=given), target)
         arguments = connection_arguments(shape.threads)
         with trial_runner(
             target, (asked,), timing, arguments=arguments, dataset=dataset, progress=progress
@@ -101,7 +118,8 @@ def bench(
             trial = runner.run(Arm(name="bench", settings=given), stage="bench", block=1)
         if trial.outcome == "refused":
             raise refusal(trial.reason, target.build)
-        return _counted(trial)
+        warnings = (*as_warnings(fit), *trial.warnings)
+        return _counted(msgspec.structs.replace(trial, warnings=warnings))
 
 
 def _on_sandbox(

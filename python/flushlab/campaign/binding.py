@@ -21,9 +21,10 @@ from flushlab.errors import FlushlabError, UnknownSetting, UsageError, ValueOutO
 from flushlab.plan.plan import BASE, ArmPlan, Plan, Requirement
 from flushlab.record import Launch, ServerIdentity, Storage, Value, Warning
 from flushlab.settings.admission import kept_out, require_admitted
-from flushlab.settings.catalog import Catalog, canonical
+from flushlab.settings.catalog import Catalog, canonical, version_of
 from flushlab.settings.configuration import Configuration
 from flushlab.settings.durability import describe, guarantees, level
+from flushlab.settings.option_names import load_option_names
 from flushlab.units import option_size
 from flushlab.workload import build_workload, workload_options
 
@@ -83,18 +84,23 @@ def base_settings(
     What the catalog does not know at all is left to `bind`, which can ask the server.
 
     Raises:
-        UsageError: a setting is one that sandboxes set themselves.
+        UsageError: a setting is one that sandboxes set themselves, or a value is none that it takes.
     """
     settings: dict[str, Value] = {}
     notes = []
-    for name, value in _checked(plan.base, plan, "base.settings", path).items():
+    for name, value in _checked(plan.base, plan, "base.settings", path, identity).items():
         if name not in catalog:
             continue
         try:
             here = catalog.require(name, identity.flavor, identity.version)
-            settings[here.name] = here.parse(value)
-        except UsageError as error:
+        except UnknownSetting as error:
             notes.append(_left_out(name, value, error.message))
+            continue
+        try:
+            settings[here.name] = here.parse(value)
+        except ValueOutOfRange as error:
+            place = _place(plan, path, f"base.settings.{name}")
+            raise UsageError(f"{place}{error.message}", hint=error.hint) from error
     return settings, tuple(notes)
 
 
@@ -146,7 +152,7 @@ class _Binder:
         plan, here = self._plan, self._here
         settings, notes = base_settings(plan, here.identity, here.catalog, path=self._path)
         self._notes += notes
-        for name, value in _checked(plan.base, plan, "base.settings", self._path).items():
+        for name, value in _checked(plan.base, plan, "base.settings", self._path, here.identity).items():
             if name in here.catalog:
                 continue
             why = kept_out(name, value) if name in here.values else f"{here.identity.name} has no {name}"
@@ -219,7 +225,7 @@ class _Binder:
 
     def _typed(self, settings: Mapping[str, Value], key: str) -> tuple[dict[str, Value], str]:
         here, typed = self._here, dict[str, Value]()
-        for name, value in _checked(settings, self._plan, key, self._path).items():
+        for name, value in _checked(settings, self._plan, key, self._path, here.identity).items():
             if name in here.catalog:
                 known = here.catalog.here(name, here.identity.flavor, here.identity.version)
                 if known is None:
@@ -229,6 +235,9 @@ class _Binder:
                 try:
                     typed[known.name] = known.parse(value)
                 except ValueOutOfRange as error:
+                    if not _taken_somewhere(here.catalog, name, value):
+                        place = _place(self._plan, self._path, f"{key}.{name}")
+                        raise UsageError(f"{place}{error.message}", hint=error.hint) from error
                     return {}, error.message
             elif name not in here.values:
                 return {}, f"{here.identity.name} has no {name}"
@@ -365,23 +374,40 @@ def _changes(base: Mapping[str, Value], settings: Mapping[str, Value]) -> dict[s
     return changes | {name: None for name in base if name not in settings}
 
 
-def _checked(settings: Mapping[str, Value], plan: Plan, key: str, path: str) -> dict[str, Value]:
+def _checked(
+    settings: Mapping[str, Value], plan: Plan, key: str, path: str, identity: ServerIdentity
+) -> dict[str, Value]:
     """Settings under their variables' names; about those that nobody knows the server may be asked.
 
     Raises:
-        UsageError: a name is no variable's, or may not enter a sandbox.
+        UsageError: a name is no variable's, or a misspelled one, or may not enter a sandbox.
     """
     checked: dict[str, Value] = {}
     for name, value in settings.items():
         try:
             checked |= require_admitted({name: value})
         except UnknownSetting:
+            near = load_option_names().near(canonical(name), identity.flavor, identity.version)
+            if near is not None:
+                place = _place(plan, path, f"{key}.{name}")
+                raise UsageError(
+                    f"{place}{name} is not a setting of {identity.name}", hint=f"did you mean {near}?"
+                ) from None
             checked[canonical(name)] = value
         except UsageError as error:
             raise UsageError(
                 f"{_place(plan, path, f'{key}.{name}')}{error.message}", hint=error.hint
             ) from error
     return checked
+
+
+def _taken_somewhere(catalog: Catalog, name: str, value: Value) -> bool:
+    """Whether some version of some flavor takes the value."""
+    for one in catalog.setting(name).version:
+        here = catalog.here(name, one.flavor, version_of(one.since or "5.7"))
+        if here is not None and here.same(value, value):
+            return True
+    return False
 
 
 def _left_out(name: str, value: Value, why: str) -> Warning:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+import msgspec
+
 from flushlab.build import Progress, silent
 from flushlab.campaign.base import file_settings
 from flushlab.campaign.facts import SeriesFacts
@@ -16,7 +18,9 @@ from flushlab.campaign.target import Target, absolute
 from flushlab.campaign.watcher import Watcher, watching
 from flushlab.errors import UsageError
 from flushlab.plan.plan import COMPARE, RESERVED, ArmPlan, Plan, WorkloadSpec
-from flushlab.record import Value
+from flushlab.record import Value, Warning
+from flushlab.server.base_file import fit_here
+from flushlab.settings.fit import Fit, as_warnings, lines
 from flushlab.settings.given import parse_settings
 from flushlab.workload import settled_name
 
@@ -29,6 +33,8 @@ def compare(
     *,
     server: str = "mariadb",
     workload: str = "oltp_update_non_index",
+    memory: str | None = None,
+    exact: bool = False,
     blocks: int = 5,
     seconds: float = 10.0,
     basedir: Path | str | None = None,
@@ -47,6 +53,8 @@ def compare(
         configurations: by their names; the first is what the others are compared with.
         server: a build (`mariadb`, `mysql@5.7`), a tarball or a URL.
         workload: one of sysbench's, `upsert`, `txn:FILE`, `sql:FILE` or `command: …`.
+        memory: that the server may use, like `2G`; option files that need more are all scaled by one factor.
+        exact: refuse option files that this machine cannot hold, instead of scaling them.
         blocks: rounds; two at least, five make good intervals.
         seconds: length of a measured window.
         basedir: use the server installed there.
@@ -83,7 +91,30 @@ def compare(
     watcher = watching(progress)
 
     def load(target: Target) -> Loaded:
-        first, *others = ((name, _settings(given, target, watcher)) for name, given in configurations.items())
+        found = {name: _settings(given, target, watcher) for name, given in configurations.items()}
+        files = {name: own for name, own in found.items() if not isinstance(configurations[name], Mapping)}
+        threads = options.get("threads")
+        connections = threads if isinstance(threads, int) else 1
+        factor, fits = 1.0, dict[str, Fit]()
+        for _ in range(2):  # the second time all by the smallest factor of the first
+            for name, own in files.items():
+                fits[name] = fit_here(
+                    own,
+                    target.identity,
+                    target.volume.data_root,
+                    memory=memory,
+                    exact=exact,
+                    connections=connections,
+                    factor=factor,
+                )
+                factor = min(factor, fits[name].factor)
+        notes: list[Warning] = []
+        for name, one in fits.items():
+            found[name] = dict(one.settings)
+            notes += [msgspec.structs.replace(note, text=f"{name}: {note.text}") for note in as_warnings(one)]
+            for line in lines(one, "--memory changes it, --exact refuses it"):
+                watcher.say(line)
+        first, *others = found.items()
         plan = Plan(
             name=COMPARE,
             title=f"{', '.join(name for name, _ in others)} against {first[0]}",
@@ -93,7 +124,7 @@ def compare(
             base_name=first[0],
             best=False,
         )
-        return Loaded(plan, "", Path.cwd())
+        return Loaded(plan, "", Path.cwd(), tuple(notes))
 
     return run(load, asked, server, watcher)
 

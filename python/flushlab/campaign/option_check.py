@@ -16,21 +16,22 @@ import msgspec
 
 from flushlab.build import Build, Progress, find_build, list_builds, silent
 from flushlab.build.find import parse_name
-from flushlab.campaign.base_file import content, examine, reason, refusals
 from flushlab.datadir import DataRoot, storage_of
 from flushlab.errors import BuildNotFound, StartFailed, UsageError
 from flushlab.machine import memory_bytes
 from flushlab.record import ServerIdentity, Storage, Value
 from flushlab.record.server import Flavor
 from flushlab.server import Sandbox
+from flushlab.server.base_file import content, examine, fit_here, reason, refusals
 from flushlab.settings.admission import LeftOut, admit
 from flushlab.settings.check import Checked, in_reading_order, is_option_file
 from flushlab.settings.consequences import at_risk, below, too_large
 from flushlab.settings.durability import describe, level, meets
 from flushlab.settings.durability.rules.locations import LOCATIONS
 from flushlab.settings.finding import Finding
-from flushlab.settings.fit import DISK_PART, MEMORY_PART, Fit, fit
+from flushlab.settings.fit import Fit
 from flushlab.settings.floor import Floor
+from flushlab.units import parse_size
 
 DEFAULT = "mariadb"
 
@@ -119,7 +120,7 @@ def judge(
     basedir: Path | None,
     floor: Floor | None,
     static: bool = False,
-    memory: int | None = None,
+    memory: str | None = None,
     start: bool = False,
     progress: Progress = silent,
 ) -> Judged:
@@ -131,7 +132,7 @@ def judge(
         basedir: where the build is, if it is none of the known ones.
         floor: also say what keeps the file below it.
         static: judge by the packaged lists alone, even where the build is here.
-        memory: bytes of the machine that the file is for; this one's if None.
+        memory: of the machine that the file is for, like `64G`; this one's if None.
         start: start the build with the file, on an empty data directory.
         progress: told what takes long.
 
@@ -156,14 +157,12 @@ def judge(
     disk = Storage(in_memory_files=_in_memory(checked))
     kept = checked.guarantees(identity, disk)
     found = [*_ignored(file), *checked.findings, *_nothing_read(file, checked)]
-    found += too_large(checked, str(file), identity, memory or memory_bytes())
+    found += too_large(checked, str(file), identity, parse_size(memory) if memory else memory_bytes())
     if floor is not None:
         found += below(checked, identity, disk, floor)
     else:
         found += at_risk(checked, str(file), identity, disk)
-    started = (
-        _start(build, checked, memory or memory_bytes() // MEMORY_PART, progress) if start and build else None
-    )
+    started = _start(build, checked, memory, progress) if start and build else None
     if started is not None:
         known = {finding.name for finding in found if finding.fatal}
         told = {name: started.refusal for name in started.without if name not in known}
@@ -222,11 +221,10 @@ def _identity(build: Build) -> ServerIdentity:
     )
 
 
-def _start(build: Build, checked: Checked, memory: int, progress: Progress) -> Started:
+def _start(build: Build, checked: Checked, memory: str | None, progress: Progress) -> Started:
     """Starts the build on an empty data directory: as the file is, then without what stops it."""
     admitted, root = admit(checked.given), DataRoot.open()
-    disk = root.free_bytes() // DISK_PART
-    fitted = fit(admitted.settings, _identity(build), memory_bytes=memory, disk_bytes=disk, connections=1)
+    fitted = fit_here(admitted.settings, _identity(build), root, memory=memory)
     usual = _start_once(build, {}, (), root, progress)
     settings = dict(fitted.settings)
     stops = [*checked.rejected, *(one.name for one in checked.findings if one.kind == "refused")]

@@ -9,8 +9,9 @@ import msgspec
 
 from flushlab.experiment.guards import Guards
 from flushlab.experiment.objective import Objective
-from flushlab.record import Value
+from flushlab.record import Value, Warning
 from flushlab.settings.candidate import Candidate
+from flushlab.settings.fit import Scaled
 from flushlab.settings.floor import Floor
 from flushlab.workload import Shape, Timing
 
@@ -29,9 +30,11 @@ class TuneRequest(msgspec.Struct, frozen=True, kw_only=True):
         threads: thread counts; each is a variant that runs in every block.
         floor: the least guarantees that the user accepts.
         minutes, trials: the budget; one of both.
-        base: the user's settings, lifted to the floor.
+        base: the user's settings as they run here, lifted to the floor.
         original: the user's settings as they were.
         lifted: what was changed to reach the floor, in words.
+        scaled: what of the user's settings this machine cannot hold; `base` has it as it runs here.
+        notes: doubts that were known before the first trial.
         candidates: what may be tried.
         timing: of warm-up and window.
         steady_state: windows outlast the redo log, and what needs that may be tried.
@@ -59,6 +62,8 @@ class TuneRequest(msgspec.Struct, frozen=True, kw_only=True):
     base: Mapping[str, Value]
     original: Mapping[str, Value]
     lifted: tuple[str, ...] = ()
+    scaled: tuple[Scaled, ...] = ()
+    notes: tuple[Warning, ...] = ()
     candidates: tuple[Candidate, ...]
     timing: Timing
     steady_state: bool = False

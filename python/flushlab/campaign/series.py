@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from flushlab.build import Progress, silent
-from flushlab.campaign.base import read_base
+import msgspec
+
+from flushlab.build import Build, Progress, silent
+from flushlab.campaign.base import file_settings, fitted, read_base
 from flushlab.campaign.binding import ServerHere, base_settings, bind
 from flushlab.campaign.bound_series import BoundSeries
 from flushlab.campaign.duration import ends_by_itself, trial_s
@@ -31,7 +33,11 @@ from flushlab.campaign.watcher import Watcher, watching
 from flushlab.errors import UsageError
 from flushlab.plan.plan import Plan
 from flushlab.plan.shipped import find_plan, read_plan, shipped
-from flushlab.record import Launch
+from flushlab.record import Launch, Warning
+from flushlab.server.base_file import require_taken
+from flushlab.settings.catalog import canonical
+from flushlab.settings.fit import as_warnings
+from flushlab.settings.option_names import load_option_names
 from flushlab.store import Store, open_store
 from flushlab.trial import TrialRunner
 from flushlab.units import format_seconds
@@ -46,6 +52,9 @@ MAX_SCALE = 1e6
 class Asked:
     """What a series was asked for besides its plan; see `series`."""
 
+    base: str | None = None
+    memory: str | None = None
+    exact: bool = False
     blocks: int | None
     seconds: float | None
     scale: float
@@ -62,12 +71,16 @@ class Loaded(NamedTuple):
     plan: Plan
     path: str
     folder: Path
+    notes: tuple[Warning, ...] = ()
 
 
 def series(
     plan: Path | str | None = None,
     *,
     server: str | None = None,
+    base: Path | str | None = None,
+    memory: str | None = None,
+    exact: bool = False,
     blocks: int | None = None,
     seconds: float | None = None,
     scale: float = 1.0,
@@ -87,6 +100,9 @@ def series(
     Args:
         plan: a plan's file, or the name of a shipped one.
         server: a build; the plan's own, or mariadb, if None.
+        base: your option file, below the plan's base; what this machine cannot hold of it is scaled.
+        memory: that the server may use, like `2G`; half of the machine's if None.
+        exact: refuse a base that this machine cannot hold, instead of scaling it.
         blocks: rounds, instead of the plan's.
         seconds: measured window, instead of the plan's.
         scale: multiplies the size of the plan's tables.
@@ -110,6 +126,9 @@ def series(
             hint="`flushlab series --init` writes a plan to start from",
         )
     asked = Asked(
+        base=absolute(base),
+        memory=memory,
+        exact=exact,
         blocks=blocks,
         seconds=seconds,
         scale=scale,
@@ -199,6 +218,11 @@ def decide(loaded: Loaded, asked: Asked, target: Target, volumes: Volumes, watch
     launch = Launch(arguments=connection_arguments(_threads(plan)))
     identity = target.identity
     base, _ = base_settings(plan, identity, catalog, path=loaded.path)
+    _require_taken(plan, build)
+    theirs = file_settings(Path(asked.base) if asked.base else None, target, watcher)
+    fit = fitted(theirs, target, watcher, memory=asked.memory, exact=asked.exact, connections=_threads(plan))
+    plan = msgspec.structs.replace(plan, base={**fit.settings, **plan.base})
+    base = {**fit.settings, **base}
     values = read_base(base, target, launch, watcher, also=_names(plan))
     here = ServerHere(identity=identity, catalog=catalog, values=values, launch=launch)
     bound = bind(plan, here, volumes, scale=asked.scale, folder=loaded.folder, path=loaded.path)
@@ -226,7 +250,7 @@ def decide(loaded: Loaded, asked: Asked, target: Target, volumes: Volumes, watch
         data_root=asked.data_root,
         disk_iops=asked.disk_iops,
         seed=plan.seed if asked.seed is None else asked.seed,
-        notes=bound.notes,
+        notes=(*as_warnings(fit), *loaded.notes, *bound.notes),
     )
 
 
@@ -270,6 +294,14 @@ def carry_out(
             began=began + (others.waited_s if others else 0.0),
             conclude=conclude,
         )
+
+
+def _require_taken(plan: Plan, build: Build) -> None:
+    """Asks the binary about the values of settings that only it can judge."""
+    names, release = load_option_names(), (build.flavor, build.version)
+    for settings in (plan.base, *(arm.settings for arm in plan.arms)):
+        known = {name: value for name, value in settings.items() if names.knows(canonical(name), *release)}
+        require_taken(build, known)
 
 
 def _about(request: SeriesRequest) -> str:

@@ -17,7 +17,7 @@ from typing import cast
 import msgspec
 
 from flushlab.build import Progress, silent
-from flushlab.campaign.base import file_settings, persisted_settings, read_base
+from flushlab.campaign.base import as_read, file_settings, fitted, persisted_settings, read_base
 from flushlab.campaign.facts import TuneFacts
 from flushlab.campaign.loop import Budget, Ending
 from flushlab.campaign.quiet import look_around
@@ -32,8 +32,9 @@ from flushlab.experiment.objective import Objective
 from flushlab.experiment.protocol import Request
 from flushlab.machine import available_memory_bytes
 from flushlab.record import Launch, Trial, Value
+from flushlab.server.base_file import require_taken
 from flushlab.settings.candidates import lift, propose
-from flushlab.settings.configuration import Configuration
+from flushlab.settings.fit import as_warnings, names_fixed
 from flushlab.settings.floor import Floor
 from flushlab.settings.given import parse_settings
 from flushlab.store import Store, open_store
@@ -69,6 +70,7 @@ class Asked:
     dataset: str | None
     threads: tuple[int, ...]
     memory: str | None
+    exact: bool
     objective: str
     p99_limit: float
     standalone: bool
@@ -93,6 +95,7 @@ def tune(
     dataset: Path | str | None = None,
     threads: int | Sequence[int] = 16,
     memory: str | None = None,
+    exact: bool = False,
     objective: str = "throughput",
     p99_limit: float = 2.0,
     standalone: bool = False,
@@ -121,7 +124,9 @@ def tune(
         keep: settings that must stay as they are.
         dataset: your data: a dump or a stopped server's data directory.
         threads: connections; several counts are all measured.
-        memory: that the server may use, like `2G`.
+        memory: that the server may use, like `2G`; a base that needs more is scaled (to half of the
+            machine's if None).
+        exact: refuse a base that this machine cannot hold, instead of scaling it.
         objective: `throughput`, or `p99` (with `rate`).
         p99_limit: a winner's p99 may be at most this many times the base's.
         standalone: there are no replicas to care for.
@@ -153,6 +158,7 @@ def tune(
         dataset=absolute(dataset),
         threads=(threads,) if isinstance(threads, int) else tuple(threads),
         memory=memory,
+        exact=exact,
         objective=objective,
         p99_limit=p99_limit,
         standalone=standalone,
@@ -207,25 +213,23 @@ def decide(asked: Asked, target: Target, watcher: Watcher) -> TuneRequest:
     steady = minutes is not None and minutes >= FIRST_LOOK_MINUTES
     build, launch = target.build, Launch(arguments=connection_arguments(max(threads)))
     identity = target.identity
-    original = {
+    given = parse_settings(asked.settings, build.flavor, build.version, target.catalog)
+    require_taken(build, given)
+    theirs = {
         **file_settings(asked.base, target, watcher),
         **persisted_settings(asked.dataset, target, watcher),
-        **parse_settings(asked.settings, build.flavor, build.version, target.catalog),
     }
+    fit = fitted(theirs, target, watcher, memory=asked.memory, exact=asked.exact, connections=max(threads))
+    original, runs = {**theirs, **given}, {**fit.settings, **given}
     kept = [target.catalog.setting(name.replace("-", "_")).name for name in asked.keep]
+    kept += names_fixed(fit.scaled)
     storage = target.volume.data_root.storage
-    changes, lifted = lift(
-        original, asked.floor, identity=identity, storage=storage, launch=launch, keep=kept
-    )
-    base = {**original, **changes}
+    changes, lifted = lift(runs, asked.floor, identity=identity, storage=storage, launch=launch, keep=kept)
+    base = {**runs, **changes}
     seen = read_base(base, target, launch, watcher, also=base)
-    read = Configuration(base, identity, seen)
-    made = {  # names of character sets, limits of this machine: what the catalog cannot foretell
-        name: seen[name]
-        for name, value in base.items()
-        if name in seen and name not in target.catalog and not read.same(name, value, seen[name])
-    }
-    base, original = {**base, **made}, {**original, **made}
+    made = as_read(base, seen, target)
+    base = {**base, **made}
+    original |= {name: value for name, value in made.items() if original.get(name) == runs.get(name)}
     memory = (
         available_memory_bytes()
         if asked.memory is None
@@ -260,6 +264,8 @@ def decide(asked: Asked, target: Target, watcher: Watcher) -> TuneRequest:
         base=base,
         original=original,
         lifted=lifted,
+        scaled=fit.scaled,
+        notes=as_warnings(fit),
         candidates=candidates,
         timing=timing,
         steady_state=steady,

@@ -217,7 +217,7 @@ class Tuning:
         pool: int | None,
         redo: int,
     ) -> tuple[Warning, ...]:
-        found = []
+        found = [*self.request.notes]
         if not self.request.steady_state:
             found.append(
                 Warning(

@@ -30,6 +30,9 @@ def bench(
     setting: Annotated[
         list[str] | None, typer.Option("--set", help="A setting, NAME=VALUE; repeatable.", show_default=False)
     ] = None,
+    base: options.Base = None,
+    memory: options.Memory = None,
+    exact: options.Exact = False,
     transport: options.Transport = "socket",
     ssl_mode: options.SslMode = None,
     ssl_ca: options.SslCa = None,

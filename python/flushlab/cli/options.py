@@ -95,6 +95,17 @@ Dataset = Annotated[
     Path | None,
     typer.Option("--dataset", help="Your data: a dump (.sql) or a stopped server's data directory."),
 ]
+Base = Annotated[
+    Path | None,
+    typer.Option("--base", help="Your option file, used as the base; scaled to this machine if need be."),
+]
+Memory = Annotated[
+    str | None,
+    typer.Option("--memory", help="Memory the server may use, such as 2G; default: half of the machine's."),
+]
+Exact = Annotated[
+    bool, typer.Option("--exact", help="Refuse a base that this machine cannot hold; do not scale it.")
+]
 DataRoot = Annotated[Path | None, typer.Option("--data-root", help="Where to put data directories.")]
 DiskIops = Annotated[
     int | None,

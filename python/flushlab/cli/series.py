@@ -24,6 +24,9 @@ def series(
         str | None,
         typer.Option("--server", help="A build; default: the plan's, or mariadb.", show_default=False),
     ] = None,
+    base: options.Base = None,
+    memory: options.Memory = None,
+    exact: options.Exact = False,
     blocks: Annotated[
         int | None,
         typer.Option("--blocks", help="Number of blocks, instead of the plan's.", show_default=False),

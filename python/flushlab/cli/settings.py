@@ -15,7 +15,6 @@ from flushlab.cli.output import emit_json, require_writable, say, stdout
 from flushlab.errors import UsageError
 from flushlab.settings.catalog import SettingEntry, SettingHere, load_catalog, version_of
 from flushlab.settings.floor import Floor
-from flushlab.units import parse_size
 
 STRICT_EXIT_CODE = 4
 
@@ -107,7 +106,7 @@ def _check(
         basedir=basedir,
         floor=floor,
         static=static,
-        memory=parse_size(memory) if memory else None,
+        memory=memory,
         start=start,
         progress=say,
     )

@@ -36,7 +36,7 @@ def tune(
         float | None, typer.Option("--minutes", help="Budget in minutes; 10 if no budget is given.")
     ] = None,
     trials: Annotated[int | None, typer.Option("--trials", help="Budget in trials.")] = None,
-    base: Annotated[Path | None, typer.Option("--base", help="Your option file, used as the base.")] = None,
+    base: options.Base = None,
     setting: Annotated[
         list[str] | None, typer.Option("--set", help="A setting on top of the base, NAME=VALUE; repeatable.")
     ] = None,
@@ -48,9 +48,8 @@ def tune(
     threads: Annotated[
         str, typer.Option("--threads", help="Number of connections; several as 1,16,64.")
     ] = "16",
-    memory: Annotated[
-        str | None, typer.Option("--memory", help="Memory the server may use, such as 2G.")
-    ] = None,
+    memory: options.Memory = None,
+    exact: options.Exact = False,
     objective: Annotated[
         str, typer.Option("--objective", help="What to compare: throughput, or p99 (needs --rate).")
     ] = "throughput",

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from flushlab.record import ServerIdentity, Value
+from flushlab.record import ServerIdentity, Value, Warning
 from flushlab.settings.catalog import load_catalog
 from flushlab.settings.configuration import Configuration
 from flushlab.settings.memory_use import CONNECTIONS, PER_CONNECTION, SHARED, memory_use, number_of
@@ -62,12 +62,14 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         settings: all, the scaled ones with their values here.
         memory_bytes: that the server may use.
+        factor: of the buffer pool and the redo log.
         scaled: those that did not fit.
         not_transferable: what of a measurement with them says nothing about the real server, in words.
     """
 
     settings: Mapping[str, Value]
     memory_bytes: int = 0
+    factor: float = 1.0
     scaled: tuple[Scaled, ...] = ()
     not_transferable: tuple[str, ...] = ()
 
@@ -79,6 +81,7 @@ def fit(
     memory_bytes: int,
     disk_bytes: int,
     connections: int,
+    factor: float = 1.0,
 ) -> Fit:
     """The settings as a machine can hold them.
 
@@ -88,8 +91,9 @@ def fit(
         memory_bytes: that it may use.
         disk_bytes: that its redo log and its tablespaces may take before there is any data.
         connections: that the workload opens.
+        factor: the pool and the redo log shrink to this share at least, so that several files shrink alike.
     """
-    return _Fitting(settings, identity, memory_bytes, disk_bytes, connections).done()
+    return _Fitting(settings, identity, memory_bytes, disk_bytes, connections, factor).done()
 
 
 class _Fitting:
@@ -100,11 +104,13 @@ class _Fitting:
         memory_bytes: int,
         disk_bytes: int,
         connections: int,
+        factor: float,
     ) -> None:
         self._given = Configuration(settings, identity)
         self._identity = identity
         self._settings = dict(settings)
         self._memory, self._disk, self._connections = memory_bytes, disk_bytes, connections
+        self._factor = factor
         self._scaled: list[Scaled] = []
 
     def done(self) -> Fit:
@@ -115,6 +121,7 @@ class _Fitting:
         return Fit(
             settings=self._settings,
             memory_bytes=self._memory,
+            factor=self._factor,
             scaled=tuple(self._scaled),
             not_transferable=tuple(self._not_transferable()),
         )
@@ -140,19 +147,22 @@ class _Fitting:
         use = memory_use(Configuration(self._settings, self._identity))
         beside = use.shared_bytes - pool + use.connection_bytes * min(use.connections, self._connections)
         room = self._memory - beside
-        factor = min(1.0, room / pool if pool else 1.0, self._disk / redo if redo else 1.0)
+        factor = min(self._factor, room / pool if pool else 1.0, self._disk / redo if redo else 1.0)
         if factor >= 1:
             return
+        alike = factor == self._factor
         small_memory = room / pool <= self._disk / redo if pool and redo else room < pool
         why = (
             f"{format_size(room)} of memory are left for it"
             if small_memory
             else f"{format_size(self._disk)} of disk for the redo log"
         )
+        why = "as the other file's had to be" if alike else why
         if POOL in self._settings:
             here = self._pool(pool * factor)
             self._change(POOL, pool, here, why)
-            factor = min(1.0, here / pool)
+            factor = here / pool
+        self._factor = factor
         proportion = "in proportion to the pool" if small_memory else why
         for name in REDO:
             if name in self._settings:
@@ -248,6 +258,17 @@ def lines(fitted: Fit, way_out: str) -> list[str]:
     for text in fitted.not_transferable:
         found += textwrap.wrap(text, 80, initial_indent="  ", subsequent_indent="    ")
     return found
+
+
+def as_warnings(fitted: Fit) -> tuple[Warning, ...]:
+    """What was scaled and what does not transfer, to stay with the records."""
+    scaled = [
+        Warning(
+            "scaled", f"{one.name} was {one.here} here, not {one.yours} as in your file: {one.why}", one.name
+        )
+        for one in fitted.scaled
+    ]
+    return (*scaled, *(Warning("does-not-transfer", text) for text in fitted.not_transferable))
 
 
 def names_fixed(scaled: tuple[Scaled, ...]) -> tuple[str, ...]:

@@ -8,8 +8,6 @@ from flushlab.campaign.option_check import Judged, judge
 from flushlab.errors import UsageError
 from flushlab.settings.floor import Floor
 
-G = 1 << 30
-
 
 @pytest.fixture(autouse=True)
 def no_builds(private_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -17,7 +15,7 @@ def no_builds(private_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("PATH", str(tmp_path))
 
 
-def judged(text: str, folder: Path, server: str | None = "mysql@5.7.22", memory: int = 64 * G) -> Judged:
+def judged(text: str, folder: Path, server: str | None = "mysql@5.7.22", memory: str = "64G") -> Judged:
     file = folder / "my.cnf"
     file.write_text(text)
     return judge(file, server, basedir=None, floor=None, memory=memory)
@@ -51,9 +49,9 @@ def test_worst_case_memory_is_held_against_the_machine(tmp_path: Path) -> None:
     found = judged(text, tmp_path)
     assert told(found) == [("memory", "warning", 3, "max_connections")]
     assert "this machine has 64 GiB" in found.findings[0].text
-    small = judged(text, tmp_path, memory=32 * G)
+    small = judged(text, tmp_path, memory="32G")
     assert told(small) == [("memory", "warning", 2, "innodb_buffer_pool_size")]
-    assert judged(text, tmp_path, memory=1000 * G).findings == ()
+    assert judged(text, tmp_path, memory="1000G").findings == ()
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from flushlab.campaign import base_file, series, tune
 from flushlab.campaign.target import Target
 from flushlab.cli.app import make_app
 from flushlab.datadir import DataRoot, Volume
@@ -21,6 +20,7 @@ from flushlab.plan.shipped import find_plan
 from flushlab.record import Storage
 from flushlab.report.page.repeat import command
 from flushlab.report.stored import plan_of
+from flushlab.server import base_file, series, tune
 from flushlab.settings.catalog import load_catalog
 from flushlab.store import Store
 from tests.unit.builds import MARIADB, build

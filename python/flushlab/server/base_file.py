@@ -1,8 +1,8 @@
-"""Base file: a user's option file as the base of a campaign.
+"""Base file: a user's option file as the settings of a sandbox on this machine.
 
-Sits in `campaign`, on `settings.check`, which reads the file as the server would, and on
-`settings.admission`, which decides what of it enters a sandbox. What stays out is named, with the class of
-reason and without its value.
+Sits in `server`, on `settings.check`, which reads the file as the server would, on `settings.admission`,
+which decides what of it enters a sandbox, and on `settings.fit`, which scales what this machine cannot hold.
+What stays out is named, with the class of reason and without its value.
 """
 
 from __future__ import annotations
@@ -16,16 +16,21 @@ import msgspec
 
 from flushlab.build import Build
 from flushlab.build.verbose_help import refused, verbose_help
+from flushlab.datadir import DataRoot
 from flushlab.errors import StorageError, UsageError
+from flushlab.machine import available_memory_bytes, memory_bytes
 from flushlab.record import ServerIdentity, Value
 from flushlab.settings.admission import LeftOut, admit, told
+from flushlab.settings.catalog import load_catalog
 from flushlab.settings.check import Checked, adjusted, arguments, check, in_reading_order, refusal
 from flushlab.settings.finding import Finding
+from flushlab.settings.fit import DISK_PART, MEMORY_PART, Fit, fit
 from flushlab.settings.helptext import read_help
 from flushlab.settings.optionfile import Loader
+from flushlab.units import parse_size
 
-_STOPS = ("syntax", "wrong-type", "out-of-range")
-"""Kinds of findings that no server starts with, whichever its version."""
+_STOPS = ("syntax", "wrong-type", "out-of-range", "refused")
+"""Kinds of findings that the server does not start with; what other versions have is only left out."""
 _NOT_HERE = ("not-in-version", "removed", "unknown-name", "misspelled", "wrong-group")
 _PREFIX = re.compile(r"^.*\[ERROR\]( \[[^]]+\])* (\S*/)?")
 """What precedes the reason in a line of a server's error log: time, number, its own path."""
@@ -50,14 +55,70 @@ def read_base_file(file: Path, build: Build, identity: ServerIdentity) -> BaseFi
         if finding.fatal and finding.kind in _STOPS:
             hint = finding.hint or f"`flushlab settings --check {file}` explains it"
             raise UsageError(f"{finding.place}: {finding.name} {finding.text}".replace("  ", " "), hint=hint)
-    refusals = [one.name for one in checked.findings if one.kind == "refused"]
     found = admit({**checked.settings, **{name: _plain(text) for name, text in checked.others.items()}})
-    settings = {name: value for name, value in found.settings.items() if name not in refusals}
-    left_out = [
-        *found.left_out,
-        *(LeftOut(name=name, why=f"refused by {identity.name}") for name in refusals),
-    ]
-    return BaseFile(settings, tuple(_notes(file, checked, left_out, identity)))
+    return BaseFile(dict(found.settings), tuple(_notes(file, checked, found.left_out, identity)))
+
+
+def require_taken(build: Build, settings: Mapping[str, Value]) -> None:
+    """Asks the binary about values that the catalog cannot judge, before anything is started or loaded.
+
+    Raises:
+        UsageError: it refuses one, in its words.
+    """
+    catalog = load_catalog()
+    asked = {
+        f"--{name.replace('_', '-')}={value}": name
+        for name, value in settings.items()
+        if name not in catalog or name == "sql_mode"
+    }
+    for argument, said in refused(build, list(asked)).items() if asked else ():
+        name = asked[argument]
+        raise UsageError(
+            f"{build.name} refuses {name} = {settings[name]}: {reason(said)}",
+            hint=f"correct the value of {name}",
+        )
+
+
+def fit_here(
+    settings: Mapping[str, Value],
+    identity: ServerIdentity,
+    root: DataRoot,
+    *,
+    memory: str | None = None,
+    exact: bool = False,
+    connections: int = 1,
+    factor: float = 1.0,
+) -> Fit:
+    """A production server's settings as this machine can hold them.
+
+    Args:
+        settings: of its option file.
+        identity: the server.
+        root: where data directories go.
+        memory: that the server may use, like `2G`; half of the machine's if None.
+        exact: refuse what does not fit.
+        connections: that the workload opens.
+        factor: shrink the pool and the redo log to this share at least.
+
+    Raises:
+        UsageError: not a size, or `exact` and something does not fit.
+    """
+    usable = parse_size(memory) if memory else memory_bytes() // MEMORY_PART
+    fitted = fit(
+        settings,
+        identity,
+        memory_bytes=min(usable, available_memory_bytes()),
+        disk_bytes=root.free_bytes() // DISK_PART,
+        connections=connections,
+        factor=factor,
+    )
+    if exact and fitted.scaled:
+        what = ", ".join(f"{one.name} = {one.yours} ({one.why})" for one in fitted.scaled)
+        raise UsageError(
+            f"--exact: this does not fit this machine: {what}",
+            hint="run it on a larger machine, allow more with --memory, or remove --exact to scale it",
+        )
+    return fitted
 
 
 def examine(file: Path, identity: ServerIdentity, build: Build | None) -> Checked:
@@ -102,11 +163,16 @@ def _notes(
     left = [*left_out, *(LeftOut(name=name, why=f"not an option of {identity.name}") for name in absent)]
     if left:
         yield f"{file}: left out: {told(left)}"
-    yield from (f"{one.place}: {one.text}" for one in checked.findings if _worth_saying(one))
+    yield from (
+        f"{one.place}: {one.name} {one.text}".replace(":  ", ": ")
+        for one in checked.findings
+        if _worth_saying(one)
+    )
 
 
 def _worth_saying(finding: Finding) -> bool:
-    return finding.kind == "include" or (finding.kind == "contradiction" and finding.fatal)
+    changed = finding.kind in ("out-of-range", "wrong-type", "not-a-switch")
+    return changed or finding.kind == "include" or (finding.kind == "contradiction" and finding.fatal)
 
 
 def _plain(text: str) -> Value:
