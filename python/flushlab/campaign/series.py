@@ -239,6 +239,8 @@ def decide(loaded: Loaded, asked: Asked, target: Target, volumes: Volumes, watch
         workload=plan.workload.name,
         workload_digest=fingerprint(workload),
         base=bound.base,
+        base_file=asked.base,
+        memory=asked.memory,
         arms=bound.arms,
         claims=plan.claims,
         blocks=asked.blocks or plan.blocks,

@@ -66,6 +66,8 @@ class SeriesRequest(msgspec.Struct, frozen=True, kw_only=True):
         base: the base as an arm; its settings are those that this server has.
         arms: in the plan's order.
         claims: as the plan has them.
+        base_file: the user's option file, whose settings the base has below the plan's own.
+        memory: that the server may use, as the user wrote it.
         blocks: rounds of the arms, and again of `best`.
         timing: of warm-up and window.
         best: whether all that proved faster runs together afterwards.
@@ -90,6 +92,8 @@ class SeriesRequest(msgspec.Struct, frozen=True, kw_only=True):
     base: BoundArm
     arms: tuple[BoundArm, ...]
     claims: tuple[Claim, ...] = ()
+    base_file: str | None = None
+    memory: str | None = None
     blocks: int
     timing: Timing
     best: bool = True

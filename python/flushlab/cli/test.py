@@ -51,6 +51,8 @@ def test(
             " {database} {url} {jdbc_url}; repeatable."
         ),
     ] = None,
+    base: options.Base = None,
+    exact: options.Exact = False,
     set_: Annotated[
         list[str] | None, typer.Option("--set", help="A setting, NAME=VALUE; repeatable.")
     ] = None,
@@ -129,6 +131,8 @@ def test(
         prepare=prepare,
         inputs=inputs or (),
         database=database,
+        base=base,
+        exact=exact,
         settings=options.assigned(set_ or ()),
         port=port,
         memory=memory,

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from flushlab.campaign.facts import SeriesFacts, TuneFacts
 from flushlab.record import Machine, ServerIdentity
+from flushlab.settings.fit import SCALED
 from flushlab.units import format_size
 
 
@@ -64,6 +65,9 @@ def _lines(facts: TuneFacts | SeriesFacts) -> Iterator[CarryOver]:
     limit = facts.machine.disk_limit
     disk = f"does about {limit.write_iops} writes/s" if limit else "syncs about as fast as this one"
     yield CarryOver(what="ratios", carries="roughly", why=f"if the disk there {disk}{like}")
+    for warning in facts.warnings:
+        if warning.slug == SCALED:
+            yield CarryOver(what=warning.setting, carries="no", why=warning.text)
     absolute = "seconds are" if facts.unit == "s" else f"{facts.unit or 'throughput'} and latency are"
     yield CarryOver(
         what="figures", carries="no", why=f"{absolute} this machine's ({_machine(facts.machine)})"

@@ -16,6 +16,7 @@ from flushlab.errors import StorageError
 from flushlab.experiment.objective import Objective
 from flushlab.plan.plan import BASE, BEST
 from flushlab.record import ProbeRecord, Trial, Value
+from flushlab.settings.fit import Scaled
 from flushlab.store import CampaignRow
 
 Facts = TuneFacts | SeriesFacts
@@ -40,6 +41,8 @@ class StoredPlan(msgspec.Struct, frozen=True, kw_only=True):
     minutes: float | None = None
     trials: int | None = None
     original: Mapping[str, Value] = {}
+    scaled: tuple[Scaled, ...] = ()
+    base_file: str | None = None
     base: Mapping[str, Any] = {}
     timing: _Timing = _Timing()
     steady_state: bool = False
@@ -116,8 +119,9 @@ def advised(row: CampaignRow, facts: Facts | None) -> dict[str, Value]:
     if isinstance(facts, TuneFacts):
         if facts.result.winner is None:
             return {}
-        original = plan_of(row).original
-        lifted = {name: value for name, value in facts.base.items() if original.get(name) != value}
+        plan = plan_of(row)
+        same = {**plan.original, **{one.name: facts.base.get(one.name) for one in plan.scaled}}
+        lifted = {name: value for name, value in facts.base.items() if same.get(name) != value}
         return {**lifted, **facts.result.winner.settings}
     if isinstance(facts, SeriesFacts):
         chosen = fastest(facts)

@@ -29,6 +29,8 @@ POOL, INSTANCES, CHUNK = (
 REDO = ("innodb_redo_log_capacity", "innodb_log_file_size")
 _SPACES = {"innodb_data_file_path": "ibdata1", "innodb_temp_data_file_path": "ibtmp1"}
 
+SCALED = "scaled"
+"""Slug of the warning that a setting was scaled."""
 MEMORY_PART, DISK_PART = 2, 4
 """A server may use half of the machine's memory if nothing else is said, and its empty files a quarter of the
 disk's free space."""

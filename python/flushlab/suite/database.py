@@ -11,11 +11,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from flushlab.build import Progress, find_build, silent
+from flushlab.build.build import Build
+from flushlab.datadir import DataRoot
 from flushlab.errors import UsageError
 from flushlab.process import reap
-from flushlab.record import Value
+from flushlab.record import ServerIdentity, Value
 from flushlab.suite.environment import Template, check_database, check_password, fields_of
 from flushlab.suite.inputs import read_inputs
+from flushlab.suite.profile import CHOICES
 from flushlab.suite.servers import SuiteServer
 from flushlab.suite.session import PrepareFailed, Request, Session
 from flushlab.suite.templates import check_cache
@@ -63,6 +66,8 @@ def database(
     prepare: str | None = None,
     inputs: Sequence[str] = (),
     database: str = "app",
+    base: Path | str | None = None,
+    exact: bool = False,
     settings: Mapping[str, Value] | None = None,
     port: int | None = None,
     memory: bool = True,
@@ -81,6 +86,9 @@ def database(
         prepare: a shell command that fills the database; its result is kept as a template.
         inputs: patterns of the files that it reads; they tell when the template is out of date.
         database: its name.
+        base: your option file; the settings of throwaway servers come on top, and what this machine cannot
+            hold is scaled.
+        exact: refuse a base that this machine cannot hold, instead of scaling it.
         settings: of the server (`--set`), on top of those of throwaway servers.
         port: on 127.0.0.1; a free one if None.
         memory: False: on disk in any case.
@@ -100,6 +108,8 @@ def database(
         prepare=prepare,
         inputs=inputs,
         database=database,
+        base=base,
+        exact=exact,
         settings=settings,
         port=port,
         memory=memory,
@@ -126,6 +136,8 @@ def request(
     prepare: str | None,
     inputs: Sequence[str],
     database: str,
+    base: Path | str | None = None,
+    exact: bool = False,
     settings: Mapping[str, Value] | None,
     port: int | None,
     memory: bool,
@@ -161,6 +173,9 @@ def request(
         from flushlab.settings.given import parse_settings
 
         settings = parse_settings(settings, build.flavor, build.version, load_catalog())
+    if base is not None:
+        root = DataRoot.open(Path(data_root) if data_root else None)
+        settings = {**_base(Path(base), build, root, exact, progress), **(settings or {})}
     return Request(
         build=build,
         words=tuple(words),
@@ -178,3 +193,21 @@ def request(
         cache=check_cache(Path(cache) if cache else None),
         limit_bytes=parse_size(cache_size),
     )
+
+
+def _base(file: Path, build: Build, root: DataRoot, exact: bool, progress: Progress) -> dict[str, Value]:
+    """The settings of an option file, without those that make a throwaway server fast."""
+    from flushlab.server.base_file import fit_here, read_base_file
+    from flushlab.settings.fit import lines
+
+    identity = ServerIdentity(
+        flavor=build.flavor, version=build.version, version_text=build.version_text, build_id=build.id
+    )
+    read = read_base_file(file, build, identity)
+    for note in read.notes:
+        progress(f"warning: {note}")
+    own = {choice.name for choice in CHOICES if choice.holds(build, "memory") or choice.holds(build, "disk")}
+    found = fit_here(read.settings, identity, root, exact=exact)
+    for line in lines(found, "--exact refuses it"):
+        progress(line)
+    return {name: value for name, value in found.settings.items() if name not in own}

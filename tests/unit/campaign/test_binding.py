@@ -140,6 +140,36 @@ def test_a_base_setting_that_the_version_lacks_is_left_out_and_said(tmp_path: Pa
     assert len(notes) == 1
 
 
+@pytest.mark.parametrize(
+    ("settings", "says", "hint"),
+    [
+        ({"innodb_flush_log_at_trx_commit": 9}, "is above", "explains it"),
+        ({"innodb_flush_log_at_trx_comit": 2}, "is not a setting of", "innodb_flush_log_at_trx_commit?"),
+        ({"sync_binlgo": 1}, "is not a setting of", "did you mean sync_binlog?"),
+    ],
+)
+def test_a_mistake_in_the_base_or_an_arm_stops_with_its_place(
+    settings: dict[str, Value], says: str, hint: str, tmp_path: Path
+) -> None:
+    name = next(iter(settings))
+    with pytest.raises(UsageError, match=f"p.toml:7:3: .*{says}") as caught:
+        base_settings(
+            plan(base=settings, positions={f"base.settings.{name}": (7, 3)}),
+            MARIADB,
+            load_catalog(),
+            path="p.toml",
+        )
+    assert hint in str(caught.value.hint)
+    arm = ArmPlan(name="A", settings=settings)
+    with pytest.raises(UsageError, match=f"p.toml:12:3: .*{says}"):
+        bound(plan(arm, positions={f"arm.0.settings.{name}": (12, 3)}), tmp_path)
+
+
+def test_a_value_that_only_other_versions_take_is_not_in_this_one(tmp_path: Path) -> None:
+    arm = only(plan(ArmPlan(name="A", settings={"innodb_doublewrite": "DETECT_ONLY"})), tmp_path)
+    assert arm.outcome == "not_in_version"
+
+
 def test_a_setting_that_only_the_server_knows_is_passed_on(tmp_path: Path) -> None:
     arm = only(plan(ArmPlan(name="A", settings={"max_error_count": "ON"})), tmp_path)
     assert arm.changes == {"max_error_count": "ON"}

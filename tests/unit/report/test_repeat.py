@@ -13,6 +13,7 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
+from flushlab.campaign import series, tune
 from flushlab.campaign.target import Target
 from flushlab.cli.app import make_app
 from flushlab.datadir import DataRoot, Volume
@@ -20,7 +21,7 @@ from flushlab.plan.shipped import find_plan
 from flushlab.record import Storage
 from flushlab.report.page.repeat import command
 from flushlab.report.stored import plan_of
-from flushlab.server import base_file, series, tune
+from flushlab.server import base_file
 from flushlab.settings.catalog import load_catalog
 from flushlab.store import Store
 from tests.unit.builds import MARIADB, build
@@ -63,6 +64,8 @@ TUNE = {
 SERIES = {
     "plan": ["{tmp}/mine.toml"],
     "server": ["insert-on-duplicate", "--server", "mariadb@10.6.7"],
+    "base": ["insert-on-duplicate", "--base", "{tmp}/my.cnf"],
+    "memory": ["insert-on-duplicate", "--memory", "2G"],
     "blocks": ["insert-on-duplicate", "--blocks", "3"],
     "seconds": ["insert-on-duplicate", "--seconds", "7"],
     "scale": ["insert-on-duplicate", "--scale", "0.123456789"],
@@ -71,7 +74,7 @@ SERIES = {
     "disk_iops": ["insert-on-duplicate", "--disk-iops", "120"],
     "seed": ["insert-on-duplicate", "--seed", "5"],
 }
-CHANGES_NO_REQUEST = {"json", "out", "resume", "init", "force", "help", "wait_for_quiet"}
+CHANGES_NO_REQUEST = {"json", "out", "resume", "init", "force", "help", "exact", "wait_for_quiet"}
 
 
 class Decided(Exception):
@@ -100,6 +103,8 @@ def ask(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
         monkeypatch.setattr(module, "open_store", lambda: Store(tmp_path / "store.sqlite"))
     monkeypatch.setattr(tune, "available_memory_bytes", lambda: 8 << 30)  # what is free differs by the moment
     judged = base_file.examine
+    for module in (tune, series):
+        monkeypatch.setattr(module, "require_taken", lambda *_: None)
     monkeypatch.setattr(base_file, "examine", lambda file, identity, _: judged(file, identity, None))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my.cnf").write_text("[mysqld]\nsync_binlog = 9\nsql_mode = 'ANSI,TRADITIONAL'\n")

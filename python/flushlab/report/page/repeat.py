@@ -82,13 +82,18 @@ def _tune(plan: StoredPlan) -> Iterator[str]:
         yield _option("--keep", name)
     if plan.memory is not None:
         yield _option("--memory", plan.memory)
-    for name, value in plan.original.items():
+    here = {one.name: plan.base.get(one.name) for one in plan.scaled}  # as it ran, whatever a machine holds
+    for name, value in {**plan.original, **here}.items():
         yield _option("--set", f"{name}={value}")
 
 
 def _series(plan: StoredPlan) -> Iterator[str]:
     yield shlex.quote(plan.path or plan.plan)
     yield from _server(plan)
+    if plan.base_file:
+        yield _option("--base", plan.base_file)
+    if plan.memory is not None:
+        yield _option("--memory", plan.memory)
     if plan.blocks is not None:
         yield _option("--blocks", plan.blocks)
     if plan.timing.seconds is not None:

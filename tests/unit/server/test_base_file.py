@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from flushlab.datadir import DataRoot
+from flushlab.errors import UsageError
+from flushlab.record import Storage
+from flushlab.server.base_file import fit_here
+from tests.unit.settings.servers import MYSQL57
+
+G = 1 << 30
+PRODUCTION = {"innodb_buffer_pool_size": 9000 * G, "innodb_log_file_size": 64 << 20}
+
+
+def root(folder: Path) -> DataRoot:
+    return DataRoot(path=folder, storage=Storage(filesystem="ext4"))
+
+
+def test_what_does_not_fit_is_scaled_to_the_memory_that_is_given(tmp_path: Path) -> None:
+    fitted = fit_here(PRODUCTION, MYSQL57, root(tmp_path), memory="64M")
+    assert fitted.memory_bytes == 64 << 20
+    assert int(str(fitted.settings["innodb_buffer_pool_size"])) < 64 << 20
+
+
+def test_exact_refuses_what_does_not_fit_and_says_what(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="innodb_buffer_pool_size = 9000G") as caught:
+        fit_here(PRODUCTION, MYSQL57, root(tmp_path), exact=True)
+    assert "--memory" in str(caught.value.hint)
+
+
+def test_exact_lets_through_what_fits(tmp_path: Path) -> None:
+    small = {"innodb_buffer_pool_size": 16 << 20}
+    assert fit_here(small, MYSQL57, root(tmp_path), exact=True).settings == small
