@@ -206,9 +206,7 @@ def _doubts(ended: program.Ended) -> list[Warning]:
         text = f"the command ended with exit code 0, but printed: {error[0]}"
         doubts.append(Warning("errors-printed", text))
     if ended.seconds < SHORT_S:
-        text = (
-            f"the command ran for {ended.seconds:.2f} s only: let it do more, for starting it is part of it"
-        )
+        text = f"the command ran for only {ended.seconds:.2f} s, its own start included: have it do more"
         doubts.append(Warning("short-run", text))
     return doubts
 
