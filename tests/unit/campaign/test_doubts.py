@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flushlab.campaign.doubts import disturbed, doubts, too_busy
+from flushlab.campaign.doubts import disturbed, doubts, mean_p99_us, too_busy
 from flushlab.record import Comparison, Ratio, Verdict
 from tests.unit.records import trial
 
@@ -59,3 +59,18 @@ def test_a_control_that_is_not_1_puts_every_ratio_in_doubt(
     )
     found = list(doubts([], [], control, data_bytes=0, pool_bytes=None, redo_bytes=None, disk_iops=None))
     assert [one.slug for one in found] == (["control-off"] if told else [])
+
+
+@pytest.mark.parametrize(
+    ("sizes", "grew"), [((10, 11, 12), False), ((10, 20, 30), True), ((None, 30), False)]
+)
+def test_data_that_grew_from_run_to_run_are_a_doubt(sizes: tuple[int | None, ...], grew: bool) -> None:
+    base = [trial(data_bytes=None if size is None else size * MIB) for size in sizes]
+    found = doubts(base, base, None, data_bytes=0, pool_bytes=None, redo_bytes=None, disk_iops=None)
+    assert ("data-grew" in {one.slug for one in found}) is grew
+
+
+def test_p99_of_an_arm_is_the_mean_of_its_trials_where_all_have_one() -> None:
+    assert mean_p99_us([trial(), trial()]) == pytest.approx(1_900)
+    assert mean_p99_us([trial(), trial(load=None)]) is None
+    assert mean_p99_us([]) is None
