@@ -290,6 +290,14 @@ def test_disturbed_trials_are_foreseen_so_that_the_confirmation_still_fits() -> 
     assert tune.result().frontier, "half of the trials were disturbed, and yet there is a result in time"
 
 
+def test_the_smallest_budget_for_one_candidate_goes_to_its_confirmation() -> None:
+    only = (Candidate(settings={"flush": 2}, group="commit", why="test"),)
+    tune = finished(effect(flush2=2.0), candidates=only, budget_trials=11)
+    assert tune.progress.done == 11
+    winner = tune.result().winner
+    assert winner is not None and winner.settings == {"flush": 2}
+
+
 def test_the_smallest_budget_that_is_accepted_is_enough() -> None:
     with pytest.raises(BudgetTooSmall) as error:
         Tune(plan(budget_trials=5))

@@ -84,7 +84,7 @@ class Screening:
         queue = [(selection, context) for row in rows for context, selection in row]
         reserve = CONFIRM_BLOCKS_LEAST * self._budget.confirm_arms_most()
         for number, (planned, context) in enumerate(queue):
-            if self._budget.cells() < reserve:
+            if self._budget.cells() <= reserve:
                 break  # repeats of disturbed trials used up what was meant for screening
             block = first + number // 4
             if number == len(queue) // 2 and number >= 16:
