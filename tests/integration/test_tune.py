@@ -132,10 +132,21 @@ def check_option_file(file: Path, expected: dict[str, object]) -> None:
         assert server.read_back(expected) == expected
 
 
+def test_a_dry_run_starts_nothing_and_leaves_no_trace(home: Path, tmp_path: Path) -> None:
+    before = sorted(home.rglob("*"))
+    words = ["--dry-run", "--minutes", "6", "--out", str(tmp_path / "out"), "--json", "-"]
+    done = subprocess.run([*FLUSHLAB, "tune", *words], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["schema"] == "flushlab.outlook/1"
+    assert sorted(home.rglob("*")) == before
+    assert not (tmp_path / "out").exists()
+    assert not servers_of(home)
+
+
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
         (["--trials", "3"], 2, "need at least"),
+        (["--minutes", "0.1"], 2, "is too short"),
         (["--minutes", "0"], 2, "budget"),
         (["--threads", "1,x"], 2, "--threads"),
         (["--threads", "4,4"], 2, "repeats"),

@@ -18,7 +18,7 @@ import msgspec
 from flushlab.build.apt import Package
 from flushlab.build.build import Build
 from flushlab.errors import NoSpace, StorageError
-from flushlab.machine import home_part, ownership
+from flushlab.machine import home_part, home_path, ownership
 from flushlab.process import RunRecord, discard, passing_folder, reap
 from flushlab.units import format_size
 
@@ -50,7 +50,7 @@ def origin(build: Build) -> tuple[Package, ...]:
 def prefixes(source: str) -> list[Build]:
     """Builds of a source that are published under flushlab's home."""
     builds = []
-    for file in sorted(_folder().glob(f"{source}-*/build.json")):
+    for file in sorted((home_path() / "builds").glob(f"{source}-*/build.json")):
         try:
             build = msgspec.json.decode(file.read_bytes(), type=Published).build
         except (OSError, msgspec.DecodeError):
@@ -63,7 +63,7 @@ def prefixes(source: str) -> list[Build]:
 def published(key: str) -> Build | None:
     """The build in the prefix `key`, or None if it is not there."""
     try:
-        document = (_folder() / key / "build.json").read_bytes()
+        document = (home_path() / "builds" / key / "build.json").read_bytes()
         found = msgspec.json.decode(document, type=Published).build
     except (OSError, msgspec.DecodeError):
         return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from flushlab.build.verbose_help import verbose_help
 from flushlab.campaign.target import Target
 from flushlab.campaign.watcher import Watcher
 from flushlab.errors import StartFailed, UsageError
@@ -19,6 +20,7 @@ from flushlab.settings.admission import LeftOut, admit, told
 from flushlab.settings.configuration import Configuration
 from flushlab.settings.fit import Fit, lines
 from flushlab.settings.given import parse_settings
+from flushlab.settings.helptext import read_help
 from flushlab.trial import Dataset
 
 
@@ -37,6 +39,8 @@ def read_base(
     Raises:
         UsageError: the server refuses the base.
     """
+    if target.on_paper:
+        return _foretold(base, target, also)
     watcher.say(f"reading {target.build.name}'s settings back")
     known = target.catalog.names(target.build.flavor, target.build.version)
     try:
@@ -52,6 +56,16 @@ def read_base(
         if error.refusal is None:
             raise
         raise refusal(error.refusal, target.build) from error
+
+
+def _foretold(base: Mapping[str, Value], target: Target, also: Iterable[str]) -> dict[str, Value]:
+    """The same without a server: the defaults of the catalog, and for others the binary's own help."""
+    build, configuration = target.build, Configuration(base, target.identity)
+    names = target.catalog.names(build.flavor, build.version)
+    known = {name: value for name in names if (value := configuration.value(name)) is not None}
+    strange = {*also} - {*names}
+    told = read_help(verbose_help(build).text).values if strange else {}
+    return {**known, **{name: told[name] for name in strange if name in told}, **base}
 
 
 def persisted_settings(dataset: Path | str | None, target: Target, watcher: Watcher) -> dict[str, Value]:

@@ -42,6 +42,7 @@ def compare(
     disk_iops: int | None = None,
     seed: int = 1,
     wait_for_quiet: bool = False,
+    dry_run: bool = False,
     progress: Progress | Watcher = silent,
     **options: Value,
 ) -> SeriesFacts:
@@ -62,6 +63,7 @@ def compare(
         disk_iops: make a slow disk: at most this many writes/s (root, cgroups).
         seed: of every random order.
         wait_for_quiet: wait until other programs leave the machine alone, for half an hour at most.
+        dry_run: only say what would be done, in `outlook`; nothing is started or written.
         progress: takes a line at a time.
         **options: of the workload, like `threads=16` or `tables=8`.
 
@@ -86,6 +88,7 @@ def compare(
         disk_iops=disk_iops,
         seed=seed,
         wait_for_quiet=wait_for_quiet,
+        dry_run=dry_run,
     )
     check(asked)
     watcher = watching(progress)

@@ -27,6 +27,65 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     p99_us: float | None = None
 
 
+class Foreseen(msgspec.Struct, frozen=True, kw_only=True):
+    """An arm or a candidate, before anything is measured.
+
+    Attributes:
+        what: its name, or what it changes.
+        why: what it may buy or stands for; why it will not run.
+        runs: whether it will.
+    """
+
+    what: str
+    why: str = ""
+    runs: bool = True
+
+
+class Takes(msgspec.Struct, frozen=True, kw_only=True):
+    """What a campaign takes of the machine, and what there is of it.
+
+    Attributes:
+        pool_bytes: the largest buffer pool among the arms.
+        memory_bytes: what a server may take at worst.
+        available_memory_bytes: what there is.
+        data_bytes: about what the data take, or None where they cannot be foreseen.
+        disk_bytes: about what all data directories take, or None.
+        free_disk_bytes: what there is.
+    """
+
+    pool_bytes: int
+    memory_bytes: int
+    available_memory_bytes: int
+    data_bytes: int | None
+    disk_bytes: int | None
+    free_disk_bytes: int
+
+
+class Outlook(msgspec.Struct, frozen=True, kw_only=True):
+    """What a campaign would do; nothing was started or written to find out.
+
+    Attributes:
+        tries: candidates of a tuning, arms of a series.
+        trials_least, trials_most: how many there would be; a tuning stops early where all is clear. None: as
+            many as fit into the budget.
+        trial_s: seconds of one; None if only the first run can tell.
+        least_s, likely_s: seconds of the whole, or None.
+        most_s: the budget in seconds, or None.
+        takes: memory and disk.
+        writes: what would be written, by place.
+    """
+
+    tries: tuple[Foreseen, ...]
+    trials_least: int
+    trials_most: int | None
+    trial_s: float | None
+    least_s: float | None
+    likely_s: float | None
+    most_s: float | None
+    takes: Takes
+    writes: Mapping[str, str]
+
+
 class TuneFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that a tuning found out.
 
@@ -53,6 +112,7 @@ class TuneFacts(msgspec.Struct, frozen=True, kw_only=True):
         figures: of every arm in the confirmation blocks, the base and the control included.
         trials, disturbed: how many were run, and how many of them other load disturbed.
         others: what others took of the machine before the first trial; None if nobody looked.
+        outlook: of a dry run, which has nothing else to tell.
     """
 
     campaign_id: str
@@ -79,6 +139,7 @@ class TuneFacts(msgspec.Struct, frozen=True, kw_only=True):
     trials: int = 0
     disturbed: int = 0
     others: OtherLoad | None = None
+    outlook: Outlook | None = None
 
 
 ArmOutcome = Literal["measured", "refused", "skipped", "not_in_version"]
@@ -181,6 +242,7 @@ class SeriesFacts(msgspec.Struct, frozen=True, kw_only=True):
         data_bytes, pool_bytes, redo_bytes: the workload's data, the base's buffer pool and redo capacity.
         trials, disturbed: how many were run, and how many of them other load disturbed.
         others: what others took of the machine before the first trial; None if nobody looked.
+        outlook: of a dry run, which has nothing else to tell.
     """
 
     campaign_id: str
@@ -213,4 +275,5 @@ class SeriesFacts(msgspec.Struct, frozen=True, kw_only=True):
     trials: int = 0
     disturbed: int = 0
     others: OtherLoad | None = None
+    outlook: Outlook | None = None
     kind: Literal["series"] = "series"

@@ -17,7 +17,7 @@ from flushlab.experiment.protocol import Experiment, Request
 from flushlab.record import Trial
 from flushlab.store import Store
 
-Ending = Literal["done", "budget spent", "interrupted"]
+Ending = Literal["done", "budget spent", "interrupted", "dry run"]
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True):

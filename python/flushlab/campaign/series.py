@@ -22,13 +22,21 @@ from flushlab.campaign.bound_series import BoundSeries
 from flushlab.campaign.duration import ends_by_itself, trial_s
 from flushlab.campaign.facts import SeriesFacts
 from flushlab.campaign.loop import Budget, Ending
+from flushlab.campaign.outlook import of_series, require_new
 from flushlab.campaign.quiet import look_around
 from flushlab.campaign.runners import ArmRunners, workload_of
 from flushlab.campaign.series_request import SeriesRequest
 from flushlab.campaign.stored import carry_out as carry_out_stored
 from flushlab.campaign.stored import stored_request
-from flushlab.campaign.target import Target, absolute, connection_arguments, open_target, trial_runner
-from flushlab.campaign.volumes import Volumes
+from flushlab.campaign.target import (
+    Target,
+    absolute,
+    connection_arguments,
+    open_target,
+    paper_target,
+    trial_runner,
+)
+from flushlab.campaign.volumes import PaperVolumes, Volumes
 from flushlab.campaign.watcher import Watcher, watching
 from flushlab.errors import UsageError
 from flushlab.plan.plan import Plan
@@ -63,6 +71,7 @@ class Asked:
     disk_iops: int | None
     seed: int | None
     wait_for_quiet: bool
+    dry_run: bool
 
 
 class Loaded(NamedTuple):
@@ -89,6 +98,7 @@ def series(
     disk_iops: int | None = None,
     seed: int | None = None,
     wait_for_quiet: bool = False,
+    dry_run: bool = False,
     resume: str | None = None,
     progress: Progress | Watcher = silent,
 ) -> SeriesFacts:
@@ -111,6 +121,7 @@ def series(
         disk_iops: make a slow disk: at most this many writes/s (root, cgroups).
         seed: of every random order, instead of the plan's.
         wait_for_quiet: wait until other programs leave the machine alone, for half an hour at most.
+        dry_run: only say what would be done, in `outlook`; nothing is started or written.
         resume: id of a campaign to resume, in place of a plan.
         progress: takes a line at a time.
 
@@ -137,6 +148,7 @@ def series(
         disk_iops=disk_iops,
         seed=seed,
         wait_for_quiet=wait_for_quiet,
+        dry_run=dry_run,
     )
     check(asked)
     loaded = _load(str(plan)) if plan is not None else None
@@ -161,6 +173,11 @@ def run(
         resume: id of the campaign.
     """
     began = time.monotonic()
+    if asked.dry_run:
+        require_new(resume)
+        assert load is not None, "what is new has a plan"
+        target = paper_target(server, basedir=asked.basedir, data_root=asked.data_root)
+        return _foresee(load(target), asked, target, watcher)
     with open_store() as store:
         earlier = stored_request(store, resume, "series", SeriesRequest) if resume else None
         with (
@@ -254,6 +271,16 @@ def decide(loaded: Loaded, asked: Asked, target: Target, volumes: Volumes, watch
         seed=plan.seed if asked.seed is None else asked.seed,
         notes=(*as_warnings(fit), *loaded.notes, *bound.notes),
     )
+
+
+def _foresee(loaded: Loaded, asked: Asked, target: Target, watcher: Watcher) -> SeriesFacts:
+    """The outlook as facts; see `outlook`."""
+    with PaperVolumes(target.volume) as volumes:
+        request = decide(loaded, asked, target, volumes, watcher)
+    storage = target.volume.data_root.storage
+    bound = BoundSeries(request, target.identity, storage, target.catalog)
+    found = bound.conclude(bound.experiment(), (), "dry run", "", target.volume.machine())
+    return msgspec.structs.replace(found, outlook=of_series(request, target))
 
 
 def carry_out(

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from flushlab.build import Progress, find_build, silent
 from flushlab.build.build import Build
-from flushlab.datadir import Snapshots, Volume, open_volume
+from flushlab.datadir import DataRoot, Snapshots, Volume, open_volume, storage_of
+from flushlab.machine import home_path
 from flushlab.process import reap
 from flushlab.record import ServerIdentity
 from flushlab.settings.catalog import Catalog, load_catalog
@@ -25,11 +26,19 @@ _DEFAULT_MAX_CONNECTIONS = 151
 
 @dataclass(frozen=True)
 class Target:
-    """What trials run on."""
+    """What trials run on.
+
+    Attributes:
+        build: the server.
+        catalog: types and meaning of settings.
+        volume: where data directories go.
+        on_paper: it is only looked at: nothing may be started or written.
+    """
 
     build: Build
     catalog: Catalog
     volume: Volume
+    on_paper: bool = False
 
     @property
     def identity(self) -> ServerIdentity:
@@ -59,6 +68,26 @@ def open_target(
     build = find_build(server, basedir=Path(basedir) if basedir else None, progress=progress)
     with open_volume(Path(data_root) if data_root else None, disk_iops, progress) as volume:
         yield Target(build, load_catalog(), volume)
+
+
+def paper_target(
+    server: str, *, basedir: Path | str | None = None, data_root: Path | str | None = None
+) -> Target:
+    """A target that is only looked at: nothing is fetched, made, limited or cleaned up.
+
+    Raises:
+        BuildNotFound: the build is not installed.
+    """
+    build = find_build(server, basedir=Path(basedir) if basedir else None, get=False)
+    root = paper_root(Path(data_root) if data_root else home_path() / "run")
+    return Target(build, load_catalog(), Volume(root), on_paper=True)
+
+
+def paper_root(path: Path) -> DataRoot:
+    """The data root as it would be: what its folder, or the nearest one above that there is, lies on."""
+    path = path.expanduser().absolute()
+    standing = next(folder for folder in (path, *path.parents) if folder.is_dir())
+    return DataRoot(path=standing, storage=storage_of(standing))
 
 
 def absolute(path: Path | str | None) -> str | None:

@@ -20,11 +20,19 @@ from flushlab.build import Progress, silent
 from flushlab.campaign.base import as_read, file_settings, fitted, persisted_settings, read_base
 from flushlab.campaign.facts import TuneFacts
 from flushlab.campaign.loop import Budget, Ending
+from flushlab.campaign.outlook import of_tune, require_new
 from flushlab.campaign.quiet import look_around
 from flushlab.campaign.request import TuneRequest
 from flushlab.campaign.stored import carry_out as carry_out_stored
 from flushlab.campaign.stored import stored_request
-from flushlab.campaign.target import Target, absolute, connection_arguments, open_target, trial_runner
+from flushlab.campaign.target import (
+    Target,
+    absolute,
+    connection_arguments,
+    open_target,
+    paper_target,
+    trial_runner,
+)
 from flushlab.campaign.tuning import FIRST_LOOK_MINUTES, Tuning
 from flushlab.campaign.watcher import Watcher, watching
 from flushlab.errors import UsageError
@@ -105,6 +113,7 @@ def tune(
     disk_iops: int | None = None,
     seed: int | None = None,
     wait_for_quiet: bool = False,
+    dry_run: bool = False,
     resume: str | None = None,
     progress: Progress | Watcher = silent,
     **options: Value | None,
@@ -136,6 +145,7 @@ def tune(
         disk_iops: make a slow disk: at most this many writes/s (root, cgroups).
         seed: of every random order.
         wait_for_quiet: wait until other programs leave the machine alone, for half an hour at most.
+        dry_run: only say what would be done, in `outlook`; nothing is started or written.
         resume: id of a campaign to resume; everything else is as it was, then.
         progress: takes a line at a time.
         **options: of the workload, like `tables=8` or `rand_type="uniform"`.
@@ -169,6 +179,9 @@ def tune(
         seed=seed,
         options=options,
     )
+    if dry_run:
+        require_new(resume)
+        return _foresee(asked, paper_target(server, basedir=basedir, data_root=data_root), watcher)
     with open_store() as store:
         earlier = stored_request(store, resume, "tune", TuneRequest) if resume else None
         with open_target(
@@ -279,6 +292,16 @@ def decide(asked: Asked, target: Target, watcher: Watcher) -> TuneRequest:
         disk_iops=asked.disk_iops,
         seed=asked.seed if asked.seed is not None else secrets.randbelow(1 << 31),
     )
+
+
+def _foresee(asked: Asked, target: Target, watcher: Watcher) -> TuneFacts:
+    """The outlook as facts; see `outlook`."""
+    request = decide(asked, target, watcher)
+    tuning = Tuning(request, target.identity, target.volume.data_root.storage, _launch(request))
+    found = tuning.conclude(
+        tuning.experiment(), (), "dry run", "", target.volume.machine(), target.catalog, None
+    )
+    return msgspec.structs.replace(found, outlook=of_tune(tuning, target))
 
 
 def carry_out(

@@ -65,24 +65,26 @@ class Tuning:
         Raises:
             BelowFloor, BudgetTooSmall: as the planner says.
         """
+        return Tune(self.plan())
+
+    def plan(self) -> TunePlan:
+        """What the planner needs to know."""
         request = self.request
-        return Tune(
-            TunePlan(
-                base=request.base,
-                candidates=request.candidates,
-                floor=request.floor,
-                level_of=self.level_of,
-                is_free=self.is_free,
-                budget_trials=request.trials,
-                budget_s=request.budget_s,
-                trial_s=trial_s(request.workload, request.timing),
-                seed=request.seed,
-                objective=request.objective,
-                variants=len(request.threads),
-                guards=Guards(p99_ratio=request.p99_limit),
-                redo_to_outlast=self._redo_to_outlast if request.steady_state else None,
-                window_limit_s=self._window_limit_s(),
-            )
+        return TunePlan(
+            base=request.base,
+            candidates=request.candidates,
+            floor=request.floor,
+            level_of=self.level_of,
+            is_free=self.is_free,
+            budget_trials=request.trials,
+            budget_s=request.budget_s,
+            trial_s=trial_s(request.workload, request.timing),
+            seed=request.seed,
+            objective=request.objective,
+            variants=len(request.threads),
+            guards=Guards(p99_ratio=request.p99_limit),
+            redo_to_outlast=self._redo_to_outlast if request.steady_state else None,
+            window_limit_s=self._window_limit_s(),
         )
 
     def _redo_to_outlast(self, settings: Mapping[str, Value]) -> int:

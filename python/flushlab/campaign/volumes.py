@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Self
 
 from flushlab.build import Progress, silent
+from flushlab.campaign.target import paper_root
 from flushlab.datadir import DataRoot, LimitedDisk, Volume, limit_disk
 from flushlab.errors import StorageError
 
@@ -63,15 +64,28 @@ class Volumes:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _root(self, text: str) -> DataRoot:
+    def _folder(self, text: str) -> Path:
         path = Path(expanded(text)).expanduser()
         if not path.is_dir():
             raise StorageError(f"there is no folder {path}", hint="mount it, or remove the arm")
-        return DataRoot.open(path)
+        return path
 
-    def _limit(self, root: DataRoot, write_iops: int) -> LimitedDisk:
+    def _root(self, text: str) -> DataRoot:
+        return DataRoot.open(self._folder(text))
+
+    def _limit(self, root: DataRoot, write_iops: int) -> LimitedDisk | None:
         self._progress(f"limiting the disk under {root.path} to {write_iops} writes/s for some arms")
         return self._stack.enter_context(limit_disk(root, write_iops))
+
+
+class PaperVolumes(Volumes):
+    """Volumes that are only looked at; no disk is limited."""
+
+    def _root(self, text: str) -> DataRoot:
+        return paper_root(self._folder(text))
+
+    def _limit(self, root: DataRoot, write_iops: int) -> None:
+        return None
 
 
 def expanded(text: str) -> str:

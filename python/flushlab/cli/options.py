@@ -111,6 +111,10 @@ DiskIops = Annotated[
     int | None,
     typer.Option("--disk-iops", help="Limit the disk to this many writes/s (root, cgroups)."),
 ]
+DryRun = Annotated[
+    bool,
+    typer.Option("--dry-run", help="Say what would be tried, taken and written; start and write nothing."),
+]
 WaitForQuiet = Annotated[
     bool,
     typer.Option("--wait-for-quiet", help="Wait, at most 30 minutes, until the machine is quiet."),

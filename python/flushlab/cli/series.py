@@ -9,9 +9,13 @@ from typing import Annotated
 import typer
 
 from flushlab.cli import options
+from flushlab.cli.dry_run import tell
 from flushlab.cli.out_folder import OutFolder
 from flushlab.cli.output import deliver, emit_json, json_bytes, kept, require_writable, stdout, write_file
 from flushlab.errors import NotWritable, UsageError
+
+FILES = ("series.json", "report.html")
+"""In the folder of --out."""
 
 
 def series(
@@ -47,6 +51,7 @@ def series(
         int | None, typer.Option("--seed", help="Seed of the random order.", show_default=False)
     ] = None,
     wait_for_quiet: options.WaitForQuiet = False,
+    dry_run: options.DryRun = False,
     json: options.Json = None,
     out: Annotated[
         Path | None, typer.Option("--out", help="Folder for series.json.", show_default=False)
@@ -74,9 +79,12 @@ def series(
     from flushlab.report import series as report
 
     require_writable(json)
-    folder = OutFolder(out, ("series.json", "report.html")) if out is not None else None
+    folder = OutFolder(out, FILES) if out is not None and not dry_run else None
     flags = options.given(context, "json", "out", "init", "force")
     facts = run(**flags, progress=CampaignProgress())
+    if dry_run:
+        tell(facts, out, FILES, json)
+        return
     document = report.document(facts)
     deliver(
         *([partial(stdout.print, report.render(facts))] if json != "-" else []),

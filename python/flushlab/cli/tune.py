@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flushlab.cli import options
+from flushlab.cli.dry_run import tell
 from flushlab.cli.out_folder import OutFolder
 from flushlab.cli.output import deliver, emit_json, json_bytes, kept, require_writable, stdout, writing
 from flushlab.errors import UsageError
@@ -82,6 +83,7 @@ def tune(
     disk_iops: options.DiskIops = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Seed of the random order.")] = None,
     wait_for_quiet: options.WaitForQuiet = False,
+    dry_run: options.DryRun = False,
     json: options.Json = None,
     out: Annotated[Path | None, typer.Option("--out", help="Output folder; default: flushlab-ID.")] = None,
     resume: Annotated[str | None, typer.Option("--resume", help="Resume the campaign with this id.")] = None,
@@ -97,10 +99,14 @@ def tune(
     from flushlab.report import tune as report
 
     require_writable(json)
-    if out is not None:
+    if out is not None and not dry_run:
         OutFolder(out, FILES)
     flags = options.given(context, "json", "out") | {"threads": _parse_threads(threads)}
-    facts = _named(run(**flags, progress=CampaignProgress()), out)
+    facts = run(**flags, progress=CampaignProgress())
+    if dry_run:
+        tell(facts, out or Path("flushlab-ID"), FILES, json)
+        return
+    facts = _named(facts, out)
     deliver(
         *([partial(stdout.print, report.render(facts))] if json != "-" else []),
         partial(emit_json, report.document(facts), json),

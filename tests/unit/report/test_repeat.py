@@ -74,7 +74,7 @@ SERIES = {
     "disk_iops": ["insert-on-duplicate", "--disk-iops", "120"],
     "seed": ["insert-on-duplicate", "--seed", "5"],
 }
-CHANGES_NO_REQUEST = {"json", "out", "resume", "init", "force", "help", "exact", "wait_for_quiet"}
+CHANGES_NO_REQUEST = {"json", "out", "resume", "init", "force", "help", "exact", "wait_for_quiet", "dry_run"}
 
 
 class Decided(Exception):

@@ -57,6 +57,12 @@ class Budget:
         """How long a trial takes: as the trials so far did, or as it was expected."""
         return (self._spent_s - self._once_s) / self.told if self.told else self._plan.trial_s
 
+    @property
+    def least_trials(self) -> int:
+        """So many hold the smallest honest campaign."""
+        cells = 2 + self._screen_least() + CONFIRM_BLOCKS_LEAST * self.confirm_arms_most()
+        return cells * self._plan.variants
+
     def cells(self) -> int:
         """Cells (one arm in one block, all variants) that are left, if as many are disturbed as so far."""
         left = math.inf
@@ -80,9 +86,7 @@ class Budget:
         Raises:
             BudgetTooSmall: says the least that makes sense.
         """
-        plan = self._plan
-        cells = 2 + self._screen_least() + CONFIRM_BLOCKS_LEAST * self.confirm_arms_most()
-        least = cells * plan.variants
+        plan, least = self._plan, self.least_trials
         whom = f"{counted(len(self._pool.usable), 'candidate')} down to the floor {plan.floor} need at least"
         ways = "a safer --floor, or --keep some settings as they are"
         if plan.budget_trials is not None and plan.budget_trials < least:

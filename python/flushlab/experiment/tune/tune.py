@@ -96,6 +96,11 @@ class Tune:
         self._confirmation.reject(arm, reason)
 
     @property
+    def least_trials(self) -> int:
+        """So many hold the smallest honest campaign."""
+        return self._budget.least_trials
+
+    @property
     def progress(self) -> Progress:
         """Where it stands."""
         due = self.ask()

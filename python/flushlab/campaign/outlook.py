@@ -1,0 +1,168 @@
+"""Outlook: what a campaign would try, take and write, told without starting or writing anything.
+
+Sits in `campaign`, above the planners: the number of a tuning's trials comes from the planner itself, run
+against simulated trials. What only the first run can tell stays unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from flushlab.campaign.duration import ends_by_itself, trial_s
+from flushlab.campaign.facts import Foreseen, Outlook, Takes
+from flushlab.campaign.series_request import SeriesRequest
+from flushlab.campaign.target import Target
+from flushlab.campaign.tuning import Tuning
+from flushlab.errors import UsageError
+from flushlab.experiment.simulated import Noise, SimulatedTrials, run_to_end
+from flushlab.experiment.tune import Tune
+from flushlab.experiment.tune.budget import END_S, END_TRIALS
+from flushlab.machine import available_memory_bytes, home_path, state_path
+from flushlab.record import Value
+from flushlab.settings.configuration import Configuration
+from flushlab.settings.memory_use import memory_use, number_of
+from flushlab.units import option_size
+from flushlab.workload import workload_options
+
+START_S = 8.0
+"""Seconds until the first trial: the server's settings are read, the machine is watched."""
+
+CALM, USUAL = 0.001, 0.05
+"""Standard deviations of simulated trials, in log units; at the first, all is clear at the first look."""
+
+EMPTY_BYTES = 150 << 20
+"""About what a data directory without data takes, its redo log aside."""
+
+ROW_BYTES = 280
+"""Of sysbench's tables, with their index (measured: 8 × 10,000 rows take 21.4 MiB)."""
+
+DUMP_GROWS = 2
+"""Tables take about so many times the size of their dump."""
+
+PACKED = 5
+"""A compressed dump is about so many times smaller."""
+
+
+def require_new(resume: str | None) -> None:
+    """Raises UsageError for a campaign that has run already."""
+    if resume is not None:
+        raise UsageError("--dry-run cannot be combined with --resume", hint="remove one of the two")
+
+
+def of_tune(tuning: Tuning, target: Target) -> Outlook:
+    """The outlook of a tuning."""
+    request = tuning.request
+    known = not ends_by_itself(request.workload)
+    one_s = trial_s(request.workload, request.timing)
+    if known or request.trials is not None:
+        least, most = (_trials(tuning, noise, one_s) for noise in (CALM, USUAL))
+        seconds = (_whole_s(least, one_s), _whole_s(most, one_s)) if known else (None, None)
+    else:
+        least, most, seconds = tuning.experiment().least_trials, None, (None, None)
+    shape = msgspec.structs.asdict(request.shape)
+    data_bytes = _data_bytes(request.workload, shape, request.dataset)
+    settings = [{**request.base, **candidate.settings} for candidate in request.candidates]
+    return Outlook(
+        tries=tuple(
+            Foreseen(what=_changes(candidate.settings), why=candidate.why) for candidate in request.candidates
+        ),
+        trials_least=least,
+        trials_most=most,
+        trial_s=one_s if known else None,
+        least_s=seconds[0],
+        likely_s=seconds[1],
+        most_s=request.budget_s,
+        takes=_takes([request.base, *settings], target, data_bytes),
+        writes=_writes(target, request.data_root),
+    )
+
+
+def of_series(request: SeriesRequest, target: Target) -> Outlook:
+    """The outlook of a series, and of a comparison."""
+    known = not ends_by_itself(request.workload)
+    one_s = trial_s(request.workload, request.timing)
+    least = request.blocks * (2 + len(request.running)) if request.running else 0
+    most = least + (3 * request.blocks if request.best and request.running else 0)
+    data_bytes = _data_bytes(request.workload, request.base.options, None)
+    return Outlook(
+        tries=tuple(
+            Foreseen(
+                what=arm.name,
+                why=arm.reason or arm.text or _changes({**arm.changes, **arm.option_changes}),
+                runs=arm.outcome == "measured",
+            )
+            for arm in request.arms
+        ),
+        trials_least=least,
+        trials_most=most,
+        trial_s=one_s if known else None,
+        least_s=START_S + least * one_s if known else None,
+        likely_s=START_S + most * one_s if known else None,
+        most_s=None,
+        takes=_takes([arm.settings for arm in (request.base, *request.running)], target, data_bytes),
+        writes=_writes(target, request.data_root),
+    )
+
+
+def _trials(tuning: Tuning, noise: float, one_s: float) -> int:
+    """How many trials the planner asks for where no candidate does anything."""
+    plan = tuning.plan()
+    trials = SimulatedTrials(
+        lambda _: 0.0, plan.base, noise=Noise(trial=noise), seed=plan.seed, trial_s=one_s
+    )
+    return run_to_end(Tune(plan), trials)
+
+
+def _whole_s(trials: int, one_s: float) -> float:
+    return START_S + (trials + END_TRIALS) * one_s + END_S
+
+
+def _takes(arms: Iterable[Mapping[str, Value]], target: Target, data_bytes: int | None) -> Takes:
+    configurations = [Configuration(settings, target.identity) for settings in arms]
+    redo_bytes = max(one.redo_capacity_bytes or 0 for one in configurations)
+    copy_bytes = None if data_bytes is None else data_bytes + EMPTY_BYTES + redo_bytes
+    return Takes(
+        pool_bytes=max(number_of(one, "innodb_buffer_pool_size") for one in configurations),
+        memory_bytes=max(memory_use(one).worst_bytes for one in configurations),
+        available_memory_bytes=available_memory_bytes(),
+        data_bytes=data_bytes,
+        disk_bytes=None if copy_bytes is None else 2 * copy_bytes,  # as a snapshot, and under a server
+        free_disk_bytes=target.volume.data_root.free_bytes(),
+    )
+
+
+def _data_bytes(workload: str, options: Mapping[str, object], dataset: str | None) -> int | None:
+    """About what the data take; None where the workload makes them as it runs."""
+    if dataset is not None:
+        path = Path(dataset)
+        if path.is_dir():
+            return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+        size = path.stat().st_size
+        return size * (DUMP_GROWS if path.suffix == ".sql" else DUMP_GROWS * PACKED)
+    if "table_size" not in workload_options(workload):
+        return None
+    tables, rows = options.get("tables", 1), options.get("table_size", 0)
+    return tables * rows * ROW_BYTES if isinstance(tables, int) and isinstance(rows, int) else None
+
+
+def _writes(target: Target, data_root: str | None) -> dict[str, str]:
+    home = home_path()
+    return {
+        str(state_path() / "store.sqlite"): "every trial, and the result",
+        str(home / "snapshots"): "the prepared data, kept for the next time",
+        data_root or str(home / "run"): "data directories of servers, removed as they end",
+    }
+
+
+def _changes(settings: Mapping[str, Value | None]) -> str:
+    return ", ".join(f"{name}={_spelled(value)}" for name, value in settings.items())
+
+
+def _spelled(value: Value | None) -> str:
+    if value is None:
+        return "default"
+    is_size = isinstance(value, int) and value >= 1 << 20
+    return option_size(int(value)) if is_size else str(value)

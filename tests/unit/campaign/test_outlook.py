@@ -1,0 +1,102 @@
+"""Dry runs: what they foretell, and that they touch nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import flushlab
+from flushlab.build.verbose_help import Answer
+from flushlab.campaign import series, tune
+from flushlab.campaign.facts import Outlook, SeriesFacts, TuneFacts
+from flushlab.campaign.target import Target
+from flushlab.datadir import DataRoot, Volume
+from flushlab.errors import BudgetTooSmall, UsageError
+from flushlab.record import Storage
+from flushlab.settings.catalog import load_catalog
+from tests.unit.builds import MARIADB
+
+MIB = 1 << 20
+
+
+@pytest.fixture(autouse=True)
+def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A home that does not exist, and a build that nothing can start."""
+    home = tmp_path / "home"
+    monkeypatch.setenv("FLUSHLAB_HOME", str(home))
+    root = DataRoot(path=tmp_path, storage=Storage(filesystem="ext4"))
+    target = Target(MARIADB, load_catalog(), Volume(root), on_paper=True)
+    for module in (tune, series):
+        monkeypatch.setattr(module, "paper_target", lambda *_, **__: target)
+    monkeypatch.setattr("flushlab.campaign.base.verbose_help", lambda *_: Answer("", "", refuses=False))
+    return home
+
+
+def seen(facts: TuneFacts | SeriesFacts) -> Outlook:
+    assert facts.ending == "dry run"
+    assert facts.outlook is not None
+    return facts.outlook
+
+
+def test_a_tuning_is_foretold_by_its_own_planner(nowhere: Path) -> None:
+    found = seen(flushlab.tune(minutes=6, dry_run=True))
+    assert "innodb_flush_log_at_trx_commit=2" in [one.what for one in found.tries]
+    assert found.trials_most is not None
+    assert 20 <= found.trials_least < found.trials_most <= 6 * 60 / 8
+    assert found.least_s is not None and found.likely_s is not None
+    assert found.least_s < found.likely_s <= 360 == found.most_s
+    assert found.takes.pool_bytes == 128 * MIB < found.takes.memory_bytes
+    assert found.takes.data_bytes == pytest.approx(21.4 * MIB, rel=0.01)
+    assert list(found.writes) == [str(nowhere / name) for name in ("store.sqlite", "snapshots", "run")]
+    assert not nowhere.exists()
+
+
+def test_what_only_the_first_run_can_tell_stays_unknown(tmp_path: Path) -> None:
+    found = seen(flushlab.tune(workload="command: true", minutes=30, dry_run=True))
+    assert (found.trial_s, found.least_s, found.trials_most) == (None, None, None)
+    assert found.trials_least >= 20
+    assert found.takes.disk_bytes is None
+    dump = tmp_path / "dump.sql"
+    dump.write_bytes(b"-" * MIB)
+    with_data = seen(flushlab.tune(workload="command: true", minutes=30, dataset=dump, dry_run=True))
+    assert with_data.takes.data_bytes == 2 * MIB
+
+
+@pytest.mark.parametrize("minutes", [0.1, 2])
+def test_too_short_a_budget_is_refused_alike_before_anything_starts(minutes: float) -> None:
+    with pytest.raises(BudgetTooSmall, match=r"is too short: .* need at least") as raised:
+        flushlab.tune(minutes=minutes, dry_run=True)
+    assert raised.value.hint is not None
+    assert "use --minutes 4 or more" in raised.value.hint
+
+
+def test_the_least_that_is_named_is_accepted() -> None:
+    assert seen(flushlab.tune(minutes=4, dry_run=True)).most_s == 240
+
+
+def test_a_series_is_counted_arm_by_arm(nowhere: Path) -> None:
+    found = seen(flushlab.series("insert-on-duplicate", blocks=3, dry_run=True))
+    running = [one for one in found.tries if one.runs]
+    assert found.trials_least == 3 * (2 + len(running))
+    assert found.trials_most == found.trials_least + 9
+    (zfs, *_) = [one for one in found.tries if one.what.startswith("J")]
+    assert not zfs.runs
+    assert "FLUSHLAB_ZFS_ROOT" in zfs.why
+    assert not nowhere.exists()
+
+
+def test_a_comparison_is_foretold_too(nowhere: Path) -> None:
+    facts = flushlab.compare(
+        {"now": {}, "large": {"innodb_buffer_pool_size": "1G"}}, blocks=4, seconds=10, dry_run=True
+    )
+    found = seen(facts)
+    assert [one.what for one in found.tries] == ["large"]
+    assert found.trials_least == found.trials_most == 12
+    assert found.takes.pool_bytes == 1024 * MIB
+    assert not nowhere.exists()
+
+
+def test_what_has_begun_is_no_dry_run() -> None:
+    with pytest.raises(UsageError, match="--dry-run cannot be combined with --resume"):
+        flushlab.tune(resume="tune-1", dry_run=True)
