@@ -99,6 +99,25 @@ def test_setting_that_takes_a_restart_is_applied_and_it_is_still_kept(kept: dict
     assert [record.name for record in all_records()] == [NAME]
 
 
+def test_a_shell_takes_its_address_and_account_as_a_suite_does(mariadb: Sandbox) -> None:
+    ask = (
+        "import os, pymysql; at = lambda name: os.environ['MYSQL_' + name]\n"
+        "c = pymysql.connect(host=at('HOST'), port=int(at('PORT')), user=at('USER'), password=at('PASSWORD'),"
+        " database=at('DATABASE')).cursor()\n"
+        "c.execute('SELECT DATABASE(), CURRENT_USER()'); print(c.fetchone())"
+    )
+    program = f"{sys.executable} -m flushlab"
+    script = f'eval "$({program} server env {NAME} --database it)"; {sys.executable} -c "$0"'
+    done = subprocess.run(["/bin/sh", "-ec", script, ask], capture_output=True, text=True, check=True)
+    assert done.stdout == "('it', 'flushlab@localhost')\n"
+
+
+def test_status_shows_the_one_that_is_named(mariadb: Sandbox) -> None:
+    listed = json.loads(flushlab("server", "status", NAME, "--json", "-").stdout)
+    assert [one["name"] for one in listed["sandboxes"]] == [NAME]
+    assert f"there are: {NAME}" in flushlab("server", "status", "nope", code=2).stderr
+
+
 def test_janitor_spares_it(mariadb: Sandbox) -> None:
     assert reap() == []
     assert mariadb.query("SELECT 1") == [(1,)]

@@ -70,6 +70,17 @@ def test_a_suite_finds_its_server_by_socket_and_tcp_in_memory_and_nothing_stays(
     assert left_in_memory() == []
 
 
+def test_the_database_has_the_characters_that_were_asked_for(project: Project) -> None:
+    code = """
+        print(*ask(c, "SELECT @@character_set_database, @@collation_database, CURRENT_USER()")[0])
+    """
+    asked = ["--charset", "latin1", "--collation", "latin1_bin"]
+    _, out, _ = project.test(*asked, *python(code), prepare=False)
+    assert out == "latin1 latin1_bin flushlab@localhost\n"
+    _, _, err = project.test("--charset", "utf99", *python(code), prepare=False, code=2)
+    assert "cannot make the database app: Unknown character set: 'utf99'" in err
+
+
 @pytest.mark.usefixtures("private_home_with_builds", "strict_umask")
 def test_servers_start_in_a_new_home_whatever_the_umask(project: Project) -> None:
     """Root's servers run as another user, who must reach all that flushlab makes."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -162,7 +163,35 @@ def reset(
 
 
 @app.command()
-def status(json: options.Json = None) -> None:
+def env(
+    name: Annotated[str, typer.Argument(help="A kept sandbox.")],
+    database: Annotated[str, typer.Option(help="Database to create first.")] = "app",
+    json: options.Json = None,
+) -> None:
+    """Print a server's address and account as shell variables.
+
+    They have the names that `flushlab test` gives a suite, and hold the
+    password.
+
+    Example: eval "$(flushlab server env legacy)"
+    """
+    from flushlab.suite.kept import environment
+
+    found = environment(name, database)
+    emit_json({"schema": "flushlab.server-env/1", "name": name, "variables": found}, json)
+    if json != "-":
+        stdout.print(
+            "\n".join(f"export {key}={shlex.quote(value)}" for key, value in found.items()), soft_wrap=True
+        )
+
+
+@app.command()
+def status(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Names of kept sandboxes; default: all.", show_default=False)
+    ] = None,
+    json: options.Json = None,
+) -> None:
     """List kept sandboxes and whether they run.
 
     Example: flushlab server status --json -
@@ -172,7 +201,9 @@ def status(json: options.Json = None) -> None:
 
     for name in reap():
         _say(f"cleaned up after an earlier run: {name}")
-    found = kept.statuses()
+    for name in names or ():
+        kept.load(name)  # one that there is not is an error
+    found = [one for one in kept.statuses() if not names or one.saved.name in names]
     document = {"schema": "flushlab.server-status/1", "sandboxes": [_status(one) for one in found]}
     emit_json(document, json)
     if json == "-":
@@ -244,6 +275,7 @@ def _introduce(sandbox: Sandbox) -> None:
         f"{name}: {sandbox.identity.name}, ready in {seconds:.2f} s",
         f"  use it:  flushlab bench --server sandbox:{name} …",
         f"           {sandbox.build.client or 'mysql'} --defaults-file={sandbox.endpoint.option_file}",
+        f'           eval "$(flushlab server env {name})"',
         f"  stop it: flushlab server stop {name}",
     ):
         stdout.print(line, markup=False, soft_wrap=True)

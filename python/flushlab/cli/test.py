@@ -44,6 +44,12 @@ def test(
         typer.Option(help="Files that --prepare reads, as a quoted pattern; repeatable."),
     ] = None,
     database: Annotated[str, typer.Option(help="Database to create first.")] = "app",
+    charset: Annotated[
+        str | None, typer.Option(help="Character set of the database; default: the server's own.")
+    ] = None,
+    collation: Annotated[
+        str | None, typer.Option(help="Collation of the database; default: that of its character set.")
+    ] = None,
     env: Annotated[
         list[str] | None,
         typer.Option(
@@ -109,7 +115,9 @@ def test(
     """
     forms = _asked(compose=print_compose, testcontainers=print_testcontainers, action=print_github_action)
     if forms:
-        _print_container(forms, server, database, command or [], set_ or [])
+        own = {"character_set_server": charset, "collation_server": collation}
+        assignments = [f"{name}={value}" for name, value in own.items() if value is not None]
+        _print_container(forms, server, database, command or [], [*assignments, *(set_ or [])])
         return
     if not command:
         raise UsageError("no command given", hint="flushlab test [OPTIONS] -- COMMAND ARGS…")
@@ -131,6 +139,8 @@ def test(
         prepare=prepare,
         inputs=inputs or (),
         database=database,
+        charset=charset,
+        collation=collation,
         base=base,
         exact=exact,
         settings=options.assigned(set_ or ()),

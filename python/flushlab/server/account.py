@@ -30,8 +30,10 @@ def account_sql(build: Build, password: str) -> str:
         identified = f"IDENTIFIED WITH mysql_native_password BY '{password}'"
     else:
         identified = f"IDENTIFIED BY '{password}'"
-    lines = ["SET sql_log_bin = 0;"]
-    for host in ("localhost", HOST):
+    # Where an address is resolved, the server takes both `localhost` and `127.0.0.1` for exact, and MySQL 8.0
+    # logs in as either. `%` is for servers that resolve none: they listen on loopback only.
+    lines = ["SET sql_log_bin = 0;", f"DROP USER IF EXISTS '{USER}'@'{HOST}';"]
+    for host in ("localhost", "%"):
         lines += [
             f"CREATE USER IF NOT EXISTS '{USER}'@'{host}' {identified};",
             f"ALTER USER '{USER}'@'{host}' {identified};",

@@ -17,10 +17,9 @@ import msgspec
 from flushlab.datadir import DataRoot, LimitedDisk
 from flushlab.record import Performance, Ratio, Value
 from flushlab.server import Sandbox
-from flushlab.server.identifier import quoted
 from flushlab.suite import command
 from flushlab.suite.command import Ended
-from flushlab.suite.environment import fields_of, variables
+from flushlab.suite.environment import create_database, fields_of, variables
 from flushlab.suite.profile import throwaway
 from flushlab.suite.session import PrepareFailed, Request, Result, Say, Session, settings_of
 from flushlab.telemetry import Observation, observe, performance
@@ -137,7 +136,7 @@ def _run_stock(request: Request, limit: LimitedDisk | None) -> Side:
         data_root=DataRoot.open(request.data_root),
         disk_limit=limit,
         password=request.password,
-        sql=[f"CREATE DATABASE IF NOT EXISTS {quoted(request.database)}"],
+        sql=[create_database(request.database, request.characters)],
     ) as sandbox:
         seconds = {"ready": time.monotonic() - began, "prepare": 0.0}
         settings = settings_of(sandbox, throwaway(request.build, "memory", request.settings).settings)

@@ -16,7 +16,13 @@ from flushlab.datadir import DataRoot
 from flushlab.errors import UsageError
 from flushlab.process import reap
 from flushlab.record import ServerIdentity, Value
-from flushlab.suite.environment import Template, check_database, check_password, fields_of
+from flushlab.suite.environment import (
+    Template,
+    check_database,
+    check_password,
+    database_characters,
+    fields_of,
+)
 from flushlab.suite.inputs import read_inputs
 from flushlab.suite.profile import CHOICES
 from flushlab.suite.servers import SuiteServer
@@ -66,6 +72,8 @@ def database(
     prepare: str | None = None,
     inputs: Sequence[str] = (),
     database: str = "app",
+    charset: str | None = None,
+    collation: str | None = None,
     base: Path | str | None = None,
     exact: bool = False,
     settings: Mapping[str, Value] | None = None,
@@ -86,6 +94,7 @@ def database(
         prepare: a shell command that fills the database; its result is kept as a template.
         inputs: patterns of the files that it reads; they tell when the template is out of date.
         database: its name.
+        charset, collation: its character set and collation; the server's own if None.
         base: your option file; the settings of throwaway servers come on top, and what this machine cannot
             hold is scaled.
         exact: refuse a base that this machine cannot hold, instead of scaling it.
@@ -108,6 +117,8 @@ def database(
         prepare=prepare,
         inputs=inputs,
         database=database,
+        charset=charset,
+        collation=collation,
         base=base,
         exact=exact,
         settings=settings,
@@ -136,6 +147,8 @@ def request(
     prepare: str | None,
     inputs: Sequence[str],
     database: str,
+    charset: str | None,
+    collation: str | None,
     base: Path | str | None = None,
     exact: bool = False,
     settings: Mapping[str, Value] | None,
@@ -165,6 +178,7 @@ def request(
         )
     files = read_inputs(list(inputs), Path.cwd())
     check_database(database)
+    characters = database_characters(charset, collation)
     for name in reap():
         progress(f"cleaned up after an earlier run: {name}")
     build = find_build(server, basedir=Path(basedir) if basedir else None, progress=progress)
@@ -180,6 +194,7 @@ def request(
         build=build,
         words=tuple(words),
         database=database,
+        characters=characters,
         settings=settings or {},
         prepare=prepare or "",
         inputs=files,

@@ -16,9 +16,11 @@ import msgspec
 from flushlab.build import Build
 from flushlab.errors import UsageError
 from flushlab.record import Endpoint
+from flushlab.server.identifier import quoted
 
 FIELDS = ("host", "port", "socket", "user", "password", "database", "url", "jdbc_url")
 
+_EXAMPLES = {"--charset": "utf8mb4", "--collation": "utf8mb4_bin"}
 _DATABASE = re.compile(r"[A-Za-z0-9_$-]{1,64}")
 _PASSWORD = re.compile(r"[A-Za-z0-9._~-]{1,64}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -82,6 +84,31 @@ def check_database(name: str) -> str:
             f"{name!r} is not a valid database name here", hint="use letters, digits, _, - and $, at most 64"
         )
     return name
+
+
+def create_database(name: str, characters: str) -> str:
+    """SQL that makes the database; `characters` as `database_characters` gives them."""
+    return f"CREATE DATABASE IF NOT EXISTS {quoted(name)}{characters}"
+
+
+def database_characters(charset: str | None, collation: str | None) -> str:
+    """What CREATE DATABASE says of characters; empty for the server's own.
+
+    Raises:
+        UsageError: a name that no character set or collation can have.
+    """
+    clauses = ""
+    for flag, keyword, name in (
+        ("--charset", "CHARACTER SET", charset),
+        ("--collation", "COLLATE", collation),
+    ):
+        if name is not None:
+            if not re.fullmatch(r"[A-Za-z0-9_]{1,64}", name):
+                raise UsageError(
+                    f"{flag} {name!r} is not a name", hint=f"for example {flag} {_EXAMPLES[flag]}"
+                )
+            clauses += f" {keyword} {name}"
+    return clauses
 
 
 def check_password(text: str | None) -> str | None:

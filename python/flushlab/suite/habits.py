@@ -32,6 +32,8 @@ OBJECTS = (
 
 _LEAST = 5
 """Fewer objects dropped and created again are a test's own business."""
+_MOST = 3
+"""And so are more than this many times what was there: the tests are about DDL."""
 
 
 class Objects(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,20 +68,21 @@ class Habits:
 
     @property
     def recreated(self) -> Objects | None:
-        """None if the suite left what was there alone."""
+        """None if the suite left what was there alone, or drops and creates for its tests' sake."""
         dropped = sum(self._counted[name] for name in DROPS)
         if self._counted["Com_drop_db"] and self._counted["Com_create_db"]:
             dropped = max(dropped, self._there)
         again = min(dropped, sum(self._counted[name] for name in CREATES))
-        if again < max(_LEAST, self._there // 2):
+        if not max(_LEAST, self._there // 2) <= again <= _MOST * self._there:
             return None
         return Objects(count=again, seconds=self._seconds)
 
     @property
     def created(self) -> Objects | None:
-        """What it made; None if that is little."""
+        """What it made to stay a while; None if that is little."""
         count = sum(self._counted[name] for name in CREATES)
-        return Objects(count=count, seconds=self._seconds) if count >= _LEAST else None
+        kept = count - sum(self._counted[name] for name in DROPS)
+        return Objects(count=count, seconds=self._seconds) if kept >= max(_LEAST, count // 2) else None
 
     def _counters(self) -> dict[str, int]:
         return {str(name): int(value) for name, value in self._server.ask(_SQL)}

@@ -17,20 +17,19 @@ import msgspec
 
 from flushlab.build import Build
 from flushlab.datadir import DataRoot, Snapshot
-from flushlab.errors import FlushlabError, SnapshotDamaged
+from flushlab.errors import FlushlabError, SnapshotDamaged, UsageError
 from flushlab.process import myself
 from flushlab.record import ServerIdentity, Value
 from flushlab.server import Sandbox
 from flushlab.server.account import new_password
 from flushlab.server.control import StatementFailed
-from flushlab.server.identifier import quoted
 from flushlab.server.initialise import initialised
 from flushlab.server.variables import doubts
 from flushlab.settings.admission import require_admitted
 from flushlab.suite import command, prepare
 from flushlab.suite.command import Ended
 from flushlab.suite.endpoint import ResetEndpoint
-from flushlab.suite.environment import Template, fields_of, variables
+from flushlab.suite.environment import Template, create_database, fields_of, variables
 from flushlab.suite.habits import Objects
 from flushlab.suite.inputs import Input, read_scripts
 from flushlab.suite.profile import content_settings, throwaway
@@ -53,6 +52,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         build: the server.
         words: the suite's command.
         database: made before anything else.
+        characters: its character set and collation, as CREATE DATABASE spells them; empty for the server's.
         settings: the user's own, on top of the profile.
         prepare: a command for the shell that fills the database; empty for none.
         inputs: the files that it reads.
@@ -70,6 +70,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     build: Build
     words: tuple[str, ...]
     database: str
+    characters: str = ""
     settings: Mapping[str, Value] = {}
     prepare: str = ""
     inputs: tuple[Input, ...] = ()
@@ -155,6 +156,7 @@ class Session:
             build=request.build,
             settings=content_settings(profile.settings),
             database=request.database,
+            characters=request.characters,
             prepare=request.prepare,
             scripts=read_scripts(request.prepare, Path.cwd()),
             environment=tuple(f"{one.name}={one.text}" for one in request.templates),
@@ -314,8 +316,14 @@ class Session:
             data_root=chosen.root,
             snapshot=bare,
             settle=False,
-            sql=[f"CREATE DATABASE IF NOT EXISTS {quoted(recipe.database)}"],
         ) as sandbox:
+            try:
+                sandbox.query(create_database(recipe.database, recipe.characters))
+            except StatementFailed as error:
+                raise UsageError(
+                    f"{recipe.build.name} cannot make the database {recipe.database}: {error.text}",
+                    hint="SHOW CHARACTER SET and SHOW COLLATION list what it has",
+                ) from error
             sandbox.stop()
             return self._templates.capture(recipe, sandbox.datadir, Facts())
 

@@ -27,7 +27,7 @@ from flushlab.record import Value
 from flushlab.suite.archive import archive_name, export_archive, import_archive, is_ours
 from flushlab.suite.inputs import Input, chain
 
-FORMAT = "1"
+FORMAT = "2"
 """Raise this when the way templates are made changes."""
 
 FACTS = "flushlab-template.json"
@@ -74,6 +74,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
         build: the server.
         settings: all that it runs with, but for those that only say where it runs.
         database: made before anything else.
+        characters: its character set and collation; empty for the server's.
         prepare: the command; empty for a template of the initialised server alone.
         scripts: files that the command names itself.
         environment: the user's templates of variables, unfilled, which the prepare command sees.
@@ -83,6 +84,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     build: Build
     settings: Mapping[str, Value]
     database: str
+    characters: str = ""
     prepare: str = ""
     scripts: tuple[Input, ...] = ()
     environment: Sequence[str] = ()
@@ -94,7 +96,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
             "what": "test template",
             "format": FORMAT,
             "build": self.build.id,
-            "database": self.database,
+            "database": self.database + self.characters,
             **{f"set:{name}": str(value) for name, value in sorted(self.settings.items())},
         }
         if not self.prepare:

@@ -22,7 +22,8 @@ from tests.unit.builds import MARIADB, MYSQL57, MYSQL80, MYSQL97
 def test_account_is_made_for_both_ways_in_and_kept_out_of_the_binlog(which: Build, plugin: str) -> None:
     lines = account_sql(which, "p").splitlines()
     assert lines[0] == "SET sql_log_bin = 0;"
-    for host in ("localhost", "127.0.0.1"):
+    assert lines[1] == "DROP USER IF EXISTS 'flushlab'@'127.0.0.1';"  # flushlab 0.1 made it
+    for host in ("localhost", "%"):
         assert f"ALTER USER 'flushlab'@'{host}' {plugin};" in lines
 
 

@@ -9,7 +9,15 @@ import pytest
 from flushlab.build import Build
 from flushlab.errors import UsageError
 from flushlab.record import Endpoint
-from flushlab.suite.environment import check_database, check_password, fields_of, parse_templates, variables
+from flushlab.suite.environment import (
+    check_database,
+    check_password,
+    create_database,
+    database_characters,
+    fields_of,
+    parse_templates,
+    variables,
+)
 from tests.unit.builds import MARIADB, MYSQL57, MYSQL97
 
 
@@ -86,3 +94,23 @@ def test_no_password_means_a_random_one() -> None:
     assert check_password(None) is None
     assert check_password("") is None
     assert check_password("aZ9-secret") == "aZ9-secret"
+
+
+@pytest.mark.parametrize(
+    ("charset", "collation", "sql"),
+    [
+        (None, None, "CREATE DATABASE IF NOT EXISTS `a`"),
+        ("utf8mb4", None, "CREATE DATABASE IF NOT EXISTS `a` CHARACTER SET utf8mb4"),
+        ("latin1", "latin1_bin", "CREATE DATABASE IF NOT EXISTS `a` CHARACTER SET latin1 COLLATE latin1_bin"),
+    ],
+)
+def test_characters_of_the_database(charset: str | None, collation: str | None, sql: str) -> None:
+    assert create_database("a", database_characters(charset, collation)) == sql
+
+
+@pytest.mark.parametrize(
+    ("charset", "collation"), [("a b", None), (None, "x; DROP DATABASE mysql"), ("", None)]
+)
+def test_what_no_character_set_is_called_is_refused(charset: str | None, collation: str | None) -> None:
+    with pytest.raises(UsageError, match="is not a name"):
+        database_characters(charset, collation)

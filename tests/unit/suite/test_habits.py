@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+import pytest
+
 from flushlab.suite.habits import OBJECTS, Habits
 from flushlab.suite.servers import SuiteServer
 
@@ -44,6 +46,17 @@ def test_a_suite_that_drops_and_creates_everything() -> None:
     assert watched.recreated is not None
     assert watched.recreated.count == 41
     assert watched.recreated.seconds > 0
+
+
+@pytest.mark.parametrize("there", [0, 40])
+def test_a_suite_whose_subject_is_ddl_gets_no_advice(there: int) -> None:
+    server = Counting(there=there)
+    watched = habits(server)
+    for count in (500, 1026):
+        server.counters = {"Com_create_table": count, "Com_drop_table": count - 3}
+        watched.look()
+    assert watched.recreated is None
+    assert watched.created is None
 
 
 def test_dropping_the_database_drops_all_that_was_in_it() -> None:
