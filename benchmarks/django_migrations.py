@@ -7,8 +7,8 @@ Run by `make bench`, as root for the disk limit; takes ten minutes, nearly all o
 A suite that nobody wrote for flushlab: Django 4.2's `migrations` (719 tests) from its source distribution on
 PyPI, with PyMySQL in the place of mysqlclient. It makes and drops its own databases, so there is no template,
 and what remains is what memory and the throwaway settings give. Python's part is bound by the processor and
-the same on both sides, so the bar is for the database's part alone. Exits with 1 if that ratio is below it, or
-if a test had another outcome.
+the same on both sides, so the bar is for the database's part alone. Exits with 1 if that ratio is below it,
+or if a test had another outcome.
 """
 
 from __future__ import annotations
