@@ -138,7 +138,8 @@ class CommitPath:
     `log_buffer_bytes`, `ring_bytes`, `redo_capacity_bytes`, `changes` (a list of {"after_seconds" |
     "after_commits", and any of "redo", "sync_binlog", "flush"}, counted from the start), `acknowledged` (a
     file that every commit is appended to before it counts: number of its GTID and XID, 8 bytes each,
-    little-endian), `fixed_clock_us`.
+    little-endian), `fixed_clock_us`, `stall_seconds` (30: a run in which no commit, write or sync ends for so
+    long fails).
 
     May be used from several Python threads, but `wait` lets no other call through: poll it.
     """

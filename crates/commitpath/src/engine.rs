@@ -16,11 +16,12 @@ use crate::log_buffer::{Drain, LogBuffer};
 use crate::measure::Counters;
 use crate::policy::{Flush, Policy};
 use crate::recover::Recovered;
-use crate::redo::{self, Checkpoint, Entry, Kind};
+use crate::redo::{self, Checkpoint, Entry, Kind, HEADER_SIZE};
 use crate::redo_log::RedoLog;
 use crate::session::{Answer, Session};
 use crate::stage::Stage;
-use crate::sync::{spin_loop, yield_now, Backoff, Padded};
+use crate::sync::{make_room_until_done, spin_loop, yield_now, Backoff, Padded};
+use crate::unsynced::Unsynced;
 
 /// Places that may be published and not yet found ready: each committer has at most one.
 const PLACES: usize = 512;
@@ -64,6 +65,18 @@ pub(crate) struct Settings<'a> {
     pub(crate) recovered: Option<Recovered>,
 }
 
+/// A transaction while it commits.
+pub(crate) struct Commit<'a> {
+    /// Its committer.
+    pub(crate) me: u32,
+    pub(crate) xid: u64,
+    pub(crate) redo: &'a [u8],
+    /// The redo log's circle has room for a record with its events.
+    pub(crate) persists: bool,
+    /// End of its prepare record, once there is one.
+    prepared: Option<u64>,
+}
+
 /// Both logs and everybody who commits through them.
 pub(crate) struct Engine {
     flavor: Flavor,
@@ -76,10 +89,6 @@ pub(crate) struct Engine {
     pub(crate) log: CombiningLock<Log>,
     /// Whether groups may grow by giving the processor away once; by default in all ways but `serial`.
     linger: Option<bool>,
-    /// The file that is written, for those who sync it.
-    file: Mutex<Arc<File>>,
-    /// Files before it that were not synced when they were ended, or were, which costs nothing twice.
-    unsynced: Mutex<Vec<Arc<File>>>,
     /// Its number, and the last GTID's before it; steady while anybody has a place.
     pub(crate) file_number: AtomicU64,
     pub(crate) gtid_before_file: AtomicU64,
@@ -92,9 +101,8 @@ pub(crate) struct Engine {
     pub(crate) sync_lock: Mutex<u32>,
     pub(crate) commit_stage: Stage,
     pub(crate) commit_lock: Mutex<()>,
-    /// Bytes in the binlog's files, and those of them that are synced.
-    pub(crate) binlog_written: AtomicU64,
-    binlog_synced: AtomicU64,
+    /// The binlog's files, for those who sync.
+    pub(crate) unsynced: Unsynced<Arc<File>>,
     pub(crate) counters: Counters,
     pub(crate) failed: AtomicBool,
     failure: Mutex<Option<Error>>,
@@ -123,8 +131,6 @@ impl Engine {
             policy: AtomicU64::new(settings.policy.to_bits()),
             redo,
             rotate_bytes: settings.rotate_bytes,
-            file: Mutex::new(file),
-            unsynced: Mutex::default(),
             folder: settings.folder.to_path_buf(),
             file_number: AtomicU64::new(u64::from(number)),
             gtid_before_file: AtomicU64::new(last_gtid),
@@ -135,8 +141,7 @@ impl Engine {
             sync_lock: Mutex::new(0),
             commit_stage: Stage::new(room),
             commit_lock: Mutex::new(()),
-            binlog_written: AtomicU64::new(position),
-            binlog_synced: AtomicU64::new(position),
+            unsynced: Unsynced::new(file, position),
             counters: Counters::default(),
             failed: AtomicBool::new(false),
             failure: Mutex::new(None),
@@ -175,57 +180,59 @@ impl Engine {
     pub(crate) fn commit(&self, me: u32, xid: u64, redo: &[u8], group: &mut Vec<u32>) -> io::Result<u64> {
         let session = &self.sessions()[me as usize];
         session.xid.store(xid, Ordering::Relaxed);
+        let size = lock(&session.body).size(true);
+        let persists = self.policy().flush == Flush::Redo && size <= self.persist_limit();
+        let record = (HEADER_SIZE + redo.len()) as u64;
+        let persisted = if persists { record + size } else { 0 };
+        let admitted = self.redo.admit(record + HEADER_SIZE as u64 + persisted)?;
         // From a record's boundary at or before ours on, the log is needed until we are through; the
-        // fence orders this before the reservation, as `oldest_needed` looks the other way round.
+        // fence orders this before the reservation, as `oldest_needed` looks the other way round. Not before
+        // we were admitted: that waits for a checkpoint, which would wait for us.
         session.needs_redo.store(self.redo.next(), Ordering::SeqCst);
         std::sync::atomic::fence(Ordering::SeqCst);
-        let mut prepared = None;
+        let mut commit = Commit {
+            me,
+            xid,
+            redo,
+            persists,
+            prepared: None,
+        };
         let gtid_number = loop {
             let flush = self.policy().flush;
-            if flush == Flush::Redo {
-                self.wait_for_circle()?;
-            } else if prepared.is_none() {
-                let lsn = self.prepare(xid, redo)?;
-                session.prepared.store(lsn, Ordering::Relaxed);
-                prepared = Some(lsn);
+            if flush != Flush::Redo {
+                self.prepare(&mut commit)?;
             }
             let answer = match flush {
                 Flush::Serial => self.commit_serially(me, group)?,
-                Flush::ParallelLeader => self.commit_with_leader(me, xid, redo, prepared, group)?,
-                Flush::Parallel | Flush::Redo => self.commit_alone(me, xid, redo, prepared)?,
+                Flush::ParallelLeader => self.commit_with_leader(&mut commit, group)?,
+                Flush::Parallel | Flush::Redo => self.commit_alone(&mut commit)?,
             };
             if let Answer::Committed(number) = answer {
                 break number;
             }
         };
         session.needs_redo.store(u64::MAX, Ordering::Release);
+        drop(admitted);
         Ok(gtid_number)
     }
 
-    /// Writes the prepare record into the log buffer, once the circle has room for what is under way.
-    pub(crate) fn prepare(&self, xid: u64, redo: &[u8]) -> io::Result<u64> {
-        self.wait_for_circle()?;
-        self.prepare_now(xid, redo)
-    }
-
-    pub(crate) fn prepare_now(&self, xid: u64, redo: &[u8]) -> io::Result<u64> {
-        self.redo.append(&Entry {
-            kind: Kind::Prepare,
-            xid,
-            gtid_number: 0,
-            payload: redo,
-            binlog: [&[], &[]],
-        })
-    }
-
-    /// Waits until a checkpoint has made room in the redo log's circle (`log_free_check`); the caller holds
-    /// no lock and no place.
-    pub(crate) fn wait_for_circle(&self) -> io::Result<()> {
-        while self.redo.is_full() {
-            self.check_alive()?;
-            self.pause();
+    /// Has the prepare record in the log buffer, and says where it ends; there is one at most.
+    pub(crate) fn prepare(&self, commit: &mut Commit<'_>) -> io::Result<u64> {
+        if let Some(lsn) = commit.prepared {
+            return Ok(lsn);
         }
-        Ok(())
+        let lsn = self.redo.append(&Entry {
+            kind: Kind::Prepare,
+            xid: commit.xid,
+            gtid_number: 0,
+            payload: commit.redo,
+            binlog: [&[], &[]],
+        })?;
+        self.sessions()[commit.me as usize]
+            .prepared
+            .store(lsn, Ordering::Relaxed);
+        commit.prepared = Some(lsn);
+        Ok(lsn)
     }
 
     /// As far as the policy wants it: the redo up to `lsn` is written or synced.
@@ -275,11 +282,6 @@ impl Engine {
         })
     }
 
-    /// Lets others go on for a moment; nothing is locked by the caller.
-    pub(crate) fn pause(&self) {
-        std::thread::sleep(Duration::from_micros(50));
-    }
-
     /// Fails if the run has failed meanwhile.
     pub(crate) fn check_alive(&self) -> io::Result<()> {
         match self.failed.load(Ordering::Relaxed) {
@@ -292,6 +294,7 @@ impl Engine {
     pub(crate) fn fail(&self, error: Error) {
         lock(&self.failure).get_or_insert(error);
         self.failed.store(true, Ordering::SeqCst);
+        self.redo.abandon();
         self.sessions().iter().for_each(Session::wake);
     }
 
@@ -350,8 +353,7 @@ impl Engine {
 
     /// Tells those who sync and those who get places of the file that has just been begun.
     pub(crate) fn note_rotation(&self, log: &Log) {
-        let before = std::mem::replace(&mut *lock(&self.file), log.files.file().clone());
-        lock(&self.unsynced).push(before);
+        self.unsynced.begin(log.files.file().clone());
         self.file_number
             .store(u64::from(log.files.number()), Ordering::Relaxed);
         self.gtid_before_file.store(log.gtid_number, Ordering::Relaxed);
@@ -367,27 +369,15 @@ impl Engine {
     /// Appends to the binlog's file.
     pub(crate) fn write_binlog(&self, files: &mut Files, bytes: &[u8]) -> io::Result<()> {
         files.write(bytes)?;
-        self.binlog_written
-            .fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        self.unsynced.add(bytes.len() as u64);
         Ok(())
     }
 
     /// Syncs what is in the binlog's files.
     pub(crate) fn sync_binlog(&self) -> io::Result<()> {
-        let written = self.binlog_written.load(Ordering::Acquire);
-        if self.binlog_synced.load(Ordering::Relaxed) == written {
-            return Ok(());
+        if self.unsynced.sync(|file| file.sync_data())? {
+            self.counters.binlog_fsyncs.fetch_add(1, Ordering::Relaxed);
         }
-        // Files that were ended meanwhile come first: what is synced has no holes.
-        let mut unsynced = lock(&self.unsynced);
-        let file = lock(&self.file).clone();
-        for ended in unsynced.drain(..) {
-            ended.sync_data()?;
-        }
-        drop(unsynced);
-        file.sync_data()?;
-        self.counters.binlog_fsyncs.fetch_add(1, Ordering::Relaxed);
-        self.binlog_synced.fetch_max(written, Ordering::Relaxed);
         Ok(())
     }
 
@@ -400,10 +390,7 @@ impl Engine {
             Flush::Redo => 0,
             // What is not synced yet is the next group's, which waits for it.
             _ if policy.sync_binlog == 1 => 0,
-            _ => {
-                let synced = self.binlog_synced.load(Ordering::Relaxed);
-                self.binlog_written.load(Ordering::Relaxed).saturating_sub(synced)
-            }
+            _ => self.unsynced.at_risk(),
         };
         self.counters
             .bytes_at_risk
@@ -413,14 +400,12 @@ impl Engine {
     /// Changes the policy while committers run. What waits under the old way of flushing is carried out
     /// under it, or sent back to begin again under the new one.
     pub(crate) fn change(&self, policy: Policy) -> io::Result<()> {
-        let mut log = self.lock_log();
-        let old = self.policy();
-        if old.flush == policy.flush {
+        let closed = self.lock_closed(|old| old.flush != Flush::Serial && old.flush != policy.flush)?;
+        // One changes policies at a time: this is still the same one.
+        let mut log = closed.unwrap_or_else(|| self.lock_log());
+        if self.policy().flush == policy.flush {
             self.policy.store(policy.to_bits(), Ordering::Release);
             return Ok(());
-        }
-        if old.flush != Flush::Serial {
-            log = self.close_section(log)?;
         }
         if policy.flush == Flush::Redo {
             // Recovery appends to a binlog that has no holes.
@@ -437,34 +422,34 @@ impl Engine {
         Ok(())
     }
 
-    /// Closes the section, and carries out all that has a place: the file is then complete.
-    pub(crate) fn close_section<'a>(&'a self, mut log: Holder<'a, Log>) -> io::Result<Holder<'a, Log>> {
-        let next = loop {
-            match self.binlog().close() {
-                Some((_, next)) => break next,
-                // The owner of the last place wants the lock, to open the section again.
-                None => {
-                    drop(log);
-                    self.check_alive()?;
-                    self.pause();
-                    log = self.lock_log();
-                }
+    /// The log lock with the section closed and the file complete, while the policy `suits`; else `None`. The
+    /// policy changes under this lock alone.
+    pub(crate) fn lock_closed(&self, suits: impl Fn(Policy) -> bool) -> io::Result<Option<Holder<'_, Log>>> {
+        let mut backoff = Backoff::default();
+        loop {
+            let mut log = self.lock_log();
+            if !suits(self.policy()) {
+                return Ok(None);
             }
-        };
-        self.drain_until(&mut log, self.binlog().ring_position(next))?;
-        Ok(log)
+            if let Some((_, next)) = self.binlog().close() {
+                self.drain_until(&mut log, self.binlog().ring_position(next))?;
+                return Ok(Some(log));
+            }
+            // The owner of the last place wants the lock, to open the section again.
+            drop(log);
+            self.check_alive()?;
+            backoff.pause();
+        }
     }
 
     /// Carries out all places up to `end` in the ring, and has them in the file.
     pub(crate) fn drain_until(&self, log: &mut Log, end: u64) -> io::Result<()> {
-        let mut backoff = Backoff::default();
-        while log.drain.ready() < end {
-            if !self.drain(log)? {
-                self.check_alive()?;
-                backoff.pause();
-            }
-        }
-        self.write_ready(log)
+        let written = || {
+            self.drain(log)?;
+            self.write_ready(log)?;
+            Ok(log.written >= end)
+        };
+        make_room_until_done(written, || self.check_alive())
     }
 
     /// Where the oldest record begins that a transaction under way may need.
@@ -513,10 +498,8 @@ impl Engine {
 
     /// Ends both logs in good order; the committers have ended.
     pub(crate) fn close(&self) -> io::Result<()> {
-        let mut log = self.lock_log();
-        if self.policy().flush != Flush::Serial {
-            log = self.close_section(log)?;
-        }
+        let closed = self.lock_closed(|policy| policy.flush != Flush::Serial)?;
+        let mut log = closed.unwrap_or_else(|| self.lock_log());
         self.redo.flush_ready()?;
         log.files.close()
     }

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::atomic::Ordering;
 
 use crate::combining::Tag;
-use crate::engine::{lock, Engine};
+use crate::engine::{lock, Commit, Engine};
 use crate::measure::Watch;
 use crate::policy::Flush;
 use crate::session::Answer;
@@ -14,45 +14,40 @@ impl Engine {
     /// Commits as a leader or follower; `group` is scratch memory.
     pub(crate) fn commit_with_leader(
         &self,
-        me: u32,
-        xid: u64,
-        redo: &[u8],
-        prepared: Option<u64>,
+        commit: &mut Commit<'_>,
         group: &mut Vec<u32>,
     ) -> io::Result<Answer> {
+        let me = commit.me;
         let session = &self.sessions()[me as usize];
-        if lock(&session.body).size(true) > self.ring_limit() {
-            return self.commit_alone(me, xid, redo, prepared);
+        if !self.fits_ring(lock(&session.body).size(true)) {
+            return self.commit_alone(commit);
         }
         session.ask();
         if !self.flush_stage.enter(&[me]) {
             return self.wait_or_write(me);
         }
         self.flush_stage.take(group);
-        let mut rest = group.as_slice();
-        while !rest.is_empty() {
-            let count = self.fitting(rest);
-            let (members, behind) = rest.split_at(count);
-            if !self.place_group(members)? {
-                if self.policy().flush != Flush::ParallelLeader {
-                    return Ok(self.send_back(me, rest));
-                }
-                self.wait_for_section()?;
-                continue;
+        let count = self.fitting(group);
+        let (members, behind) = group.split_at(count);
+        // Those that the ring has no room for find another leader, who has room for himself at least.
+        self.send_back(me, behind);
+        while !self.place_group(members)? {
+            if self.policy().flush != Flush::ParallelLeader {
+                return Ok(self.send_back(me, members));
             }
-            rest = behind;
+            self.wait_for_section()?;
         }
         self.wait_or_write(me)
     }
 
-    /// How many of the group fit the ring together.
+    /// How many of the group, its leader first, fit the ring together.
     fn fitting(&self, group: &[u32]) -> usize {
         let mut size = 0;
         let fits = |member: &&u32| {
             size += lock(&self.sessions()[**member as usize].body).size(true);
-            size <= self.ring_limit()
+            self.fits_ring(size)
         };
-        group.iter().take_while(fits).count().max(1)
+        group.iter().take_while(fits).count()
     }
 
     /// Reserves the group's places together and fills them; `false` if the section is closed.

@@ -5,10 +5,10 @@
 //! * [`Spec`], [`CommitPath`], [`RunResult`]: a run, from JSON to JSON.
 //! * [`Policy`], [`Flush`]: what a commit waits for, and which way it takes; changed while a run goes on.
 //! * `serial`, `leader`, `parallel`: the ways of flushing, each a few methods of the `engine`.
-//! * `section`, `log_buffer`, `combining`, `stage`, `session`: the concurrency core: one atomic addition that gives
-//!   places, a ring with a ready prefix, the lock whose holder works for all, queues before stages, answers.
-//!   Tested with loom.
-//! * [`redo`]: the redo log's file and its reader; `files`: the binlog's; [`recover`](mod@recover): both after a crash.
+//! * `section`, `log_buffer`, `redo_log`, `combining`, `stage`, `session`, `unsynced`: the concurrency core: one atomic
+//!   addition that gives places, a ring with a ready prefix, the redo log over it, the lock whose holder works for
+//!   all, queues before stages, answers, what is synced. Tested with loom.
+//! * [`redo`]: the redo log's file format and its reader; `files`: the binlog's; [`recover`](mod@recover): both after a crash.
 //! * [`shape`]: what is committed.
 //!
 //! # Promises
@@ -18,6 +18,8 @@
 //! * Binlog files are genuine: GTIDs without gaps in the order of the file, each log_pos and checksum right,
 //!   also where the way of flushing changes in the middle.
 //! * In the steady state a commit allocates nothing.
+//! * Whoever holds the only right to make room in a buffer makes room while it waits, and nobody waits for the redo
+//!   log's circle who already has a place. Should nothing move all the same, a watchdog ends the run with an error.
 
 // Under loom only the concurrency core is there: the rest uses the standard library's threads.
 #![cfg_attr(feature = "loom", allow(dead_code))]
@@ -30,6 +32,7 @@ mod section;
 mod session;
 mod stage;
 mod sync;
+mod unsynced;
 
 #[cfg(not(feature = "loom"))]
 pub mod recover;
@@ -50,7 +53,6 @@ mod measure;
 mod parallel;
 #[cfg(not(feature = "loom"))]
 mod policy;
-#[cfg(not(feature = "loom"))]
 mod redo_log;
 #[cfg(not(feature = "loom"))]
 mod run;

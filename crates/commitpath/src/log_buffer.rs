@@ -151,9 +151,10 @@ impl LogBuffer {
     /// that were published but not found ready; its section closes at `limit`.
     pub(crate) fn new(bytes: usize, places: usize, limit: u64) -> (Self, Drain) {
         let places = places.next_power_of_two();
+        let section = Section::closed(limit);
         assert!(
-            (places as u64) <= Section::COUNTS,
-            "places have different numbers"
+            section.wrapped(2 * places as u64 - 1) >= places as u64,
+            "places that are given and not found ready have different numbers"
         );
         let ring = Ring::new(bytes.next_power_of_two());
         let slot = || Slot {
@@ -161,7 +162,7 @@ impl LogBuffer {
             tag: AtomicU64::new(0),
         };
         let buffer = Self {
-            section: Section::closed(limit),
+            section,
             ring,
             slots: (0..places).map(|_| slot()).collect(),
             ring_base: AtomicU64::new(0),
@@ -214,8 +215,9 @@ impl LogBuffer {
     /// Whether the place's bytes and its slot are free to be filled. Once they are they stay so.
     #[inline]
     pub(crate) fn has_room(&self, place: &Place) -> bool {
-        // Counts are kept modulo `Section::COUNTS`, of which the slots' number is a divisor.
-        let ahead = place.count.wrapping_sub(self.drained.load(Ordering::Acquire)) % Section::COUNTS;
+        // Counts wrap at a multiple of the slots' number.
+        let drained = self.drained.load(Ordering::Acquire);
+        let ahead = self.section.wrapped(place.count.wrapping_sub(drained));
         let room = self.released.load(Ordering::Acquire) + self.capacity();
         place.end() <= room && ahead < self.slots.len() as u64
     }
@@ -262,7 +264,7 @@ impl LogBuffer {
             }
             found(end, slot.tag.load(Ordering::Relaxed));
             drain.ready = end;
-            drain.count = (drain.count + 1) % Section::COUNTS;
+            drain.count = self.section.wrapped(drain.count + 1);
         }
         if drain.count != before {
             self.found.store(drain.ready, Ordering::Relaxed);

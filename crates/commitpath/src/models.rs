@@ -1,15 +1,23 @@
 //! The concurrency core under loom's model checker, which tries the interleavings:
 //! `cargo test --release -p flushlab-commitpath --features loom`.
 
+use std::fs::File;
+use std::io;
+
 use flushlab_binlog::{Format, Identity, Uuid};
+use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::sync::Arc;
 use loom::thread;
 
 use crate::combining::{CombiningLock, Patience, Tag};
 use crate::log_buffer::{Drain, LogBuffer, Place};
+use crate::redo::{Checkpoint, Entry, Kind, HEADER_SIZE};
+use crate::redo_log::RedoLog;
 use crate::section::Section;
 use crate::session::{Answer, Session};
 use crate::stage::Stage;
+use crate::sync::make_room_until_done;
+use crate::unsynced::Unsynced;
 
 /// Tries all interleavings with at most so many preemptions: enough for errors that need few, as most do.
 fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
@@ -242,5 +250,123 @@ fn a_queue_has_one_leader_at_a_time_and_forgets_nobody() {
         }
         led.sort_unstable();
         assert_eq!(led, [0, 1, 2]);
+    });
+}
+
+#[test]
+fn who_empties_a_buffer_makes_room_for_those_that_it_waits_for() {
+    check(2, || {
+        // Bytes for one place: the second waits until the first is emptied.
+        let (buffer, mut drain) = LogBuffer::new(4, 4, 100);
+        buffer.open(&drain, 0);
+        let [first, second] = [(); 2].map(|()| buffer.reserve(1, 4).unwrap());
+        fill(&buffer, first, 1, 1);
+        let buffer = Arc::new(buffer);
+        let filler = {
+            let buffer = buffer.clone();
+            thread::spawn(move || {
+                while !buffer.has_room(&second) {
+                    thread::yield_now();
+                }
+                fill(&buffer, second, 2, 2);
+            })
+        };
+        let mut found = Vec::new();
+        let emptied = || {
+            empty(&buffer, &mut drain, &mut found);
+            Ok(drain.ready() == 8)
+        };
+        make_room_until_done(emptied, || Ok(())).unwrap();
+        assert_eq!(found, [(1, vec![1; 4]), (2, vec![2; 4])]);
+        filler.join().unwrap();
+    });
+}
+
+const RECORD: u64 = HEADER_SIZE as u64;
+
+/// A redo log whose buffer holds one record, and whose circle four.
+fn redo_log(file: &File) -> RedoLog {
+    RedoLog::over(file.try_clone().unwrap(), 4 * RECORD, 0, 64)
+}
+
+fn record(log: &RedoLog) -> u64 {
+    let entry = Entry {
+        kind: Kind::Commit,
+        xid: 1,
+        gtid_number: 1,
+        payload: &[],
+        binlog: [&[], &[]],
+    };
+    log.append(&entry).unwrap()
+}
+
+#[test]
+fn who_is_admitted_to_the_circle_writes_over_nothing_and_nobody_is_forgotten() {
+    let file = tempfile::tempfile().unwrap();
+    check(2, move || {
+        let log = Arc::new(redo_log(&file));
+        // Three of four are taken: one of the two that come has to wait for the other one's checkpoint.
+        for _ in 0..3 {
+            record(&log);
+        }
+        let commit = |log: &RedoLog| {
+            let admitted = log.admit(RECORD).unwrap();
+            // This asserts that nothing is written over.
+            log.write(record(log)).unwrap();
+            drop(admitted);
+            let checkpoint = Checkpoint {
+                lsn: RECORD,
+                applied: 1,
+            };
+            log.put_checkpoint(checkpoint, false).unwrap();
+        };
+        let other = {
+            let log = log.clone();
+            thread::spawn(move || commit(&log))
+        };
+        commit(&log);
+        other.join().unwrap();
+        assert_eq!(log.written(), 5 * RECORD);
+    });
+}
+
+#[test]
+fn what_is_called_synced_is_synced_also_while_another_file_is_begun() {
+    /// Bytes written to a file, and those of them that are synced.
+    #[derive(Clone, Default)]
+    struct Bytes(Arc<(AtomicU64, AtomicU64)>);
+    impl Bytes {
+        fn write(&self, unsynced: &Unsynced<Self>) {
+            self.0 .0.fetch_add(1, Ordering::SeqCst);
+            unsynced.add(1);
+        }
+
+        fn sync(&self) -> io::Result<()> {
+            self.0
+                 .1
+                .store(self.0 .0.load(Ordering::SeqCst), Ordering::SeqCst);
+            Ok(())
+        }
+    }
+    check(3, || {
+        let files = [Bytes::default(), Bytes::default()];
+        let unsynced = Arc::new(Unsynced::new(files[0].clone(), 0));
+        let writer = {
+            let (files, unsynced) = (files.clone(), unsynced.clone());
+            thread::spawn(move || {
+                files[0].write(&unsynced);
+                unsynced.begin(files[1].clone());
+                files[1].write(&unsynced);
+            })
+        };
+        let other = {
+            let unsynced = unsynced.clone();
+            thread::spawn(move || unsynced.sync(Bytes::sync).unwrap())
+        };
+        unsynced.sync(Bytes::sync).unwrap();
+        other.join().unwrap();
+        writer.join().unwrap();
+        let synced: u64 = files.iter().map(|file| file.0 .1.load(Ordering::SeqCst)).sum();
+        assert!(2 - unsynced.at_risk() <= synced);
     });
 }

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 use flushlab_binlog::{Body, Place as BinlogPlace};
 
 use crate::combining::Tag;
-use crate::engine::{lock, Engine, Log};
+use crate::engine::{lock, Commit, Engine, Log};
 use crate::files::Aside;
 use crate::log_buffer::Place;
 use crate::measure::Watch;
@@ -28,22 +28,18 @@ pub const PERSIST_LIMIT: u64 = 1 << 20;
 
 impl Engine {
     /// Commits through a place of its own.
-    pub(crate) fn commit_alone(
-        &self,
-        me: u32,
-        xid: u64,
-        redo: &[u8],
-        prepared: Option<u64>,
-    ) -> io::Result<Answer> {
+    pub(crate) fn commit_alone(&self, commit: &mut Commit<'_>) -> io::Result<Answer> {
+        let me = commit.me;
         let session = &self.sessions()[me as usize];
         let body = lock(&session.body);
         let size = body.size(false);
-        if size > self.ring_limit() {
+        let large_for_redo = self.policy().flush == Flush::Redo && size > self.persist_limit();
+        if large_for_redo || !self.fits_ring(size) {
             drop(body);
-            return self.commit_large(me, xid, redo, prepared);
+            return self.commit_large(commit);
         }
         let last_committed = self.committed.load(Ordering::Acquire);
-        let mut watch = Watch::start(xid >> 8);
+        let mut watch = Watch::start(commit.xid >> 8);
         let Some(mut place) = self.binlog().reserve(1, size) else {
             drop(body);
             self.wait_for_section()?;
@@ -59,23 +55,20 @@ impl Engine {
         let binlog_place = self.place(position, gtid_number, last_committed, self.clock_us(), 0);
         self.finish(&body, &binlog_place, &mut place)?;
         watch.lap(&self.counters.encode, 1);
-        // One that set out under another way may be larger than the redo log takes.
-        let in_redo = policy.flush == Flush::Redo && size <= self.persist_limit();
+        // One that set out under another way has no room for its events in the redo log.
+        let in_redo = policy.flush == Flush::Redo && commit.persists;
         let lsn = if in_redo {
             let file = self.file_number.load(Ordering::Relaxed) as u32;
             let (front, back) = self.binlog().bytes(&mut place);
             self.redo.append(&Entry {
                 kind: Kind::Binlog { file, position },
-                xid,
+                xid: commit.xid,
                 gtid_number,
-                payload: redo,
+                payload: commit.redo,
                 binlog: [front, back],
             })?
         } else {
-            match prepared {
-                Some(lsn) => lsn,
-                None => self.prepare_now(xid, redo)?,
-            }
+            self.prepare(commit)?
         };
         drop(body);
         session.number(gtid_number);
@@ -109,17 +102,13 @@ impl Engine {
         finished.map_err(io::Error::other)
     }
 
-    /// Largest transaction that goes through the ring.
-    pub(crate) fn ring_limit(&self) -> u64 {
-        let ring = self.binlog().capacity() / 4;
-        match self.policy().flush {
-            Flush::Redo => ring.min(self.persist_limit()),
-            _ => ring,
-        }
+    /// Whether as many bytes are given a place in the ring.
+    pub(crate) fn fits_ring(&self, size: u64) -> bool {
+        size <= self.binlog().capacity() / 4
     }
 
     /// Largest transaction whose events go through the redo log.
-    fn persist_limit(&self) -> u64 {
+    pub(crate) fn persist_limit(&self) -> u64 {
         PERSIST_LIMIT.min(self.redo.buffer_bytes() / 4)
     }
 
@@ -128,7 +117,7 @@ impl Engine {
         let mut backoff = Backoff::default();
         while self.binlog().is_closed() && self.policy().flush != Flush::Serial {
             self.check_alive()?;
-            backoff.pause_long();
+            backoff.pause();
         }
         Ok(())
     }
@@ -238,22 +227,17 @@ impl Engine {
     }
 
     /// Commits what the ring has no room for: alone, with the section closed.
-    fn commit_large(&self, me: u32, xid: u64, redo: &[u8], prepared: Option<u64>) -> io::Result<Answer> {
-        let lsn = match prepared {
-            Some(lsn) => lsn,
-            None => self.prepare(xid, redo)?,
-        };
+    fn commit_large(&self, commit: &mut Commit<'_>) -> io::Result<Answer> {
+        let (me, lsn) = (commit.me, self.prepare(commit)?);
         // The head of a file without GTIDs before it has another size.
         let follows = self.committed.load(Ordering::Acquire) > 0;
         if follows && !self.policy().syncs_at_rotation() {
             return self.commit_aside(me, lsn);
         }
-        let mut log = self.lock_log();
-        let policy = self.policy();
-        if policy.flush == Flush::Serial {
+        let Some(mut log) = self.lock_closed(|policy| policy.flush != Flush::Serial)? else {
             return Ok(Answer::Again);
-        }
-        log = self.close_section(log)?;
+        };
+        let policy = self.policy();
         self.persist_redo(policy, lsn)?;
         let session = &self.sessions()[me as usize];
         let body = lock(&session.body);
@@ -311,14 +295,11 @@ impl Engine {
         aside.file.sync_data()?;
         aside.end = head_size + whole.len() as u64;
 
-        let mut log = self.lock_log();
-        let policy = self.policy();
-        if policy.syncs_at_rotation() {
-            drop(log);
+        let Some(mut log) = self.lock_closed(|policy| !policy.syncs_at_rotation())? else {
             fs::remove_file(&aside.path)?;
             return Ok(Answer::Again);
-        }
-        log = self.close_section(log)?;
+        };
+        let policy = self.policy();
         self.persist_redo(policy, lsn)?;
         place.gtid_number = log.gtid_number + 1;
         let gtid = &mut whole[..body.head_size(false) as usize];
@@ -328,7 +309,7 @@ impl Engine {
         log.files.rotate_to(&aside, before)?;
         self.note_rotation(&log);
         log.gtid_number += 1;
-        self.binlog_written.fetch_add(aside.end, Ordering::Relaxed);
+        self.unsynced.add(aside.end);
         let gtid_number = self.end_alone(&mut log, me, policy, lsn)?;
         drop(log);
         self.sync_binlog()?;

@@ -8,15 +8,27 @@ use std::path::Path;
 use crate::log_buffer::{Drain, LogBuffer};
 use crate::redo::{self, Checkpoint, Entry, DATA_OFFSET, HEADER_SIZE};
 use crate::section::MAX_LIMIT;
-use crate::sync::{locked, AtomicU64, Backoff, Mutex, Ordering, Padded};
+use crate::sync::{locked, make_room_until_done, AtomicU64, Backoff, Mutex, Ordering, Padded};
 
 /// Records that may be published and not yet looked at: room for all that small ones fill a buffer with.
+#[cfg(not(feature = "loom"))]
 const PLACES: usize = 1 << 16;
+#[cfg(feature = "loom")]
+const PLACES: usize = 4;
 
 /// A redo log that is being written.
+///
+/// Who waits in here never waits for the circle, as every transaction is [admitted](Self::admit) before its
+/// first record. Who waits for room in the buffer writes, or somebody else holds the writer: who makes room while
+/// it waits for others' records.
 pub(crate) struct RedoLog {
     file: File,
     capacity: u64,
+    /// Bytes that transactions under way may still append, or have.
+    under_way: Padded<AtomicU64>,
+    /// Those who wait for a checkpoint, one of whom looks.
+    waiting: AtomicU64,
+    turn: Mutex<()>,
     buffer: LogBuffer,
     writer: Mutex<Drain>,
     flusher: Mutex<()>,
@@ -25,8 +37,22 @@ pub(crate) struct RedoLog {
     written: Padded<AtomicU64>,
     flushed: Padded<AtomicU64>,
     fsyncs: AtomicU64,
-    /// 1 once a write or a sync has failed: those who wait for a record wait no longer.
+    /// 1 once a write or a sync or the run has failed: those who wait for a record wait no longer.
     broken: AtomicU64,
+}
+
+/// Room in the circle for all records of a transaction, until it is through.
+#[must_use]
+pub(crate) struct Admitted<'a> {
+    log: &'a RedoLog,
+    bytes: u64,
+}
+
+impl Drop for Admitted<'_> {
+    fn drop(&mut self) {
+        // Release: who finds these bytes gone finds the records that were appended (`next`).
+        self.log.under_way.fetch_sub(self.bytes, Ordering::Release);
+    }
 }
 
 impl RedoLog {
@@ -55,11 +81,11 @@ impl RedoLog {
     }
 
     /// A log whose next record begins at `lsn`.
-    fn over(file: File, capacity: u64, lsn: u64, buffer_bytes: usize) -> Self {
+    pub(crate) fn over(file: File, capacity: u64, lsn: u64, buffer_bytes: usize) -> Self {
         let (buffer, mut drain) = LogBuffer::new(buffer_bytes, PLACES, MAX_LIMIT);
         assert!(
             2 * buffer.capacity() < capacity,
-            "the circle is larger than what the buffer may hold"
+            "the circle has room for a transaction beside what fills a half of it"
         );
         // Positions in the ring are LSNs.
         buffer.begin_at(&mut drain, lsn);
@@ -67,6 +93,9 @@ impl RedoLog {
         Self {
             file,
             capacity,
+            under_way: Padded::default(),
+            waiting: AtomicU64::new(0),
+            turn: Mutex::new(()),
             buffer,
             writer: Mutex::new(drain),
             flusher: Mutex::new(()),
@@ -79,9 +108,39 @@ impl RedoLog {
         }
     }
 
-    /// Puts a record into the log buffer and says where it ends.
-    ///
-    /// Before a transaction's first record its committer waits while [`is_full`](Self::is_full).
+    /// Waits until the circle has room for `bytes`, all that a transaction may append, which is at most half a
+    /// circle. The caller holds no lock, no place, and needs no record yet: checkpoints make room.
+    pub(crate) fn admit(&self, bytes: u64) -> io::Result<Admitted<'_>> {
+        debug_assert!(bytes <= self.capacity / 2);
+        if self.waiting.load(Ordering::Relaxed) == 0 {
+            if let Some(admitted) = self.try_admit(bytes) {
+                return Ok(admitted);
+            }
+        }
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let turn = locked(&self.turn);
+        let mut backoff = Backoff::default();
+        let admitted = loop {
+            match (self.try_admit(bytes), self.check()) {
+                (Some(admitted), _) => break Ok(admitted),
+                (None, Err(error)) => break Err(error),
+                (None, Ok(())) => backoff.pause(),
+            }
+        };
+        drop(turn);
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        admitted
+    }
+
+    fn try_admit(&self, bytes: u64) -> Option<Admitted<'_>> {
+        // Whoever was admitted before is counted here, with more than is left of it, or is through: then `next`
+        // counts its records. Who comes later counts us.
+        let before = self.under_way.fetch_add(bytes, Ordering::AcqRel);
+        let admitted = Admitted { log: self, bytes };
+        (self.used() + before + bytes <= self.capacity).then_some(admitted)
+    }
+
+    /// Puts a record of an admitted transaction into the log buffer and says where it ends.
     pub(crate) fn append(&self, entry: &Entry<'_>) -> io::Result<u64> {
         let size = entry.size() as u64;
         let mut place = self.buffer.reserve(1, size).ok_or_else(|| {
@@ -89,11 +148,11 @@ impl RedoLog {
         })?;
         let mut backoff = Backoff::default();
         while !self.buffer.has_room(&place) {
-            self.check()?;
-            match self.writer.try_lock() {
-                Ok(mut drain) => self.write_ready(&mut drain)?,
-                Err(_) => backoff.pause(),
+            if let Ok(mut drain) = self.writer.try_lock() {
+                self.write_ready(&mut drain)?;
             }
+            self.check()?;
+            backoff.pause();
         }
         let header = entry.header(place.start);
         let end = place.start + size;
@@ -131,19 +190,9 @@ impl RedoLog {
             .saturating_sub(self.checkpoint.load(Ordering::Acquire))
     }
 
-    /// Whether new transactions wait for a checkpoint. What the buffer holds twice over stays free: for
-    /// those who have looked and not yet reserved, and for further records of those under way.
-    pub(crate) fn is_full(&self) -> bool {
-        self.used() > self.room()
-    }
-
-    /// Whether it is time for a checkpoint.
+    /// Whether it is time for a checkpoint: well before transactions have to wait for it.
     pub(crate) fn is_filling(&self) -> bool {
-        self.used() > self.room() / 2
-    }
-
-    fn room(&self) -> u64 {
-        self.capacity - 2 * self.buffer.capacity()
+        self.used() > self.capacity / 4
     }
 
     /// Where the next record begins, or a later one.
@@ -172,29 +221,29 @@ impl RedoLog {
             return Ok(());
         }
         let mut drain = locked(&self.writer);
-        let mut backoff = Backoff::default();
-        while self.written() < lsn {
-            if self.buffer.scan(&mut drain, |_, _| {}) >= lsn {
-                self.write_ready(&mut drain)?;
-            } else {
-                self.check()?;
-                backoff.pause();
-            }
-        }
-        Ok(())
+        let written = || {
+            self.write_ready(&mut drain)?;
+            Ok(self.written() >= lsn)
+        };
+        make_room_until_done(written, || self.check())
+    }
+
+    /// Ends all waiting for records: who should write one may have died.
+    pub(crate) fn abandon(&self) {
+        self.broken.store(1, Ordering::Relaxed);
     }
 
     fn check(&self) -> io::Result<()> {
         match self.broken.load(Ordering::Relaxed) {
             0 => Ok(()),
-            _ => Err(io::Error::other("the redo log could not be written")),
+            _ => Err(io::Error::other("the redo log is no longer written")),
         }
     }
 
     /// Remembers a failure.
     fn noted(&self, done: io::Result<()>) -> io::Result<()> {
         if done.is_err() {
-            self.broken.store(1, Ordering::Relaxed);
+            self.abandon();
         }
         done
     }
@@ -228,6 +277,10 @@ impl RedoLog {
         if from == to {
             return Ok(());
         }
+        assert!(
+            to <= self.checkpoint.load(Ordering::Acquire) + self.capacity,
+            "what a crash needs is not written over"
+        );
         let (front, back) = self.buffer.filled(drain, from, to);
         let put = self.put(front, from);
         self.noted(put.and_then(|()| self.put(back, from + front.len() as u64)))?;
@@ -264,5 +317,71 @@ impl RedoLog {
         }
         self.checkpoint.store(lsn, Ordering::Release);
         Ok(())
+    }
+}
+
+#[cfg(all(test, not(feature = "loom")))]
+mod tests {
+    use super::*;
+    use crate::redo::Kind;
+
+    const BUFFER: usize = 4096;
+    const CIRCLE: u64 = 4 * BUFFER as u64;
+
+    fn redo_log(folder: &Path) -> RedoLog {
+        RedoLog::create(&folder.join("redo"), CIRCLE, BUFFER).unwrap()
+    }
+
+    fn entry(payload: &[u8]) -> Entry<'_> {
+        Entry {
+            kind: Kind::Prepare,
+            xid: 1,
+            gtid_number: 0,
+            payload,
+            binlog: [&[], &[]],
+        }
+    }
+
+    #[test]
+    fn transactions_under_way_never_have_more_than_the_circle() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = redo_log(folder.path());
+        let payload = [7; 1000];
+        let size = entry(&payload).size() as u64;
+        // All look at the empty circle before the first has appended anything.
+        let admitted: Vec<_> = std::iter::from_fn(|| log.try_admit(2 * size)).collect();
+        assert_eq!(admitted.len() as u64, CIRCLE / (2 * size));
+        for _ in 0..2 * admitted.len() {
+            log.append(&entry(&payload)).unwrap();
+        }
+        assert!(log.used() <= CIRCLE, "{} of {CIRCLE}", log.used());
+        drop(admitted);
+        assert!(
+            log.try_admit(2 * size).is_none(),
+            "what is through still has its records"
+        );
+        log.write(log.next()).unwrap();
+        let checkpoint = Checkpoint {
+            lsn: log.next(),
+            applied: 0,
+        };
+        log.put_checkpoint(checkpoint, false).unwrap();
+        assert!(log.try_admit(2 * size).is_some());
+    }
+
+    #[test]
+    fn a_log_takes_more_than_half_a_terabyte() {
+        let folder = tempfile::tempdir().unwrap();
+        drop(redo_log(folder.path()));
+        let path = folder.path().join("redo");
+        let (file, capacity, _) = redo::reopen(&path).unwrap();
+        let far = 1 << 40;
+        let log = RedoLog::over(file, capacity, far, BUFFER);
+        for round in 1..=CIRCLE / 1056 {
+            let end = log.append(&entry(&[7; 1000])).unwrap();
+            assert_eq!(end, far + round * 1056);
+        }
+        log.write(log.next()).unwrap();
+        assert_eq!(log.written(), log.next());
     }
 }

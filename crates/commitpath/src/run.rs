@@ -27,6 +27,8 @@ const DONE: u8 = 2;
 
 /// How often the keeper looks whether the redo log's circle is filling.
 const TICK: Duration = Duration::from_millis(5);
+/// How often the watchdog looks whether anything has moved.
+const STALL_TICK: Duration = Duration::from_millis(100);
 /// innodb_flush_log_at_timeout, and the interval of parallel flush's sync.
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -51,6 +53,19 @@ impl Shared {
     fn commits(&self) -> u64 {
         let counts = self.commits.iter().map(|count| count.load(Ordering::Relaxed));
         counts.sum()
+    }
+
+    /// Changes with whatever a run does.
+    fn moved(&self) -> [u64; 6] {
+        let (redo_fsyncs, binlog_fsyncs) = self.engine.fsyncs();
+        [
+            u64::from(self.phase.load(Ordering::Relaxed)),
+            self.commits(),
+            self.engine.redo.written(),
+            self.engine.unsynced.written(),
+            redo_fsyncs,
+            binlog_fsyncs,
+        ]
     }
 
     fn is_over(&self) -> bool {
@@ -84,10 +99,55 @@ struct Outcome {
     told: Condvar,
 }
 
+impl Outcome {
+    /// The first that is told counts.
+    fn tell(&self, result: Result<RunResult, Error>) {
+        lock(&self.result).get_or_insert(result);
+        self.told.notify_all();
+    }
+
+    /// Waits up to `limit` for it.
+    fn wait(&self, limit: Duration) -> Option<Result<RunResult, Error>> {
+        let result = lock(&self.result);
+        let waited = self
+            .told
+            .wait_timeout_while(result, limit, |result| result.is_none());
+        waited
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .0
+            .clone()
+    }
+}
+
+/// A committer counts as running as long as this is there, whether its thread ends, panics or never begins.
+struct Seat {
+    shared: Arc<Shared>,
+    me: u32,
+}
+
+impl Seat {
+    fn new(shared: &Arc<Shared>, me: u32) -> Self {
+        shared.running.fetch_add(1, Ordering::Relaxed);
+        let shared = shared.clone();
+        Self { shared, me }
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.shared.engine.fail(Error::new(
+                Kind::Measurement,
+                "a committer panicked: this is a bug",
+            ));
+        }
+        self.shared.running.fetch_sub(1, Ordering::Release);
+    }
+}
+
 /// A run that was asked for.
 pub struct CommitPath {
     spec: Spec,
-    supervisor: Option<JoinHandle<()>>,
     shared: Option<Arc<Shared>>,
     outcome: Arc<Outcome>,
 }
@@ -97,7 +157,6 @@ impl CommitPath {
     pub fn new(spec: Spec) -> Self {
         Self {
             spec,
-            supervisor: None,
             shared: None,
             outcome: Arc::default(),
         }
@@ -112,15 +171,24 @@ impl CommitPath {
             return Err(Error::usage("the run was started before").hint("make another one"));
         }
         let shared = Arc::new(prepare(&self.spec)?);
-        self.shared = Some(shared.clone());
-        let outcome = self.outcome.clone();
-        let supervisor = thread::Builder::new().name("commits".to_owned()).spawn(move || {
-            let result = supervise(&shared);
-            *lock(&outcome.result) = Some(result);
-            outcome.told.notify_all();
-        });
-        self.supervisor = Some(supervisor.map_err(no_thread)?);
+        self.spawn("watchdog", &shared, give_up_when_stalled)?;
+        self.spawn("commits", &shared, |shared, outcome| {
+            outcome.tell(supervise(shared))
+        })?;
+        self.shared = Some(shared);
         Ok(())
+    }
+
+    fn spawn(&self, name: &str, shared: &Arc<Shared>, body: fn(&Arc<Shared>, &Outcome)) -> Result<(), Error> {
+        let (shared, outcome) = (shared.clone(), self.outcome.clone());
+        let spawned = thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(move || body(&shared, &outcome));
+        spawned.map(drop).map_err(|error| {
+            let error = no_thread(error);
+            self.outcome.tell(Err(error.clone()));
+            error
+        })
     }
 
     /// How far it is.
@@ -153,13 +221,7 @@ impl CommitPath {
     /// What made the run fail; usage: it was not started.
     pub fn wait(&self, limit: Duration) -> Result<Option<RunResult>, Error> {
         self.started()?;
-        let outcome = lock(&self.outcome.result);
-        let waited = self
-            .outcome
-            .told
-            .wait_timeout_while(outcome, limit, |outcome| outcome.is_none());
-        let (outcome, _) = waited.unwrap_or_else(std::sync::PoisonError::into_inner);
-        outcome.clone().transpose()
+        self.outcome.wait(limit).transpose()
     }
 
     fn started(&self) -> Result<&Arc<Shared>, Error> {
@@ -172,14 +234,12 @@ impl CommitPath {
 impl Drop for CommitPath {
     fn drop(&mut self) {
         self.stop();
-        if let Some(supervisor) = self.supervisor.take() {
-            // A panic there was told to whoever waited.
-            let _ = supervisor.join();
-        }
+        // The end comes in any case, the watchdog sees to that: threads that a hanging disk holds are left behind.
+        while self.shared.is_some() && self.outcome.wait(STALL_TICK).is_none() {}
     }
 }
 
-fn no_thread(error: io::Error) -> Error {
+fn no_thread(error: impl std::fmt::Display) -> Error {
     Error::new(Kind::Measurement, format!("no thread is to be had: {error}")).hint("take fewer committers")
 }
 
@@ -232,7 +292,7 @@ fn prepare(spec: &Spec) -> Result<Shared, Error> {
         stop: AtomicBool::new(false),
         left: AtomicU64::new(spec.transactions),
         commits: (0..spec.committers).map(|_| Padded::default()).collect(),
-        running: AtomicU64::new(u64::from(spec.committers)),
+        running: AtomicU64::new(0),
         large: AtomicU64::new(0),
         started: Instant::now(),
         burn: Burn::new(spec.think_us),
@@ -264,7 +324,33 @@ struct Measured {
     small: Option<Latencies>,
 }
 
+/// Gives the run up when nothing has moved for as long as its spec says, whatever holds its threads. Looks are
+/// counted, not the time between them: of a process that was stopped nothing is expected.
+fn give_up_when_stalled(shared: &Arc<Shared>, outcome: &Outcome) {
+    let limit = shared.spec.stall_seconds;
+    let looks = (limit / STALL_TICK.as_secs_f64()).ceil() as u64;
+    let (mut last, mut unchanged) = (shared.moved(), 0);
+    while outcome.wait(STALL_TICK).is_none() {
+        let now = shared.moved();
+        unchanged = if now == last { unchanged + 1 } else { 0 };
+        last = now;
+        if unchanged == looks {
+            let message = format!("no commit, write or sync ended for {limit} s");
+            shared
+                .engine
+                .fail(Error::new(Kind::Measurement, message).hint("if the disk hangs, dmesg says so"));
+        }
+        // Its own end takes those who look only as long.
+        if let (true, Some(failure)) = (unchanged > looks + 10, shared.engine.failure()) {
+            outcome.tell(Err(failure));
+        }
+    }
+}
+
 fn supervise(shared: &Arc<Shared>) -> Result<RunResult, Error> {
+    let seats: Vec<_> = (0..shared.spec.committers)
+        .map(|me| Seat::new(shared, me))
+        .collect();
     let keeper = {
         let shared = shared.clone();
         thread::Builder::new()
@@ -272,18 +358,17 @@ fn supervise(shared: &Arc<Shared>) -> Result<RunResult, Error> {
             .spawn(move || keep(&shared))
     };
     let keeper = keeper.map_err(no_thread)?;
-    let committers: Vec<_> = (0..shared.spec.committers).map(|me| spawn(shared, me)).collect();
+    let committers: Vec<_> = seats.into_iter().map(spawn).collect();
+    for error in committers.iter().filter_map(|committer| committer.as_ref().err()) {
+        shared.engine.fail(no_thread(error));
+    }
     let window = watch(shared);
     shared.stop.store(true, Ordering::Relaxed);
     let mut measured = Vec::with_capacity(committers.len());
     for committer in committers {
-        match committer.map(JoinHandle::join) {
-            Ok(Ok(one)) => measured.push(one),
-            Ok(Err(_)) => shared.engine.fail(Error::new(
-                Kind::Measurement,
-                "a committer panicked: this is a bug",
-            )),
-            Err(error) => shared.engine.fail(no_thread(error)),
+        // One that panicked has told so by its seat.
+        if let Ok(Ok(one)) = committer.map(JoinHandle::join) {
+            measured.push(one);
         }
     }
     keeper.thread().unpark();
@@ -311,16 +396,11 @@ fn supervise(shared: &Arc<Shared>) -> Result<RunResult, Error> {
     }
 }
 
-fn spawn(shared: &Arc<Shared>, me: u32) -> io::Result<JoinHandle<Measured>> {
-    let shared = shared.clone();
+fn spawn(seat: Seat) -> io::Result<JoinHandle<Measured>> {
     thread::Builder::new()
-        .name(format!("committer {me}"))
+        .name(format!("committer {}", seat.me))
         .stack_size(256 << 10)
-        .spawn(move || {
-            let measured = commit_until_over(&shared, me);
-            shared.running.fetch_sub(1, Ordering::Release);
-            measured
-        })
+        .spawn(move || commit_until_over(&seat.shared, seat.me))
 }
 
 fn commit_until_over(shared: &Shared, me: u32) -> Measured {
@@ -429,7 +509,7 @@ impl Moment {
             grouped: counters.grouped.load(Ordering::Relaxed),
             fsyncs: shared.engine.fsyncs(),
             redo: shared.engine.redo.written(),
-            binlog: shared.engine.binlog_written.load(Ordering::Relaxed),
+            binlog: shared.engine.unsynced.written(),
         }
     }
 }
@@ -603,6 +683,56 @@ fn thread_time() -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn shared(folder: &Path, more: &str) -> (Spec, Arc<Shared>) {
+        let spec = format!(
+            r#"{{"directory": {folder:?}, "redo": 2, "sync_binlog": 0, "flush": "parallel", "committers": 2,
+                "seconds": 60, "redo_capacity_bytes": 4194304, "log_buffer_bytes": 1048576{more}}}"#
+        );
+        let spec = Spec::from_json(spec.as_bytes()).unwrap();
+        let shared = Arc::new(prepare(&spec).unwrap());
+        (spec, shared)
+    }
+
+    #[test]
+    fn a_committer_that_panics_or_never_begins_counts_no_longer_and_the_panic_ends_the_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let (_, shared) = shared(folder.path(), "");
+        drop(Seat::new(&shared, 0));
+        assert_eq!(shared.running.load(Ordering::Relaxed), 0);
+        assert!(!shared.is_over());
+        let seat = Seat::new(&shared, 1);
+        let committer = thread::spawn(move || {
+            let seat = seat;
+            assert_eq!(seat.me, 0, "as planned");
+        });
+        committer.join().unwrap_err();
+        assert_eq!(shared.running.load(Ordering::Relaxed), 0);
+        let failure = shared.engine.failure().unwrap();
+        assert_eq!(failure.message, "a committer panicked: this is a bug");
+        assert!(shared.engine.redo.admit(100).is_ok(), "there is room");
+        let record = shared.engine.redo.next() + 1;
+        assert!(
+            shared.engine.redo.write(record).is_err(),
+            "nobody waits for the dead"
+        );
+    }
+
+    #[test]
+    fn a_run_that_a_paused_thread_holds_ends_with_an_error_and_lets_its_caller_go() {
+        let folder = tempfile::tempdir().unwrap();
+        let (spec, _) = shared(folder.path(), r#", "stall_seconds": 0.2"#);
+        remove_files(folder.path());
+        let mut run = CommitPath::new(spec);
+        run.start().unwrap();
+        let shared = run.shared.clone().unwrap();
+        let held = shared.engine.lock_log();
+        let failure = run.wait(Duration::from_secs(60)).unwrap_err();
+        assert_eq!(failure.message, "no commit, write or sync ended for 0.2 s");
+        assert!(failure.hint.is_some());
+        drop(run);
+        drop(held);
+    }
 
     #[test]
     fn burning_takes_the_threads_own_time_however_many_burn() {

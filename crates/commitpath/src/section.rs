@@ -7,18 +7,16 @@
 
 use crate::sync::{AtomicU64, Ordering, Padded};
 
+/// Bits that hold where the next place begins, at least; the rest count places.
 const OFFSET_BITS: u32 = 40;
-const OFFSETS: u64 = 1 << OFFSET_BITS;
-/// Numbers of places are kept modulo this.
-const COUNTS: u64 = 1 << (64 - OFFSET_BITS);
 
-/// Largest limit: a terabyte, so that void additions behind it do not spill into the count.
-pub(crate) const MAX_LIMIT: u64 = OFFSETS / 2;
+/// Largest limit: more than a day's 800 MB/s. Counts are left for as many places as a redo log's buffer holds.
+pub(crate) const MAX_LIMIT: u64 = 1 << 46;
 
 /// What was given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Given {
-    /// Places given before since the section was opened, modulo [`COUNTS`].
+    /// Places given before since the section was opened, [`wrapped`](Section::wrapped).
     pub(crate) before: u64,
     /// Where the place begins.
     pub(crate) start: u64,
@@ -31,15 +29,19 @@ pub(crate) struct Given {
 pub(crate) struct Section {
     word: Padded<AtomicU64>,
     limit: u64,
+    offset_bits: u32,
 }
 
 impl Section {
     /// A closed section; a place that reaches `limit` closes it again.
     pub(crate) fn closed(limit: u64) -> Self {
-        assert!(limit <= MAX_LIMIT, "the limit leaves no room for void additions");
+        assert!(limit <= MAX_LIMIT, "the limit leaves room for a count");
+        // As much again behind the limit: void additions do not spill into the count.
+        let needed = limit.next_power_of_two().trailing_zeros() + 1;
         Self {
             word: Padded(AtomicU64::new(limit)),
             limit,
+            offset_bits: needed.max(OFFSET_BITS),
         }
     }
 
@@ -50,8 +52,8 @@ impl Section {
         // being opened anew until that place is filled.
         let word = self
             .word
-            .fetch_add(count << OFFSET_BITS | size, Ordering::Acquire);
-        let (before, start) = (word >> OFFSET_BITS, word % OFFSETS);
+            .fetch_add(count << self.offset_bits | size, Ordering::Acquire);
+        let (before, start) = self.parts(word);
         (start < self.limit).then_some(Given {
             before,
             start,
@@ -62,7 +64,7 @@ impl Section {
     /// Where the next place begins; not below the limit while the section is closed.
     #[inline]
     pub(crate) fn next(&self) -> u64 {
-        self.word.load(Ordering::Acquire) % OFFSETS
+        self.parts(self.word.load(Ordering::Acquire)).1
     }
 
     /// Whether nothing is given now.
@@ -74,7 +76,7 @@ impl Section {
     /// if it is closed, or about to be opened anew by the owner of the last place.
     pub(crate) fn close(&self) -> Option<(u64, u64)> {
         let word = self.word.swap(self.limit, Ordering::AcqRel);
-        let (count, next) = (word >> OFFSET_BITS, word % OFFSETS);
+        let (count, next) = self.parts(word);
         (next < self.limit).then_some((count, next))
     }
 
@@ -85,6 +87,14 @@ impl Section {
         self.word.store(start, Ordering::Release);
     }
 
-    /// How many places a section may give without its numbers repeating.
-    pub(crate) const COUNTS: u64 = COUNTS;
+    /// A count of places as it is kept: modulo as many as may be given before numbers repeat.
+    #[inline]
+    pub(crate) fn wrapped(&self, count: u64) -> u64 {
+        count & (u64::MAX >> self.offset_bits)
+    }
+
+    /// The count and the offset that the word holds.
+    fn parts(&self, word: u64) -> (u64, u64) {
+        (word >> self.offset_bits, word & ((1 << self.offset_bits) - 1))
+    }
 }

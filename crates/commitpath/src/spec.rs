@@ -65,6 +65,8 @@ struct Json {
     resume: bool,
     #[serde(default)]
     fixed_clock_us: Option<u64>,
+    #[serde(default = "stall_seconds")]
+    stall_seconds: f64,
 }
 
 fn format() -> String {
@@ -86,6 +88,11 @@ fn log_buffer_bytes() -> u64 {
 /// binlog_buffer_size of AliSQL.
 fn ring_bytes() -> u64 {
     20 * MIB
+}
+
+/// A disk that lets one sync wait longer is out of order.
+fn stall_seconds() -> f64 {
+    30.0
 }
 
 /// innodb_redo_log_capacity of MySQL 8.0.30 is 100 MiB.
@@ -134,6 +141,8 @@ pub struct Spec {
     /// Recover what is in the folder and go on from there.
     pub(crate) resume: bool,
     pub(crate) fixed_clock_us: Option<u64>,
+    /// A run in which nothing has moved for so long is given up.
+    pub(crate) stall_seconds: f64,
 }
 
 impl Spec {
@@ -204,6 +213,7 @@ impl Json {
             acknowledged: self.acknowledged,
             resume: self.resume,
             fixed_clock_us: self.fixed_clock_us,
+            stall_seconds: self.stall_seconds,
         })
     }
 
@@ -217,6 +227,7 @@ impl Json {
         within("think_us", self.think_us, 0.0, 1e6)?;
         within("warmup_seconds", self.warmup_seconds, 0.0, 3600.0)?;
         within("seconds", self.seconds, 0.0, 86_400.0)?;
+        within("stall_seconds", self.stall_seconds, 0.1, 3600.0)?;
         if self.rotate_bytes != 0 {
             within(
                 "rotate_bytes",

@@ -19,6 +19,7 @@ pub(crate) use std::{
     thread::{yield_now, Thread},
 };
 
+use std::io;
 use std::sync::PoisonError;
 use std::time::Duration;
 
@@ -53,32 +54,42 @@ impl<T> std::ops::Deref for Padded<T> {
     }
 }
 
-/// Waits for what another thread is about to do: spins, then gives the processor away.
+/// Waits for what another thread is about to do: spins, gives the processor away, then sleeps, longer each time.
+/// However many wait and however long, few of them want the processor.
 #[derive(Debug, Default)]
 pub(crate) struct Backoff(u32);
 
 impl Backoff {
     const SPINS: u32 = 64;
+    const YIELDS: u32 = 32;
+    const SHORTEST: Duration = Duration::from_micros(50);
+    /// Doublings of the shortest sleep.
+    const DOUBLINGS: u32 = 4;
 
-    /// For what takes microseconds.
     pub(crate) fn pause(&mut self) {
-        if self.0 < Self::SPINS {
-            self.0 += 1;
-            spin_loop();
-        } else {
-            yield_now();
+        // loom is to try every other thread, and knows no time.
+        if cfg!(feature = "loom") {
+            return yield_now();
+        }
+        self.0 = self.0.saturating_add(1);
+        match self.0.checked_sub(Self::SPINS + Self::YIELDS) {
+            None if self.0 < Self::SPINS => spin_loop(),
+            None => yield_now(),
+            Some(sleeps) => std::thread::sleep(Self::SHORTEST * (1 << sleeps.min(Self::DOUBLINGS))),
         }
     }
+}
 
-    /// For what may take a disk's time.
-    #[cfg(not(feature = "loom"))]
-    pub(crate) fn pause_long(&mut self) {
-        const YIELDS: u32 = 16;
-        if self.0 < Self::SPINS + YIELDS {
-            self.pause();
-            self.0 += 1;
-        } else {
-            std::thread::sleep(std::time::Duration::from_micros(50));
-        }
+/// How whoever holds the only right to make room waits for others: they may be waiting for room themselves, so
+/// `make_room` makes what it can each time, and says whether that was all.
+pub(crate) fn make_room_until_done(
+    mut make_room: impl FnMut() -> io::Result<bool>,
+    alive: impl Fn() -> io::Result<()>,
+) -> io::Result<()> {
+    let mut backoff = Backoff::default();
+    while !make_room()? {
+        alive()?;
+        backoff.pause();
     }
+    Ok(())
 }

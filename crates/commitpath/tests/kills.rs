@@ -5,14 +5,20 @@
 //! * every transaction that was acknowledged is in the binlog, under the GTID that its committer was told;
 //! * redo and binlog have the same transactions, and all that earlier lives left is still there;
 //! * what the redo has of the binlog is what the binlog has;
+//! * no transaction was committed twice;
 //! * the strict checker finds every file whole.
 //!
-//! Some victims change their way of flushing while they live.
+//! Some victims change their way of flushing while they live. A victim in which nothing moves for ten seconds ends
+//! itself: a hang is a failure here, not a victim.
+//!
+//! Then lives of random specs: transactions of 100 bytes to 4 MiB, small buffers, rotations, changes, 1 to 256
+//! committers; half of them are killed, the others end in good order, and all are judged like that.
 //!
 //! The control runs with redo 0, which promises nothing: it must lose, or the harness would find nothing.
 //!
 //! `FLUSHLAB_COMMIT_KILLS` says how many kills each way of flushing gets while it commits (5 unless told; `make
 //! soak` takes 1,000); those that come while a victim still starts or recovers are counted apart.
+//! `FLUSHLAB_COMMIT_STRESS_SECONDS` says how long random specs are tried (20 unless told; an hour in `make soak`).
 //! `FLUSHLAB_COMMIT_SEED` is where the random numbers begin. This program is its own victim: called with a spec it
 //! commits until it is killed.
 
@@ -60,6 +66,11 @@ fn main() {
         control.lost_in > 0,
         "the control loses nothing: the harness cannot find a loss"
     );
+    let tally = stress(
+        Duration::from_secs(setting("FLUSHLAB_COMMIT_STRESS_SECONDS", 20)),
+        seed,
+    );
+    println!("random specs: {tally}");
 }
 
 /// `redo` and `sync_binlog` of the policies that promise to survive the process.
@@ -71,7 +82,7 @@ fn promising(way: &str) -> Vec<(u8, u32)> {
     }
 }
 
-/// The victim: commits until it is killed.
+/// The victim: commits until it is killed, or its spec's time is over.
 fn commit_until_killed(spec: &str) -> ! {
     // Whoever started us is gone when our input ends: nobody would kill us.
     std::thread::spawn(|| {
@@ -81,7 +92,8 @@ fn commit_until_killed(spec: &str) -> ! {
     let mut path = CommitPath::new(Spec::from_json(spec.as_bytes()).unwrap());
     path.start().unwrap();
     let ended = path.wait(Duration::from_secs(7200));
-    panic!("the victim has ended by itself: {ended:?}");
+    assert!(matches!(ended, Ok(Some(_))), "the victim has failed: {ended:?}");
+    std::process::exit(0);
 }
 
 /// What the kills of one way came to.
@@ -149,6 +161,35 @@ fn kill_often(way: &str, policies: &[(u8, u32)], kills: u64, seed: u64) -> Tally
     tally
 }
 
+/// Lets committers of random specs live and end for so long.
+fn stress(limit: Duration, seed: u64) -> Tally {
+    let start = Instant::now();
+    let mut random = Random::new(seed);
+    let mut tally = Tally::default();
+    let mut folder: Option<Folder> = None;
+    for number in 0.. {
+        if start.elapsed() >= limit {
+            break;
+        }
+        let used = folder.take_if(|folder| folder.bytes() > FOLDER_LIMIT || random.below(4) == 0);
+        drop(used);
+        let folder = folder.get_or_insert_with(|| Folder::new(&mut random));
+        let spec = folder.random_spec(&mut random);
+        let context = format!("life {number} of seed {seed}: {spec}");
+        match random.below(2) {
+            0 => folder.live_and_die(&spec, &mut random, &context),
+            _ => folder.live_and_end(&spec, &context),
+        }
+        folder.judge(&mut tally, true, &context);
+    }
+    tally
+}
+
+/// One of a few.
+fn of<T: Copy>(few: &[T], random: &mut Random) -> T {
+    few[random.below(few.len() as u64) as usize]
+}
+
 /// A folder whose logs live on from kill to kill.
 struct Folder {
     path: tempfile::TempDir,
@@ -182,15 +223,15 @@ impl Folder {
 
     /// What the next life does: small buffers and files, so that all of them come round within milliseconds.
     fn spec(&self, flush: &str, redo: u8, sync_binlog: u32, random: &mut Random) -> Value {
-        let of = |few: &[u64], random: &mut Random| few[random.below(few.len() as u64) as usize];
-        let shape = match random.below(4) {
+        let shape = match random.below(5) {
             0 => json!({"kind": "oltp_insert", "tables": 3, "rows": 100}),
             1 => json!({"kind": "sizes", "redo_bytes": 300, "binlog_bytes": 400, "large_every": 40,
                         "large_bytes": 3_000_000}),
+            2 => json!({"kind": "sizes", "redo_bytes": 300, "binlog_bytes": 100_000}),
             _ => json!({"kind": "oltp_update_non_index", "tables": 3, "rows": 200}),
         };
         let changes = match random.below(3) {
-            0 if redo > 0 => changes(random),
+            0 if redo > 0 => changes(300, random),
             _ => json!([]),
         };
         json!({
@@ -199,9 +240,43 @@ impl Folder {
             "committers": of(&[1, 2, 8, 16, 64], random), "shape": shape, "seconds": 3600.0,
             "seed": random.below(1 << 32), "rotate_bytes": of(&[0, 100_000, 1 << 20], random),
             "log_buffer_bytes": 1 << 20, "ring_bytes": of(&[1 << 20, 4 << 20], random),
-            "redo_capacity_bytes": 5 << 20,
+            "redo_capacity_bytes": 5 << 20, "stall_seconds": 10,
             "acknowledged": self.acknowledged(),
         })
+    }
+
+    /// Anything that a run may be asked for, with buffers that are soon full.
+    fn random_spec(&self, random: &mut Random) -> Value {
+        /// Of transactions under way, all together.
+        const MOST_BYTES: u64 = 128 << 20;
+        let flush = of(&["serial", "parallel-leader", "parallel", "redo"], random);
+        let (redo, sync_binlog) = of(&promising(flush), random);
+        let bytes = |least: u64, doublings: u64, random: &mut Random| {
+            let about = least << random.below(doublings + 1);
+            about + random.below(about / 2)
+        };
+        let binlog_bytes = bytes(300, 13, random);
+        let committers = of(&[1, 2, 3, 8, 16, 64, 128, 256], random);
+        let shape = json!({
+            "kind": "sizes", "redo_bytes": bytes(100, 9, random), "binlog_bytes": binlog_bytes,
+            "large_every": of(&[0, 1, 3, 40], random), "large_bytes": bytes(100_000, 5, random),
+        });
+        json!({
+            "directory": self.logs(), "changes": changes(of(&[3, 30, 300], random), random), "keep": true,
+            "resume": true, "format": self.format, "redo": redo, "sync_binlog": sync_binlog, "flush": flush,
+            "committers": committers.min(MOST_BYTES / binlog_bytes).max(1), "shape": shape, "seconds": 0.3,
+            "seed": random.below(1 << 32), "rotate_bytes": of(&[0, 4096, 30_000, 1 << 20], random),
+            "log_buffer_bytes": 1 << 20, "ring_bytes": of(&[1 << 20, 2 << 20, 4 << 20], random),
+            "redo_capacity_bytes": of(&[4 << 20, 5 << 20, 16 << 20], random), "stall_seconds": 10,
+            "acknowledged": self.acknowledged(),
+        })
+    }
+
+    /// Commits in a process of its own until its time is over.
+    fn live_and_end(&self, spec: &Value, context: &str) {
+        std::fs::create_dir_all(self.logs()).unwrap();
+        File::create(self.acknowledged()).unwrap();
+        Victim::start(spec).end(context);
     }
 
     /// Commits in a process of its own, and kills it: mostly after its first acknowledgement, sometimes while
@@ -270,6 +345,14 @@ impl Folder {
                 .all(|(gtid, xid)| in_binlog.get(gtid) == Some(xid)),
             "{context}"
         );
+        let fresh = in_binlog.range(self.committed.len() as u64 + 1..);
+        let mut xids = HashSet::new();
+        for (gtid, xid) in fresh {
+            assert!(
+                xids.insert(xid),
+                "{context}: GTID {gtid} commits XID {xid} once more"
+            );
+        }
         let lost = acknowledged
             .iter()
             .filter(|(gtid, xid)| in_binlog.get(gtid) != Some(xid));
@@ -307,10 +390,10 @@ impl Folder {
 }
 
 /// Other ways of flushing, each after some commits.
-fn changes(random: &mut Random) -> Value {
+fn changes(most: u64, random: &mut Random) -> Value {
     let mut after = 0;
     let mut change = || -> Value {
-        after += random.below(300);
+        after += random.below(most);
         let (flush, sync_binlog) = [
             ("serial", 1),
             ("parallel-leader", 1000),
@@ -413,6 +496,21 @@ impl Victim {
             assert!(Instant::now() < deadline, "{context}: nothing is acknowledged");
             std::thread::sleep(Duration::from_micros(200));
         }
+    }
+
+    fn end(mut self, context: &str) {
+        let deadline = Instant::now() + START_LIMIT;
+        let status = loop {
+            match self.0.try_wait().unwrap() {
+                Some(status) => break status,
+                None => std::thread::sleep(Duration::from_millis(2)),
+            }
+            if Instant::now() > deadline {
+                self.0.kill().unwrap();
+                panic!("{context}: the run does not end");
+            }
+        };
+        assert!(status.success(), "{context}: {status}");
     }
 
     fn kill(mut self, context: &str) {
