@@ -102,6 +102,16 @@ def memory_headroom_bytes(group: Group) -> int | None:
     return min(headrooms, default=None)
 
 
+def thread_headroom(group: Group) -> int | None:
+    """How many more threads `group` may start (`pids.max`), or None if nothing limits it."""
+    rooms = []
+    for folder in group.upwards():
+        limit, used = _number(folder / "pids.max"), _number(folder / "pids.current")
+        if limit is not None and used is not None:
+            rooms.append(max(0, limit - used))
+    return min(rooms, default=None)
+
+
 def cpu_quota(group: Group) -> float | None:
     """The tightest CPU quota on `group` in processors (1.5 = one and a half), or None."""
     quotas = []

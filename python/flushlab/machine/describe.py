@@ -7,7 +7,7 @@ import platform
 import re
 from pathlib import Path
 
-from flushlab.machine.cgroup import cpu_quota, group_of_self, usable_cpus
+from flushlab.machine.cgroup import cpu_quota, group_of_self, thread_headroom, usable_cpus
 from flushlab.machine.memory import memory_bytes
 from flushlab.machine.mounts import file_system_of
 from flushlab.record import DiskLimit, Machine
@@ -26,6 +26,23 @@ def cpu_count() -> int:
     """Processors that this process can keep busy: its affinity, or the cgroup's quota if that is less."""
     group = group_of_self("cpu")
     return usable_cpus(len(os.sched_getaffinity(0)), None if group is None else cpu_quota(group))
+
+
+def threads_left() -> int | None:
+    """How many more threads its control group and the kernel let this process start; None: unknown."""
+    group = group_of_self("pids")
+    limits = [None if group is None else thread_headroom(group), _kernel_threads_left()]
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def _kernel_threads_left() -> int | None:
+    """Of kernel.threads-max; /proc/loadavg counts the threads that there are (proc(5))."""
+    try:
+        most = int(Path("/proc/sys/kernel/threads-max").read_text())
+        there = int(Path("/proc/loadavg").read_text().split()[3].partition("/")[2])
+    except (OSError, ValueError, IndexError):
+        return None
+    return max(0, most - there)
 
 
 def describe(data_root: Path, disk_limit: DiskLimit | None = None) -> Machine:

@@ -34,6 +34,9 @@ LIMIT_S, QUICK_LIMIT_S = 54.0, 12.5
 
 DISK_SECONDS, QUICK_DISK_SECONDS = 0.3, 0.12
 FILE_BYTES = 128 << 20
+SPARE_THREADS = 32
+"""Left to everybody else, and to the probe itself."""
+
 _DOUBT_SHARE = 0.10
 
 
@@ -66,7 +69,8 @@ def probe(request: Request, watch: Watch, make: Maker) -> ProbeRecord:
     """Probes a disk.
 
     Raises:
-        UsageError: no combination of the matrix is permitted.
+        UsageError: no combination of the matrix is permitted, or there are more committers than this machine
+            has room for.
         StorageError: the directory is missing, not writable, too small or full, or its disk fails.
         KeyboardInterrupt: on Ctrl-C.
     """
@@ -76,6 +80,7 @@ def probe(request: Request, watch: Watch, make: Maker) -> ProbeRecord:
     started, begin = datetime.now(UTC).isoformat(timespec="seconds"), _Moment()
     with probe_folder(directory) as folder:
         cells, refused = _cells(request, folder, make)
+        _require_threads(cells)
         steps = _Steps(request, cells, watch)
         with _below(folder, "disk") as own:
             measured = tuple(steps.disk(own, medium, most))
@@ -124,6 +129,16 @@ def _cells(
         if ceilings.refusal(cell.policy, cell.flush, folder, make) is None
     ]
     return tuple(dict.fromkeys([*more, *cells])), refused
+
+
+def _require_threads(cells: Sequence[CommitCell]) -> None:
+    """Refuses committers that would leave no threads to others, before anything is measured."""
+    most, left = max(cell.committers for cell in cells), machine.threads_left()
+    if left is not None and most + SPARE_THREADS > left:
+        raise UsageError(
+            f"{most} committers are {most} threads, but this machine has room for {left} more threads",
+            hint=f"use --committers {max(1, left - SPARE_THREADS)} or fewer",
+        )
 
 
 def _nothing_permitted(

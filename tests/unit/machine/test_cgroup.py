@@ -10,6 +10,7 @@ from flushlab.machine.cgroup import (
     memory_limit_bytes,
     parse_cpu_max,
     parse_membership,
+    thread_headroom,
     usable_cpus,
 )
 from flushlab.machine.mounts import Mount
@@ -85,6 +86,18 @@ def test_headroom_counts_droppable_cache_as_free(tmp_path: Path) -> None:
     (tmp_path / "memory.current").write_text("900000\n")
     (tmp_path / "memory.stat").write_text("anon 500000\nfile 400000\ninactive_file 300000\n")
     assert memory_headroom_bytes(Group(version=2, top=tmp_path, path=tmp_path)) == 400_000
+
+
+def test_threads_left_are_what_the_tightest_ancestor_leaves(tmp_path: Path) -> None:
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    for folder, limit, used in ((inner, "max", 3), (tmp_path, "100", 70)):
+        (folder / "pids.max").write_text(f"{limit}\n")
+        (folder / "pids.current").write_text(f"{used}\n")
+    group = Group(version=2, top=tmp_path, path=inner)
+    assert thread_headroom(group) == 30
+    (tmp_path / "pids.max").write_text("max\n")
+    assert thread_headroom(group) is None
 
 
 def test_v1_quota_is_quota_over_period(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any, Literal
 
@@ -100,6 +101,25 @@ def test_a_run_that_fails_is_stopped_and_told(error: Exception, kind: type[Flush
         measured(CELL, failing(error, stopped))
     assert type(raised.value) is kind and raised.value.hint
     assert stopped
+
+
+def test_a_run_that_never_ends_is_given_up_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, stopped = [0.0], []
+
+    class Hanging(FakeCommitPath):
+        def wait(self, seconds: float) -> bytes | None:
+            now[0] += seconds
+            return None
+
+        def stop(self) -> None:
+            stopped.append(now[0])
+
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    with pytest.raises(MeasurementError, match="did not end within 31 s") as raised:
+        measured(CELL, Hanging)
+    assert raised.value.hint
+    assert stopped and 31 < stopped[0] < 32
+    assert now[0] < 62, "the caller is not held for longer"
 
 
 def test_a_window_without_a_commit_is_no_ceiling() -> None:

@@ -71,6 +71,19 @@ def test_a_policy_that_permits_none_of_the_flush_modes_is_refused_before_any_win
     assert heard.steps == [] and list(tmp_path.iterdir()) == []
 
 
+def test_more_committers_than_the_machine_has_threads_for_are_refused_before_any_window(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard = Heard()
+    monkeypatch.setattr(machine, "threads_left", lambda: 47)
+    with pytest.raises(UsageError, match=r"16 committers are 16 threads, but .* room for 47") as raised:
+        probe(request(tmp_path), heard, FakeCommitPath)
+    assert raised.value.hint == "use --committers 15 or fewer"
+    assert heard.steps == [] and list(tmp_path.iterdir()) == []
+    monkeypatch.setattr(machine, "threads_left", lambda: 48)
+    assert probe(request(tmp_path), heard, FakeCommitPath).ceilings
+
+
 def test_a_single_processor_is_a_doubt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     described = machine.describe
     monkeypatch.setattr(
