@@ -9,7 +9,7 @@ from flushlab.record import Launch, ServerIdentity, Storage
 from flushlab.settings.candidates import lift
 from flushlab.settings.check import Checked
 from flushlab.settings.configuration import Configuration
-from flushlab.settings.durability import Guarantees, describe, guarantees, meets
+from flushlab.settings.durability import Guarantees, describe, guarantees, level, meets
 from flushlab.settings.finding import Finding, Severity
 from flushlab.settings.floor import Floor
 from flushlab.settings.memory_use import CONNECTIONS, SHARED, memory_use, number_of
@@ -41,8 +41,9 @@ def at_risk(checked: Checked, path: str, identity: ServerIdentity, storage: Stor
     before = checked.guarantees(identity, storage)
     try:
         changes, _ = lift(given, Floor.STRICT, identity=identity, storage=storage, launch=Launch())
-    except BelowFloor as error:
-        return (Finding.at((path, 0), "at-risk", "warning", "", error.message, error.hint),)
+    except BelowFloor:
+        says = f"keeps only the floor {level(before)}: {'; '.join(dict.fromkeys(_kept(before)[:4]))}"
+        return (Finding.at((path, 0), "at-risk", "warning", "", says),)
     severity: Severity = "note" if meets(before, Floor.SECOND) else "warning"
     found = []
     for name, value in changes.items():

@@ -145,6 +145,18 @@ def _collation(given: Given) -> Iterator[Told]:
         yield Told("collation_server", why, "write utf8mb4_unicode_520_ci", fatal=True)
 
 
+def _utf8(given: Given) -> Iterator[Told]:
+    """MySQL 9.7 refuses the name utf8 in options: "Character set 'utf8' rejected as command line option"."""
+    if given.identity.flavor != "mysql" or given.identity.version < (9, 7):
+        return
+    for name in ("character_set_server", "character_set_filesystem", "collation_server"):
+        value = given.others.get(name, "").lower()
+        if value == "utf8" or value.startswith("utf8_"):
+            instead = value.replace("utf8", "utf8mb4", 1)
+            why = f"is {value}, a name that this server refuses: the server does not start"
+            yield Told(name, why, f"write {instead}, or {value.replace('utf8', 'utf8mb3', 1)}", fatal=True)
+
+
 RULES: tuple[Callable[[Given], Iterator[Told]], ...] = (
     _io_capacity,
     _dirty_pages,
@@ -156,4 +168,5 @@ RULES: tuple[Callable[[Given], Iterator[Told]], ...] = (
     _group_commit,
     _instances,
     _collation,
+    _utf8,
 )

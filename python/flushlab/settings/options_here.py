@@ -86,6 +86,11 @@ class OptionsHere:
         """The option that a misspelled name may mean."""
         return self.names.near(name, *self._key)
 
+    def beginning(self, name: str) -> str | None:
+        """The only option that begins so."""
+        full = self.names.starting_with(name, *self._key)
+        return None if full == name else full
+
     def abbreviated(self, name: str) -> str | None:
         """The option that MariaDB takes the beginning of a name for; MySQL takes none."""
-        return self.names.starting_with(name, *self._key) if self.identity.flavor == "mariadb" else None
+        return self.beginning(name) if self.identity.flavor == "mariadb" else None

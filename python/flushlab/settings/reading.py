@@ -19,7 +19,8 @@ from flushlab.settings.catalog import SettingHere
 LARGE_SUFFIXES_SINCE = (8, 0, 14)
 """First MySQL that takes T, P and E (its release notes); MariaDB takes them in all versions known here."""
 
-_NUMBER = re.compile(r"([+-]?)(\d+)([a-zA-Z]?)")
+_NUMBER = re.compile(r"([+-]?)(\d+)(?:([a-zA-Z]).*)?")
+"""Behind the first letter the servers read nothing: `1GB` is `1G`."""
 _POWER = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40, "P": 50, "E": 60}
 _ON, _OFF = ("ON", "TRUE", "1"), ("OFF", "FALSE", "0")
 _POWERS_OF_TWO = ("innodb_page_size", "innodb_log_write_ahead_size")
@@ -166,7 +167,7 @@ def _integer(here: SettingHere, text: str) -> Reading:
         return _refused(
             f"is {text!r}; the server takes whole numbers, optionally followed by {', '.join(suffixes)}"
         )
-    number = int(match[2]) << _POWER[match[3].upper()]
+    number = int(match[2]) << _POWER[(match[3] or "").upper()]
     if match[1] == "-" and number and here.flavor == "mariadb":
         return _refused(f"is {text!r}; MariaDB takes no negative numbers", "out-of-range")
     return _bounded(here, -number if match[1] == "-" else number, text)

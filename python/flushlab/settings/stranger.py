@@ -25,6 +25,12 @@ def stranger(name: str, line: Line, loose: bool, server: OptionsHere, findings: 
         place = (line.path, line.line)
         findings.append(Finding.at(place, kind, severity, name, f"{text}: {ends}", hint, fatal))
 
+    full = server.abbreviated(name)
+    if full is not None:
+        text = f"is an abbreviation of {full}"
+        place = (line.path, line.line)
+        findings.append(Finding.at(place, "abbreviated", "warning", name, text, f"write {full}"))
+        return full
     this = server.told_as
     end = server.ended(name)
     if end and not ignored:
@@ -41,24 +47,19 @@ def stranger(name: str, line: Line, loose: bool, server: OptionsHere, findings: 
         kind = "removed" if end else "not-in-version"
         say(kind, f"is not an option of {this}, only of {server.catalog.where(name)}", has)
         return None
-    if PLUGIN.match(name) and not ignored:
+    where = server.names.where(name)
+    elsewhere = bool(where) and server.identity.flavor not in where
+    if PLUGIN.match(name) and not ignored and not elsewhere:
         text = "belongs to a plugin or component: the server accepts it only if that is installed"
         way_out = None if loose else "prefix it with loose_ to let the server start without the plugin"
         findings.append(Finding.at((line.path, line.line), "plugin", "note", name, text, way_out))
         return name
-    where = server.names.where(name)
     if where or ignored or name in server.names.ended():
         but = f", but of {where}" if where else ""
         kind = "removed" if end or server.had_before(name) else "not-in-version"
         say(kind, f"is not an option of {this}{but}", _in_its_place(server.successors(name)))
         return None
-    full = server.abbreviated(name)
-    if full is not None:
-        text = f"is an abbreviation of {full}"
-        place = (line.path, line.line)
-        findings.append(Finding.at(place, "abbreviated", "warning", name, text, f"write {full}"))
-        return full
-    near = server.near(name)
+    near = server.near(name) or server.beginning(name)
     kind, hint = ("misspelled", f"did you mean {near}?") if near else ("unknown-name", None)
     if server.unheard_of(name):
         text = f"is not an option of any server that flushlab knows, but {this} is newer than those"

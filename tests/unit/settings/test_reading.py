@@ -73,3 +73,8 @@ def test_a_misspelled_value_is_told_the_nearest() -> None:
 def test_skip_means_off_or_nought(name: str, value: Value | None, kind: str) -> None:
     found = negated(here(name, MYSQL80))
     assert (found.value, found.kind) == (value, kind)
+
+
+@pytest.mark.parametrize(("text", "value"), [("1GB", 1 << 30), ("100MiB", 100 << 20), ("64kx", 64 << 10)])
+def test_servers_read_nothing_behind_the_first_letter_of_a_size(text: str, value: int) -> None:
+    assert read(here("max_binlog_size", MYSQL80), text).value == value
