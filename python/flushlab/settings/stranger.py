@@ -48,7 +48,7 @@ def stranger(name: str, line: Line, loose: bool, server: OptionsHere, findings: 
         say(kind, f"is not an option of {this}, only of {server.catalog.where(name)}", has)
         return None
     where = server.names.where(name)
-    elsewhere = bool(where) and server.identity.flavor not in where
+    elsewhere = server.identity.flavor == "mariadb" and bool(where) and "mariadb" not in where
     if PLUGIN.match(name) and not ignored and not elsewhere:
         text = "belongs to a plugin or component: the server accepts it only if that is installed"
         way_out = None if loose else "prefix it with loose_ to let the server start without the plugin"
