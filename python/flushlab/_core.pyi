@@ -2,8 +2,8 @@
 
 Specs go down and results come up as JSON of the structs in `flushlab.record.load`. Everything that
 blocks releases the interpreter. Ctrl-C is seen within 200 ms wherever a call can take long
-(`LoadRun(...)`, `prepare_tables`, `run_script`); the others return within milliseconds, `stop` within two
-seconds, `close_window` once the transactions that are open have ended.
+(`LoadRun(...)`, `ScriptStream`, `prepare_tables`, `run_script`); the others return within milliseconds,
+`stop` within two seconds, `close_window` once the transactions that are open have ended.
 """
 
 from typing import Literal, final
@@ -13,6 +13,7 @@ __all__ = [
     "CoreError",
     "Front",
     "LoadRun",
+    "ScriptStream",
     "TomlError",
     "check_binlogs",
     "check_schedule",
@@ -194,6 +195,43 @@ def prepare_tables(spec: bytes) -> None:
         CoreError: usage, server (errno 1050 if a table exists) or protocol.
         KeyboardInterrupt: on Ctrl-C; tables are then left unfinished.
     """
+
+@final
+class ScriptStream:
+    """A dump that runs on one connection while more of it is read: statements are split here.
+
+    Strings, quoted identifiers, comments and conditional comments (`/*! … */`) hide delimiters; `DELIMITER`
+    is obeyed. Each statement is tried once.
+
+    Args:
+        spec: JSON of a `StreamSpec`.
+
+    Raises:
+        CoreError: usage, server, protocol.
+    """
+
+    def __new__(cls, spec: bytes) -> ScriptStream: ...
+    def feed(self, piece: bytes) -> None:
+        """Takes the next piece of the dump; waits while the server is too far behind.
+
+        Raises:
+            CoreError: server, with number, line and beginning of a statement that it refused; usage, with
+                the line of something that does not end.
+            KeyboardInterrupt: on Ctrl-C.
+        """
+
+    def finish(self) -> None:
+        """The dump is whole: waits for the last answer.
+
+        Raises:
+            CoreError, KeyboardInterrupt: as `feed`.
+        """
+
+    def progress(self) -> bytes:
+        """JSON of a `StreamProgress`."""
+
+    def stop(self) -> None:
+        """Cuts the connection; does nothing after `finish`."""
 
 @final
 class Front:

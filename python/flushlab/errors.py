@@ -157,6 +157,12 @@ class SnapshotDamaged(StorageError):
     slug = "snapshot-damaged"
 
 
+class DumpRefused(StorageError):
+    """A dump that the server does not take: the first statement that it refused, with its words."""
+
+    slug = "dump-refused"
+
+
 class BinlogDamaged(StorageError):
     """A binlog file that breaks a rule of its format, or ends in a torn tail."""
 

@@ -15,12 +15,13 @@ import pytest
 
 from flushlab.build import Build
 from flushlab.datadir import DataRoot, Snapshots
+from flushlab.dataset import open_dataset
 from flushlab.errors import ServerError, StorageError
 from flushlab.machine import home
 from flushlab.record import Value
 from flushlab.server import Sandbox
 from flushlab.settings.catalog import load_catalog
-from flushlab.trial import Dataset, Preparation
+from flushlab.trial import Preparation
 from flushlab.workload import CommandWorkload
 from tests.conftest import StartSandbox
 from tests.waiting import wait_until
@@ -111,7 +112,7 @@ def prepared(build: Build, datadir: Path, snapshots: Snapshots) -> Preparation:
         build=build,
         catalog=load_catalog(),
         data_root=DataRoot.open(),
-        dataset=Dataset.open(datadir, build),
+        dataset=open_dataset(datadir),
         snapshots=snapshots,
         progress=lambda text: None,
     )
@@ -140,7 +141,7 @@ def test_copied_replica_is_nobodys_replica_and_runs_no_event(pair: Pair, snapsho
 
 def test_what_was_persisted_is_told(pair: Pair) -> None:
     persists = pair.replica.build.flavor == "mysql" and pair.replica.build.version >= (8, 0)
-    assert Dataset.open(pair.replica.datadir, pair.replica.build).persisted() == (
+    assert open_dataset(pair.replica.datadir).settings() == (
         {"innodb_flush_log_at_trx_commit": "2", "sync_binlog": "0"} if persists else {}
     )
 
@@ -159,7 +160,7 @@ def test_table_whose_file_lies_elsewhere_is_refused(sandbox: StartSandbox, elsew
     server.query(f"CREATE TABLE shop.item (id INT PRIMARY KEY) DATA DIRECTORY = '{elsewhere}'")
     server.stop()
     with pytest.raises(StorageError, match=r"stored outside the data directory, see item\.isl"):
-        Dataset.open(server.datadir, server.build)
+        open_dataset(server.datadir)
 
 
 def test_table_that_only_the_dictionary_knows_elsewhere_is_refused(

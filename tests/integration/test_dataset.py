@@ -1,103 +1,278 @@
-"""The user's own data as the start of every trial: dumps and data directories of stopped servers."""
+"""The user's own data as the start of every trial: dumps, folders and backups by the tools that make them.
+
+The tools are those on PATH, and those that the builds bring; a test whose tool is absent says so.
+"""
 
 from __future__ import annotations
 
+import base64
+import gzip
+import json
+import os
 import shutil
-from collections.abc import Callable
+import subprocess
+import uuid
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
+import zstandard
 
+from flushlab import _core
 from flushlab.build import Build
-from flushlab.datadir import DataRoot, Snapshots
-from flushlab.errors import HarnessError, MeasurementError, StorageError
+from flushlab.campaign.bench import bench
+from flushlab.datadir import DataRoot, Snapshot, Snapshots
+from flushlab.dataset import choose_database, loaded, open_dataset
+from flushlab.errors import DumpRefused, StorageError
+from flushlab.machine import home
+from flushlab.record import StreamSpec
 from flushlab.server import Sandbox
-from flushlab.settings.catalog import load_catalog
-from flushlab.trial import Dataset, Preparation
-from flushlab.workload import CommandWorkload
-from tests.conftest import StartSandbox
+from tests.conftest import StartSandbox, require_build
 
-DUMP = """
-CREATE DATABASE shop;
-USE shop;
-CREATE TABLE item (id INT PRIMARY KEY, name VARCHAR(40)) ENGINE=InnoDB;
-INSERT INTO item VALUES (1, 'one'), (2, 'two; with a semicolon'), (3, 'drei – ü');
-"""
-WORKLOAD = CommandWorkload(command="true")
-
-pytestmark = pytest.mark.usefixtures("private_home_with_builds")
+SHOP = (Path(__file__).parent / "shop.sql").read_bytes()
+CLERK = "clerk@'10.0.0.%'"
+Load = Callable[..., Sandbox]
 
 
-def preparation(build: Build, dataset: Dataset) -> Preparation:
-    return Preparation(
-        build=build,
-        catalog=load_catalog(),
+def tool(*names: str) -> str:
+    """A program on PATH or of a build that is here; absent, it skips the test."""
+    folders = [Path(build.client).parent for build in map(_brings, ("mysql@9.7",)) if build and build.client]
+    path = os.pathsep.join([os.environ["PATH"], *map(str, folders)])
+    found = next(filter(None, (shutil.which(name, path=path) for name in names)), None)
+    if found is None:
+        pytest.skip(f"{names[0]} is not installed")
+    return found
+
+
+def _brings(name: str) -> Build | None:
+    try:
+        return require_build(name)
+    except pytest.skip.Exception:
+        return None
+
+
+def run(*command: str | Path, to: Path | None = None) -> None:
+    done = subprocess.run(list(map(str, command)), capture_output=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr.decode()
+    if to is not None:
+        to.write_bytes(done.stdout)
+
+
+@pytest.fixture
+def shop(sandbox: StartSandbox) -> Callable[..., Sandbox]:
+    """A server with the sample shop, whose clerk has left."""
+
+    def start(name: str, **more: Any) -> Sandbox:
+        server = sandbox(name, **more)
+        server.query(f"CREATE USER {CLERK}")
+        server.query(f"GRANT ALL ON *.* TO {CLERK}")
+        server.query("CREATE DATABASE shop CHARACTER SET utf8mb4")
+        stream = _core.ScriptStream(
+            msgspec.json.encode(StreamSpec(endpoint=server.endpoint, database="shop"))
+        )
+        stream.feed(SHOP)
+        stream.finish()
+        server.query(f"DROP USER {CLERK}")
+        return server
+
+    return start
+
+
+@pytest.fixture
+def snapshots() -> Iterator[Snapshots]:
+    """Empty; initialised data directories are those of the home."""
+    folder = home() / f"dumps-{os.getpid()}"
+    yield Snapshots(folder)
+    if folder.exists():
+        subprocess.run(["/bin/chmod", "-R", "u+w", str(folder)], check=True)  # snapshots are sealed
+        shutil.rmtree(folder)
+
+
+def snapshot(build: Build, path: Path, snapshots: Snapshots, said: list[str] | None = None) -> Snapshot:
+    data = open_dataset(path)
+    return loaded(
+        build,
+        data,
+        database=choose_database(data, None),
+        layout={},
         data_root=DataRoot.open(),
-        dataset=dataset,
-        snapshots=Snapshots(),
-        progress=lambda text: None,
+        snapshots=snapshots,
+        progress=(said if said is not None else []).append,
     )
 
 
-def rows_of(build: Build, dataset: Dataset) -> list[tuple[object, ...]]:
-    snapshot = preparation(build, dataset).snapshot(WORKLOAD, {})
-    with Sandbox.start(build, snapshot=snapshot) as server:
-        return server.query("SELECT id, name FROM shop.item ORDER BY id")
+def check_shop(build: Build, found: Snapshot, snapshots: Snapshots) -> None:
+    """Everything is there, and what runs as the clerk runs."""
+    with Sandbox.start(build, snapshot=found, snapshots=snapshots) as server:
+        server.query("USE shop")
+        assert server.query("SELECT name, HEX(note) FROM customer WHERE id IN (1, 4)") == [
+            ('Ada; "the first"', b"it's -- no comment".hex().upper()),
+            ("日本", "001A"),
+        ]
+        assert server.query("SELECT HEX(picture), CAST(gross AS CHAR) FROM product WHERE id = 1") == [
+            ("00FF27225C0A0D1A", "1.79")
+        ]
+        server.query("CALL buy(1, 2)")
+        assert server.query("SELECT value FROM total") == [(4,)]
+        assert server.query("SELECT name, count FROM bought_much") == [('Ada; "the first"', 10)]
+        assert server.query("SELECT COUNT(*) FROM visit") == [(2,)]
+        assert server.query("SELECT event_name FROM information_schema.events") == [("tidy",)]
+        assert server.read_back(["event_scheduler", "innodb_doublewrite"])["event_scheduler"] == "OFF"
 
 
-@pytest.mark.parametrize("name", ["mariadb@10.11", "mysql@5.7"])
-def test_a_dump_is_in_every_snapshot(name: str, build: Callable[[str], Build], tmp_path: Path) -> None:
-    found = build(name)
-    build("mariadb@10.11")  # brings the client
-    dump = tmp_path / "shop.sql"
-    dump.write_text(DUMP)
-    try:
-        dataset = Dataset.open(dump, found)
-    except HarnessError:
-        client = build("mariadb@10.11").client
-        dataset = Dataset(path=str(dump), is_directory=False, client=client)
-    rows = rows_of(found, dataset)
-    assert rows == [(1, "one"), (2, "two; with a semicolon"), (3, "drei – ü")]
-
-
-def test_a_broken_dump_tells_the_servers_words(build: Callable[[str], Build], tmp_path: Path) -> None:
-    found = build("mariadb@10.11")
-    dump = tmp_path / "broken.sql"
-    dump.write_text("CREATE DATABASE shop; USE shop; INSERT INTO nowhere VALUES (1);")
-    with pytest.raises(MeasurementError, match=r"(?s)broken\.sql did not load.*nowhere"):
-        rows_of(found, Dataset.open(dump, found))
-
-
-def test_a_changed_dump_makes_a_new_snapshot(build: Callable[[str], Build], tmp_path: Path) -> None:
-    found = build("mariadb@10.11")
-    dump = tmp_path / "shop.sql"
-    dump.write_text(DUMP)
-    assert len(rows_of(found, Dataset.open(dump, found))) == 3
-    dump.write_text(DUMP + "INSERT INTO item VALUES (4, 'four');\n")
-    assert len(rows_of(found, Dataset.open(dump, found))) == 4
-
-
-def test_a_stopped_servers_data_directory_is_copied_and_only_read(
-    build: Callable[[str], Build], sandbox: StartSandbox, tmp_path: Path
+def test_mysqldump_of_everything_loads_without_its_accounts_and_gtids(
+    shop: Load, build: Callable[[str], Build], tmp_path: Path, snapshots: Snapshots
 ) -> None:
-    found = build("mariadb@10.11")
-    server = sandbox("mariadb@10.11")
-    for statement in DUMP.strip().split(";\n"):
-        server.query(statement)
+    mysqldump = tool("mysqldump")
+    gtid = {"gtid_mode": "ON", "enforce_gtid_consistency": "ON", "log_bin": "ON"}
+    server = shop("mysql@9.7", settings=gtid, arguments=["--log-bin-trust-function-creators=1"])
+    dump = tmp_path / "all.sql"
+    options = ["--all-databases", "--routines", "--events", "--triggers", "--single-transaction"]
+    run(mysqldump, f"--defaults-file={server.endpoint.option_file}", *options, to=dump)
+    assert b"GTID_PURGED" in dump.read_bytes()
+    compressed = tmp_path / "all.sql.gz"
+    compressed.write_bytes(gzip.compress(dump.read_bytes()))
+    said: list[str] = []
+    check_shop(server.build, snapshot(server.build, compressed, snapshots, said), snapshots)
+    notes = [line for line in said if line.startswith("warning")]
+    assert "left out the server's own databases (mysql)" in notes[0]
+    assert "SET GLOBAL (" in notes[1]
+    with pytest.raises(DumpRefused) as refused:
+        snapshot(build("mariadb@10.11"), compressed, snapshots)
+    number, excerpt = refused.value.message.split("\n")
+    assert number.startswith("all.sql.gz, statement ")
+    assert number.endswith("ERROR 1273 (HY000): Unknown collation: 'utf8mb4_0900_ai_ci'")
+    assert excerpt.startswith("  CREATE DATABASE /*!32312 IF NOT EXISTS*/ `shop` ")
+    assert len(excerpt) < 90
+    assert "the dump is from MySQL 9.7" in str(refused.value.hint)
+
+
+def test_mariadb_dump_of_one_database_goes_where_its_header_says(
+    shop: Load, tmp_path: Path, snapshots: Snapshots
+) -> None:
+    dump = tmp_path / "nightly.sql.zst"
+    server = shop("mariadb@10.11")
+    run(
+        *(tool("mariadb-dump"), f"--defaults-file={server.endpoint.option_file}"),
+        *("--routines", "--events", "--triggers", "--single-transaction", "shop"),
+        to=dump,
+    )
+    assert b"enable the sandbox mode" in dump.read_bytes()
+    dump.write_bytes(zstandard.compress(dump.read_bytes()))
+    check_shop(server.build, snapshot(server.build, dump, snapshots), snapshots)
+
+
+def test_mydumpers_folder_loads(shop: Load, tmp_path: Path, snapshots: Snapshots) -> None:
+    server, folder = shop("mariadb@10.11"), tmp_path / "dump"
+    run(
+        *(tool("mydumper"), f"--defaults-file={server.endpoint.option_file}", "-u", server.endpoint.user),
+        *("-p", server.endpoint.password, "-S", str(server.endpoint.socket), "-B", "shop", "-G", "-E", "-R"),
+        *("-c", "-o", folder),
+    )
+    check_shop(server.build, snapshot(server.build, folder, snapshots), snapshots)
+
+
+def test_backup_loads_once_it_is_prepared(shop: Load, tmp_path: Path, snapshots: Snapshots) -> None:
+    server, folder, backup = shop("mariadb@10.11"), tmp_path / "backup", tool("mariabackup", "mariadb-backup")
+    options = f"--defaults-file={server.endpoint.option_file}"
+    run(backup, options, "--backup", f"--target-dir={folder}", f"--datadir={server.datadir}")
+    with pytest.raises(StorageError, match="was not prepared"):
+        open_dataset(folder)
+    run(backup, "--prepare", f"--target-dir={folder}")
+    data = open_dataset(folder)
+    assert data.settings()["innodb_data_file_path"] == "ibdata1:12M:autoextend"
+    found = snapshot(server.build, folder, snapshots)
+    with Sandbox.start(server.build, snapshot=found, snapshots=snapshots) as copy:
+        assert copy.query("SELECT COUNT(*) FROM shop.customer") == [(4,)]
+
+
+def test_folder_of_mysql_shell_loads(
+    build: Callable[[str], Build], tmp_path: Path, snapshots: Snapshots
+) -> None:
+    """Made here in the documented format: MySQL Shell itself is in no distribution that we use."""
+
+    def write(name: str, content: object) -> None:
+        text = content if isinstance(content, str) else json.dumps(content)
+        packed = name.endswith(".zst")
+        (tmp_path / name).write_bytes(zstandard.compress(text.encode()) if packed else text.encode())
+
+    options = {"columns": ["id", "note", "picture"], "decodeColumns": {"picture": "FROM_BASE64"}}
+    pictures = [base64.b64encode(bytes(range(256))).decode(), base64.b64encode(b"\t\n\\").decode()]
+    write("@.json", {"dumper": "mysqlsh Ver 8.0.36", "serverVersion": "8.0.36", "schemas": ["shop"]})
+    write("@.done.json", {"end": "2024-01-01 00:00:00"})
+    write("shop.json", {"schema": "shop", "tables": ["item"], "views": ["v"], "basenames": {"v": "shop@v"}})
+    write("shop.sql", "-- a schema\nCREATE DATABASE IF NOT EXISTS `shop`;\nUSE `shop`;\n")
+    write("shop@item.json", {"options": options, "extension": "tsv.zst", "compression": "zstd"})
+    write(
+        "shop@item.sql",
+        "CREATE TABLE IF NOT EXISTS `item` (`id` int NOT NULL PRIMARY KEY, `note` text, `picture` blob,"
+        " `double` int GENERATED ALWAYS AS (`id` * 2) STORED) ENGINE=InnoDB;\n",
+    )
+    write("shop@v.pre.sql", "CREATE VIEW `v` AS SELECT 1 AS `id`;\n")
+    write("shop@v.sql", "DROP VIEW `v`;\nCREATE DEFINER=`x`@`%` VIEW `v` AS SELECT `id` FROM `item`;\n")
+    write("shop@item@0.tsv.zst", f"1\ttab \\t, back \\\\, 日本\t{pictures[0]}\n")
+    write("shop@item@@1.tsv.zst", f"2\t\\N\t{pictures[1]}\n")
+    found = build("mysql@9.7")
+    made = snapshot(found, tmp_path, snapshots)
+    with Sandbox.start(found, snapshot=made, snapshots=snapshots) as server:
+        assert server.query("SELECT id, note, HEX(picture), `double` FROM shop.item ORDER BY id") == [
+            (1, "tab \t, back \\, 日本", bytes(range(256)).hex().upper(), 2),
+            (2, None, "090A5C", 4),
+        ]
+        assert server.query("SELECT COUNT(*) FROM shop.v") == [(2,)]
+
+
+def test_dump_is_the_commands_database_and_is_found_again_by_content(
+    build: Callable[[str], Build], tmp_path: Path
+) -> None:
+    build("mariadb@10.11")
+    dump, out = tmp_path / "orders.sql", tmp_path / "out"
+    dump.write_text(f"-- {uuid.uuid4()}\nCREATE TABLE item (id INT);\nINSERT INTO item VALUES (1);\n")
+    said: list[str] = []
+    workload = f"command: echo $FLUSHLAB_DATABASE $DATABASE_URL > {out}"
+
+    def measure(file: Path, **more: Any) -> None:
+        bench(server="mariadb@10.11", dataset=file, workload=workload, progress=said.append, **more)
+
+    measure(dump)
+    name, url = out.read_text().split()
+    assert name == "orders"
+    assert url.endswith("/orders")
+    measure(dump, settings={"sync_binlog": 0})
+    assert sum(line.startswith("loading") for line in said) == 1, said
+    dump.write_text(dump.read_text() + "INSERT INTO item VALUES (2);\n")
+    measure(dump)
+    assert sum(line.startswith("loading") for line in said) == 2, said
+
+
+def test_statement_that_fails_is_tried_once_and_quoted_by_number(
+    build: Callable[[str], Build], tmp_path: Path
+) -> None:
+    build("mariadb@10.11")
+    dump, said = tmp_path / "broken.sql", list[str]()
+    dump.write_text("CREATE TABLE a (x INT);\n\nINSERT INTO nowhere VALUES ('" + "x" * 100_000 + "');\n")
+    with pytest.raises(DumpRefused) as refused:
+        bench(server="mariadb@10.11", dataset=dump, workload="command: true", progress=said.append)
+    assert refused.value.message == (
+        "broken.sql, statement 2 (line 3): ERROR 1146 (42S02): Table 'broken.nowhere' doesn't exist\n"
+        f"  INSERT INTO nowhere VALUES ('{'x' * 51}…"
+    )
+    assert sum(line.startswith("loading") for line in said) == 1
+
+
+def test_stopped_servers_data_directory_is_copied_and_only_read(
+    shop: Load, build: Callable[[str], Build], tmp_path: Path, snapshots: Snapshots
+) -> None:
+    server = shop("mariadb@10.11")
     with pytest.raises(StorageError, match="is in use by process"):
-        Dataset.open(server.datadir, found)
+        open_dataset(server.datadir)
     server.stop()
     datadir = tmp_path / "their-data"
     shutil.copytree(server.datadir, datadir)
     before = {file: file.stat().st_mtime_ns for file in datadir.rglob("*")}
-    rows = rows_of(found, Dataset.open(datadir, found))
-    assert [name for _, name in rows] == ["one", "two; with a semicolon", "drei – ü"]
+    found = snapshot(build("mariadb@10.11"), datadir, snapshots)
+    with Sandbox.start(server.build, snapshot=found, snapshots=snapshots) as copy:
+        assert copy.query("SELECT COUNT(*) FROM shop.customer") == [(4,)]
     assert {file: file.stat().st_mtime_ns for file in datadir.rglob("*")} == before
-
-
-def test_what_is_no_data_set_is_refused_with_a_hint(build: Callable[[str], Build], tmp_path: Path) -> None:
-    found = build("mariadb@10.11")
-    with pytest.raises(StorageError, match="ibdata1"):
-        Dataset.open(tmp_path, found)
-    with pytest.raises(StorageError, match="there is no"):
-        Dataset.open(tmp_path / "nothing.sql", found)

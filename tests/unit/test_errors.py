@@ -27,6 +27,7 @@ EXIT_CODES = {
     "no-memory": 5,
     "not-writable": 5,
     "snapshot-damaged": 5,
+    "dump-refused": 5,
     "binlog-damaged": 5,
     "harness": 6,
     "protocol": 7,

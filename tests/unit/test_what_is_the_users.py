@@ -23,13 +23,13 @@ from hypothesis import strategies as st
 from flushlab.cli.out_folder import OutFolder
 from flushlab.cli.output import require_writable, write_file
 from flushlab.datadir import DataRoot, SnapshotKey, Snapshots
+from flushlab.dataset import Directory
 from flushlab.errors import FlushlabError
 from flushlab.machine import home
 from flushlab.probe.folder import existing, probe_folder
 from flushlab.process import Guard, all_records, reap, run_folder
 from flushlab.store import existing_store, open_store
 from flushlab.suite.templates import Facts, Recipe, Templates, check_cache
-from flushlab.trial import Dataset
 from tests.trees import Tree, plant, tree, trees
 from tests.unit.builds import MARIADB
 from tests.waiting import wait_until
@@ -115,8 +115,8 @@ def as_json(place: Path) -> None:
 
 def as_dataset(place: Path) -> None:
     with suppress(FlushlabError):
-        data = Dataset.open(place, MARIADB)
-        Snapshots().make(SnapshotKey(data.key), data.copy_directory)
+        data = Directory.open(place)
+        Snapshots().make(SnapshotKey(data.key), data.copy)
 
 
 USES: tuple[Use, ...] = (

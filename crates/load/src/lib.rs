@@ -7,6 +7,7 @@
 //! * [`LoadRun`]: a running load: connections, threads, the measured window.
 //! * [`prepare_tables`], `check_tables`: the tables of a load.
 //! * [`run_script`]: the statements of an SQL script, timed by kind; [`script`] splits it.
+//! * [`ScriptStream`]: a dump of any size, run while it is read.
 //! * `drive`: who waits: `blocking` for one connection, `polling` for more.
 //! * `reconnect`: opens lost connections anew; `handoff` gives them back to the thread that polls.
 //! * `worker`: what a thread does besides its work.
@@ -58,6 +59,7 @@ mod run;
 mod schedule;
 pub mod script;
 mod script_run;
+mod script_stream;
 mod seconds;
 mod session;
 pub mod spec;
@@ -76,4 +78,5 @@ pub use error::{Error, Kind};
 pub use run::LoadRun;
 pub use schedule::check_schedule;
 pub use script_run::{run_script, ScriptSpec};
+pub use script_stream::{ScriptStream, StreamProgress};
 pub use tables::prepare_tables;

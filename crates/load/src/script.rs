@@ -3,7 +3,7 @@
 use crate::Error;
 
 /// Longest part of a statement that messages quote.
-const EXCERPT: usize = 60;
+const EXCERPT: usize = 80;
 
 /// One statement of a script.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,74 +24,185 @@ pub struct Statement<'a> {
 /// # Errors
 /// [`crate::Kind::Usage`]: a string, identifier or comment that does not end, or a DELIMITER without one.
 pub fn split(script: &[u8]) -> Result<Vec<Statement<'_>>, Error> {
-    let script = script.strip_prefix(b"\xef\xbb\xbf").unwrap_or(script);
-    let mut scanner = Scanner {
-        script,
-        at: 0,
-        line: 1,
-    };
-    let mut delimiter: &[u8] = b";";
     let mut statements = Vec::new();
-    let mut begun: Option<(usize, u32)> = None;
-    let mut conditional: Option<u32> = None;
-    while scanner.at < script.len() {
-        let (at, line) = (scanner.at, scanner.line);
-        if begun.is_none() {
-            if let Some(word) = scanner.delimiter_command()? {
-                delimiter = word;
-                continue;
-            }
-        }
-        if conditional.is_none() && script[at..].starts_with(delimiter) {
-            if let Some((start, line)) = begun.take() {
-                statements.push(Statement {
-                    line,
-                    sql: script[start..at].trim_ascii_end(),
-                });
-            }
-            scanner.advance(delimiter.len());
-            continue;
-        }
-        match scanner.next()? {
-            Piece::Blank => {}
-            Piece::Code => {
-                begun.get_or_insert((at, line));
-            }
-            Piece::OpensConditional => {
-                conditional.get_or_insert(line);
-                begun.get_or_insert((at, line));
-            }
-            Piece::ClosesConditional => conditional = None,
-        }
-    }
-    if let Some(line) = conditional {
-        return Err(unended("comment", line));
-    }
-    if let Some((start, line)) = begun {
+    let mut splitter = Splitter::new();
+    splitter.scan(script, true, |line, from, to| {
         statements.push(Statement {
             line,
-            sql: script[start..].trim_ascii_end(),
+            sql: script[from..to].trim_ascii_end(),
         });
-    }
+    })?;
     Ok(statements)
+}
+
+/// Splits a script that comes in pieces. Where it stands in the piece at hand, and in what.
+#[derive(Debug)]
+pub(crate) struct Splitter {
+    /// What the next bytes are scanned from.
+    at: usize,
+    line: u32,
+    delimiter: Vec<u8>,
+    /// Bytes that end a run of code: the beginnings of everything else.
+    stops: [bool; 256],
+    begun: Option<(usize, u32)>,
+    conditional: Option<u32>,
+    /// Nothing but blanks stood before the piece in its first line.
+    line_begins: bool,
+    first: bool,
+}
+
+impl Splitter {
+    pub fn new() -> Self {
+        let mut splitter = Self {
+            at: 0,
+            line: 1,
+            delimiter: Vec::new(),
+            stops: [false; 256],
+            begun: None,
+            conditional: None,
+            line_begins: true,
+            first: true,
+        };
+        splitter.set_delimiter(b";");
+        splitter
+    }
+
+    fn set_delimiter(&mut self, delimiter: &[u8]) {
+        self.delimiter = delimiter.to_vec();
+        self.stops = [false; 256];
+        for &byte in b"'\"`#-/*".iter().chain(&delimiter[..1]) {
+            self.stops[byte as usize] = true;
+        }
+    }
+
+    /// How many bytes of the script are done with; what follows must be given again, with more behind it.
+    pub fn done(&self) -> usize {
+        self.begun.map_or(self.at, |(start, _)| start)
+    }
+
+    /// Forgets the bytes that are done with: the next scan begins behind them.
+    pub fn forget(&mut self, script: &[u8]) -> usize {
+        let done = self.done();
+        self.line_begins = line_begins(&script[..done], self.line_begins);
+        self.at -= done;
+        if let Some((start, _)) = &mut self.begun {
+            *start = 0;
+        }
+        done
+    }
+
+    /// Goes on in a script, whose end is there if it is `whole`; `found` gets line, beginning and end of each
+    /// statement.
+    ///
+    /// # Errors
+    /// As [`split`].
+    pub fn scan(
+        &mut self,
+        script: &[u8],
+        whole: bool,
+        mut found: impl FnMut(u32, usize, usize),
+    ) -> Result<(), Error> {
+        const MARK: &[u8] = b"\xef\xbb\xbf";
+        if self.first {
+            if !whole && script.len() < MARK.len() {
+                return Ok(());
+            }
+            self.first = false;
+            if script.starts_with(MARK) {
+                self.at = MARK.len();
+            }
+        }
+        let mut scanner = Scanner {
+            script,
+            at: self.at,
+            line: self.line,
+            whole,
+        };
+        while scanner.at < script.len() {
+            (self.at, self.line) = (scanner.at, scanner.line);
+            if self.begun.is_none() {
+                match scanner.delimiter_command(self.line_begins)? {
+                    Command::Delimiter(word) => {
+                        self.set_delimiter(word);
+                        continue;
+                    }
+                    Command::Cut => return Ok(()),
+                    Command::None => {}
+                }
+            }
+            let rest = scanner.rest();
+            if self.conditional.is_none() {
+                if rest.starts_with(&self.delimiter) {
+                    if let Some((start, line)) = self.begun.take() {
+                        found(line, start, scanner.at);
+                    }
+                    scanner.advance(self.delimiter.len());
+                    continue;
+                }
+                if !whole && self.delimiter.starts_with(rest) {
+                    return Ok(());
+                }
+            }
+            match scanner.next(&self.stops)? {
+                Piece::Blank => {}
+                Piece::Code => {
+                    self.begun.get_or_insert((self.at, self.line));
+                }
+                Piece::OpensConditional => {
+                    self.conditional.get_or_insert(self.line);
+                    self.begun.get_or_insert((self.at, self.line));
+                }
+                Piece::ClosesConditional => self.conditional = None,
+                Piece::Cut => return Ok(()),
+            }
+        }
+        (self.at, self.line) = (scanner.at, scanner.line);
+        if whole {
+            if let Some(line) = self.conditional {
+                return Err(unended("comment", line));
+            }
+            if let Some((start, line)) = self.begun.take() {
+                found(line, start, script.len());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether only blanks stand in the last line of what was passed; `before`: before it, too.
+fn line_begins(passed: &[u8], before: bool) -> bool {
+    let line = passed.rsplit(|&byte| byte == b'\n').next().unwrap_or_default();
+    line.iter().all(u8::is_ascii_whitespace) && (before || line.len() < passed.len())
 }
 
 /// What the next bytes are.
 enum Piece {
     /// Space or a comment.
     Blank,
-    /// A string, an identifier or a byte of anything else.
+    /// A string, an identifier or bytes of anything else.
     Code,
     /// `/*!` or `/*M!`.
     OpensConditional,
     /// `*/` outside of an ordinary comment.
     ClosesConditional,
+    /// Something whose end has not come yet.
+    Cut,
+}
+
+/// What stands where a statement would begin.
+enum Command<'a> {
+    None,
+    Delimiter(&'a [u8]),
+    /// Perhaps one whose end has not come yet.
+    Cut,
 }
 
 struct Scanner<'a> {
     script: &'a [u8],
     at: usize,
     line: u32,
+    /// Nothing comes behind it.
+    whole: bool,
 }
 
 impl<'a> Scanner<'a> {
@@ -105,10 +216,15 @@ impl<'a> Scanner<'a> {
         self.at += count;
     }
 
-    fn next(&mut self) -> Result<Piece, Error> {
+    /// Passes the next piece. A run of code ends before a byte in `stops`.
+    fn next(&mut self, stops: &[bool; 256]) -> Result<Piece, Error> {
         let rest = self.rest();
+        // The longest of the beginnings below has four bytes.
+        if !self.whole && rest.len() < 4 && matches!(rest[0], b'-' | b'/' | b'*') {
+            return Ok(Piece::Cut);
+        }
         match rest {
-            [b'\'' | b'"' | b'`', ..] => self.quoted()?,
+            [b'\'' | b'"' | b'`', ..] => return self.quoted(),
             [b'#', ..] => return Ok(self.rest_of_line()),
             // "-- " needs the space, or "1--1" would begin a comment.
             [b'-', b'-'] => return Ok(self.rest_of_line()),
@@ -125,7 +241,7 @@ impl<'a> Scanner<'a> {
             }
             [b'/', b'*', inside @ ..] => {
                 let Some(end) = position(inside, b"*/") else {
-                    return Err(unended("comment", self.line));
+                    return self.unended_here("comment");
                 };
                 self.advance(2 + end + 2);
                 return Ok(Piece::Blank);
@@ -138,62 +254,78 @@ impl<'a> Scanner<'a> {
                 self.advance(1);
                 return Ok(Piece::Blank);
             }
-            _ => self.advance(1),
+            _ => {
+                let run = rest[1..].iter().position(|&byte| stops[byte as usize]);
+                self.advance(1 + run.unwrap_or(rest.len() - 1));
+            }
         }
         Ok(Piece::Code)
     }
 
     /// Passes a string or a quoted identifier. Doubled quotes look like two of them, side by side.
-    fn quoted(&mut self) -> Result<(), Error> {
+    fn quoted(&mut self) -> Result<Piece, Error> {
         let rest = self.rest();
         let quote = rest[0];
+        let escape = if quote == b'`' { quote } else { b'\\' };
         let mut at = 1;
-        while let Some(&byte) = rest.get(at) {
-            at += 1;
-            if byte == quote {
+        while let Some(found) = rest
+            .get(at..)
+            .and_then(|inside| inside.iter().position(|&byte| byte == quote || byte == escape))
+        {
+            at += found + 1;
+            if rest[at - 1] == quote {
                 self.advance(at);
-                return Ok(());
+                return Ok(Piece::Code);
             }
-            if byte == b'\\' && quote != b'`' {
-                at += 1;
-            }
+            at += 1;
         }
-        let what = if quote == b'`' {
+        self.unended_here(if quote == b'`' {
             "quoted identifier"
         } else {
             "string"
-        };
-        Err(unended(what, self.line))
+        })
+    }
+
+    fn unended_here(&self, what: &str) -> Result<Piece, Error> {
+        if self.whole {
+            Err(unended(what, self.line))
+        } else {
+            Ok(Piece::Cut)
+        }
     }
 
     fn rest_of_line(&mut self) -> Piece {
         let rest = self.rest();
-        let count = rest.iter().position(|&byte| byte == b'\n').unwrap_or(rest.len());
-        self.advance(count);
+        match rest.iter().position(|&byte| byte == b'\n') {
+            None if !self.whole => return Piece::Cut,
+            count => self.advance(count.unwrap_or(rest.len())),
+        }
         Piece::Blank
     }
 
-    /// Passes `DELIMITER word` at the beginning of a line; the word.
-    fn delimiter_command(&mut self) -> Result<Option<&'a [u8]>, Error> {
+    /// Passes `DELIMITER word` at the beginning of a line; the word. `line_begins`: so does the script.
+    fn delimiter_command(&mut self, line_begins_there: bool) -> Result<Command<'a>, Error> {
         const COMMAND: &[u8] = b"delimiter";
-        let line_begins = self.script[..self.at]
-            .iter()
-            .rev()
-            .take_while(|&&byte| byte != b'\n')
-            .all(u8::is_ascii_whitespace);
         let rest = self.rest();
-        if !line_begins || rest.len() < COMMAND.len() || !rest[..COMMAND.len()].eq_ignore_ascii_case(COMMAND)
+        let shown = rest.len().min(COMMAND.len());
+        if !rest[..shown].eq_ignore_ascii_case(&COMMAND[..shown])
+            || !line_begins(&self.script[..self.at], line_begins_there)
         {
-            return Ok(None);
+            return Ok(Command::None);
         }
-        let after = &rest[COMMAND.len()..];
-        let end = after
-            .iter()
-            .position(|&byte| byte == b'\n')
-            .unwrap_or(after.len());
-        let after = &after[..end];
+        let end = rest.iter().position(|&byte| byte == b'\n');
+        if end.is_none() && !self.whole {
+            return Ok(Command::Cut);
+        }
+        if shown < COMMAND.len() {
+            return Ok(Command::None);
+        }
+        let end = end.unwrap_or(rest.len());
+        let Some(after) = rest.get(COMMAND.len()..end) else {
+            return Ok(Command::None);
+        };
         if after.first().is_some_and(|byte| !byte.is_ascii_whitespace()) {
-            return Ok(None);
+            return Ok(Command::None);
         }
         let word = after.split(u8::is_ascii_whitespace).find(|word| !word.is_empty());
         let Some(word) = word else {
@@ -202,8 +334,8 @@ impl<'a> Scanner<'a> {
                 self.line
             )));
         };
-        self.advance(COMMAND.len() + end);
-        Ok(Some(word))
+        self.advance(end);
+        Ok(Command::Delimiter(word))
     }
 }
 
@@ -264,6 +396,11 @@ pub fn kind(sql: &[u8]) -> String {
     }
 }
 
+/// The words of a statement in capitals.
+pub(crate) fn words(sql: &[u8]) -> impl Iterator<Item = String> + '_ {
+    Words(sql)
+}
+
 /// The words of a statement in capitals; comments, strings and identifiers in quotes are passed over,
 /// what stands in conditional comments is not.
 struct Words<'a>(&'a [u8]);
@@ -272,10 +409,12 @@ impl Iterator for Words<'_> {
     type Item = String;
 
     fn next(&mut self) -> Option<String> {
+        const STOPS: [bool; 256] = [true; 256];
         let mut scanner = Scanner {
             script: self.0,
             at: 0,
             line: 1,
+            whole: true,
         };
         while scanner.at < self.0.len() {
             let at = scanner.at;
@@ -288,7 +427,7 @@ impl Iterator for Words<'_> {
                 self.0 = rest;
                 return Some(String::from_utf8_lossy(word).to_ascii_uppercase());
             }
-            if scanner.next().is_err() {
+            if scanner.next(&STOPS).is_err() {
                 break; // split() has refused such a script already
             }
         }
@@ -297,18 +436,19 @@ impl Iterator for Words<'_> {
     }
 }
 
-/// A statement's beginning for messages; those that carry passwords only by their kind.
+/// A statement's beginning for messages; one that shows a password only by its kind.
 pub(crate) fn excerpt(sql: &[u8]) -> String {
-    let kind = kind(sql);
-    let text = String::from_utf8_lossy(sql);
-    let lower = text.to_lowercase();
-    if lower.contains("identified") || lower.contains("password") {
-        return kind;
-    }
-    let mut words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let head = String::from_utf8_lossy(&sql[..sql.len().min(8 * EXCERPT)]);
+    let mut words = head.split_whitespace().collect::<Vec<_>>().join(" ");
     if let Some((cut, _)) = words.char_indices().nth(EXCERPT) {
         words.truncate(cut);
         words.push('…');
+    }
+    let lower = words.to_lowercase();
+    let kind = kind(sql);
+    // A column may be called so.
+    if kind != "CREATE TABLE" && (lower.contains("identified") || lower.contains("password")) {
+        return kind;
     }
     words
 }
@@ -457,6 +597,32 @@ mod tests {
     }
 
     #[test]
+    fn a_script_in_pieces_has_the_statements_that_it_has_whole() {
+        let script = "\u{feff}-- head\n/*!999999\\- enable the sandbox mode */ \nSELECT 'a;\\'b' /* ; */, 1--1;\n\
+                      DELIMITER ;;\n/*!50003 CREATE TRIGGER t BEFORE INSERT ON a FOR EACH ROW BEGIN SET @x='*'; \
+                      END */;;\r\ndelimiter ;\n# tail;\nSELECT `c;``d`, \"x\"; d; DELIMITER // ;SELECT -- ;\n 2\n";
+        let whole: Vec<_> = texts(script);
+        assert_eq!(whole.len(), 6, "{whole:?}");
+        for size in 1..script.len() {
+            let (mut splitter, mut pending, mut found) = (Splitter::new(), Vec::new(), Vec::new());
+            let pieces: Vec<_> = script.as_bytes().chunks(size).collect();
+            for (number, piece) in pieces.iter().enumerate() {
+                pending.extend_from_slice(piece);
+                let last = number + 1 == pieces.len();
+                splitter
+                    .scan(&pending, last, |line, from, to| {
+                        let sql = pending[from..to].trim_ascii_end().to_vec();
+                        found.push((line, String::from_utf8(sql).unwrap()));
+                    })
+                    .unwrap();
+                let done = splitter.forget(&pending);
+                pending.drain(..done);
+            }
+            assert_eq!(found, whole, "in pieces of {size}");
+        }
+    }
+
+    #[test]
     fn every_byte_of_code_is_in_one_statement() {
         let script = "a b;c 'x;' d;e";
         let total: usize = only(script).iter().map(String::len).sum();
@@ -504,5 +670,9 @@ mod tests {
         assert_eq!(excerpt("é".repeat(100).as_bytes()).chars().count(), EXCERPT + 1);
         assert_eq!(excerpt(b"CREATE USER a IDENTIFIED BY 'hunter2'"), "CREATE USER");
         assert_eq!(excerpt(b"SET PASSWORD = 'hunter2'"), "SET");
+        assert_eq!(
+            excerpt(b"CREATE TABLE a (password INT)"),
+            "CREATE TABLE a (password INT)"
+        );
     }
 }

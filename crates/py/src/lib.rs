@@ -148,6 +148,60 @@ impl LoadRun {
 }
 
 #[pyclass(module = "flushlab._core", frozen)]
+struct ScriptStream(Mutex<flushlab_load::ScriptStream>, Arc<Cutoff>);
+
+impl ScriptStream {
+    /// Waits for room, or for the end, and looks for signals meanwhile: Ctrl-C cuts the connection.
+    fn wait(&self, py: Python<'_>, all: bool) -> PyResult<()> {
+        let stream = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        while !py
+            .detach(|| stream().wait(all))
+            .map_err(|error| core_error(py, error))?
+        {
+            py.check_signals().inspect_err(|_| self.1.fire())?;
+        }
+        Ok(())
+    }
+}
+
+#[pymethods]
+impl ScriptStream {
+    #[new]
+    fn new(py: Python<'_>, spec: &[u8]) -> PyResult<Self> {
+        let spec = spec.to_vec();
+        let (stream, cutoff) = interruptible(py, move |cutoff| {
+            let stream = flushlab_load::ScriptStream::open(&spec, cutoff.clone())?;
+            Ok((stream, cutoff))
+        })?;
+        Ok(Self(Mutex::new(stream), cutoff))
+    }
+
+    fn feed(&self, py: Python<'_>, piece: &[u8]) -> PyResult<()> {
+        self.wait(py, false)?;
+        py.detach(|| self.0.lock().unwrap_or_else(PoisonError::into_inner).feed(piece))
+            .map_err(|error| core_error(py, error))
+    }
+
+    fn finish(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.0.lock().unwrap_or_else(PoisonError::into_inner).end())
+            .map_err(|error| core_error(py, error))?;
+        self.wait(py, true)
+    }
+
+    fn progress<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let progress = py.detach(|| {
+            let stream = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            stream.progress()
+        });
+        json(py, &progress)
+    }
+
+    fn stop(&self, py: Python<'_>) {
+        py.detach(|| self.1.fire());
+    }
+}
+
+#[pyclass(module = "flushlab._core", frozen)]
 struct Front(flushlab_front::Front);
 
 #[pymethods]
@@ -212,6 +266,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<LoadRun>()?;
     module.add_class::<commitpath::CommitPath>()?;
     module.add_class::<Front>()?;
+    module.add_class::<ScriptStream>()?;
     module.add_function(wrap_pyfunction!(toml::parse_toml, module)?)?;
     module.add_function(wrap_pyfunction!(prepare_tables, module)?)?;
     module.add_function(wrap_pyfunction!(check_schedule, module)?)?;

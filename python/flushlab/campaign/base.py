@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from flushlab.build.verbose_help import verbose_help
+from flushlab.campaign.data import Data
 from flushlab.campaign.target import Target
 from flushlab.campaign.watcher import Watcher
 from flushlab.errors import StartFailed, UsageError
@@ -21,7 +22,6 @@ from flushlab.settings.configuration import Configuration
 from flushlab.settings.fit import Fit, lines
 from flushlab.settings.given import parse_settings
 from flushlab.settings.helptext import read_help
-from flushlab.trial import Dataset
 
 
 def read_base(
@@ -68,18 +68,19 @@ def _foretold(base: Mapping[str, Value], target: Target, also: Iterable[str]) ->
     return {**known, **{name: told[name] for name in strange if name in told}, **base}
 
 
-def persisted_settings(dataset: Path | str | None, target: Target, watcher: Watcher) -> dict[str, Value]:
-    """What SET PERSIST set on the server that a data directory comes from, where it may enter a sandbox.
+def persisted_settings(data: Data | None, target: Target, watcher: Watcher) -> dict[str, Value]:
+    """Settings that the user's data bring along, where they may enter a sandbox.
 
-    It holds there above every option file, so it is part of the base. The watcher is told what it is.
+    That is what SET PERSIST set on a data directory's server, and what shapes the files of a backup. It holds
+    there above every option file, so it is part of the base. The watcher is told what it is.
 
     Raises:
         StorageError: the data set cannot be read.
     """
-    if dataset is None or not Path(dataset).is_dir():
+    if data is None:
         return {}
-    persisted = Dataset.open(Path(dataset), target.build).persisted()
-    admitted, settings = admit(persisted), dict[str, Value]()
+    dataset = data.dataset.path
+    admitted, settings = admit(data.dataset.settings()), dict[str, Value]()
     left_out = list(admitted.left_out)
     for name, value in admitted.settings.items():
         try:
@@ -90,9 +91,9 @@ def persisted_settings(dataset: Path | str | None, target: Target, watcher: Watc
             left_out.append(LeftOut(name=name, why=error.message))
     if settings:
         words = ", ".join(f"{name}={value}" for name, value in settings.items())
-        watcher.warn(f"{dataset}: SET PERSIST settings, added to the base: {words}")
+        watcher.warn(f"{dataset}: its own settings, added to the base: {words}")
     if left_out:
-        watcher.warn(f"{dataset}: SET PERSIST settings, left out: {told(left_out)}")
+        watcher.warn(f"{dataset}: its own settings, left out: {told(left_out)}")
     return settings
 
 

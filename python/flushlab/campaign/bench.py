@@ -13,6 +13,7 @@ import msgspec
 
 from flushlab.build import Progress, silent
 from flushlab.campaign.base import as_read, file_settings, fitted, persisted_settings, read_base
+from flushlab.campaign.data import open_data
 from flushlab.campaign.quiet import look_around
 from flushlab.campaign.target import connection_arguments, open_target, trial_runner
 from flushlab.campaign.watcher import watching
@@ -42,6 +43,7 @@ def bench(
     exact: bool = False,
     seconds: float = 10.0,
     dataset: Path | str | None = None,
+    database: str | None = None,
     basedir: Path | str | None = None,
     data_root: Path | str | None = None,
     disk_iops: int | None = None,
@@ -64,7 +66,8 @@ def bench(
         memory: that the server may use, like `2G`; half of the machine's if None.
         exact: refuse a base that this machine cannot hold, instead of scaling it.
         seconds: length of the measured window.
-        dataset: your data: a dump or a stopped server's data directory.
+        dataset: your data: a dump, a dump folder or a stopped server's data directory.
+        database: the workload's, of those in the data.
         basedir: use the server installed there.
         data_root: where data directories go.
         disk_iops: make a slow disk: at most this many writes/s (root, cgroups).
@@ -94,6 +97,7 @@ def bench(
         if wait_for_quiet:
             look_around(home_path(), watching(progress), wait=True)
         return _counted(_on_sandbox(server, asked, timing, settings or {}, progress))
+    data = open_data(dataset, database, workload, progress)
     with open_target(
         server, basedir=basedir, data_root=data_root, disk_iops=disk_iops, progress=progress
     ) as target:
@@ -102,7 +106,7 @@ def bench(
         require_taken(target.build, asked_for)
         theirs = {
             **file_settings(Path(base) if base else None, target, watcher),
-            **persisted_settings(dataset, target, watcher),
+            **persisted_settings(data, target, watcher),
         }
         fit = fitted(theirs, target, watcher, memory=memory, exact=exact, connections=shape.threads)
         given = {**fit.settings, **asked_for}
@@ -110,8 +114,9 @@ def bench(
             given |= as_read(given, read_base(given, target, Launch(), watcher, also=given), target)
         arguments = connection_arguments(shape.threads)
         with trial_runner(
-            target, (asked,), timing, arguments=arguments, dataset=dataset, progress=progress
+            target, (asked,), timing, arguments=arguments, data=data, progress=progress
         ) as runner:
+            runner.preparation.load(given)
             if wait_for_quiet:
                 look_around(target.volume.data_root.path, watching(progress), wait=True)
             progress(f"running {asked.name} on {target.build.name}")

@@ -12,6 +12,7 @@ import msgspec
 
 from flushlab.build import Progress, silent
 from flushlab.campaign.base import file_settings
+from flushlab.campaign.data import open_data
 from flushlab.campaign.facts import SeriesFacts
 from flushlab.campaign.series import Asked, Loaded, check, run
 from flushlab.campaign.target import Target, absolute
@@ -37,6 +38,8 @@ def compare(
     exact: bool = False,
     blocks: int = 5,
     seconds: float = 10.0,
+    dataset: Path | str | None = None,
+    database: str | None = None,
     basedir: Path | str | None = None,
     data_root: Path | str | None = None,
     disk_iops: int | None = None,
@@ -58,6 +61,8 @@ def compare(
         exact: refuse option files that this machine cannot hold, instead of scaling them.
         blocks: rounds; two at least, five make good intervals.
         seconds: length of a measured window.
+        dataset: your data: a dump, a dump folder or a stopped server's data directory.
+        database: the workload's, of those in the data.
         basedir: use the server installed there.
         data_root: where data directories go.
         disk_iops: make a slow disk: at most this many writes/s (root, cgroups).
@@ -89,6 +94,7 @@ def compare(
         seed=seed,
         wait_for_quiet=wait_for_quiet,
         dry_run=dry_run,
+        data=open_data(dataset, database, workload, watching(progress).say),
     )
     check(asked)
     watcher = watching(progress)

@@ -42,6 +42,8 @@ class TuneRequest(msgspec.Struct, frozen=True, kw_only=True):
         p99_limit: a winner's p99 may be at most this many times the base's.
         standalone: there are no replicas to care for.
         dataset: path of the user's data, or None.
+        dataset_key: what it held; a resumed campaign must find the same.
+        database: of the user's data, that the workload is for.
         keep: settings that had to stay as they are.
         memory: that the server may use, as the user wrote it, or None.
         data_root, disk_iops: where, and how slow.
@@ -71,6 +73,8 @@ class TuneRequest(msgspec.Struct, frozen=True, kw_only=True):
     p99_limit: float = Guards().p99_ratio
     standalone: bool = False
     dataset: str | None = None
+    dataset_key: Mapping[str, str] = {}
+    database: str | None = None
     keep: tuple[str, ...] = ()
     memory: str | None = None
     data_root: str | None = None

@@ -17,7 +17,7 @@ from flushlab.experiment.protocol import Request
 from flushlab.experiment.series import Series
 from flushlab.record import Trial
 from flushlab.trial import AlternatingRunner, TrialRunner
-from flushlab.workload import Workload, build_workload, fingerprint
+from flushlab.workload import Workload, build_workload, fingerprint, on_data
 
 
 class ArmRunners:
@@ -80,11 +80,15 @@ class ArmRunners:
             volume = self._volumes.open(arm.data_root, arm.disk_iops)
             self._runners[arm.name] = replace(
                 self._base,
-                workloads=(workload_of(self._series.request, arm),),
+                workloads=(self._workload(arm),),
                 data_root=volume.data_root,
                 disk_limit=volume.disk_limit,
             )
         return self._runners[arm.name]
+
+    def _workload(self, arm: BoundArm) -> Workload:
+        workload, database = workload_of(self._series.request, arm), self._series.request.database
+        return on_data(workload, database) if database else workload
 
 
 def workload_of(request: SeriesRequest, arm: BoundArm) -> Workload:

@@ -16,9 +16,10 @@ from typing import NamedTuple
 import msgspec
 
 from flushlab.build import Build, Progress, silent
-from flushlab.campaign.base import file_settings, fitted, read_base
+from flushlab.campaign.base import file_settings, fitted, persisted_settings, read_base
 from flushlab.campaign.binding import ServerHere, base_settings, bind
 from flushlab.campaign.bound_series import BoundSeries
+from flushlab.campaign.data import Data, data_of, open_data
 from flushlab.campaign.duration import ends_by_itself, trial_s
 from flushlab.campaign.facts import SeriesFacts
 from flushlab.campaign.loop import Budget, Ending
@@ -72,6 +73,7 @@ class Asked:
     seed: int | None
     wait_for_quiet: bool
     dry_run: bool
+    data: Data | None = None
 
 
 class Loaded(NamedTuple):
@@ -93,6 +95,8 @@ def series(
     blocks: int | None = None,
     seconds: float | None = None,
     scale: float = 1.0,
+    dataset: Path | str | None = None,
+    database: str | None = None,
     basedir: Path | str | None = None,
     data_root: Path | str | None = None,
     disk_iops: int | None = None,
@@ -116,6 +120,8 @@ def series(
         blocks: rounds, instead of the plan's.
         seconds: measured window, instead of the plan's.
         scale: multiplies the size of the plan's tables.
+        dataset: your data: a dump, a dump folder or a stopped server's data directory.
+        database: the workload's, of those in the data.
         basedir: use the server installed there.
         data_root: where data directories go.
         disk_iops: make a slow disk: at most this many writes/s (root, cgroups).
@@ -136,6 +142,9 @@ def series(
             "give either a plan or --resume ID",
             hint="`flushlab series --init` writes a plan to start from",
         )
+    loaded = _load(str(plan)) if plan is not None else None
+    workload = loaded.plan.workload.name if loaded else ""
+    data = open_data(dataset, database, workload, watching(progress).say) if loaded else None
     asked = Asked(
         base=absolute(base),
         memory=memory,
@@ -149,9 +158,9 @@ def series(
         seed=seed,
         wait_for_quiet=wait_for_quiet,
         dry_run=dry_run,
+        data=data,
     )
     check(asked)
-    loaded = _load(str(plan)) if plan is not None else None
     wanted = server or (loaded and loaded.plan.server) or DEFAULT_SERVER
     return run((lambda _: loaded) if loaded else None, asked, wanted, watching(progress), resume)
 
@@ -236,7 +245,10 @@ def decide(loaded: Loaded, asked: Asked, target: Target, volumes: Volumes, watch
     identity = target.identity
     base, _ = base_settings(plan, identity, catalog, path=loaded.path)
     _require_taken(plan, build)
-    theirs = file_settings(Path(asked.base) if asked.base else None, target, watcher)
+    theirs = {
+        **file_settings(Path(asked.base) if asked.base else None, target, watcher),
+        **persisted_settings(asked.data, target, watcher),
+    }
     fit = fitted(theirs, target, watcher, memory=asked.memory, exact=asked.exact, connections=_threads(plan))
     plan = msgspec.structs.replace(plan, base={**fit.settings, **plan.base})
     base = {**fit.settings, **base}
@@ -266,6 +278,9 @@ def decide(loaded: Loaded, asked: Asked, target: Target, volumes: Volumes, watch
         alternate=plan.alternate,
         scale=asked.scale,
         arguments=launch.arguments,
+        dataset=asked.data.dataset.path if asked.data else None,
+        dataset_key=asked.data.dataset.key if asked.data else {},
+        database=asked.data.database if asked.data else None,
         data_root=asked.data_root,
         disk_iops=asked.disk_iops,
         seed=plan.seed if asked.seed is None else asked.seed,
@@ -362,4 +377,13 @@ def _names(plan: Plan) -> set[str]:
 
 def _runner(request: SeriesRequest, target: Target, watcher: Watcher) -> TrialRunner:
     workloads = (workload_of(request, request.base),)
-    return trial_runner(target, workloads, request.timing, arguments=request.arguments, progress=watcher.say)
+    runner = trial_runner(
+        target,
+        workloads,
+        request.timing,
+        arguments=request.arguments,
+        data=data_of(request, watcher.say),
+        progress=watcher.say,
+    )
+    runner.preparation.load(request.base.settings)
+    return runner

@@ -74,6 +74,9 @@ class SeriesRequest(msgspec.Struct, frozen=True, kw_only=True):
         alternate: settings are switched on one running server.
         scale: factor on the plan's table_size; the options have it already.
         arguments: of the server, alike for every arm.
+        dataset: path of the user's data, or None.
+        dataset_key: what it held; a resumed series must find the same.
+        database: of the user's data, that the workload is for.
         data_root, disk_iops: where, and how slow.
         seed: of every random order.
         notes: doubts that were known before the first trial.
@@ -100,6 +103,9 @@ class SeriesRequest(msgspec.Struct, frozen=True, kw_only=True):
     alternate: bool = False
     scale: float = 1.0
     arguments: tuple[str, ...] = ()
+    dataset: str | None = None
+    dataset_key: Mapping[str, str] = {}
+    database: str | None = None
     data_root: str | None = None
     disk_iops: int | None = None
     seed: int = 1

@@ -12,13 +12,14 @@ from pathlib import Path
 
 from flushlab.build import Progress, find_build, silent
 from flushlab.build.build import Build
+from flushlab.campaign.data import Data
 from flushlab.datadir import DataRoot, Snapshots, Volume, open_volume, storage_of
 from flushlab.machine import home_path
 from flushlab.process import reap
 from flushlab.record import ServerIdentity
 from flushlab.settings.catalog import Catalog, load_catalog
-from flushlab.trial import Dataset, Preparation, TrialRunner
-from flushlab.workload import Timing, Workload
+from flushlab.trial import Preparation, TrialRunner
+from flushlab.workload import Timing, Workload, on_data
 
 _SPARE_CONNECTIONS = 50
 _DEFAULT_MAX_CONNECTIONS = 151
@@ -107,28 +108,27 @@ def trial_runner(
     timing: Timing,
     *,
     arguments: tuple[str, ...],
-    dataset: Path | str | None = None,
+    data: Data | None = None,
     outlast_redo: bool = False,
     progress: Progress = silent,
 ) -> TrialRunner:
-    """What runs trials on a target; see `TrialRunner`.
-
-    Raises:
-        UsageError: the data set is none.
-    """
+    """What runs trials on a target; see `TrialRunner`. Workloads run on the user's data if there are any."""
     root = target.volume.data_root
     preparation = Preparation(
         build=target.build,
         catalog=target.catalog,
         data_root=root,
-        dataset=Dataset.open(Path(dataset), target.build) if dataset else None,
+        dataset=data.dataset if data else None,
+        database=data.database if data else "",
         snapshots=Snapshots(),
         progress=progress,
     )
     return TrialRunner(
         build=target.build,
         catalog=target.catalog,
-        workloads=workloads,
+        workloads=tuple(on_data(one, data.database) for one in workloads)
+        if data and data.database
+        else workloads,
         timing=timing,
         preparation=preparation,
         data_root=root,

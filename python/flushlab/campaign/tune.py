@@ -18,6 +18,7 @@ import msgspec
 
 from flushlab.build import Progress, silent
 from flushlab.campaign.base import as_read, file_settings, fitted, persisted_settings, read_base
+from flushlab.campaign.data import Data, data_of, open_data
 from flushlab.campaign.facts import TuneFacts
 from flushlab.campaign.loop import Budget, Ending
 from flushlab.campaign.outlook import of_tune, require_new
@@ -75,7 +76,7 @@ class Asked:
     base: Path | None
     settings: Mapping[str, Value]
     keep: tuple[str, ...]
-    dataset: str | None
+    data: Data | None
     threads: tuple[int, ...]
     memory: str | None
     exact: bool
@@ -101,6 +102,7 @@ def tune(
     settings: Mapping[str, Value] | None = None,
     keep: Sequence[str] = (),
     dataset: Path | str | None = None,
+    database: str | None = None,
     threads: int | Sequence[int] = 16,
     memory: str | None = None,
     exact: bool = False,
@@ -131,7 +133,8 @@ def tune(
         base: your option file, which everything is compared with.
         settings: on top of the base (`--set`).
         keep: settings that must stay as they are.
-        dataset: your data: a dump or a stopped server's data directory.
+        dataset: your data: a dump, a dump folder or a stopped server's data directory.
+        database: the workload's, of those in the data.
         threads: connections; several counts are all measured.
         memory: that the server may use, like `2G`; a base that needs more is scaled (to half of the
             machine's if None).
@@ -165,7 +168,7 @@ def tune(
         base=Path(base) if base else None,
         settings=settings or {},
         keep=tuple(keep),
-        dataset=absolute(dataset),
+        data=open_data(dataset, database, workload, watcher.say) if resume is None else None,
         threads=(threads,) if isinstance(threads, int) else tuple(threads),
         memory=memory,
         exact=exact,
@@ -230,7 +233,7 @@ def decide(asked: Asked, target: Target, watcher: Watcher) -> TuneRequest:
     require_taken(build, given)
     theirs = {
         **file_settings(asked.base, target, watcher),
-        **persisted_settings(asked.dataset, target, watcher),
+        **persisted_settings(asked.data, target, watcher),
     }
     fit = fitted(theirs, target, watcher, memory=asked.memory, exact=asked.exact, connections=max(threads))
     original, runs = {**theirs, **given}, {**fit.settings, **given}
@@ -285,7 +288,9 @@ def decide(asked: Asked, target: Target, watcher: Watcher) -> TuneRequest:
         objective=_parse_objective(asked.objective, shape.rate),
         p99_limit=asked.p99_limit,
         standalone=asked.standalone,
-        dataset=asked.dataset,
+        dataset=asked.data.dataset.path if asked.data else None,
+        dataset_key=asked.data.dataset.key if asked.data else {},
+        database=asked.data.database if asked.data else None,
         keep=asked.keep,
         memory=asked.memory,
         data_root=asked.data_root,
@@ -340,6 +345,7 @@ def carry_out(
         )
 
     with _runner(request, target, watcher) as runner:
+        runner.preparation.load(request.base)
         others = look_around(target.volume.data_root.path, watcher, wait=wait_for_quiet)
         return carry_out_stored(
             request,
@@ -378,7 +384,7 @@ def _runner(request: TuneRequest, target: Target, watcher: Watcher) -> TrialRunn
         workloads,
         request.timing,
         arguments=connection_arguments(max(request.threads)),
-        dataset=request.dataset,
+        data=data_of(request, watcher.say),
         outlast_redo=request.steady_state,
         progress=watcher.say,
     )

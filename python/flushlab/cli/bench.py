@@ -43,6 +43,7 @@ def bench(
     hit_ratio: options.HitRatio = None,
     commit: options.Commit = None,
     dataset: options.Dataset = None,
+    database: options.Database = None,
     basedir: options.BaseDir = None,
     data_root: options.DataRoot = None,
     disk_iops: options.DiskIops = None,

@@ -93,7 +93,20 @@ Commit = Annotated[
 ]
 Dataset = Annotated[
     Path | None,
-    typer.Option("--dataset", help="Your data: a dump (.sql) or a stopped server's data directory."),
+    typer.Option(
+        "--dataset",
+        help="Your data: an SQL dump (also .gz, .zst), a dump folder of mydumper or MySQL Shell,"
+        " a prepared backup, or a stopped server's data directory.",
+        show_default=False,
+    ),
+]
+Database = Annotated[
+    str | None,
+    typer.Option(
+        "--database",
+        help="The workload's database in --dataset; needed if there are several.",
+        show_default=False,
+    ),
 ]
 Base = Annotated[
     Path | None,

@@ -44,6 +44,8 @@ def series(
         ),
     ] = None,
     scale: Annotated[float, typer.Option("--scale", help="Multiply the plan's table_size by this.")] = 1.0,
+    dataset: options.Dataset = None,
+    database: options.Database = None,
     basedir: options.BaseDir = None,
     data_root: options.DataRoot = None,
     disk_iops: options.DiskIops = None,

@@ -46,6 +46,7 @@ def tune(
         typer.Option("--keep", help="A setting to leave unchanged; repeatable."),
     ] = None,
     dataset: options.Dataset = None,
+    database: options.Database = None,
     threads: Annotated[
         str, typer.Option("--threads", help="Number of connections; several as 1,16,64.")
     ] = "16",

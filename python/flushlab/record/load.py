@@ -6,6 +6,7 @@ never stored.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
@@ -315,6 +316,38 @@ class ScriptSpec(msgspec.Struct, frozen=True, kw_only=True):
     ssl_ca: str = ""
     database: str
     limit_s: float
+
+
+class StreamSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a dump goes, and what of it does not.
+
+    Attributes:
+        endpoint: its socket is used.
+        database: the default at the beginning, or None.
+        leave_out: beginnings of statements that are not run, as words in capitals.
+        leave_out_databases: databases of which nothing is run.
+        leave_out_modes: words that are taken out of statements that set `sql_mode`.
+    """
+
+    endpoint: Endpoint
+    database: str | None
+    leave_out: tuple[str, ...] = ()
+    leave_out_databases: tuple[str, ...] = ()
+    leave_out_modes: tuple[str, ...] = ()
+
+
+class StreamProgress(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a dump is.
+
+    Attributes:
+        statements: answered or left out.
+        bytes: of them.
+        left_out: statements left out, by the rule that says so.
+    """
+
+    statements: int
+    bytes: int
+    left_out: Mapping[str, int]
 
 
 class Latency(msgspec.Struct, frozen=True, kw_only=True):

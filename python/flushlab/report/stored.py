@@ -50,6 +50,7 @@ class StoredPlan(msgspec.Struct, frozen=True, kw_only=True):
     p99_limit: float | None = None
     standalone: bool = False
     dataset: str | None = None
+    database: str | None = None
     keep: tuple[str, ...] = ()
     memory: str | None = None
     data_root: str | None = None

@@ -124,7 +124,12 @@ class Control:
 
 
 def connect(
-    endpoint: Endpoint, transport: str, *, answer_s: float | None = None, tls: bool = False
+    endpoint: Endpoint,
+    transport: str,
+    *,
+    answer_s: float | None = None,
+    tls: bool = False,
+    local_infile: bool = False,
 ) -> pymysql.connections.Connection[Any]:
     """A new connection. A server that starts up is waited for as long as it lives.
 
@@ -134,6 +139,7 @@ def connect(
         answer_s: longest wait for an answer; for ever if None, since statements may take long.
         tls: encrypt TCP with whatever certificate the server has made itself. `caching_sha2_password` takes a
             password that it has not seen since the server's start over a private channel only.
+        local_infile: let LOAD DATA LOCAL read files here.
 
     Raises:
         pymysql.MySQLError, OSError: it cannot be had.
@@ -150,7 +156,7 @@ def connect(
         autocommit=True,
         connect_timeout=_CONNECT_S,
         read_timeout=answer_s,
-        defer_connect=False,
+        local_infile=local_infile,
         **where,
     )
 

@@ -1,7 +1,6 @@
 """Trial: one run of a workload on one server under one arm, from snapshot to record."""
 
 from flushlab.trial.alternating import AlternatingRunner
-from flushlab.trial.dataset import Dataset
 from flushlab.trial.measurement import (
     REDO_WRAPS,
     VOID_FOREIGN_CPU_SHARE,
@@ -17,7 +16,6 @@ __all__ = [
     "VOID_FOREIGN_CPU_SHARE",
     "VOID_STEAL_SHARE",
     "AlternatingRunner",
-    "Dataset",
     "Draft",
     "Preparation",
     "TrialRunner",

@@ -13,21 +13,17 @@ from pathlib import Path
 
 from flushlab.build.build import Build
 from flushlab.datadir import DataRoot, Snapshot, SnapshotKey, Snapshots
+from flushlab.dataset import Dataset, analyze, loaded
 from flushlab.record import Value
-from flushlab.server import Sandbox, Server
-from flushlab.server.identifier import quoted
+from flushlab.server import Sandbox
 from flushlab.settings.catalog import Catalog
 from flushlab.settings.layout import layout_of
-from flushlab.trial.dataset import Dataset, adopt
 from flushlab.workload import Workload
 
 _LOADING: Mapping[str, Value] = {"innodb_flush_log_at_trx_commit": 0}
 """How the server runs while data are loaded; it is stopped in an orderly way before the snapshot."""
 
-_NO_PLUGINS = "--plugin-dir=/nonexistent"
-"""A copied directory names libraries that its server loaded; this one finds none, and then forgets them."""
-
-FORMAT = "3"
+FORMAT = "4"
 """Raise this when the way snapshots are filled changes."""
 
 
@@ -40,6 +36,7 @@ class Preparation:
         catalog: says which settings shape files.
         data_root: where the filling server runs.
         dataset: the user's data, or None.
+        database: of the user's data, that the workload is for.
         snapshots: where they are kept.
         progress: told what is being made.
     """
@@ -50,6 +47,26 @@ class Preparation:
     dataset: Dataset | None
     snapshots: Snapshots
     progress: Callable[[str], None]
+    database: str = ""
+
+    def load(self, settings: Mapping[str, Value]) -> Snapshot | None:
+        """The snapshot of the user's data alone under settings; made if it is not there. None without data.
+
+        Raises:
+            DumpRefused: the server did not take it.
+            NoSpace, StorageError: it could not be written.
+        """
+        if self.dataset is None:
+            return None
+        return loaded(
+            self.build,
+            self.dataset,
+            database=self.database,
+            layout=layout_of(settings, self.catalog),
+            data_root=self.data_root,
+            snapshots=self.snapshots,
+            progress=self.progress,
+        )
 
     def snapshot(self, workload: Workload, settings: Mapping[str, Value]) -> Snapshot:
         """The snapshot for a workload under settings; made if it is not there.
@@ -58,14 +75,16 @@ class Preparation:
             NoSpace, StorageError: it could not be written.
             StartFailed, MeasurementError: the data could not be loaded.
         """
+        start = self.load(settings)
+        if start is not None and not workload.data_key:
+            return start
         layout = layout_of(settings, self.catalog)
-        data_set = self.dataset.key if self.dataset else {}
         key = SnapshotKey(
             {
                 "format": FORMAT,
                 "build": self.build.id,
                 **{f"set:{name}": str(value) for name, value in layout.items()},
-                **data_set,
+                **({"data": start.key.digest, **start.key.parts} if start else {}),
                 **workload.data_key,
             }
         )
@@ -73,43 +92,19 @@ class Preparation:
         if found is not None:
             return found
         self.progress(f"preparing data for {workload.name} on {self.build.name}")
-        return self.snapshots.make(key, lambda target: self._fill(target, workload, layout))
+        return self.snapshots.make(key, lambda target: self._fill(target, start, workload, layout))
 
-    def _fill(self, target: Path, workload: Workload, layout: Mapping[str, Value]) -> None:
-        copied = self._start_point()
+    def _fill(
+        self, target: Path, start: Snapshot | None, workload: Workload, layout: Mapping[str, Value]
+    ) -> None:
         with Sandbox.start(
             self.build,
             settings={**layout, **_LOADING},
-            arguments=[_NO_PLUGINS] if copied else [],
             data_root=self.data_root,
-            snapshot=copied,
+            snapshot=start,
+            snapshots=self.snapshots,
         ) as server:
-            if copied:
-                adopt(server)
-            elif self.dataset:
-                self.dataset.load_dump(server)
             workload.prepare(server)
             analyze(server)
             server.stop()
             server.move_datadir(target)
-
-    def _start_point(self) -> Snapshot | None:
-        """The user's data directory as a snapshot, or None for the build's own initialised one."""
-        if self.dataset is None or not self.dataset.is_directory:
-            return None
-        return self.snapshots.make(
-            SnapshotKey({"format": FORMAT, **self.dataset.key}), self.dataset.copy_directory
-        )
-
-
-USER_TABLES = (
-    "SELECT table_schema, table_name FROM information_schema.tables WHERE table_type = 'BASE TABLE' "
-    "AND table_schema NOT IN ('mysql', 'information_schema', 'performance_schema', 'sys')"
-)
-
-
-def analyze(server: Server) -> None:
-    """Brings the statistics of all user tables up to date: a server that is stopped soon after a load would
-    save those of nearly empty tables."""
-    for schema, table in server.query(USER_TABLES):
-        server.query(f"ANALYZE TABLE {quoted(schema, table)}")

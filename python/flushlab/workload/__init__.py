@@ -9,10 +9,12 @@ from flushlab.workload.command import CommandWorkload
 from flushlab.workload.oltp import OltpWorkload
 from flushlab.workload.options import OptionInfo
 from flushlab.workload.parse import (
+    ON_DATA,
     Shape,
     all_options,
     build_workload,
     fingerprint,
+    on_data,
     parse_timing,
     parse_workload,
     settled_name,
@@ -25,6 +27,7 @@ from flushlab.workload.txn import TxnWorkload
 from flushlab.workload.upsert import UpsertWorkload
 
 __all__ = [
+    "ON_DATA",
     "CommandWorkload",
     "Measured",
     "OltpWorkload",
@@ -39,6 +42,7 @@ __all__ = [
     "all_options",
     "build_workload",
     "fingerprint",
+    "on_data",
     "parse_timing",
     "parse_workload",
     "settled_name",

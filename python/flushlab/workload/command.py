@@ -14,6 +14,7 @@ import msgspec
 
 from flushlab.errors import CommandFailed, UsageError
 from flushlab.record import Endpoint, Value, Warning
+from flushlab.server.identifier import quoted
 from flushlab.server.protocol import Server
 from flushlab.workload import program
 from flushlab.workload.options import OptionInfo
@@ -57,7 +58,7 @@ _CLIENT_ERROR = re.compile(r"^ERROR \d+ \(\w{5}\).*", re.MULTILINE)
 """How the servers' command-line clients report an error."""
 
 
-class CommandWorkload(msgspec.Struct, frozen=True, kw_only=True):
+class CommandWorkload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A shell command, run once per trial.
 
     Its environment carries FLUSHLAB_HOST, _PORT, _SOCKET, _USER, _PASSWORD, _DATABASE, _OPTION_FILE,
@@ -67,6 +68,7 @@ class CommandWorkload(msgspec.Struct, frozen=True, kw_only=True):
         command: given to `/bin/sh -c`.
         folder: it runs in; empty: the present one.
         timeout, reset, warm_up_runs: see `OPTIONS`.
+        database: that its environment names; the user's data have another than the empty default.
     """
 
     command: str
@@ -74,6 +76,7 @@ class CommandWorkload(msgspec.Struct, frozen=True, kw_only=True):
     timeout: float = 3600.0
     reset: Reset = "each"
     warm_up_runs: int = 0
+    database: str = DATABASE
 
     @classmethod
     def read(cls, name: str, folder: Path | None, settled: Mapping[str, Value]) -> CommandWorkload:
@@ -97,12 +100,12 @@ class CommandWorkload(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def data_key(self) -> Mapping[str, str]:
-        """An empty database."""
-        return {"workload": "command"}
+        """An empty database, or nothing if the user's data have theirs."""
+        return {"workload": "command"} if self.database == DATABASE else {}
 
     def prepare(self, server: Server) -> None:
-        """Creates the empty database."""
-        server.query(f"CREATE DATABASE IF NOT EXISTS {DATABASE}")
+        """Creates the empty database, if it is not there."""
+        server.query(f"CREATE DATABASE IF NOT EXISTS {quoted(self.database)}")
 
     def run(self, server: Server, timing: Timing, window: Window) -> Measured:
         """Runs the command to its end, after its warm-up runs.
@@ -128,7 +131,7 @@ class CommandWorkload(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def _run(self, server: Server, which: str) -> program.Ended:
-        env = {**environment(server.endpoint), "FLUSHLAB_RUN": which}
+        env = {**environment(server.endpoint, self.database), "FLUSHLAB_RUN": which}
         try:
             ended = program.run(self.command, env, self.folder or None, self.timeout)
         except OSError as error:
@@ -170,7 +173,7 @@ class CommandWorkload(msgspec.Struct, frozen=True, kw_only=True):
         return line if len(line) <= _NAME_CHARACTERS and not more else f"{line[:_NAME_CHARACTERS]}…"
 
 
-def environment(endpoint: Endpoint) -> dict[str, str]:
+def environment(endpoint: Endpoint, database: str = DATABASE) -> dict[str, str]:
     """This process's environment with the server's address in it."""
     address = {
         "FLUSHLAB_HOST": endpoint.host or "127.0.0.1",
@@ -178,12 +181,12 @@ def environment(endpoint: Endpoint) -> dict[str, str]:
         "FLUSHLAB_SOCKET": endpoint.socket or "",
         "FLUSHLAB_USER": endpoint.user,
         "FLUSHLAB_PASSWORD": endpoint.password,
-        "FLUSHLAB_DATABASE": DATABASE,
+        "FLUSHLAB_DATABASE": database,
         "FLUSHLAB_OPTION_FILE": endpoint.option_file or "",
     }
     url = (
         f"mysql://{quote(endpoint.user, safe='')}:{quote(endpoint.password, safe='')}"
-        f"@{address['FLUSHLAB_HOST']}:{address['FLUSHLAB_PORT']}/{DATABASE}"
+        f"@{address['FLUSHLAB_HOST']}:{address['FLUSHLAB_PORT']}/{quote(database, safe='')}"
     )
     return {**os.environ, **address, "DATABASE_URL": url}
 

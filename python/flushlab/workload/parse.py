@@ -224,6 +224,17 @@ def _oltp(name: str, settled: Mapping[str, Value]) -> OltpWorkload:
     return msgspec.convert({"name": name, "statements": statements, **plain}, OltpWorkload)
 
 
+ON_DATA = (command.PREFIX, sql.PREFIX, txn.PREFIX)
+"""Beginnings of the names of workloads that run on the user's data."""
+
+
+def on_data(workload: Workload, database: str) -> Workload:
+    """The workload on a database of the user's data; one that makes its own tables keeps its own database."""
+    if isinstance(workload, (CommandWorkload, SqlWorkload, TxnWorkload)):
+        return msgspec.structs.replace(workload, database=database)
+    return workload
+
+
 def fingerprint(workload: Workload) -> str:
     """Changes with anything that the workload is made of, the content of its file included."""
     return hashlib.sha256(msgspec.json.encode(workload)).hexdigest()

@@ -23,7 +23,7 @@ DATABASE = "flushlab_script"
 _MAX_BYTES = 256 << 20
 
 
-class SqlWorkload(msgspec.Struct, frozen=True, kw_only=True):
+class SqlWorkload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An SQL script, run once per trial; its figure is the seconds that it takes.
 
     Attributes:
@@ -31,6 +31,7 @@ class SqlWorkload(msgspec.Struct, frozen=True, kw_only=True):
         script: what the file held when it was read.
         transport: `socket` or `tcp`.
         ssl_mode, ssl_ca: TLS over `tcp`, see `flushlab.record.LoadSpec`.
+        database: where it runs: an empty one, or the user's data's.
     """
 
     reset: ClassVar[Reset] = "each"
@@ -40,6 +41,7 @@ class SqlWorkload(msgspec.Struct, frozen=True, kw_only=True):
     transport: Literal["socket", "tcp"] = "socket"
     ssl_mode: SslMode = "disabled"
     ssl_ca: str = ""
+    database: str = DATABASE
 
     @classmethod
     def read(cls, name: str, folder: Path, options: Mapping[str, Value]) -> SqlWorkload:
@@ -80,27 +82,28 @@ class SqlWorkload(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def data_key(self) -> Mapping[str, str]:
-        """An empty database, the same for every script."""
-        return {"workload": "sql", "character_set": "utf8mb4"}
+        """An empty database, the same for every script, or nothing if the user's data have theirs."""
+        return {} if self._on_data else {"workload": "sql", "character_set": "utf8mb4"}
+
+    @property
+    def _on_data(self) -> bool:
+        return self.database != DATABASE
 
     def prepare(self, server: Server) -> None:
         """Creates the empty database, in utf8mb4 whatever the server's default."""
         server.query(f"CREATE DATABASE IF NOT EXISTS {DATABASE} CHARACTER SET utf8mb4")
 
     def run(self, server: Server, timing: Timing, window: Window) -> Measured:
-        """Runs the script to its end, on a database that is emptied before if an earlier run filled it."""
-        there = server.query(
-            "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = %s", (DATABASE,)
-        )
-        if there[0][0]:
-            server.query(f"DROP DATABASE {DATABASE}")
-            self.prepare(server)
+        """Runs the script to its end. Its own database is emptied before if an earlier run filled it; the
+        user's data stay as they are."""
+        if not self._on_data:
+            self._empty(server)
         spec = ScriptSpec(
             endpoint=server.endpoint,
             transport=self.transport,
             ssl_mode=self.ssl_mode,
             ssl_ca=self.ssl_ca,
-            database=DATABASE,
+            database=self.database,
             limit_s=timing.max_seconds,
         )
         with window:
@@ -113,6 +116,14 @@ class SqlWorkload(msgspec.Struct, frozen=True, kw_only=True):
             window_s=result.seconds,
             load=result,
         )
+
+    def _empty(self, server: Server) -> None:
+        there = server.query(
+            "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = %s", (DATABASE,)
+        )
+        if there[0][0]:
+            server.query(f"DROP DATABASE {DATABASE}")
+            self.prepare(server)
 
     def _run(self, spec: ScriptSpec) -> LoadResult:
         try:

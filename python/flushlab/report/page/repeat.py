@@ -62,8 +62,7 @@ def _tune(plan: StoredPlan) -> Iterator[str]:
     for name, value in {**options, **plan.shape.get("options", {})}.items():
         if value != _SHAPE.get(name):
             yield _option(flag(name), value)
-    if plan.dataset:
-        yield _option("--dataset", plan.dataset)
+    yield from _data(plan)
     yield _option("--floor", plan.floor)
     if plan.minutes is not None:
         yield _option("--minutes", plan.minutes)
@@ -100,7 +99,15 @@ def _series(plan: StoredPlan) -> Iterator[str]:
         yield _option("--seconds", plan.timing.seconds)
     if plan.scale != 1:
         yield _option("--scale", plan.scale)
+    yield from _data(plan)
     yield from _where(plan)
+
+
+def _data(plan: StoredPlan) -> Iterator[str]:
+    if plan.dataset:
+        yield _option("--dataset", plan.dataset)
+    if plan.database:
+        yield _option("--database", plan.database)
 
 
 def _server(plan: StoredPlan) -> Iterator[str]:

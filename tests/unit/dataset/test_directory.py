@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from flushlab.dataset import Directory, open_dataset
 from flushlab.errors import StorageError
-from flushlab.trial import Dataset
-from tests.unit.builds import MYSQL80
 
 V8_0_15 = """{ "Version" : 1 , "mysql_server" : {
  "sync_binlog" : { "Value" : "0" , "Metadata" : { "Timestamp" : 1, "User" : "root" } },
@@ -29,7 +28,7 @@ def datadir(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("content", [V8_0_15, V8_4])
 def test_what_a_server_persisted_is_read_whatever_its_version(content: str, datadir: Path) -> None:
     (datadir / "mysqld-auto.cnf").write_text(content)
-    assert Dataset.open(datadir, MYSQL80).persisted() == {
+    assert open_dataset(datadir).settings() == {
         "sync_binlog": "0",
         "innodb_log_buffer_size": "1048576",
     }
@@ -38,7 +37,7 @@ def test_what_a_server_persisted_is_read_whatever_its_version(content: str, data
 def test_damaged_persisted_settings_are_an_error(datadir: Path) -> None:
     (datadir / "mysqld-auto.cnf").write_text("{")
     with pytest.raises(StorageError, match="cannot be read"):
-        Dataset.open(datadir, MYSQL80).persisted()
+        open_dataset(datadir).settings()
 
 
 def test_nothing_is_copied_that_makes_a_directory_another_servers(datadir: Path, tmp_path: Path) -> None:
@@ -55,6 +54,51 @@ def test_nothing_is_copied_that_makes_a_directory_another_servers(datadir: Path,
     ):
         (datadir / name).write_text("theirs")
     copy = tmp_path / "copy"
-    Dataset.open(datadir, MYSQL80).copy_directory(copy)
+    Directory.open(datadir).copy(copy)
     assert {path.name for path in copy.iterdir()} == kept
     assert (copy / "shop/t.ibd").read_text() == "shop/t.ibd"
+
+
+def test_databases_of_a_directory_are_its_folders_by_their_real_names(datadir: Path) -> None:
+    for name in ("shop", "stock@002d2", "mysql", "sys", "performance_schema", "#innodb_temp"):
+        (datadir / name).mkdir()
+    assert open_dataset(datadir).databases == ("shop", "stock-2")
+
+
+CHECKPOINTS = "backup_type = {}\nfrom_lsn = 0\nto_lsn = 44404\n"
+
+
+@pytest.mark.parametrize(
+    ("file", "tool"),
+    [("mariadb_backup_checkpoints", "mariadb-backup"), ("xtrabackup_checkpoints", "xtrabackup")],
+)
+def test_backup_that_was_not_prepared_is_refused_with_the_command(
+    file: str, tool: str, datadir: Path
+) -> None:
+    (datadir / file).write_text(CHECKPOINTS.format("full-backuped"))
+    with pytest.raises(StorageError, match="was not prepared: its type is full-backuped") as refused:
+        open_dataset(datadir)
+    assert refused.value.hint == f"run {tool} --prepare --target-dir={datadir}"
+    for prepared in ("full-prepared", "log-applied"):
+        (datadir / file).write_text(CHECKPOINTS.format(prepared))
+        assert open_dataset(datadir).path == str(datadir)
+    (datadir / "shop").mkdir()
+    (datadir / "shop/item.ibd.qp").write_bytes(b"x")
+    with pytest.raises(StorageError, match="compressed backup"):
+        open_dataset(datadir)
+
+
+def test_backup_brings_what_shapes_its_files_and_nothing_of_its_tool(datadir: Path, tmp_path: Path) -> None:
+    (datadir / "backup-my.cnf").write_text(
+        "# made by a tool\n[mysqld]\ninnodb_data_file_path=ibdata1:12M;ibdata2:10M:autoextend\n"
+        "innodb_log_file_size=100663296\ninnodb_page_size=8192\nserver_id=7\ninnodb_undo_directory=./\n"
+    )
+    for name in ("xtrabackup_info", "xtrabackup_logfile", "xtrabackup_binlog_info"):
+        (datadir / name).write_text("x")
+    data = Directory.open(datadir)
+    assert data.settings() == {
+        "innodb_data_file_path": "ibdata1:12M;ibdata2:10M:autoextend",
+        "innodb_page_size": "8192",
+    }
+    data.copy(tmp_path / "copy")
+    assert [path.name for path in (tmp_path / "copy").iterdir()] == ["ibdata1"]

@@ -1,9 +1,9 @@
-"""What a data set is prepared with."""
+"""What is done to data that were loaded."""
 
 from __future__ import annotations
 
+from flushlab.dataset.loaded import USER_TABLES, analyze
 from flushlab.server import FakeServer
-from flushlab.trial.preparation import USER_TABLES, analyze
 
 
 def test_tables_with_any_name_are_analyzed() -> None:

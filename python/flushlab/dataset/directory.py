@@ -1,0 +1,218 @@
+"""Directory: a stopped server's data directory, or a backup that mariabackup or xtrabackup has prepared.
+
+Sits in `dataset`. What would make a copied directory act as the server that it belongs to is not copied: its
+UUID, keys, binary and relay logs, its place in replication or a cluster, and settings that it persisted. See
+also `adopt`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import fnmatch
+import os
+import re
+import struct
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+
+from flushlab.datadir.copy import copy_tree
+from flushlab.dataset.survey import SYSTEM_DATABASES
+from flushlab.errors import StorageError
+from flushlab.record import Value
+from flushlab.server.protocol import Server
+from flushlab.settings.catalog import canonical, load_catalog
+from flushlab.settings.layout import layout_of
+from flushlab.settings.optionfile import lines
+
+_FLOCK = "hhqqi4x"  # struct flock of 64-bit Linux: l_type, l_whence, l_start, l_len, l_pid
+_PERSISTED = "mysqld-auto.cnf"
+_BACKUP_OPTIONS = "backup-my.cnf"
+_CHECKPOINTS = ("xtrabackup_checkpoints", "mariadb_backup_checkpoints")
+_PREPARED = ("full-prepared", "log-applied")
+_COMPRESSED = ("*.qp", "*.lz4", "*.zst", "*.xbcrypt")
+_LEFT_OUT = (
+    *("auto.cnf", _PERSISTED, "*.pem", "*.pid", "*.sock", "*.sock.lock", "*.err", "ibtmp*"),
+    *("*master*.info", "*relay-log*.info*", "*.index"),
+    *("grastate.dat", "gvwstate.dat", "galera.cache", "gcache.page.*"),
+    *("xtrabackup_*", "mariadb_backup_*", _BACKUP_OPTIONS),
+)
+_A_LOG = re.compile(r"\.\d{6,}$")
+_ENCODED = re.compile(r"@([0-9a-f]{4})")
+_OUTSIDE_HINT = "use a dump instead: mysqldump --single-transaction --databases …"
+
+
+class Directory(msgspec.Struct, frozen=True, kw_only=True):
+    """A data directory that no server runs on.
+
+    Attributes:
+        path: absolute.
+    """
+
+    path: str
+
+    @classmethod
+    def open(cls, path: Path) -> Directory:
+        """Looks at what is there.
+
+        Raises:
+            StorageError: its server runs, tables are stored outside, or a backup that was not prepared.
+        """
+        path = path.absolute()
+        _require_prepared(path)
+        if (holder := _lock_holder(path / "ibdata1")) is not None:
+            raise StorageError(
+                f"{path} is in use by process {holder}",
+                hint="stop that server first, or use a dump or a copy",
+            )
+        if (link := next(path.rglob("*.isl"), None)) is not None:
+            raise StorageError(
+                f"{path}: a table is stored outside the data directory, see {link.name}",
+                hint=_OUTSIDE_HINT,
+            )
+        return cls(path=str(path))
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """All of them."""
+        return tuple(sorted(path for path in Path(self.path).rglob("*") if path.is_file()))
+
+    @property
+    def databases(self) -> tuple[str, ...]:
+        """Its folders."""
+        folders = (entry.name for entry in sorted(Path(self.path).iterdir()) if entry.is_dir())
+        names = (_ENCODED.sub(lambda code: chr(int(code[1], 16)), name) for name in folders)
+        return tuple(name for name in names if name.lower() not in SYSTEM_DATABASES and name[0] not in "#.")
+
+    @property
+    def takes_any(self) -> bool:
+        """Its databases are what they are."""
+        return False
+
+    @property
+    def key(self) -> Mapping[str, str]:
+        """Changes when a file of the data set changes (by size and time of modification)."""
+        stats = ((file, file.stat()) for file in self.files)
+        return {
+            "dataset": self.path,
+            "dataset_state": ";".join(f"{f}:{s.st_size}:{s.st_mtime_ns}" for f, s in stats),
+        }
+
+    def copy(self, target: Path) -> None:
+        """Copies the data directory without what makes it another server's; the original is only read.
+
+        Raises:
+            NoSpace: it does not fit.
+        """
+        copy_tree(Path(self.path), target, leave_out=_left_out(Path(self.path)))
+
+    def settings(self) -> dict[str, Value]:
+        """What SET PERSIST wrote down: in force on its server, above every option file. Of a backup, also
+        what the tool wrote down to start a server on it.
+
+        Raises:
+            StorageError: it cannot be read.
+        """
+        found: dict[str, Value] = {}
+        options, persisted = Path(self.path) / _BACKUP_OPTIONS, Path(self.path) / _PERSISTED
+        try:
+            if options.is_file():
+                found |= _layout(options)
+            if persisted.is_file():
+                found |= dict(_values(msgspec.json.decode(persisted.read_bytes())))
+        except (OSError, msgspec.DecodeError) as error:
+            raise StorageError(f"{self.path}: its settings cannot be read: {error}") from error
+        return found
+
+
+def adopt(server: Server) -> None:
+    """Has the first server on a copied directory forget what it replicated from and what it would load.
+
+    Raises:
+        StorageError: a table's file is outside the directory.
+    """
+    tables = {
+        str(name).lower()
+        for (name,) in server.query(
+            "SELECT table_name FROM information_schema.tables WHERE table_schema = 'mysql'"
+        )
+    }
+    server.query("SET sql_log_bin = 0")
+    if server.identity.flavor == "mysql" and server.identity.version >= (8, 0):
+        for (file,) in server.query("SELECT path FROM information_schema.innodb_datafiles"):
+            if str(file).startswith("/"):
+                raise StorageError(
+                    f"a table is stored outside the data directory: {file}", hint=_OUTSIDE_HINT
+                )
+        # It keeps in memory what stood in the tables, and would write it again.
+        server.query(f"RESET {'REPLICA' if server.identity.version >= (8, 0, 22) else 'SLAVE'} ALL")
+    for table in _FORGOTTEN:
+        if table in tables:
+            server.query(f"DELETE FROM mysql.{table}")
+    server.query("SET sql_log_bin = 1")
+
+
+_FORGOTTEN = (
+    *("slave_master_info", "slave_relay_log_info", "slave_worker_info", "servers"),
+    *("plugin", "func", "component"),
+)
+
+
+def _require_prepared(path: Path) -> None:
+    """Raises StorageError if a backup is still to be decompressed or prepared."""
+    checkpoints = next((path / name for name in _CHECKPOINTS if (path / name).is_file()), None)
+    if checkpoints is None:
+        return
+    tool = "mariadb-backup" if "mariadb" in checkpoints.name or _by_mariadb(path) else "xtrabackup"
+    said = re.search(r"backup_type\s*=\s*(\S+)", checkpoints.read_text(errors="replace"))
+    if any(next(path.rglob(pattern), None) for pattern in _COMPRESSED):
+        raise StorageError(
+            f"{path} is a compressed backup",
+            hint=f"run {tool} --decompress --target-dir={path}, then {tool} --prepare --target-dir={path}",
+        )
+    if said and said[1] not in _PREPARED:
+        raise StorageError(
+            f"{path} is a backup that was not prepared: its type is {said[1]}",
+            hint=f"run {tool} --prepare --target-dir={path}",
+        )
+
+
+def _by_mariadb(path: Path) -> bool:
+    info = path / "xtrabackup_info"
+    return info.is_file() and "maria" in info.read_text(errors="replace").lower()
+
+
+def _layout(file: Path) -> dict[str, Value]:
+    """What of a backup's option file shapes the files of its data directory."""
+    options = lines(file.read_text(errors="replace"), str(file))
+    return layout_of({canonical(one.name): one.text for one in options if one.text}, load_catalog())
+
+
+def _left_out(datadir: Path) -> set[str]:
+    """Names at the top of a data directory that are not copied; logs are those that an index names."""
+    names = {entry.name for entry in datadir.iterdir()}
+    out = {name for pattern in _LEFT_OUT for name in fnmatch.filter(names, pattern)}
+    for index in fnmatch.filter(names, "*.index"):
+        listed = {Path(line).name for line in (datadir / index).read_text(errors="replace").splitlines()}
+        out |= {name for name in listed & names if _A_LOG.search(name)}
+    return out
+
+
+def _values(node: object) -> Iterator[tuple[str, Value]]:
+    """Names and values of mysqld-auto.cnf; its groups differ between versions, its leaves do not."""
+    if isinstance(node, dict):
+        for name, inner in node.items():
+            value = inner.get("Value") if isinstance(inner, dict) else None
+            if isinstance(value, str):
+                yield name, value
+            else:
+                yield from _values(inner)
+
+
+def _lock_holder(file: Path) -> int | None:
+    """Process that holds InnoDB's lock on a data file, or None."""
+    with file.open("rb") as handle:
+        asked = struct.pack(_FLOCK, fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0)
+        kind, _whence, _start, _length, pid = struct.unpack(_FLOCK, fcntl.fcntl(handle, fcntl.F_GETLK, asked))
+    return pid if kind != fcntl.F_UNLCK else None

@@ -1,0 +1,303 @@
+"""Filling: a dump on its way into a server.
+
+Sits in `dataset`. Statements go through the native core, which splits and sends them while the next piece is
+read and decompressed: the builds of MySQL 5.7 and 8.0 bring no client, a client waits for the server between
+reading and sending, and its messages know lines, not statements. The splitter obeys DELIMITER and leaves
+conditional comments to the server, as the clients do. A statement that fails is tried once.
+
+What would reach beyond a sandbox, or change the server itself, is left out and said: replication, plugins,
+accounts, global variables, and the server's own databases.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+import pymysql
+
+from flushlab import _core
+from flushlab.dataset.refused import refused
+from flushlab.dataset.survey import SYSTEM_DATABASES, Survey
+from flushlab.errors import DumpRefused, FlushlabError, HarnessError, ProtocolError, ServerError
+from flushlab.record import StreamProgress, StreamSpec
+from flushlab.server import Server
+from flushlab.server.control import connect, explain
+from flushlab.server.identifier import quoted
+from flushlab.units import format_seconds, format_size
+
+LEFT_OUT = (
+    *("CHANGE MASTER", "CHANGE REPLICATION", "START SLAVE", "START REPLICA", "START GROUP_REPLICATION"),
+    *("RESET MASTER", "RESET SLAVE", "RESET REPLICA", "RESET BINARY", "PURGE BINARY", "PURGE MASTER"),
+    *("SET GLOBAL", "SET PERSIST", "SET PERSIST_ONLY", "INSTALL", "UNINSTALL", "CREATE SERVER", "SHUTDOWN"),
+    *(
+        "CREATE USER",
+        "ALTER USER",
+        "DROP USER",
+        "CREATE ROLE",
+        "SET DEFAULT",
+        "SET PASSWORD",
+        "GRANT",
+        "REVOKE",
+    ),
+    *("CREATE LOGFILE", "CREATE UNDO", "FLUSH PRIVILEGES"),
+)
+"""Beginnings of statements. `SET @@GLOBAL.GTID_PURGED = …` is a `SET GLOBAL`."""
+
+_MODES: dict[str, list[tuple[tuple[int, ...], tuple[str, ...]]]] = {
+    "mysql": [
+        ((), ("IGNORE_BAD_TABLE_OPTIONS", "EMPTY_STRING_IS_NULL", "SIMULTANEOUS_ASSIGNMENT")),
+        ((), ("TIME_ROUND_FRACTIONAL",)),
+        ((8, 0), ("NO_AUTO_CREATE_USER", "DB2", "MAXDB", "MSSQL", "MYSQL323", "MYSQL40", "ORACLE")),
+        ((8, 0), ("POSTGRESQL", "NO_FIELD_OPTIONS", "NO_KEY_OPTIONS", "NO_TABLE_OPTIONS")),
+    ],
+    "mariadb": [((), ("TIME_TRUNCATE_FRACTIONAL",))],
+}
+"""SQL modes that a flavor does not know, from that version on. Dumps of routines and triggers set them."""
+
+_SAY_EVERY_S = 10.0
+_WORKERS = 4
+T = TypeVar("T")
+
+
+class Filling:
+    """Loads a dump into a server.
+
+    Args:
+        server: it runs for this alone.
+        survey: of the dump.
+        database: where statements go that name none.
+        say: told how far it is.
+        path: of the dump, for messages.
+    """
+
+    def __init__(
+        self, server: Server, survey: Survey, database: str, say: Callable[[str], None], path: str
+    ) -> None:
+        self._server = server
+        self._survey = survey
+        self._say = say
+        self._path = path
+        self.database = database
+        self.left_out: dict[str, int] = {}
+        """Statements left out, by the rule."""
+        self._read = 0
+        self._began = self._said = time.monotonic()
+        self._turn = threading.Lock()
+        self._stopped = threading.Event()
+
+    @property
+    def seconds(self) -> float:
+        """Since it began."""
+        return time.monotonic() - self._began
+
+    def read(self, piece: bytes) -> None:
+        """A piece of a file has been read, as it is there; says how far that is, now and then."""
+        with self._turn:
+            self._read += len(piece)
+            now = time.monotonic()
+            if now - self._said < _SAY_EVERY_S or not self._read:
+                return
+            self._said = now
+            share = min(1.0, self._read / max(1, self._survey.bytes))
+            rate = self._read / self.seconds
+            left = (self._survey.bytes - self._read) / rate
+            self._say(
+                f"loading: {share:.0%} of {format_size(self._survey.bytes)}, {format_size(rate)}/s,"
+                f" about {format_seconds(max(0.0, left))} left"
+            )
+
+    def create(self, database: str) -> None:
+        """Creates a database if it is not there."""
+        self._server.query(f"CREATE DATABASE IF NOT EXISTS {quoted(database)}")
+
+    def create_definers(self) -> None:
+        """Makes the accounts that views, routines and triggers run as; nobody can log in to them."""
+        if not self._survey.definers:
+            return
+        known = {
+            (str(user), str(host)) for user, host in self._server.query("SELECT User, Host FROM mysql.user")
+        }
+        for user, host in self._survey.definers:
+            if (user, host) not in known and user:
+                account = f"'{_escaped(user)}'@'{_escaped(host)}'"
+                self._server.query(f"CREATE USER {account} ACCOUNT LOCK")
+                self._server.query(f"GRANT ALL PRIVILEGES ON *.* TO {account}")
+
+    def be_lenient(self, *, local_infile: bool = False) -> None:
+        """Lets new connections load what a consistent dump holds in any order: its folder's files."""
+        for setting in ("foreign_key_checks = 0", "unique_checks = 0", "sql_mode = 'NO_AUTO_VALUE_ON_ZERO'"):
+            self._server.query(f"SET GLOBAL {setting}")
+        if local_infile:
+            self._server.query("SET GLOBAL local_infile = 1")
+            self._server.query("SET GLOBAL time_zone = '+00:00'")
+
+    def run(self, sql: Iterable[bytes], name: str, *, database: str | None) -> None:
+        """Runs the statements of a file.
+
+        Args:
+            sql: its pieces.
+            name: of the file.
+            database: the default at its beginning.
+
+        Raises:
+            DumpRefused: the server did not take a statement.
+            StorageError: the file is damaged, or ends in the middle of something.
+            ServerDied: the server is gone.
+        """
+        if database is not None:
+            self.create(database)
+        identity = self._server.identity
+        modes = [
+            mode for since, words in _MODES[identity.flavor] if identity.version >= since for mode in words
+        ]
+        spec = StreamSpec(
+            endpoint=self._server.endpoint,
+            database=database,
+            leave_out=LEFT_OUT,
+            leave_out_databases=tuple(sorted(SYSTEM_DATABASES)),
+            leave_out_modes=tuple(modes),
+        )
+        try:
+            stream = _core.ScriptStream(msgspec.json.encode(spec))
+            try:
+                for piece in sql:
+                    stream.feed(piece)
+                    if self._stopped.is_set():
+                        return
+                stream.finish()
+            finally:
+                stream.stop()
+                self._count(msgspec.json.decode(stream.progress(), type=StreamProgress))
+        except _core.CoreError as error:
+            raise self._failed(error, name) from error
+
+    def load_rows(self, rows: Iterable[bytes], name: str, into: str) -> None:
+        """Loads a file of rows by LOAD DATA LOCAL.
+
+        Args:
+            rows: its pieces.
+            name: of the file.
+            into: the statement from INTO on.
+
+        Raises:
+            DumpRefused: the server did not take them.
+            StorageError: the file is damaged.
+        """
+        with tempfile.TemporaryDirectory(prefix="flushlab-") as folder:
+            pipe = Path(folder) / "rows"
+            os.mkfifo(pipe, 0o600)
+            failure: list[Exception] = []
+            writer = threading.Thread(target=_write, args=(pipe, rows, failure, self._stopped), daemon=True)
+            try:
+                with connect(self._server.endpoint, "socket", local_infile=True) as connection:
+                    writer.start()
+                    try:
+                        with connection.cursor() as cursor:
+                            cursor.execute(f"LOAD DATA LOCAL INFILE '{pipe}' REPLACE {into}")
+                    finally:
+                        _release(pipe)
+                        writer.join()
+            except pymysql.MySQLError as error:
+                errno, text = explain(error)
+                if not self._server_lives(errno):
+                    self._server.query("SELECT 1")  # raises ServerDied with the log's tail
+                raise refused(
+                    f"{name}: ERROR {errno}: {text}", errno, self._survey, self._server.identity
+                ) from error
+            if failure:
+                raise failure[0]
+
+    def each(self, items: Sequence[T], act: Callable[[T], None]) -> None:
+        """Does something to each item, several at once; ends with the first error.
+
+        Raises:
+            FlushlabError: what `act` raises.
+        """
+        if not items:
+            return
+        with ThreadPoolExecutor(max_workers=min(_WORKERS, os.cpu_count() or 1, len(items))) as pool:
+            futures = [pool.submit(act, item) for item in items]
+            try:
+                done, _ = wait(futures, return_when=FIRST_EXCEPTION)
+            except BaseException:
+                self._stopped.set()
+                pool.shutdown(cancel_futures=True)
+                raise
+            failed = next((future for future in done if future.exception() is not None), None)
+            if failed is not None:
+                self._stopped.set()
+                pool.shutdown(cancel_futures=True)
+                failed.result()
+
+    def notes(self) -> Iterator[str]:
+        """What was left out, in words."""
+        outside = sorted(
+            rule.removeprefix("database ") for rule in self.left_out if rule.startswith("database ")
+        )
+        if outside:
+            yield f"{self._path}: left out the server's own databases ({', '.join(outside)})"
+        rules = [
+            rule
+            for rule in self.left_out
+            if not rule.startswith("database ") and rule not in ("statements in them", "sql_mode")
+        ]
+        if rules:
+            counted = ", ".join(f"{rule} ({self.left_out[rule]})" for rule in sorted(rules))
+            yield f"{self._path}: left out statements about the server itself: {counted}"
+        if self._survey.cut_off:
+            yield f"{self._path}: does not end with '-- Dump completed'; it may be cut off"
+
+    def _failed(self, error: _core.CoreError, name: str) -> Exception:
+        if error.kind == "usage":
+            return DumpRefused(
+                f"{name}: {error.message}", hint="the dump is cut off or damaged: make it again"
+            )
+        if error.errno is None:
+            if error.kind == "server":
+                self._server.query(
+                    "SELECT 1"
+                )  # if it is gone, or dying, raises ServerDied with the log's tail
+            kind = {"server": ServerError, "protocol": ProtocolError}.get(error.kind, HarnessError)
+            return kind(f"{name}: {error.message}", hint=error.hint)
+        return refused(f"{name}, {error.message}", error.errno, self._survey, self._server.identity)
+
+    def _count(self, progress: StreamProgress) -> None:
+        with self._turn:
+            for rule, count in progress.left_out.items():
+                self.left_out[rule] = self.left_out.get(rule, 0) + count
+
+    def _server_lives(self, errno: int) -> bool:
+        return errno not in (0, 2006, 2013)
+
+
+def _write(pipe: Path, rows: Iterable[bytes], failure: list[Exception], stopped: threading.Event) -> None:
+    """Feeds the pipe; what goes wrong is left for whoever waits."""
+    try:
+        with pipe.open("wb") as stream:
+            for piece in rows:
+                if stopped.is_set():
+                    return
+                stream.write(piece)
+    except BrokenPipeError:
+        pass  # the server took no more of it, and says why
+    except (FlushlabError, OSError) as error:
+        failure.append(error)
+
+
+def _release(pipe: Path) -> None:
+    """Ends a writer that still waits for a reader."""
+    with suppress(OSError):
+        os.close(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK))
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("'", "''")

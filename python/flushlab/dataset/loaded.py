@@ -1,0 +1,198 @@
+"""Loaded: the user's data as a snapshot, made once and found again by content.
+
+Sits in `dataset`; trials and test suites start from it. A dump is loaded by a server with everything off that
+costs time and guards data (the floor `throwaway`); it is stopped in an orderly way and started again with the
+settings that shape files, its statistics are brought up to date, and only then it is saved.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Protocol, cast
+
+from flushlab.build.build import Build
+from flushlab.datadir import DataRoot, Snapshot, SnapshotKey, Snapshots
+from flushlab.dataset.directory import Directory, adopt
+from flushlab.dataset.filling import Filling
+from flushlab.dataset.survey import Dataset, Survey
+from flushlab.errors import StorageError, UsageError
+from flushlab.machine import available_memory_bytes
+from flushlab.record import Value
+from flushlab.server import Sandbox, Server
+from flushlab.server.identifier import quoted
+from flushlab.units import format_seconds, format_size
+
+FORMAT = "4"
+"""Raise this when the way data sets are loaded changes."""
+
+NO_PLUGINS = "--plugin-dir=/nonexistent"
+"""A copied directory names libraries that its server loaded; this one finds none, and then forgets them."""
+
+_LEAST_POOL = 128 << 20
+_POOL_SHARE = 0.5
+_POOL_PER_SQL = 1.5
+_LARGEST_PACKET = 1 << 30
+_REDO = 1 << 30
+
+USER_TABLES = (
+    "SELECT table_schema, table_name FROM information_schema.tables WHERE table_type = 'BASE TABLE' "
+    "AND table_schema NOT IN ('mysql', 'information_schema', 'performance_schema', 'sys')"
+)
+
+
+class Loadable(Dataset, Protocol):
+    """A dump."""
+
+    def survey(self) -> Survey:
+        """What is in it."""
+        ...
+
+    def load(self, filling: Filling) -> None:
+        """Loads it."""
+        ...
+
+
+def settings_of(data: Dataset | None) -> dict[str, Value]:
+    """Settings that the data set brings along; none without one."""
+    return data.settings() if data is not None else {}
+
+
+def loaded(
+    build: Build,
+    data: Dataset,
+    *,
+    database: str,
+    layout: Mapping[str, Value],
+    data_root: DataRoot,
+    snapshots: Snapshots,
+    progress: Callable[[str], None],
+) -> Snapshot:
+    """The snapshot of a data set on a build; made if it is not there.
+
+    Args:
+        build: whose data directory it is.
+        data: the user's.
+        database: the workload's; a dump that names none goes there. Empty: none in particular.
+        layout: settings that shape files.
+        data_root: where the loading server runs.
+        snapshots: where it is kept.
+        progress: told how far it is.
+
+    Raises:
+        DumpRefused: the server did not take a statement; it was tried once.
+        UsageError: it has no such database.
+        NoSpace, StorageError, StartFailed: it could not be made.
+    """
+    key = SnapshotKey(
+        {
+            "format": FORMAT,
+            "build": build.id,
+            **{f"set:{name}": str(value) for name, value in layout.items()},
+            **data.key,
+            **({"database": database or data.databases[0]} if data.takes_any else {}),
+        }
+    )
+    found = snapshots.find(key)
+    if found is not None:
+        return found
+
+    def fill(target: Path) -> None:
+        if isinstance(data, Directory):
+            copied = snapshots.make(SnapshotKey({"format": FORMAT, **data.key}), data.copy)
+            progress(f"starting {build.name} on a copy of {data.path}")
+            server = Sandbox.start(
+                build,
+                settings=layout,
+                arguments=[NO_PLUGINS],
+                data_root=data_root,
+                snapshot=copied,
+                snapshots=snapshots,
+            )
+        else:
+            dump = cast(Loadable, data)
+            server = Sandbox.start(
+                build,
+                settings={**_fast(build, dump.survey()), **layout},
+                arguments=["--debug-no-sync"] if build.flavor == "mariadb" else [],
+                data_root=data_root,
+                progress=progress,
+            )
+        with server:
+            adopt(server)
+            if not isinstance(data, Directory):
+                _load(server, cast(Loadable, data), database, progress)
+                server.stop()
+                server.set_before_start(layout, [])
+                server.start_again()
+            if database:
+                _require(server, database, data.path)
+            analyze(server)
+            server.stop()
+            server.move_datadir(target)
+
+    return snapshots.make(key, fill)
+
+
+def analyze(server: Server) -> None:
+    """Brings the statistics of all user tables up to date: a server that is stopped soon after a load would
+    save those of nearly empty tables."""
+    for schema, table in server.query(USER_TABLES):
+        server.query(f"ANALYZE TABLE {quoted(schema, table)}")
+
+
+def _load(server: Server, dump: Loadable, database: str, progress: Callable[[str], None]) -> None:
+    survey = dump.survey()
+    progress(f"loading {dump.path} ({format_size(survey.bytes)}) into {server.identity.name}")
+    filling = Filling(server, survey, database or dump.databases[0], progress, dump.path)
+    began = time.monotonic()
+    filling.create_definers()
+    dump.load(filling)
+    seconds = time.monotonic() - began
+    tables = len(server.query(USER_TABLES))
+    rate = f"{format_size(survey.sql_bytes / max(seconds, 0.001))}/s of SQL"
+    progress(f"loaded {dump.path} in {format_seconds(seconds)} ({rate}, {tables} tables)")
+    for note in filling.notes():
+        progress(f"warning: {note}")
+
+
+def _require(server: Server, database: str, path: str) -> None:
+    """Raises UsageError if the database is not there, StorageError if there is none at all."""
+    there = [str(name) for (name,) in server.query("SELECT schema_name FROM information_schema.schemata")]
+    own = [
+        name
+        for name in there
+        if name.lower() not in ("mysql", "sys", "performance_schema", "information_schema")
+    ]
+    if not own:
+        raise StorageError(f"{path} holds no database", hint="give a dump that has one")
+    if database not in own:
+        raise UsageError(
+            f"there is no database {database} in {path}", hint=f"it has {', '.join(own)}; use --database NAME"
+        )
+
+
+def _fast(build: Build, survey: Survey) -> dict[str, Value]:
+    """How the loading server runs: nothing is flushed, written twice or logged for replicas."""
+    pool = max(_LEAST_POOL, int(_POOL_PER_SQL * max(survey.sql_bytes, survey.bytes)))
+    settings: dict[str, Value] = {
+        "innodb_flush_log_at_trx_commit": 0,
+        "innodb_doublewrite": "OFF",
+        "innodb_flush_method": "nosync",
+        "innodb_buffer_pool_size": min(pool, max(_LEAST_POOL, int(_POOL_SHARE * available_memory_bytes()))),
+        "innodb_buffer_pool_load_at_startup": "OFF",
+        "innodb_buffer_pool_dump_at_shutdown": "OFF",
+        "innodb_io_capacity": 2000,
+        "innodb_io_capacity_max": 20000,
+        "innodb_log_buffer_size": 64 << 20,
+        "max_allowed_packet": _LARGEST_PACKET,
+        "performance_schema": "OFF",
+    }
+    if build.flavor == "mysql" and build.version >= (8, 0, 30):
+        settings["innodb_redo_log_capacity"] = 2 * _REDO
+    else:
+        settings["innodb_log_file_size"] = _REDO
+    if build.flavor == "mysql" and build.version >= (8, 0):
+        settings["log_bin"] = "OFF"
+    return settings

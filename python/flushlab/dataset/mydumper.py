@@ -1,0 +1,123 @@
+"""mydumper: a folder with files for databases, tables, rows, views, routines and triggers.
+
+Sits in `dataset`. Files are told apart by their names (mydumper 0.9 to 0.19): `db-schema-create.sql`,
+`db.table-schema.sql`, `db.table.sql` or `db.table.00000.sql`, `…-schema-post.sql`, `…-schema-view.sql`,
+`…-schema-triggers.sql`, each of them compressed or not. Rows of several files are loaded at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+
+from flushlab.dataset.filling import Filling
+from flushlab.dataset.pieces import pieces
+from flushlab.dataset.survey import SYSTEM_DATABASES, Survey, survey
+from flushlab.errors import StorageError
+from flushlab.record import Value
+
+METADATA = "metadata"
+
+_STAGES = (
+    ("-schema-create.sql",),
+    ("-schema.sql", "-schema-sequence.sql"),
+    (".sql",),
+    ("-schema-post.sql",),
+    ("-schema-view.sql",),
+    ("-schema-triggers.sql",),
+)
+"""Endings of files in the order in which they are loaded; `.sql` is what no other ending fits."""
+_BODIES = (3, 5)
+"""Those with routines, events and triggers. mydumper and myloader know no DELIMITER: a statement ends where a
+line ends with a semicolon, and within a body mydumper puts a space behind it."""
+_DELIMITER = b"$$flushlab$$"
+
+
+class MydumperDump(msgspec.Struct, frozen=True, kw_only=True):
+    """A folder of mydumper's.
+
+    Attributes:
+        path: absolute.
+    """
+
+    path: str
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """Its files of SQL.
+
+        Raises:
+            StorageError: it has none, or rows in a form that is not SQL.
+        """
+        folder = Path(self.path)
+        found = tuple(sorted(file for file in folder.iterdir() if _name(file).endswith(".sql")))
+        rows = next((file.name for file in folder.iterdir() if _name(file).endswith((".dat", ".csv"))), None)
+        if rows is not None:
+            raise StorageError(
+                f"{folder} holds rows as {rows}, not as SQL",
+                hint="make the dump without --load-data or --csv",
+            )
+        if not found:
+            raise StorageError(f"{folder} has no .sql file", hint="make the dump again")
+        return found
+
+    @property
+    def takes_any(self) -> bool:
+        """Its files' names say which databases it has."""
+        return False
+
+    @property
+    def databases(self) -> tuple[str, ...]:
+        """Those that its files are of."""
+        names = (_database(file) for file in self.files)
+        return tuple(dict.fromkeys(name for name in names if name.lower() not in SYSTEM_DATABASES))
+
+    @property
+    def key(self) -> Mapping[str, str]:
+        """Its digest."""
+        return {"dataset": f"mydumper {self.survey().digest}"}
+
+    def survey(self) -> Survey:
+        """What is in it; remembered."""
+        return survey(Path(self.path), self.files)
+
+    def settings(self) -> dict[str, Value]:
+        """None."""
+        return {}
+
+    def load(self, filling: Filling) -> None:
+        """Loads one kind of file after the other."""
+        filling.be_lenient()
+        there = set(self.databases)
+        files = [file for file in self.files if _database(file) in there]
+        for stage in range(len(_STAGES)):
+            batch = [file for file in files if _stage(file) == stage]
+            filling.each(batch, lambda file: self._load(filling, file))
+
+    def _load(self, filling: Filling, file: Path) -> None:
+        database = None if _stage(file) == 0 else _database(file)
+        sql = pieces(file, filling.read)
+        filling.run(_delimited(sql) if _stage(file) in _BODIES else sql, file.name, database=database)
+
+
+def _delimited(sql: Iterator[bytes]) -> Iterator[bytes]:
+    """The statements of a file with bodies, in the way of the servers' own clients."""
+    text = b"".join(sql)
+    yield b"DELIMITER " + _DELIMITER + b"\n" + text.replace(b";\n", _DELIMITER + b"\n")
+
+
+def _name(file: Path) -> str:
+    """Its name without the ending of its compression."""
+    return file.name.removesuffix(".gz").removesuffix(".zst")
+
+
+def _database(file: Path) -> str:
+    return _name(file).removesuffix("-schema-create.sql").removesuffix("-schema-post.sql").partition(".")[0]
+
+
+def _stage(file: Path) -> int:
+    name = _name(file)
+    special = (at for at, endings in enumerate(_STAGES) if endings != (".sql",) and name.endswith(endings))
+    return next(special, _STAGES.index((".sql",)))

@@ -1,0 +1,98 @@
+"""Open: what a path given as `--dataset` is, and which of its databases a workload is for.
+
+Sits in `dataset`; starts nothing. A path that is no data set is found out here, before anything else happens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from flushlab.dataset.directory import Directory
+from flushlab.dataset.dump import Dump
+from flushlab.dataset.mydumper import METADATA, MydumperDump
+from flushlab.dataset.pieces import pieces
+from flushlab.dataset.shell import DONE, HEADER, ShellDump
+from flushlab.dataset.survey import Dataset
+from flushlab.errors import StorageError, UsageError
+
+TAKES = "--dataset takes an SQL dump (.sql, .sql.gz, .sql.zst), a dump folder or a stopped data directory"
+
+_STREAMED = {b"XBSTCK01": "a backup stream: unpack it with xbstream -x or mbstream -x, then prepare it"}
+
+
+def open_dataset(path: Path | str) -> Dataset:
+    """Looks at what is there.
+
+    Raises:
+        StorageError: nothing, or no data set; the hint says what to give instead.
+    """
+    path = Path(path).expanduser().absolute()
+    if path.is_file():
+        _require_sql(path)
+        return Dump(path=str(path))
+    if not path.is_dir():
+        raise StorageError(f"there is no {path}", hint=TAKES)
+    if (path / "ibdata1").is_file():
+        return Directory.open(path)
+    if (path / HEADER).is_file():
+        if not (path / DONE).is_file():
+            raise StorageError(
+                f"{path} is an unfinished dump of MySQL Shell: it has no {DONE}", hint="make the dump again"
+            )
+        return ShellDump(path=str(path))
+    if (path / METADATA).is_file():
+        return MydumperDump(path=str(path))
+    if (path / f"{METADATA}.partial").is_file():
+        raise StorageError(f"{path} is an unfinished dump of mydumper", hint="make the dump again")
+    dumps = sorted(file.name for file in path.iterdir() if ".sql" in file.suffixes[-2:])
+    raise StorageError(
+        f"{path} holds neither a dump nor a data directory (it has no ibdata1)",
+        hint=f"give one of its files: {path / dumps[0]}" if dumps else TAKES,
+    )
+
+
+def choose_database(data: Dataset, asked: str | None) -> str:
+    """The database that a workload on this data is for.
+
+    Args:
+        data: the data set.
+        asked: by the user, or None.
+
+    Raises:
+        UsageError: there is no such database, or there are several and none was asked for.
+        StorageError: the data set cannot be read.
+    """
+    there = data.databases
+    if asked is None and len(there) == 1:
+        return there[0]
+    if asked is None:
+        raise UsageError(
+            f"{data.path} has {len(there)} databases: {_listed(there)}" if there else _none(data),
+            hint="choose the workload's with --database NAME" if there else "use a dump that has one",
+        )
+    if asked not in there and not data.takes_any:
+        raise UsageError(
+            f"there is no database {asked} in {data.path}", hint=f"it has {_listed(there)}" if there else None
+        )
+    return asked
+
+
+def _none(data: Dataset) -> str:
+    return f"{data.path} has no database besides the server's own"
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:12])
+    return shown if len(names) <= 12 else f"{shown} and {len(names) - 12} more"
+
+
+def _require_sql(path: Path) -> None:
+    head = next(pieces(path), b"")
+    for magic, what in _STREAMED.items():
+        if head.startswith(magic):
+            raise StorageError(f"{path} is not a dump", hint=what)
+    if not head.strip():
+        raise StorageError(f"{path} is empty", hint=TAKES)
+    if b"\0" in head[:4096]:
+        raise StorageError(f"{path} is not an SQL dump: it is binary", hint=TAKES)
