@@ -289,15 +289,33 @@ fn redo_log(file: &File) -> RedoLog {
     RedoLog::over(file.try_clone().unwrap(), 4 * RECORD, 0, 64)
 }
 
+const COMMIT: Entry<'_> = Entry {
+    kind: Kind::Commit,
+    xid: 1,
+    gtid_number: 1,
+    payload: &[],
+    binlog: [&[], &[]],
+};
+
 fn record(log: &RedoLog) -> u64 {
-    let entry = Entry {
-        kind: Kind::Commit,
-        xid: 1,
-        gtid_number: 1,
-        payload: &[],
-        binlog: [&[], &[]],
-    };
-    log.append(&entry).unwrap()
+    log.append(&COMMIT).unwrap()
+}
+
+#[test]
+fn a_redo_log_is_written_up_to_a_record_that_still_waits_for_room() {
+    let file = tempfile::tempfile().unwrap();
+    check(1, move || {
+        let log = Arc::new(redo_log(&file));
+        record(&log);
+        let place = log.reserve(RECORD).unwrap();
+        let filler = {
+            let log = log.clone();
+            thread::spawn(move || log.fill(place, &COMMIT).unwrap())
+        };
+        log.write(log.next()).unwrap();
+        assert_eq!(log.written(), 2 * RECORD);
+        assert_eq!(filler.join().unwrap(), 2 * RECORD);
+    });
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use crate::log_buffer::{Drain, LogBuffer};
+use crate::log_buffer::{Drain, LogBuffer, Place};
 use crate::redo::{self, Checkpoint, Entry, DATA_OFFSET, HEADER_SIZE};
 use crate::section::MAX_LIMIT;
 use crate::sync::{locked, make_room_until_done, AtomicU64, Backoff, Mutex, Ordering, Padded};
@@ -142,10 +142,16 @@ impl RedoLog {
 
     /// Puts a record of an admitted transaction into the log buffer and says where it ends.
     pub(crate) fn append(&self, entry: &Entry<'_>) -> io::Result<u64> {
-        let size = entry.size() as u64;
-        let mut place = self.buffer.reserve(1, size).ok_or_else(|| {
-            io::Error::other("the redo log has reached its largest LSN: end the run earlier")
-        })?;
+        self.fill(self.reserve(entry.size() as u64)?, entry)
+    }
+
+    pub(crate) fn reserve(&self, size: u64) -> io::Result<Place> {
+        let place = self.buffer.reserve(1, size);
+        place.ok_or_else(|| io::Error::other("the redo log has reached its largest LSN: end the run earlier"))
+    }
+
+    /// Writes the record into its place once there is room.
+    pub(crate) fn fill(&self, mut place: Place, entry: &Entry<'_>) -> io::Result<u64> {
         let mut backoff = Backoff::default();
         while !self.buffer.has_room(&place) {
             if let Ok(mut drain) = self.writer.try_lock() {
@@ -155,7 +161,7 @@ impl RedoLog {
             backoff.pause();
         }
         let header = entry.header(place.start);
-        let end = place.start + size;
+        let end = place.end();
         let (front, back) = self.buffer.bytes(&mut place);
         if back.is_empty() {
             let (head, mut rest) = front.split_at_mut(HEADER_SIZE);
