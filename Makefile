@@ -19,7 +19,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt scripts/setup.sh $(RUST)
 	@scripts/setup.sh $(VENV)
 	@touch $@
 
-tune: setup ## The main job: tune the embedded MariaDB in about 7 minutes (TUNE='…' for other options)
+tune: setup ## The main job: tune the embedded MariaDB in 6 minutes at most (TUNE='…' for other options)
 	$(BIN)/flushlab tune $(TUNE) --out out
 
 check: setup ## Lint, types, layers, unit and golden tests, cargo tests; needs no server
