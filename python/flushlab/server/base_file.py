@@ -172,7 +172,7 @@ def _notes(
 
 def _worth_saying(finding: Finding) -> bool:
     changed = finding.kind in ("out-of-range", "wrong-type", "not-a-switch")
-    return changed or finding.kind == "include" or (finding.kind == "contradiction" and finding.fatal)
+    return changed or (finding.kind == "contradiction" and finding.fatal)
 
 
 def _plain(text: str) -> Value:

@@ -232,7 +232,9 @@ def _gather(
 def _unread(target: str, directory: bool, place: tuple[str, int], error: OSError) -> Finding:
     says = f"{target} cannot be read ({error.strerror or error})"
     if directory:
-        return Finding.at(place, "include", "error", "", f"{says}: the server does not start", None, True)
+        hint = "check the file where its server runs"
+        says += ": a server that lacks it too does not start"
+        return Finding.at(place, "include", "warning", "", says, hint)
     return Finding.at(place, "include", "warning", "", f"{says}: the server continues without it")
 
 

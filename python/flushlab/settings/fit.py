@@ -36,7 +36,11 @@ MEMORY_PART, DISK_PART = 2, 4
 disk's free space."""
 _BUFFERS_AT_MOST = 0.5
 """Of the memory, for everything but the buffer pool."""
-_VALUE_AT_MOST = 12
+REDO_IN_PARTS_SINCE = (8, 0, 30)
+"""First MySQL that does not fill the whole redo log with zeros at the first start, which every trial has."""
+_REDO_WRITTEN_AT_MOST = 512 << 20
+"""Of redo log, for those that do: where sizes are scaled anyway, trials should not wait for it."""
+_WIDTH, _VALUE_AT_MOST = 80, 12
 _SPARE_CONNECTIONS = 50
 _G, _M = 1 << 30, 1 << 20
 _POOL_STEP, _REDO_STEP = 128 * _M, 4 * _M
@@ -148,24 +152,24 @@ class _Fitting:
         pool, redo = number_of(self._given, POOL), self._given.redo_capacity_bytes
         use = memory_use(Configuration(self._settings, self._identity))
         beside = use.shared_bytes - pool + use.connection_bytes * min(use.connections, self._connections)
-        room = self._memory - beside
-        factor = min(self._factor, room / pool if pool else 1.0, self._disk / redo if redo else 1.0)
-        if factor >= 1:
+        room, disk = self._memory - beside, self._disk
+        limits = [(self._factor, "as the other file's had to be")]
+        if pool:
+            limits.append((room / pool, f"{format_size(room)} of memory are left for it"))
+        if redo:
+            limits.append((disk / redo, f"{format_size(disk)} of disk for the redo log"))
+        if min(limits)[0] >= 1:
             return
-        alike = factor == self._factor
-        small_memory = room / pool <= self._disk / redo if pool and redo else room < pool
-        why = (
-            f"{format_size(room)} of memory are left for it"
-            if small_memory
-            else f"{format_size(self._disk)} of disk for the redo log"
-        )
-        why = "as the other file's had to be" if alike else why
+        if redo and self._identity.flavor == "mysql" and self._identity.version < REDO_IN_PARTS_SINCE:
+            most = _REDO_WRITTEN_AT_MOST
+            limits.append((most / redo, f"{format_size(most)} of redo, written at each start"))
+        factor, why = min(limits)
         if POOL in self._settings:
             here = self._pool(pool * factor)
             self._change(POOL, pool, here, why)
             factor = here / pool
         self._factor = factor
-        proportion = "in proportion to the pool" if small_memory else why
+        proportion = "in proportion to the pool" if POOL in self._settings else why
         for name in REDO:
             if name in self._settings:
                 size = number_of(self._given, name)
@@ -255,22 +259,27 @@ def lines(fitted: Fit, way_out: str) -> list[str]:
         *((one.name, one.yours, one.here, one.why) for one in fitted.scaled),
     ]
     for name, yours, here, why in rows:
-        found.append(f"  {name:<{width}}  {yours:>{values}}  {here:>{values}}  {why}".rstrip())
+        row = f"  {name:<{width}}  {yours:>{values}}  {here:>{values}}  "
+        found += textwrap.wrap(
+            why,
+            _WIDTH,
+            initial_indent=row,
+            subsequent_indent=" " * len(row),
+        )
     found.append("What does not transfer to your server:")
     for text in fitted.not_transferable:
-        found += textwrap.wrap(text, 80, initial_indent="  ", subsequent_indent="    ")
+        found += textwrap.wrap(text, _WIDTH, initial_indent="  ", subsequent_indent="    ")
     return found
 
 
 def as_warnings(fitted: Fit) -> tuple[Warning, ...]:
     """What was scaled and what does not transfer, to stay with the records."""
-    scaled = [
-        Warning(
-            "scaled", f"{one.name} was {one.here} here, not {one.yours} as in your file: {one.why}", one.name
-        )
-        for one in fitted.scaled
-    ]
-    return (*scaled, *(Warning("does-not-transfer", text) for text in fitted.not_transferable))
+    scaled = []
+    for one in fitted.scaled:
+        says = f"{one.name} was {one.here} here, {one.yours} in your file: {one.why}"
+        scaled.append(Warning(SCALED, says, one.name))
+    lost = [f"does not transfer: {text[0].lower()}{text[1:].rstrip('.')}" for text in fitted.not_transferable]
+    return (*scaled, *(Warning("does-not-transfer", text) for text in lost))
 
 
 def names_fixed(scaled: tuple[Scaled, ...]) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from flushlab.campaign.facts import TuneFacts
 from flushlab.campaign.request import TuneRequest
 from flushlab.experiment.frontier import Dropped, FrontierPoint
 from flushlab.record import Launch, Ratio, Storage, Value
+from flushlab.settings.fit import Scaled
 from flushlab.settings.floor import Floor
 from flushlab.workload import Shape, Timing
 from tests.golden.test_reports import FACTS, SECOND
@@ -76,3 +77,15 @@ def test_what_was_dropped_at_the_winners_floor_says_what_dropping_it_cost() -> N
     found = text(SECOND, here, other)
     assert "gains too little (0.4%, standard error 0.6%): innodb_flush_method = fsync." in found
     assert found.count("Left out") == 1
+
+
+def test_what_was_scaled_to_the_machine_that_measured_is_not_written_down() -> None:
+    here = Scaled(name="innodb_buffer_pool_size", yours="96G", here="4G", why="too little memory")
+    request = msgspec.structs.replace(
+        REQUEST,
+        base={"sync_binlog": 1, "innodb_buffer_pool_size": 4 << 30},
+        original={"sync_binlog": 1, "innodb_buffer_pool_size": 96 << 30},
+        scaled=(here,),
+    )
+    files = tuned_files(facts(SECOND), request, {}, DISK, Launch())
+    assert not [text for text in files if "innodb_buffer_pool_size" in str(text)]

@@ -257,9 +257,15 @@ def test_files_that_include_each_other_end() -> None:
     assert [one.kind for one in checked.findings] == ["include"]
 
 
-def test_a_missing_included_file_is_passed_over_and_a_missing_directory_is_not() -> None:
-    assert of("!include /no/file\n").starts
-    assert not of("!includedir /no/directory\n").starts
+@pytest.mark.parametrize("line", ["!include /no/file", "!includedir /no/directory"])
+def test_what_is_included_may_be_where_the_server_runs_so_its_absence_here_is_a_warning(line: str) -> None:
+    (finding,) = of(f"{line}\n").findings
+    assert (finding.kind, finding.severity, finding.fatal) == ("include", "warning", False)
+
+
+def test_a_directory_that_the_server_lacks_too_stops_it_and_a_file_does_not() -> None:
+    assert "does not start" in of("!includedir /no/directory\n").findings[0].text
+    assert "continues without it" in of("!include /no/file\n").findings[0].text
 
 
 def test_a_group_of_another_version_or_flavor_is_no_mistake() -> None:
