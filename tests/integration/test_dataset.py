@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pymysql
 import pytest
 import zstandard
 
@@ -29,6 +30,7 @@ from flushlab.errors import DumpRefused, StorageError
 from flushlab.machine import home
 from flushlab.record import StreamSpec
 from flushlab.server import Sandbox
+from flushlab.suite.database import database
 from tests.conftest import StartSandbox, require_build
 
 SHOP = (Path(__file__).parent / "shop.sql").read_bytes()
@@ -276,3 +278,17 @@ def test_stopped_servers_data_directory_is_copied_and_only_read(
     with Sandbox.start(server.build, snapshot=found, snapshots=snapshots) as copy:
         assert copy.query("SELECT COUNT(*) FROM shop.customer") == [(4,)]
     assert {file: file.stat().st_mtime_ns for file in datadir.rglob("*")} == before
+
+
+def test_test_suite_starts_with_the_dump(build: Callable[[str], Build], tmp_path: Path) -> None:
+    build("mariadb@10.11")
+    dump = tmp_path / "crm.sql"
+    dump.write_text(f"-- {uuid.uuid4()}\nCREATE TABLE item (id INT);\nINSERT INTO item VALUES (1);\n")
+    with database(server="mariadb@10.11", dataset=dump) as place:
+        assert place.database == "crm"
+        with pymysql.connect(
+            unix_socket=place.socket, user=place.user, password=place.password, database="crm"
+        ) as connection:
+            cursor = connection.cursor()
+            cursor.execute("SELECT id FROM item")
+            assert cursor.fetchall() == ((1,),)

@@ -43,7 +43,10 @@ def test(
         list[str] | None,
         typer.Option(help="Files that --prepare reads, as a quoted pattern; repeatable."),
     ] = None,
-    database: Annotated[str, typer.Option(help="Database to create first.")] = "app",
+    dataset: options.Dataset = None,
+    database: Annotated[
+        str | None, typer.Option(help="Database to create first; default: that of --dataset, or app.")
+    ] = None,
     charset: Annotated[
         str | None, typer.Option(help="Character set of the database; default: the server's own.")
     ] = None,
@@ -117,7 +120,7 @@ def test(
     if forms:
         own = {"character_set_server": charset, "collation_server": collation}
         assignments = [f"{name}={value}" for name, value in own.items() if value is not None]
-        _print_container(forms, server, database, command or [], [*assignments, *(set_ or [])])
+        _print_container(forms, server, database or "app", command or [], [*assignments, *(set_ or [])])
         return
     if not command:
         raise UsageError("no command given", hint="flushlab test [OPTIONS] -- COMMAND ARGS…")
@@ -129,6 +132,8 @@ def test(
         raise UsageError("--disk-iops and --blocks need --compare", hint="add --compare")
     if compare and workers > 1:
         raise UsageError("--compare cannot be combined with --workers", hint="remove --workers")
+    if compare and dataset:
+        raise UsageError("--compare cannot be combined with --dataset", hint="load the data in --prepare")
     require_writable(json)
     from flushlab.suite import database as suite
     from flushlab.suite.environment import parse_templates
@@ -138,6 +143,7 @@ def test(
         words=command,
         prepare=prepare,
         inputs=inputs or (),
+        dataset=dataset,
         database=database,
         charset=charset,
         collation=collation,

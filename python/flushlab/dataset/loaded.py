@@ -114,7 +114,7 @@ def loaded(
             dump = cast(Loadable, data)
             server = Sandbox.start(
                 build,
-                settings={**_fast(build, dump.survey()), **layout},
+                settings={**fast_settings(build, dump.survey()), **layout},
                 arguments=["--debug-no-sync"] if build.flavor == "mariadb" else [],
                 data_root=data_root,
                 progress=progress,
@@ -173,7 +173,7 @@ def _require(server: Server, database: str, path: str) -> None:
         )
 
 
-def _fast(build: Build, survey: Survey) -> dict[str, Value]:
+def fast_settings(build: Build, survey: Survey) -> dict[str, Value]:
     """How the loading server runs: nothing is flushed, written twice or logged for replicas."""
     pool = max(_LEAST_POOL, int(_POOL_PER_SQL * max(survey.sql_bytes, survey.bytes)))
     settings: dict[str, Value] = {

@@ -71,7 +71,8 @@ def database(
     server: str = "mariadb",
     prepare: str | None = None,
     inputs: Sequence[str] = (),
-    database: str = "app",
+    dataset: Path | str | None = None,
+    database: str | None = None,
     charset: str | None = None,
     collation: str | None = None,
     base: Path | str | None = None,
@@ -93,7 +94,8 @@ def database(
         server: a build (`mariadb`, `mysql@5.7`), a tarball or a URL.
         prepare: a shell command that fills the database; its result is kept as a template.
         inputs: patterns of the files that it reads; they tell when the template is out of date.
-        database: its name.
+        dataset: your data, which the server starts with: a dump, a dump folder or a stopped data directory.
+        database: its name; that of the data, or `app`, if None.
         charset, collation: its character set and collation; the server's own if None.
         base: your option file; the settings of throwaway servers come on top, and what this machine cannot
             hold is scaled.
@@ -116,6 +118,7 @@ def database(
         words=(),
         prepare=prepare,
         inputs=inputs,
+        dataset=dataset,
         database=database,
         charset=charset,
         collation=collation,
@@ -146,7 +149,7 @@ def request(
     words: Sequence[str],
     prepare: str | None,
     inputs: Sequence[str],
-    database: str,
+    database: str | None,
     charset: str | None,
     collation: str | None,
     base: Path | str | None = None,
@@ -158,6 +161,7 @@ def request(
     cache_size: str,
     basedir: Path | str | None,
     data_root: Path | str | None,
+    dataset: Path | str | None = None,
     templates: tuple[Template, ...] = (),
     workers: int = 1,
     clones: int = 0,
@@ -177,7 +181,13 @@ def request(
             hint="for example --inputs 'db/migration/**'",
         )
     files = read_inputs(list(inputs), Path.cwd())
-    check_database(database)
+    key: Mapping[str, str] = {}
+    if dataset is not None:
+        from flushlab.dataset import choose_database, open_dataset  # a suite without data starts without it
+
+        data = open_dataset(dataset)
+        database, key = choose_database(data, database), data.key
+    database = check_database(database or "app")
     characters = database_characters(charset, collation)
     for name in reap():
         progress(f"cleaned up after an earlier run: {name}")
@@ -194,6 +204,8 @@ def request(
         build=build,
         words=tuple(words),
         database=database,
+        dataset=Path(dataset) if dataset else None,
+        dataset_key=key,
         characters=characters,
         settings=settings or {},
         prepare=prepare or "",

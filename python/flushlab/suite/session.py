@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from flushlab.build import Build
-from flushlab.datadir import DataRoot, Snapshot
+from flushlab.datadir import DataRoot, Snapshot, Snapshots
 from flushlab.errors import FlushlabError, SnapshotDamaged, UsageError
 from flushlab.process import myself
 from flushlab.record import ServerIdentity, Value
@@ -54,6 +54,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         database: made before anything else.
         characters: its character set and collation, as CREATE DATABASE spells them; empty for the server's.
         settings: the user's own, on top of the profile.
+        dataset: path of the user's data, or None; dataset_key: what they hold.
         prepare: a command for the shell that fills the database; empty for none.
         inputs: the files that it reads.
         templates: variables that the user asked for.
@@ -83,6 +84,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     memory: bool = True
     cache: Path | None = None
     limit_bytes: int
+    dataset: Path | None = None
+    dataset_key: Mapping[str, str] = {}
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
@@ -157,6 +160,7 @@ class Session:
             settings=content_settings(profile.settings),
             database=request.database,
             characters=request.characters,
+            dataset=request.dataset_key,
             prepare=request.prepare,
             scripts=read_scripts(request.prepare, Path.cwd()),
             environment=tuple(f"{one.name}={one.text}" for one in request.templates),
@@ -306,7 +310,7 @@ class Session:
         if found is not None:
             return found
         self._say(f"making a template of {recipe.build.name}, once")
-        bare = initialised(recipe.build, recipe.settings, self._say)
+        bare = self._loaded() or initialised(recipe.build, recipe.settings, self._say)
         chosen = self._choose_root(bare.allocated_bytes, 1)
         profile = throwaway(recipe.build, "memory" if chosen.in_memory else "disk", self._request.settings)
         with Sandbox.start(
@@ -326,6 +330,24 @@ class Session:
                 ) from error
             sandbox.stop()
             return self._templates.capture(recipe, sandbox.datadir, Facts())
+
+    def _loaded(self) -> Snapshot | None:
+        """The user's data as a data directory, if there are any."""
+        if self._request.dataset is None:
+            return None
+        from flushlab.dataset import loaded, open_dataset  # a suite without them starts without it
+        from flushlab.settings.catalog import load_catalog
+        from flushlab.settings.layout import layout_of
+
+        return loaded(
+            self._request.build,
+            open_dataset(self._request.dataset),
+            database=self._request.database,
+            layout=layout_of(self._recipe.settings, load_catalog()),
+            data_root=DataRoot.open(self._request.data_root),
+            snapshots=Snapshots(),
+            progress=self._say,
+        )
 
     def _prepare_on(self, base: Snapshot, known: Facts | None) -> Snapshot | None:
         """Runs the prepare command on a template and captures what comes out.

@@ -75,7 +75,8 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
         settings: all that it runs with, but for those that only say where it runs.
         database: made before anything else.
         characters: its character set and collation; empty for the server's.
-        prepare: the command; empty for a template of the initialised server alone.
+        dataset: what the user's data hold, which the server starts with; empty for none.
+        prepare: the command; empty for a template of the server before it.
         scripts: files that the command names itself.
         environment: the user's templates of variables, unfilled, which the prepare command sees.
         inputs: files that the command reads.
@@ -85,6 +86,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     settings: Mapping[str, Value]
     database: str
     characters: str = ""
+    dataset: Mapping[str, str] = {}
     prepare: str = ""
     scripts: tuple[Input, ...] = ()
     environment: Sequence[str] = ()
@@ -98,6 +100,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
             "build": self.build.id,
             "database": self.database + self.characters,
             **{f"set:{name}": str(value) for name, value in sorted(self.settings.items())},
+            **self.dataset,
         }
         if not self.prepare:
             return (SnapshotKey(parts),)
