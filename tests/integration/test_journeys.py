@@ -1,7 +1,18 @@
-"""What people come for, from the first file to the last, on real servers."""
+"""Journeys: what a new user does, step by step, from a fresh home; long ones: `benchmarks/journeys.py`.
+
+(a) an option file of production, a gzipped dump and a script -> a proven gain or an honest none
+(b) an option file of 5.7, checked for 8.0 -> mended as the check says -> 8.0 starts with it
+(c) a plan from `--init`, edited by hand -> series -> page
+"""
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,6 +21,13 @@ from flushlab.campaign.option_check import Judged, judge
 from tests.conftest import require_build
 
 pytestmark = pytest.mark.spread
+
+SHOP = Path(__file__).parents[2] / "examples" / "shop"
+OTHERS = (
+    *("binlog_cache_size", "binlog_commit_wait_count", "binlog_commit_wait_usec"),
+    *("innodb_flush_method", "innodb_log_buffer_size", "innodb_log_file_buffering"),
+)
+"""Kept, so that one candidate is left and eleven trials prove it or not."""
 
 OF_57 = """\
 [client]
@@ -38,6 +56,61 @@ log_warnings = 2
 expire_logs_days = 7
 sql_mode = STRICT_TRANS_TABLES,NO_ZERO_DATE,NO_AUTO_CREATE_USER,NO_ENGINE_SUBSTITUTION
 """
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def run(private_home_with_builds: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs flushlab in a folder with the shop's files, `mysql` on the PATH."""
+    client = require_build("mariadb@10.11").client
+    assert client is not None
+    shutil.copytree(SHOP, tmp_path, dirs_exist_ok=True)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "mysql").symlink_to(client)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    monkeypatch.setenv("ORDERS", "50")
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [sys.executable, "-m", "flushlab", *words],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=240,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "Traceback" not in done.stderr
+        return done
+
+    return run
+
+
+@pytest.mark.long
+def test_an_option_file_a_dump_and_a_script_give_a_proven_gain_or_an_honest_none(
+    run: Run, tmp_path: Path
+) -> None:
+    keep = [word for name in OTHERS for word in ("--keep", name)]
+    done = run(
+        *("tune", "--server", "mariadb@10.11", "--base", "my.cnf", "--dataset", "shop.sql.gz"),
+        *("--workload", "command: ./load.sh", "--memory", "1G", "--trials", "11", "--out", "out", *keep),
+    )
+    result = json.loads((tmp_path / "out" / "tune.json").read_text())
+    assert result["unit"] == "s"
+    assert result["base"]["figure"] > 0 and result["base"]["settings"]["sync_binlog"] == 1
+    assert result["blocks"] >= 3
+    assert {line["what"] for line in result["carry_over"]} >= {"guarantees", "ratios", "figures"}
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "loaded 50 orders" in page
+    if result["winner"] is None:
+        assert "No improvement found" in done.stdout or "rejected" in done.stdout
+        assert not (tmp_path / "out" / "my.cnf").exists()
+        return
+    assert result["winner"]["ratio"]["low"] > 1
+    assert "innodb_flush_log_at_trx_commit = 1" in (tmp_path / "out" / "rollback.cnf").read_text()
+    checked = run("settings", "--check", "out/my.cnf", "--server", "mariadb@10.11", "--floor", "second")
+    assert "error" not in checked.stdout
 
 
 def mended(file: Path, found: Judged) -> str:
@@ -74,3 +147,30 @@ def test_an_option_file_of_57_is_mended_as_the_check_says_and_starts_on_80(tmp_p
     kept = {"table_open_cache": "2000", "log_error_verbosity": "2", "max_connections": "400"}
     assert kept.items() <= after.checked.others.items()
     assert after.checked.settings["sql_mode"] == "STRICT_TRANS_TABLES,NO_ZERO_DATE,NO_ENGINE_SUBSTITUTION"
+
+
+def test_a_plan_from_init_edited_by_hand_becomes_a_series_and_a_page(run: Run, tmp_path: Path) -> None:
+    run("series", "mine.toml", "--init")
+    plan = tmp_path / "mine.toml"
+    lines = plan.read_text().splitlines()
+    by_hand = {
+        "# blocks = 5": "blocks = 2",
+        "# best = true": "best = false",
+        'name = "oltp_update_non_index"': 'name = "command: ./load.sh"',
+        "threads = 16": "timeout = 60",
+        "tables = 8": "",
+        "table_size = 10_000": "",
+    }
+    lines = [next((new for old, new in by_hand.items() if line.startswith(old)), line) for line in lines]
+    first, last = lines.index("[[arm]]"), lines.index("[[claim]]")
+    second = lines.index("[[arm]]", first + 1)
+    plan.write_text("\n".join([*lines[:second], *lines[last:]]) + "\n")
+
+    done = run("series", "mine.toml", "--server", "mariadb@10.11", "--dataset", "shop.sql.gz", "--out", "out")
+    result = json.loads((tmp_path / "out" / "series.json").read_text())
+    assert [(arm["name"], arm["outcome"]) for arm in result["arms"]] == [("flush policy 2", "measured")]
+    assert result["claims"][0]["answer"] != "not measured"
+    assert result["base"]["figure"] > 0 and result["arms"][0]["figure"] > 0
+    assert "flush policy 2" in done.stdout and f"{result['base']['figure']:.2f} s" in done.stdout
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "flush policy 2" in page and "loaded 50 orders" in page
