@@ -1,4 +1,4 @@
-//! Runs that once hung, or committed a transaction twice: small buffers, large transactions, quick changes.
+//! Two runs that once hung, and two near to where a group could commit twice or a large commit miss a change.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
