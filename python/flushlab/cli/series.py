@@ -67,7 +67,7 @@ def series(
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Let --init overwrite an existing file.")] = False,
 ) -> None:
-    """Run a plan: each change by itself, then the proven ones together.
+    """Run a plan: each change by itself, then the best together.
 
     Example: flushlab series insert-on-duplicate --server mysql@5.7 --blocks 5
     """

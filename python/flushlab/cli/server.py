@@ -149,8 +149,9 @@ def reset(
     name: Annotated[str, typer.Argument(help="A kept sandbox, or $FLUSHLAB_NAME inside `flushlab test`.")],
     json: options.Json = None,
 ) -> None:
-    """Reset a server's data; its port and socket stay, connections are cut.
+    """Reset a server's data; its port and socket stay.
 
+    Connections are cut.
     A kept server gets the empty data directory it started with, one of `flushlab test` its template.
 
     Example: flushlab server reset legacy

@@ -108,6 +108,12 @@ def test_a_wrong_word_is_an_error_like_every_other_with_what_was_meant(
     assert done.stderr == f"error: {error}\nhint: {hint}\n"
 
 
+@pytest.mark.parametrize("group", ["", "server", "cache"])
+def test_what_a_command_is_for_is_said_in_full(group: str) -> None:
+    commands = flushlab(*group.split(), "--help").stdout.partition("Commands:")[2]
+    assert commands and "..." not in commands
+
+
 def test_a_group_without_a_command_shows_what_it_has() -> None:
     done = flushlab("server")
     assert (done.returncode, done.stdout) == (2, "")
