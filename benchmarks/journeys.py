@@ -1,6 +1,6 @@
 """The user's own case on four servers, as `examples/shop` has it, each from a fresh home, with its real time.
 
-Run by `make bench`, all four servers in about an hour; needs a `mysql` client or the build of mariadb@10.11:
+Run by `make bench`, all four servers in about an hour:
 
     .venv/bin/python benchmarks/journeys.py [--server mysql@8.0] [--minutes 12]
 
@@ -55,22 +55,22 @@ at_least = 1.1
 class Journey:
     """A folder with the shop's files and a fresh home; commands run as in a shell."""
 
-    def __init__(self, folder: Path, minutes: float) -> None:
+    def __init__(self, folder: Path, minutes: float, server: str) -> None:
         self.folder, self.minutes = folder, minutes
         self.home = folder / "home"
         self.home.mkdir()
         (self.home / "builds").symlink_to(home_path() / "builds")
         shutil.copytree(SHOP, folder / "shop")
-        self.environment = {**os.environ, "FLUSHLAB_HOME": str(self.home), "PATH": self._path()}
+        self.environment = {**os.environ, "FLUSHLAB_HOME": str(self.home), "PATH": self._path(server)}
 
-    def _path(self) -> str:
-        if shutil.which("mysql"):
-            return os.environ["PATH"]
-        client = find_build("mariadb@10.11").client
+    def _path(self, server: str) -> str:
+        """PATH with the server's own client as `mysql`: another flavor's may not know its way to log in."""
+        client = find_build(server).client or shutil.which("mysql") or find_build("mariadb@10.11").client
         assert client is not None, "no client in mariadb@10.11"
         tools = self.folder / "bin"
         tools.mkdir()
-        (tools / "mysql").symlink_to(client)
+        (tools / "mysql").write_text(f'#!/bin/sh\nexec {client} "$@"\n')
+        (tools / "mysql").chmod(0o755)
         return f"{tools}:{os.environ['PATH']}"
 
     def run(self, *words: str) -> None:
@@ -129,7 +129,7 @@ def main() -> int:
         with tempfile.TemporaryDirectory(prefix="fj-", dir="/tmp") as made:
             folder = Path(made)
             folder.chmod(0o755)
-            journey = Journey(folder, asked.minutes)
+            journey = Journey(folder, asked.minutes, server)
             for name, walk in (("a", journey.tune), ("c", journey.series)):
                 began = time.monotonic()
                 what = walk(server)
