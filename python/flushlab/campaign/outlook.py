@@ -86,7 +86,7 @@ def of_series(request: SeriesRequest, target: Target) -> Outlook:
     one_s = trial_s(request.workload, request.timing)
     least = request.blocks * (2 + len(request.running)) if request.running else 0
     most = least + (3 * request.blocks if request.best and request.running else 0)
-    data_bytes = _data_bytes(request.workload, request.base.options, None)
+    data_bytes = _data_bytes(request.workload, request.base.options, request.dataset)
     return Outlook(
         tries=tuple(
             Foreseen(
@@ -138,14 +138,18 @@ def _data_bytes(workload: str, options: Mapping[str, object], dataset: str | Non
     """About what the data take; None where the workload makes them as it runs."""
     if dataset is not None:
         path = Path(dataset)
-        if path.is_dir():
-            return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
-        size = path.stat().st_size
-        return size * (DUMP_GROWS if path.suffix == ".sql" else DUMP_GROWS * PACKED)
+        files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
+        if (path / "ibdata1").is_file():
+            return sum(file.stat().st_size for file in files)
+        return sum(file.stat().st_size * DUMP_GROWS * _packed(file) for file in files)
     if "table_size" not in workload_options(workload):
         return None
     tables, rows = options.get("tables", 1), options.get("table_size", 0)
     return tables * rows * ROW_BYTES if isinstance(tables, int) and isinstance(rows, int) else None
+
+
+def _packed(file: Path) -> int:
+    return PACKED if file.suffix in (".gz", ".zst") else 1
 
 
 def _writes(target: Target, data_root: str | None) -> dict[str, str]:

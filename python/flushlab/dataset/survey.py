@@ -17,7 +17,7 @@ import msgspec
 
 from flushlab import atomic
 from flushlab.dataset.pieces import pieces
-from flushlab.machine import home
+from flushlab.machine import home_path
 from flushlab.record import Value
 
 FORMAT = "1"
@@ -161,12 +161,15 @@ def survey(
     """
     files = sorted(files)
     stats = [(str(file), *_state(file)) for file in files]
-    memory = home() / "surveys" / f"{hashlib.sha256(repr((FORMAT, stats)).encode()).hexdigest()[:32]}.json"
+    name = f"{hashlib.sha256(repr((FORMAT, stats)).encode()).hexdigest()[:32]}.json"
+    memory = home_path() / "surveys" / name
     try:
         return msgspec.json.decode(memory.read_bytes(), type=Survey)
     except (OSError, msgspec.DecodeError):
         pass  # never read, or by another version of flushlab
     found = look(_read(path, files, sql))
+    if not home_path().is_dir():
+        return found  # a dry run makes none
     memory.parent.mkdir(parents=True, exist_ok=True)
     atomic.write(memory, msgspec.json.encode(found), mode=0o600)
     return found

@@ -259,6 +259,15 @@ def test_trials_that_nobody_could_foresee_refuse_it_after_the_first(budget_s: fl
         tune.tell(simulated(effect(), trial_s=9.0).run(request))
 
 
+def test_a_budget_that_a_busy_machine_made_too_short_says_whose_fault_it_is() -> None:
+    tune, slow = Tune(plan(budget_trials=None, budget_s=300.0)), simulated(effect(), trial_s=16.0)
+    with pytest.raises(BudgetTooSmall) as raised:
+        while (request := tune.ask()) is not None:
+            tune.tell(msgspec.structs.replace(slow.run(request), outcome="void"))
+    assert raised.value.hint is not None
+    assert raised.value.hint.startswith("the machine is busy: wait with --wait-for-quiet, or use --minutes 8")
+
+
 def test_preparing_the_data_is_in_the_budget_but_no_measure_of_a_trial() -> None:
     tune, trials = Tune(plan(budget_trials=None, budget_s=700.0)), simulated(effect(), trial_s=9.0)
     request, once = tune.ask(), {"before": 20.0, "prepare": 300.0}

@@ -97,6 +97,7 @@ class Budget:
         left_s = (least - self.told) * self.trial_s + self._end_s
         if plan.budget_s is not None and self._spent_s + left_s > plan.budget_s:
             needed_s = self._spent_s - self._prepared_s + left_s
+            quiet = "the machine is busy: wait with --wait-for-quiet, or " if self._void else ""
             each = f" of about {format_seconds(self.trial_s)}" if self.told else ""
             prepared = (
                 f" (preparing the data, which are kept, took {format_seconds(self._prepared_s)})"
@@ -106,7 +107,7 @@ class Budget:
             raise BudgetTooSmall(
                 f"--minutes {plan.budget_s / 60:g} is too short: {whom} {least} trials{each}, "
                 f"{format_seconds(needed_s)} in all{prepared}",
-                hint=f"use --minutes {math.ceil(1.05 * needed_s / 60)} or more, {ways}",
+                hint=f"{quiet}use --minutes {math.ceil(1.05 * needed_s / 60)} or more, {ways}",
             )
 
     @property
