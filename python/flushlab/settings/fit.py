@@ -187,7 +187,7 @@ class _Fitting:
         if instances is not None and instances > max(1, size // _G):
             fewer = max(1, size // _G)
             self._settings[INSTANCES] = fewer
-            self._note(INSTANCES, str(instances), str(fewer), "of 1 GiB at least")
+            self._note(INSTANCES, str(instances), str(fewer), "an instance per GiB of the pool")
             instances = fewer
         unit = (chunk or _POOL_STEP) * ((instances or 8) if size >= _G else 1)
         return max(size // unit * unit, size if size < unit else unit)
@@ -228,10 +228,11 @@ class _Fitting:
     def _not_transferable(self) -> Iterator[str]:
         names = {one.name for one in self._scaled}
         if POOL in names:
-            share = int(str(self._settings[POOL])) / number_of(self._given, POOL)
+            part = int(str(self._settings[POOL])) / number_of(self._given, POOL)
+            share = f"{part * 100:.2g}%"
             yield (
                 f"How often reads find their page in the buffer pool, and how often pages are written to"
-                f" make room: the pool is {share:.0%} of yours, so data should be {share:.0%} of yours too."
+                f" make room: the pool is {share} of yours, so data should be {share} of yours too."
             )
         if names & set(REDO):
             yield "How long writes go on before a full redo log makes them wait: yours is larger."
