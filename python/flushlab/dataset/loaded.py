@@ -34,7 +34,8 @@ _LEAST_POOL = 128 << 20
 _POOL_SHARE = 0.5
 _POOL_PER_SQL = 1.5
 _LARGEST_PACKET = 1 << 30
-_REDO = 1 << 30
+_LEAST_REDO, _MOST_REDO = 64 << 20, 1 << 30
+"""The redo log is as large as the dump, within these: MySQL before 8.0.30 writes all of it at its start."""
 
 USER_TABLES = (
     "SELECT table_schema, table_name FROM information_schema.tables WHERE table_type = 'BASE TABLE' "
@@ -189,10 +190,11 @@ def fast_settings(build: Build, survey: Survey) -> dict[str, Value]:
         "max_allowed_packet": _LARGEST_PACKET,
         "performance_schema": "OFF",
     }
+    redo = min(_MOST_REDO, max(_LEAST_REDO, -(-survey.sql_bytes // (1 << 20)) << 20))
     if build.flavor == "mysql" and build.version >= (8, 0, 30):
-        settings["innodb_redo_log_capacity"] = 2 * _REDO
+        settings["innodb_redo_log_capacity"] = 2 * redo
     else:
-        settings["innodb_log_file_size"] = _REDO
+        settings["innodb_log_file_size"] = redo
     if build.flavor == "mysql" and build.version >= (8, 0):
         settings["log_bin"] = "OFF"
     return settings

@@ -27,6 +27,7 @@ _HINTS: dict[int, str] = {
     1286: "that storage engine is not in this build: change ENGINE in the dump, or choose another --server",
     1071: "its row format has shorter keys: give the dump's own server with --server",
     1118: "its row format has shorter rows: give the dump's own server with --server",
+    3105: "mariadb-dump writes values of MySQL's generated columns: make the dump with MySQL's own mysqldump",
     1062: "rows are there twice: the dump was not consistent (use --single-transaction), or is two in one",
 }
 _OTHER_SERVER = {1064, 1101, 1115, 1193, 1231, 1273, 1305, 1911, 3135, 3988, 4161}
