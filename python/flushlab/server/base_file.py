@@ -135,14 +135,24 @@ def examine(file: Path, identity: ServerIdentity, build: Build | None) -> Checke
         return checked
     answer = verbose_help(build, list(asked.values()))
     found = list(adjusted(checked, read_help(answer.text), answer.complaints))
-    if answer.refuses:
-        complaints = refused(build, list(asked.values()))
-        found += [
-            refusal(checked, name, reason(complaints[argument]))
-            for name, argument in asked.items()
-            if argument in complaints
-        ]
-    return msgspec.structs.replace(checked, findings=in_reading_order((*checked.findings, *found)))
+    fatal = {one.name: one for one in checked.findings if one.fatal}
+    complaints = refused(build, list(asked.values())) if answer.refuses else {}
+    for name, argument in asked.items():
+        if argument not in complaints or _bare(build, argument):
+            continue
+        told = fatal.get(name)
+        if told is None or told.kind == "contradiction":  # the server's own words, and the way out
+            said = refusal(checked, name, reason(complaints[argument]))
+            found.append(msgspec.structs.replace(said, hint=told.hint if told else None))
+    again = {one.name for one in found if one.kind == "refused"}
+    kept = [one for one in checked.findings if one.kind != "contradiction" or one.name not in again]
+    return msgspec.structs.replace(checked, findings=in_reading_order((*kept, *found)))
+
+
+def _bare(build: Build, argument: str) -> bool:
+    """Whether the server takes an option that stands without a value in the file, though not as ON."""
+    name, _, value = argument.partition("=")
+    return value == "ON" and not refused(build, [name])
 
 
 def refusals(checked: Checked, reasons: Mapping[str, str]) -> Iterator[Finding]:
