@@ -23,14 +23,16 @@ from hypothesis import strategies as st
 from flushlab.cli.out_folder import OutFolder
 from flushlab.cli.output import require_writable, write_file
 from flushlab.datadir import DataRoot, SnapshotKey, Snapshots
-from flushlab.dataset import Directory
+from flushlab.dataset import Directory, open_dataset
 from flushlab.errors import FlushlabError
 from flushlab.machine import home
 from flushlab.probe.folder import existing, probe_folder
 from flushlab.process import Guard, all_records, reap, run_folder
+from flushlab.server.base_file import examine
 from flushlab.store import existing_store, open_store
 from flushlab.suite.templates import Facts, Recipe, Templates, check_cache
 from tests.trees import Tree, plant, tree, trees
+from tests.unit import records
 from tests.unit.builds import MARIADB
 from tests.waiting import wait_until
 
@@ -115,13 +117,20 @@ def as_json(place: Path) -> None:
 
 def as_dataset(place: Path) -> None:
     with suppress(FlushlabError):
-        data = Directory.open(place)
-        Snapshots().make(SnapshotKey(data.key), data.copy)
+        data = open_dataset(place)
+        if isinstance(data, Directory):
+            Snapshots().make(SnapshotKey(data.key), data.copy)
+
+
+def as_base(place: Path) -> None:
+    for file in (place, *place.glob("*")):
+        with suppress(FlushlabError):
+            examine(file, records.MARIADB, None)
 
 
 USES: tuple[Use, ...] = (
     *(as_data_root, as_out, as_cache, as_probe_folder, as_home, as_home_of_an_earlier_release, as_xdg),
-    *(as_json, as_dataset),
+    *(as_json, as_dataset, as_base),
 )
 
 
