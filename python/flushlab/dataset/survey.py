@@ -17,10 +17,11 @@ import msgspec
 
 from flushlab import atomic
 from flushlab.dataset.pieces import pieces
+from flushlab.errors import StorageError
 from flushlab.machine import home_path
 from flushlab.record import Value
 
-FORMAT = "1"
+FORMAT = "2"
 """Raise this when a survey finds more."""
 
 SYSTEM_DATABASES = frozenset({"mysql", "sys", "performance_schema", "information_schema"})
@@ -34,6 +35,12 @@ _DATABASE = re.compile(
 )
 _STARTS = (b"USE ", b"use ", b"CREATE DATABASE ", b"create database ", b"CREATE SCHEMA ")
 _DEFINER = re.compile(rb"DEFINER\s*=\s*`((?:[^`\n]|``)*)`@`((?:[^`\n]|``)*)`")
+_OUTSIDE = re.compile(
+    rb"(?:DATA|INDEX)\s+DIRECTORY\s*=?\s*'(?!')[^'\n]*'|ADD\s+DATAFILE\s+'/[^'\n]*'", re.IGNORECASE
+)
+"""In a value of a row the quotes would be escaped."""
+
+_OUTSIDE_WORDS = (b"DIRECTORY", b"directory", b"DATAFILE", b"datafile")
 _TOOL = re.compile(rb"^-- (MySQL|MariaDB) dump [\d.]+[- ]+(?:Distrib )?([\d.]+)([^\n,]*)", re.MULTILINE)
 _SERVER = re.compile(rb"^-- Server version\s+(\S+)", re.MULTILINE)
 _HEADER_DATABASE = re.compile(rb"^-- Host: .*?Database: (\S+)\s*$", re.MULTILINE)
@@ -115,6 +122,8 @@ class Reader:
     def __init__(self) -> None:
         self.databases: dict[str, None] = {}
         self.definers: dict[tuple[str, str], None] = {}
+        self.outside = ""
+        """Where it has a server write outside its data directory; the first."""
         self.sql_bytes = 0
         self.head = b""
         self._tail = b"\n"
@@ -133,6 +142,9 @@ class Reader:
             if account := _DEFINER.match(text, at):
                 user, host = (_text(part) for part in account.groups())
                 self.definers.setdefault((user, host))
+        for at in (at for word in _OUTSIDE_WORDS for at in _found(text, word)):
+            if not self.outside and (place := _OUTSIDE.search(text, max(0, at - 16), at + _OVERLAP_BYTES)):
+                self.outside = _text(place[0])
         self._tail = text[-_OVERLAP_BYTES:]
 
     @property
@@ -186,6 +198,11 @@ def _read(path: Path, files: list[Path], sql: Callable[[Path], bool]) -> Survey:
         size += file.stat().st_size
         name = str(file.relative_to(path)) if file != path else ""
         whole.update(f"{name} {digest.hexdigest()}\n".encode())
+        if reader.outside:
+            raise StorageError(
+                f"{file} has the server write outside its data directory: {reader.outside}",
+                hint="a sandbox keeps to its own files: remove that from the dump",
+            )
     tool, server = _TOOL.search(reader.head), _SERVER.search(reader.head)
     version = server[1] if server else b"".join(tool.group(2, 3, 1)) if tool else b""
     flavor = "MariaDB" if b"mariadb" in version.lower() else "MySQL"

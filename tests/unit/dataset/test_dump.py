@@ -137,3 +137,22 @@ def test_what_is_not_there_is_refused_with_what_is_taken(tmp_path: Path) -> None
     with pytest.raises(StorageError, match="neither a dump nor a data directory") as refused:
         open_dataset(tmp_path)
     assert refused.value.hint == f"give one of its files: {tmp_path / 'a.sql.gz'}"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "ENGINE=InnoDB DATA DIRECTORY='/srv/fast/'",
+        "ENGINE=MyISAM index directory = '/srv/fast/'",
+        "PARTITION BY HASH (id) (PARTITION p0 DATA DIRECTORY = '/srv/fast' ENGINE = InnoDB)",
+    ],
+)
+def test_a_table_that_would_be_made_outside_the_sandbox_is_refused(tmp_path: Path, options: str) -> None:
+    with pytest.raises(StorageError, match=r"outside its data directory: .*'/srv/fast") as raised:
+        _ = dump(tmp_path, SHOP.replace("(`id` int NOT NULL)", f"(`id` int NOT NULL) {options}")).databases
+    assert raised.value.hint is not None
+
+
+def test_a_row_that_speaks_of_a_directory_is_a_row(tmp_path: Path) -> None:
+    rows = "INSERT INTO `item` VALUES (1,'DATA DIRECTORY=\\'/srv/fast\\''),(2,'DATA DIRECTORY=''/srv''');\n"
+    assert dump(tmp_path, SHOP.replace(END, rows + END)).databases == ("shop",)
