@@ -32,7 +32,7 @@ from flushlab.record import StreamProgress, StreamSpec
 from flushlab.server import Server
 from flushlab.server.control import connect, explain
 from flushlab.server.identifier import quoted
-from flushlab.units import format_seconds, format_size
+from flushlab.units import counted, format_seconds, format_size
 
 LEFT_OUT = (
     *("CHANGE MASTER", "CHANGE REPLICATION", "START SLAVE", "START REPLICA", "START GROUP_REPLICATION"),
@@ -251,8 +251,11 @@ class Filling:
             if not rule.startswith("database ") and rule not in ("statements in them", "sql_mode")
         ]
         if rules:
-            counted = ", ".join(f"{rule} ({self.left_out[rule]})" for rule in sorted(rules))
-            yield f"{self._path}: left out statements about the server itself: {counted}"
+            listed = ", ".join(f"{rule} ({self.left_out[rule]})" for rule in sorted(rules))
+            yield f"{self._path}: left out statements about the server itself: {listed}"
+        if count := self.left_out.get("sql_mode"):
+            where = counted(count, "statement")
+            yield f"{self._path}: left out SQL modes that {self._server.identity.name} lacks, in {where}"
         if self._survey.cut_off:
             yield f"{self._path}: does not end with '-- Dump completed'; it may be cut off"
 
