@@ -169,7 +169,11 @@ def test_a_kept_sandbox_is_measured_as_it_is() -> None:
         (["--server", "sandbox:nobody-here"], 2, "nobody-here"),
         (["--data-root", "/proc/nowhere"], 5, "/proc/nowhere"),
         (["--json", "/nowhere/result.json"], 5, "/nowhere/result.json"),
-        (["--workload", "command: echo broken; exit 9"], 4, "error: exit code 9 from echo broken; exit 9\nbroken"),
+        (
+            ["--workload", "command: echo broken; exit 9"],
+            4,
+            "error: exit code 9 from echo broken; exit 9\nbroken",
+        ),
         (["--set", "innodb_buffer_pool_size=900T"], 5, "memory"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
