@@ -66,8 +66,9 @@ def show(judged: Judged, file: Path) -> None:
         _print(f"  {label:<17} {judged.guarantees[key]}", indent=" " * 20)
     if judged.assumed:
         _print(
-            f"No release was named, so {judged.server.flavor} {judged.server.version_text} was assumed. Name"
-            " yours, for example --server mysql@8.0.36; SELECT VERSION() tells it."
+            f"No release was named, so {judged.server.flavor} {judged.server.version_text} was assumed."
+            " SELECT VERSION() tells yours; name it in full, as in"
+            f" --server {judged.server.flavor}@{judged.server.version_text}."
         )
     if not judged.asked:
         _print("No binary was asked; --start starts the real one with this file.")
