@@ -36,26 +36,38 @@ def below(checked: Checked, identity: ServerIdentity, storage: Storage, floor: F
 
 
 def at_risk(checked: Checked, path: str, identity: ServerIdentity, storage: Storage) -> tuple[Finding, ...]:
-    """What keeps the file below `strict`, each with what it costs: warnings below `second`, else notes."""
+    """What keeps the file below `strict`, with what each alone costs: a warning below `second`, else a note.
+
+    A setting is judged with the others at their safe values, so that no line tells of another's risk.
+    """
     given = checked.given
-    before = checked.guarantees(identity, storage)
     try:
         changes, _ = lift(given, Floor.STRICT, identity=identity, storage=storage, launch=Launch())
     except BelowFloor:
-        says = f"keeps only the floor {level(before)}: {'; '.join(dict.fromkeys(_kept(before)[:4]))}"
+        before = checked.guarantees(identity, storage)
+        lost = dict.fromkeys(part for one in _kept(before)[:4] for part in one.split("; "))
+        says = f"keeps only the floor {level(before)}: {'; '.join(lost)}"
         return (Finding.at((path, 0), "at-risk", "warning", "", says),)
-    severity: Severity = "note" if meets(before, Floor.SECOND) else "warning"
     found = []
     for name, value in changes.items():
-        after = guarantees({**given, name: value}, identity, storage, Launch())
-        costs = [one for one, other in zip(_kept(before), _kept(after), strict=True) if one != other]
+        others = {other: safe for other, safe in changes.items() if other != name}
+        alone = guarantees({**given, **others}, identity, storage, Launch())
+        safe = guarantees({**given, **changes}, identity, storage, Launch())
         now = Configuration(given, identity).value(name)
-        says = (
-            f"is {now}{'' if name in checked.lines else ' by default'}: {costs[0] if costs else 'see below'}"
-        )
+        says = f"is {now}{'' if name in checked.lines else ' by default'}: {_cost(alone, safe)}"
+        severity: Severity = "note" if meets(alone, Floor.SECOND) else "warning"
         place = checked.lines.get(name, (path, 0))
         found.append(Finding.at(place, "at-risk", severity, name, says, f"{name} = {value} is safe"))
     return tuple(found)
+
+
+def _cost(found: Guarantees, safe: Guarantees) -> str:
+    """The worst that the one keeps less than the other, and when."""
+    text = next(one for one, other in zip(_kept(found), _kept(safe), strict=True) if one != other)
+    if text != describe(found)["power_loss"]:
+        return text
+    killed = found.process_crash != safe.process_crash
+    return f"when {'mysqld is killed' if killed else 'the OS crashes or the power fails'}, {text}"
 
 
 def _kept(found: Guarantees) -> tuple[str, ...]:

@@ -44,6 +44,25 @@ def test_a_default_that_loses_commits_is_told_though_no_line_has_it(tmp_path: Pa
     assert "is 0 by default" in found.findings[0].text
 
 
+def test_each_risky_line_tells_of_its_own_cost_only(tmp_path: Path) -> None:
+    text = (
+        "[mysqld]\nlog_bin\ninnodb_flush_log_at_trx_commit = 2\ninnodb_doublewrite = OFF\nsync_binlog = 0\n"
+    )
+    found = judged(text, tmp_path, "mariadb@10.11.19")
+    policy, pages, log = found.findings
+    assert (policy.severity, pages.severity, log.severity) == ("note", "warning", "warning")
+    assert "about 1 s" in policy.text and "sync_binlog" not in policy.text
+    assert "torn page" in pages.text and "commits" not in pages.text
+    assert "sync_binlog is not 1" in log.text and "about 1 s" not in log.text
+
+
+def test_a_cost_says_which_failure_it_is_of(tmp_path: Path) -> None:
+    found = judged("[mysqld]\ninnodb_flush_log_at_trx_commit = 2\n", tmp_path)
+    assert "is 2: when the OS crashes or the power fails, about 1 s" in found.findings[0].text
+    found = judged("[mysqld]\ninnodb_flush_log_at_trx_commit = 0\n", tmp_path)
+    assert "is 0: when mysqld is killed, about 1 s" in found.findings[0].text
+
+
 def test_worst_case_memory_is_held_against_the_machine(tmp_path: Path) -> None:
     text = "[mysqld]\ninnodb_buffer_pool_size = 40G\nmax_connections = 5000\nsort_buffer_size = 64M\n"
     found = judged(text, tmp_path)
