@@ -2,7 +2,8 @@
 
 Beside the layers. Until `main` listens, Ctrl-C ends the process as it ends `cat`: nothing has been started,
 and half-imported modules would only show a traceback. Hence `_signal`, which is built into the interpreter,
-and not `signal`, which imports for milliseconds first.
+and not `signal`, which imports for milliseconds first. Before this file it is the interpreter's: its own
+start and the script that pip wrote can still show a traceback, and nothing in a package runs earlier.
 """
 
 from importlib import import_module

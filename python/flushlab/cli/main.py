@@ -77,9 +77,12 @@ def _print_in_any_encoding() -> None:
     from flushlab.cli import spelling
 
     codecs.register_error(spelling.__name__, spelling.in_ascii)
+    codecs.register(spelling.search)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors=spelling.__name__)
+            is_ascii = codecs.lookup(stream.encoding).name == "ascii"
+            encoding = spelling.ENCODING if is_ascii else stream.encoding
+            stream.reconfigure(encoding=encoding, errors=spelling.__name__)
 
 
 def _flush_stdout() -> BaseException | None:

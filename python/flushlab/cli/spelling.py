@@ -1,10 +1,11 @@
 """Spelling: characters that a terminal's encoding lacks, in ASCII.
 
-Pure, standard library only: an error handler for `codecs`, so that whatever prints need not know of it.
+Pure, standard library only: an error handler and a codec, so that whatever prints need not know of them.
 """
 
 from __future__ import annotations
 
+import codecs
 import unicodedata
 
 _SPELLED = {
@@ -30,6 +31,24 @@ _SPELLED = {
     "╸": "-",
     "╺": "-",
 }
+
+
+ENCODING = "spelled_ascii"
+"""ASCII under another name: to a stream whose encoding is called ascii, typer writes UTF-8 all the same."""
+
+
+def search(name: str) -> codecs.CodecInfo | None:
+    """For `codecs.register`: the codec `ENCODING`."""
+    if name != ENCODING:
+        return None
+    known = codecs.lookup("ascii")
+    return codecs.CodecInfo(
+        known.encode,
+        known.decode,
+        incrementalencoder=known.incrementalencoder,
+        incrementaldecoder=known.incrementaldecoder,
+        name=ENCODING,
+    )
 
 
 def in_ascii(error: UnicodeError) -> tuple[str, int]:

@@ -155,6 +155,17 @@ def test_what_the_terminals_encoding_lacks_is_spelled_in_ascii(encoding: str, do
     assert done.stderr.decode(encoding).endswith(f"hint: flushlab test [OPTIONS] -- COMMAND ARGS{dots}\n")
 
 
+@pytest.mark.parametrize(("encoding", "dots"), [("ascii", "..."), ("cp1252", "…")])
+def test_help_is_spelled_in_the_terminals_encoding_too(encoding: str, dots: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "flushlab", "tune", "--help"],
+        capture_output=True,
+        check=True,
+        env={**os.environ, "PYTHONIOENCODING": encoding},
+    )
+    assert f"oltp_read_write, {dots}" in done.stdout.decode(encoding)
+
+
 def test_every_character_that_flushlab_prints_has_a_spelling_in_ascii() -> None:
     codecs.register_error("spelled", spelling.in_ascii)
     for file in Path(flushlab_package.__file__).parent.rglob("*.py"):
