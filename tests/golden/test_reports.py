@@ -12,7 +12,18 @@ from rich.console import Console, RenderableType
 
 from flushlab.campaign.facts import Figures, TuneFacts
 from flushlab.experiment.frontier import FrontierPoint, Rejected, TuneResult
-from flushlab.record import Arm, Comparison, KindTime, Latency, LoadResult, Machine, Ratio, RowCounts, Warning
+from flushlab.record import (
+    Arm,
+    Comparison,
+    KindTime,
+    Latency,
+    LoadResult,
+    Machine,
+    Ratio,
+    RowCounts,
+    ServerIdentity,
+    Warning,
+)
 from flushlab.record.comparison import Verdict
 from flushlab.report import bench, tune
 from flushlab.settings.floor import Floor
@@ -166,6 +177,13 @@ def test_bench_that_was_disturbed_says_void_first() -> None:
 def test_tune_of_a_command_says_how_to_time_it_there() -> None:
     steps = tune.next_steps(msgspec.structs.replace(FACTS, workload="command: ./load.sh --all", unit="s"))
     assert "time ./load.sh --all" in steps[1].commands
+
+
+def test_a_server_that_persists_is_asked_first_for_what_its_user_had_persisted() -> None:
+    mysql = ServerIdentity(flavor="mysql", version=(8, 0, 15), version_text="8.0.15")
+    steps = tune.next_steps(msgspec.structs.replace(FACTS, server=mysql))
+    assert steps[2].commands == ("mysql -N < settings.sql >> persisted.sql",)
+    assert steps[4].commands == ("cat rollback.sql persisted.sql | mysql",)
 
 
 def test_bench_shows_figure_latency_and_doubts() -> None:

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from flushlab.advice import rollback_statements, set_statements, verification
+from flushlab.advice import rollback_statements, statements_file, verification
 from flushlab.advice.verification import SECONDS
 from flushlab.build import find_build
 from flushlab.record import Value
@@ -17,10 +17,10 @@ CHANGES: dict[str, Value] = {"innodb_flush_log_at_trx_commit": 2, "innodb_lru_sc
 OWN: dict[str, Value] = {"innodb_lru_scan_depth": 2048}
 
 
-def client(server: Sandbox, sql: str) -> str:
-    program = find_build("mariadb@10.11", get=False).client
+def client(server: Sandbox, sql: str, how: str = "--table") -> str:
+    program = server.build.client or find_build("mariadb@10.11", get=False).client
     assert program is not None
-    words = [program, f"--defaults-file={server.endpoint.option_file}", "--table"]
+    words = [program, f"--defaults-file={server.endpoint.option_file}", how]
     done = subprocess.run(words, input=sql, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -33,7 +33,15 @@ def test_a_change_is_made_seen_and_undone(name: str, sandbox: StartSandbox) -> N
     verify = verification(CHANGES, server.identity).replace(f"DO SLEEP({SECONDS})", "DO SLEEP(0)")
     assert "| innodb_lru_scan_depth          | 2048 | 512" in client(server, verify)
 
-    client(server, "\n".join(set_statements(CHANGES, server.identity)))
+    persisted = ""
+    if server.identity.persists:
+        server.query("SET PERSIST innodb_flush_log_at_trx_commit = 1")
+        server.query("SET PERSIST_ONLY innodb_flush_method = 'fsync'")
+        apply = statements_file({**CHANGES, "innodb_flush_method": "O_DIRECT"}, server.identity)
+        persisted = client(server, apply, "--skip-column-names")
+        assert client(server, apply, "--skip-column-names") == "", "a second run adds nothing"
+    else:
+        client(server, statements_file(CHANGES, server.identity))
     assert server.read_back(CHANGES) == CHANGES
     seen = client(server, verify)
     assert "| innodb_flush_log_at_trx_commit | 2    | 2" in seen
@@ -41,8 +49,12 @@ def test_a_change_is_made_seen_and_undone(name: str, sandbox: StartSandbox) -> N
         (line,) = (line for line in seen.lower().splitlines() if line.startswith(f"| {counter} "))
         assert float(line.split("|")[2]) >= 0
 
-    client(server, "\n".join(rollback_statements(CHANGES, OWN, before, server.identity)))
+    back = rollback_statements(CHANGES, OWN, before, server.identity)
+    client(server, "\n".join([*back, persisted]))
     assert server.read_back(CHANGES) == before
-    if name == "mysql@8.0":
-        assert server.query("SELECT * FROM performance_schema.persisted_variables") == []
+    if server.identity.persists:
+        found = server.query(
+            "SELECT variable_name, variable_value FROM performance_schema.persisted_variables"
+        )
+        assert dict(found) == {"innodb_flush_log_at_trx_commit": "1", "innodb_flush_method": "fsync"}
         assert "p99_ms" in seen

@@ -2,7 +2,14 @@
 
 from flushlab.advice.option_file import option_file
 from flushlab.advice.rollback import rollback_file, rollback_statements
-from flushlab.advice.set_statements import set_statements
+from flushlab.advice.set_statements import set_statements, statements_file
 from flushlab.advice.verification import verification
 
-__all__ = ["option_file", "rollback_file", "rollback_statements", "set_statements", "verification"]
+__all__ = [
+    "option_file",
+    "rollback_file",
+    "rollback_statements",
+    "set_statements",
+    "statements_file",
+    "verification",
+]

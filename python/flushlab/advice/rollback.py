@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from flushlab.advice.set_statements import persists
 from flushlab.record import ServerIdentity, Value
 from flushlab.settings.catalog import SettingHere, load_catalog
 from flushlab.settings.optionfile import render
@@ -57,11 +56,15 @@ def rollback_statements(
     before: Mapping[str, Value],
     identity: ServerIdentity,
 ) -> list[str]:
-    """Statements and comment lines that bring a running server back; see `rollback_file`."""
+    """Statements and comment lines that bring a running server back; see `rollback_file`.
+
+    A server that persists settings forgets the advised ones; what its user had persisted is printed by
+    `statements_file`, and set after these.
+    """
     catalog, lines = load_catalog(), list[str]()
     for name in changes:
         here = catalog.require(name, identity.flavor, identity.version)
-        if persists(identity):
+        if identity.persists:
             lines.append(f"RESET PERSIST IF EXISTS {here.variable};")
         lines.append(_statement(here, own.get(name, before.get(name)), in_file=name in own))
     return lines

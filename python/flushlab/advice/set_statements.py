@@ -7,9 +7,15 @@ from collections.abc import Mapping
 from flushlab.record import ServerIdentity, Value
 from flushlab.settings.catalog import SettingHere, load_catalog
 
-PERSIST_SINCE = (8, 0, 11)
-"""First generally available MySQL with SET PERSIST
-(https://dev.mysql.com/doc/refman/8.0/en/persisted-system-variables.html)."""
+
+def statements_file(settings: Mapping[str, Value], identity: ServerIdentity) -> str:
+    """The statements as a file for the server's client.
+
+    Where it persists, the file first prints what the user had persisted of these settings, as statements:
+    `rollback_statements` makes the server forget that.
+    """
+    lines = set_statements(settings, identity)
+    return "\n".join([*(_had_persisted(settings, identity) if identity.persists else ()), *lines]) + "\n"
 
 
 def set_statements(settings: Mapping[str, Value], identity: ServerIdentity) -> list[str]:
@@ -24,20 +30,41 @@ def set_statements(settings: Mapping[str, Value], identity: ServerIdentity) -> l
     catalog = load_catalog()
     lines: list[str] = []
     for name, value in settings.items():
-        lines += _lines(catalog.require(name, identity.flavor, identity.version), value, persists(identity))
+        lines += _lines(catalog.require(name, identity.flavor, identity.version), value, identity.persists)
     return lines
 
 
-def persists(identity: ServerIdentity) -> bool:
-    """Whether the server has SET PERSIST."""
-    return identity.flavor == "mysql" and identity.version >= PERSIST_SINCE
+def _had_persisted(settings: Mapping[str, Value], identity: ServerIdentity) -> list[str]:
+    """What prints it; a value that is the advised one is left out: a second run prints nothing."""
+    catalog = load_catalog()
+    queries = []
+    for name, value in settings.items():
+        here = catalog.require(name, identity.flavor, identity.version)
+        parsed = here.parse(value)
+        text, advised = (
+            ("QUOTE(variable_value)", f"'{parsed}'")
+            if isinstance(parsed, str)
+            else ("variable_value", str(parsed))
+        )
+        queries.append(
+            f"SELECT CONCAT('{_persist(here)} {here.variable} = ', {text}, ';') AS had_persisted"
+            f" FROM performance_schema.persisted_variables"
+            f" WHERE variable_name = '{here.variable}' AND variable_value <> {advised}"
+        )
+    return [
+        "-- Prints what you have persisted of these settings. Keep it: it belongs behind rollback.sql.",
+        "\nUNION ALL ".join(queries) + ";",
+        "",
+    ]
+
+
+def _persist(here: SettingHere) -> str:
+    return "SET PERSIST" if here.dynamic else "SET PERSIST_ONLY"
 
 
 def _lines(here: SettingHere, value: Value, persistent: bool) -> list[str]:
     if here.dynamic:
-        return [f"SET {'PERSIST' if persistent else 'GLOBAL'} {here.variable} = {here.sql(value)};"]
+        return [f"{_persist(here) if persistent else 'SET GLOBAL'} {here.variable} = {here.sql(value)};"]
     if persistent and not here.entry.switch:
-        return [
-            f"SET PERSIST_ONLY {here.variable} = {here.sql(value)};  -- needs a restart",
-        ]
+        return [f"{_persist(here)} {here.variable} = {here.sql(value)};  -- needs a restart"]
     return [f"-- {here.option(value)}: needs a restart; set it in the option file"]

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from flushlab.advice.option_file import option_file
 from flushlab.advice.rollback import rollback_file, rollback_statements
-from flushlab.advice.set_statements import set_statements
+from flushlab.advice.set_statements import statements_file
 from flushlab.advice.verification import verification
 from flushlab.campaign.facts import TuneFacts
 from flushlab.campaign.request import TuneRequest
@@ -54,7 +54,7 @@ def tuned_files(
     back = rollback_statements(changes, request.original, before, facts.server)
     return TunedFiles(
         option_file=text,
-        statements=_lines(set_statements(changes, facts.server)),
+        statements=statements_file(changes, facts.server),
         verification=verification(changes, facts.server),
         rollback_file=rollback_file(changes, request.original, before, facts.server, comments=[campaign]),
         rollback_statements=_lines([f"-- {campaign}: back to what was there", *back]),

@@ -29,6 +29,12 @@ class ServerIdentity(msgspec.Struct, frozen=True, kw_only=True):
         """`mariadb@10.11.19`."""
         return f"{self.flavor}@{'.'.join(map(str, self.version))}"
 
+    @property
+    def persists(self) -> bool:
+        """Whether it has SET PERSIST; MySQL 8.0.11 was the first generally available server with it
+        (https://dev.mysql.com/doc/refman/8.0/en/persisted-system-variables.html)."""
+        return self.flavor == "mysql" and self.version >= (8, 0, 11)
+
 
 class Storage(msgspec.Struct, frozen=True, kw_only=True):
     """Where a data directory lies.

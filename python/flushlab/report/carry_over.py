@@ -94,17 +94,18 @@ def steps(server: ServerIdentity, *, floor: str, workload: str) -> tuple[Step, .
     look = ["mysql --table < verify.sql"]
     if workload.startswith("command:"):
         look.append(f"time {workload.removeprefix('command:').strip()}")
+    persisted = server.persists  # settings.sql prints what is persisted and about to be overwritten
     return (
         Step(what="See what the lines guarantee on your version:", commands=(checked,)),
         Step(what="Under your usual load, note what the server does:", commands=tuple(look)),
         Step(
             what="Add my.cnf to its option file and restart it, or set what needs no restart:",
-            commands=("mysql < settings.sql",),
+            commands=("mysql -N < settings.sql >> persisted.sql" if persisted else "mysql < settings.sql",),
         ),
         Step(what="At the same time of day, do step 2 again and compare."),
         Step(
             what="To undo it, put rollback.cnf in place of my.cnf and restart, or:",
-            commands=("mysql < rollback.sql",),
+            commands=("cat rollback.sql persisted.sql | mysql" if persisted else "mysql < rollback.sql",),
         ),
     )
 
