@@ -94,6 +94,11 @@ def bench(
             raise UsageError(
                 f"{flag} needs a fresh server, but a kept sandbox runs already", hint="remove it"
             )
+        if options.get("reset") == "each":
+            raise UsageError(
+                "--reset each needs a fresh server for each run, but a kept sandbox runs already",
+                hint=f"remove it; flushlab server reset {server.removeprefix(_KEPT)} makes the data pristine",
+            )
         if wait_for_quiet:
             look_around(home_path(), watching(progress), wait=True)
         return _counted(_on_sandbox(server, asked, timing, settings or {}, progress))

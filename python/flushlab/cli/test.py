@@ -180,7 +180,7 @@ def test(
     for line in report.summary(result, request):
         console.print(line, markup=False)
     sys.stderr.flush()
-    emit_json(report.document(result), json)
+    emit_json(report.document(result, request), json)
     raise typer.Exit(_exit_code(result))
 
 
@@ -233,5 +233,5 @@ def _compare(request: Request, blocks: int, disk_iops: int | None, json: str | N
         compared = compare(request, blocks, limit, say)
     for line in [*report.comparison(compared), *report.summary(compared.result, request)]:
         console.print(line, markup=False)
-    emit_json(report.compared_document(compared), json)
+    emit_json(report.compared_document(compared, request), json)
     return _exit_code(compared.result)

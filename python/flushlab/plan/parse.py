@@ -71,13 +71,18 @@ class _Parser:
         settings = self._settings(base) if base is not None else {}
         best, alternate = root.truth("best", True), root.truth("alternate", False)
         arms = self._read_arms(settings, alternate)
+        workload = self._workload()
+        if alternate and workload.name.startswith("command:") and workload.options.get("reset") != "none":
+            what = "a command starts from fresh data each time, but alternate = true keeps one server's"
+            hint = 'add reset = "none" to the workload, or remove alternate'
+            raise self._file.error(root.entries["alternate"], what, hint)
         names = [arm.name for arm in arms]
         return Plan(
             name=PurePath(self._file.path).stem,
             title=self._title(),
             text=root.text("text").strip(),
             server=root.text("server") or None,
-            workload=self._workload(),
+            workload=workload,
             base=settings,
             base_name=self._base_name,
             base_text=base.text("text").strip() if base is not None else "",

@@ -21,7 +21,7 @@ SCHEMA = "flushlab.test/1"
 _WORTH_A_HINT_S = 2.0
 
 
-def document(result: Result) -> dict[str, Any]:
+def document(result: Result, request: Request) -> dict[str, Any]:
     """The run as `flushlab.test/1`; docs/reference/test-json.md tells what stands in it."""
     return {
         "schema": SCHEMA,
@@ -42,7 +42,8 @@ def document(result: Result) -> dict[str, Any]:
         "recreated": {"objects": result.recreated.count, "seconds": round(result.recreated.seconds, 3)}
         if result.recreated
         else None,
-        "notes": list(result.notes),
+        "scaled": [msgspec.structs.asdict(one) for one in request.scaled],
+        "notes": [*request.base_notes, *result.notes],
         "died": result.death or None,
         "io_by_file": [],
         "statements_by_kind": [],
@@ -88,11 +89,11 @@ def _hints(result: Result, request: Request) -> list[str]:
     return []
 
 
-def compared_document(compared: Compared) -> dict[str, Any]:
+def compared_document(compared: Compared, request: Request) -> dict[str, Any]:
     """A comparison as `flushlab.test/1`: the last fast run, what stock told, both sides and the ratios."""
     last = compared.stock[-1]
     return {
-        **document(compared.result),
+        **document(compared.result, request),
         "io_by_file": [row for part, told in last.told.items() for row in _rows(part, told.io_by_file)],
         "statements_by_kind": [
             row for part, told in last.told.items() for row in _rows(part, told.statements_by_kind)

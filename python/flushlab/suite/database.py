@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from flushlab.build import Progress, find_build, silent
 from flushlab.build.build import Build
@@ -29,6 +30,9 @@ from flushlab.suite.servers import SuiteServer
 from flushlab.suite.session import PrepareFailed, Request, Session
 from flushlab.suite.templates import check_cache
 from flushlab.units import parse_size
+
+if TYPE_CHECKING:
+    from flushlab.settings.fit import Scaled
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,9 +201,12 @@ def request(
         from flushlab.settings.given import parse_settings
 
         settings = parse_settings(settings, build.flavor, build.version, load_catalog())
+    theirs: dict[str, Value] = {}
+    scaled: tuple[Scaled, ...] = ()
+    notes: tuple[str, ...] = ()
     if base is not None:
         root = DataRoot.open(Path(data_root) if data_root else None)
-        settings = {**_base(Path(base), build, root, exact, progress), **(settings or {})}
+        theirs, scaled, notes = _base(Path(base), build, root, exact, progress)
     return Request(
         build=build,
         words=tuple(words),
@@ -207,7 +214,7 @@ def request(
         dataset=Path(dataset) if dataset else None,
         dataset_key=key,
         characters=characters,
-        settings=settings or {},
+        settings={**theirs, **(settings or {})},
         prepare=prepare or "",
         inputs=files,
         templates=templates,
@@ -219,11 +226,16 @@ def request(
         memory=memory,
         cache=check_cache(Path(cache) if cache else None),
         limit_bytes=parse_size(cache_size),
+        scaled=scaled,
+        base_notes=notes,
     )
 
 
-def _base(file: Path, build: Build, root: DataRoot, exact: bool, progress: Progress) -> dict[str, Value]:
-    """The settings of an option file, without those that make a throwaway server fast."""
+def _base(
+    file: Path, build: Build, root: DataRoot, exact: bool, progress: Progress
+) -> tuple[dict[str, Value], tuple[Scaled, ...], tuple[str, ...]]:
+    """The settings of an option file, without those that make a throwaway server fast; what was scaled of
+    them, and what was left out."""
     from flushlab.server.base_file import fit_here, read_base_file
     from flushlab.settings.fit import lines
 
@@ -237,4 +249,5 @@ def _base(file: Path, build: Build, root: DataRoot, exact: bool, progress: Progr
     found = fit_here(read.settings, identity, root, exact=exact)
     for line in lines(found, "--exact refuses it"):
         progress(line)
-    return {name: value for name, value in found.settings.items() if name not in own}
+    settings = {name: value for name, value in found.settings.items() if name not in own}
+    return settings, tuple(one for one in found.scaled if one.name in settings), read.notes

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -37,6 +37,9 @@ from flushlab.suite.root import ChosenRoot, choose
 from flushlab.suite.servers import Servers, SuiteServer, start_servers
 from flushlab.suite.templates import Facts, Recipe, Templates, read_facts
 from flushlab.suite.watch import Watch
+
+if TYPE_CHECKING:
+    from flushlab.settings.fit import Scaled
 
 Say = Callable[[str], None]
 
@@ -66,6 +69,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         memory: False: on disk in any case.
         cache: folder of compressed templates, or None.
         limit_bytes: of templates, here and in the cache.
+        scaled: what this machine cannot hold of the user's option file; base_notes: what was left out of it.
     """
 
     build: Build
@@ -86,6 +90,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     limit_bytes: int
     dataset: Path | None = None
     dataset_key: Mapping[str, str] = {}
+    scaled: tuple[Scaled, ...] = ()
+    base_notes: tuple[str, ...] = ()
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from flushlab.cli.app import make_app
-from flushlab.errors import MeasurementError, NotWritable
+from flushlab.errors import MeasurementError, NotWritable, UsageError
 from flushlab.workload.engine import LoadInterrupted
 from tests.unit.records import load_result, trial
 
@@ -67,6 +67,14 @@ def test_a_workload_without_latencies_has_none_per_second(tmp_path: Path) -> Non
     done = CliRunner().invoke(make_app(), [*words, "--hdr-log", str(tmp_path / "log")])
     assert done.exit_code != 0
     assert "no latencies per second" in str(done.exception)
+
+
+def test_a_kept_sandbox_cannot_start_each_run_from_fresh_data() -> None:
+    words = ["bench", "--workload", "command: true", "--server", "sandbox:x", "--reset", "each"]
+    done = CliRunner().invoke(make_app(), words)
+    assert isinstance(done.exception, UsageError)
+    assert "--reset each" in done.exception.message
+    assert done.exception.hint and "flushlab server reset x" in done.exception.hint
 
 
 def test_a_disturbed_window_is_void_first_and_an_error_of_measurement(

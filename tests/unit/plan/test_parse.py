@@ -247,6 +247,19 @@ def test_mistakes_of_the_plan_are_named_with_place_and_hint(
     assert hint in found[2]
 
 
+def test_a_command_that_needs_fresh_data_cannot_alternate() -> None:
+    text = "alternate = true\n" + arm("settings = { sync_binlog = 0 }")
+    text = re.sub(r'name = "upsert"', 'name = "command: ./load.sh"', text, count=1)
+    place, message, hint = problem(text)
+    assert (place, message) == (
+        "1:1",
+        "a command starts from fresh data each time, but alternate = true keeps one server's",
+    )
+    assert 'reset = "none"' in hint
+    same = text.replace('load.sh"', 'load.sh"\nreset = "none"')
+    assert parsed(same).workload.options == {"reset": "none"}
+
+
 @pytest.mark.parametrize(
     ("lines", "place", "message", "hint"),
     [

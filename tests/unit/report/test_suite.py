@@ -10,6 +10,7 @@ import msgspec
 
 from flushlab.record import FileIo, Performance, Ratio, ServerIdentity, StageTime, StatementKind
 from flushlab.report.suite import compared_document, comparison, document, summary
+from flushlab.settings.fit import Scaled
 from flushlab.suite.comparison import Compared, Side
 from flushlab.suite.habits import Objects
 from flushlab.suite.session import Request, Result
@@ -57,9 +58,19 @@ def test_reference_names_every_field_and_no_other() -> None:
     named = set()
     for row in re.findall(r"^\| (`[^|]+) \|", text, re.MULTILINE):
         named |= {name.removesuffix("[]") for name in re.findall(r"`([\w\[\]]+)`", row)}
-    assert named == set(document(result()))
-    for extra in set(compared_document(compared())) - named:
+    assert named == set(document(result(), REQUEST))
+    for extra in set(compared_document(compared(), REQUEST)) - named:
         assert f"`{extra}" in text
+
+
+def test_document_says_what_became_of_the_option_file() -> None:
+    pool = Scaled(name="innodb_buffer_pool_size", yours="96G", here="4G", why="memory")
+    request = msgspec.structs.replace(REQUEST, scaled=(pool,), base_notes=("my.cnf: left out: port",))
+    found = document(result(notes=("worker 1 ended",)), request)
+    assert found["scaled"] == [
+        {"name": "innodb_buffer_pool_size", "yours": "96G", "here": "4G", "why": "memory"}
+    ]
+    assert found["notes"] == ["my.cnf: left out: port", "worker 1 ended"]
 
 
 def test_one_line_tells_what_happened() -> None:
@@ -111,7 +122,7 @@ def test_comparison_is_a_table_and_where_stocks_time_went() -> None:
 
 
 def test_document_of_a_comparison_has_stocks_files_and_statements_by_part() -> None:
-    found = compared_document(compared(2))
+    found = compared_document(compared(2), REQUEST)
     assert [(row["part"], row["file"]) for row in found["io_by_file"]] == [
         ("prepare", "ib_logfile0"),
         ("prepare", "ibdata1"),
