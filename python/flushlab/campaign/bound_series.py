@@ -42,6 +42,10 @@ from flushlab.settings.configuration import Configuration
 from flushlab.units import counted
 
 BEST_TEXT = "all that proved faster, together"
+_DISAGREE = (
+    "the interval of a later look excludes that of an earlier one: something changed meanwhile that other "
+    "arms did not feel. The interval spans both; repeat this before relying on it."
+)
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,8 @@ class BoundSeries:
                 arms=tuple(Arm(name=arm.name, settings=arm.settings) for arm in request.running),
                 blocks=request.blocks,
                 compose=self._compose if request.best else None,
+                looks=request.looks,
+                precision=request.precision,
                 pairs=tuple(
                     (claim.arm, claim.against)
                     for claim in request.claims
@@ -156,6 +162,7 @@ class BoundSeries:
             claims=tuple(answered(claim, _ratio(claim, result)) for claim in request.claims),
             blocks=result.blocks,
             planned_blocks=request.blocks,
+            precision=request.precision,
             seconds=request.timing.seconds,
             scale=request.scale,
             alternate=request.alternate,
@@ -254,6 +261,9 @@ class BoundSeries:
         for control in (result.control, result.best_control):
             if control is not None and control.verdict != "no difference found":
                 found.append(Warning("control-differs", _control_words(control)))
+        for name, one in {CONTROL: result.control, **result.comparisons}.items():
+            if one is not None and one.contradicted:
+                found.append(Warning("looks-disagree", f"{name}: {_DISAGREE}"))
         found += self._conflicts(result)
         base = [t for t in trials if t.arm.name == BASE and t.figure is not None]
         found += self._same_as_base(base, trials)

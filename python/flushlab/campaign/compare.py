@@ -25,6 +25,9 @@ from flushlab.settings.fit import Fit, as_warnings, lines
 from flushlab.settings.given import parse_settings
 from flushlab.workload import settled_name
 
+LOOKS_BLOCKS = 10
+"""From so many blocks on the arms are judged while they run, too: of fewer, a look takes too much."""
+
 Configuration = Mapping[str, Value] | Path | str
 """Settings, or an option file."""
 
@@ -37,6 +40,7 @@ def compare(
     memory: str | None = None,
     exact: bool = False,
     blocks: int = 5,
+    precision: float | None = None,
     seconds: float = 10.0,
     dataset: Path | str | None = None,
     database: str | None = None,
@@ -59,7 +63,9 @@ def compare(
         workload: one of sysbench's, `upsert`, `txn:FILE`, `sql:FILE` or `command: …`.
         memory: that the server may use, like `2G`; option files that need more are all scaled by one factor.
         exact: refuse option files that this machine cannot hold, instead of scaling them.
-        blocks: rounds; two at least, five make good intervals.
+        blocks: rounds, at most; two at least, five make good intervals.
+        precision: end as soon as every ratio's interval is this narrow (0.02 is ± 2 %); a configuration whose
+            interval is runs no more.
         seconds: length of a measured window.
         dataset: your data: a dump, a dump folder or a stopped server's data directory.
         database: the workload's, of those in the data.
@@ -74,7 +80,8 @@ def compare(
 
     Returns:
         What was found: `arms` are the configurations but the first, each with a `comparison`: its `ratio`
-        (`estimate`, `low`, `high`; above 1 is faster) and `verdict`. `control` is the first against itself.
+        (`estimate`, `low`, `high`; above 1 is faster), `verdict` and the `blocks` it ran in. `control` is
+        the first against itself.
 
     Raises:
         UsageError: fewer than two configurations, or one that makes no sense.
@@ -86,6 +93,8 @@ def compare(
         raise UsageError(f"a configuration cannot be called {reserved[0]!r}", hint="give it another name")
     asked = Asked(
         blocks=blocks,
+        looks=precision is not None or blocks >= LOOKS_BLOCKS,
+        precision=precision,
         seconds=seconds,
         scale=1.0,
         basedir=absolute(basedir),

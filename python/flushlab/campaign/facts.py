@@ -234,6 +234,7 @@ class SeriesFacts(msgspec.Struct, frozen=True, kw_only=True):
         claims: answered.
         blocks: finished, of `planned_blocks`.
         planned_blocks: as the plan or `--blocks` has it.
+        precision: what was asked for: arms ran until their intervals were within it; None: all blocks.
         seconds: of a measured window.
         scale: factor on the size of the plan's data.
         alternate: settings were switched on one running server.
@@ -264,6 +265,7 @@ class SeriesFacts(msgspec.Struct, frozen=True, kw_only=True):
     claims: tuple[ClaimFacts, ...]
     blocks: int
     planned_blocks: int = 0
+    precision: float | None = None
     seconds: float
     scale: float = 1.0
     alternate: bool = False

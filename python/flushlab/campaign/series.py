@@ -74,6 +74,8 @@ class Asked:
     wait_for_quiet: bool
     dry_run: bool
     data: Data | None = None
+    looks: bool = False
+    precision: float | None = None
 
 
 class Loaded(NamedTuple):
@@ -228,6 +230,11 @@ def check(asked: Asked) -> None:
         )
     if asked.seconds is not None:
         parse_timing(asked.seconds)
+    if asked.precision is not None and not 0 < asked.precision < 1:
+        raise UsageError(
+            f"--precision {asked.precision:g} is out of range",
+            hint="it takes a share above 0 and below 1; 0.02 is ± 2 %",
+        )
     if not 0 < asked.scale <= MAX_SCALE:
         raise UsageError(
             f"--scale {asked.scale:g} is out of range", hint=f"it takes more than 0, up to {MAX_SCALE:g}"
@@ -273,6 +280,8 @@ def decide(loaded: Loaded, asked: Asked, target: Target, volumes: Volumes, watch
         arms=bound.arms,
         claims=plan.claims,
         blocks=asked.blocks or plan.blocks,
+        looks=asked.looks,
+        precision=asked.precision,
         timing=parse_timing(asked.seconds or plan.seconds),
         best=plan.best,
         alternate=plan.alternate,

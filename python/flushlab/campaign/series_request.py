@@ -69,6 +69,7 @@ class SeriesRequest(msgspec.Struct, frozen=True, kw_only=True):
         base_file: the user's option file, whose settings the base has below the plan's own.
         memory: that the server may use, as the user wrote it.
         blocks: rounds of the arms, and again of `best`.
+        looks, precision: as in `flushlab.experiment.series.SeriesPlan`.
         timing: of warm-up and window.
         best: whether all that proved faster runs together afterwards.
         alternate: settings are switched on one running server.
@@ -98,6 +99,8 @@ class SeriesRequest(msgspec.Struct, frozen=True, kw_only=True):
     base_file: str | None = None
     memory: str | None = None
     blocks: int
+    looks: bool = False
+    precision: float | None = None
     timing: Timing
     best: bool = True
     alternate: bool = False

@@ -127,6 +127,8 @@ class Blocks:
         """Arms that could not go on, with the reason."""
         self.hints: dict[str, str] = {}
         """The way out for those that one is known for."""
+        self.settled: set[str] = set()
+        """Arms of which enough is known: whoever runs the rounds puts them here, and they run no more."""
         self.finished = 0
         """Rounds that are done."""
 
@@ -138,22 +140,33 @@ class Blocks:
             name: dict(cells) for name, cells in self._scores.items() if name == base or name not in self.out
         }
 
-    def steps(self) -> Steps[None]:
-        """The rounds."""
+    @property
+    def due(self) -> tuple[Arm, ...]:
+        """Arms of the next round; none if there is no further one."""
+        if self.finished == self._blocks or self._base.name in self.out:
+            return ()
         control = Arm(name=CONTROL, settings=self._base.settings)
-        for block in range(self._blocks):
-            arms = [arm for arm in (self._base, control, *self._arms) if arm.name not in self.out]
-            finished = yield from run_block(
-                arms,
-                stage=self._stage,
-                block=block,
-                order=Random(f"{self._seed}/{self._stage}/{block}"),
-                patient={self._base.name, CONTROL} if block else (),
-            )
-            self.out.update(finished.out)
-            self.hints.update(finished.hints)
-            for name, trials in finished.measured.items():
-                self._scores[name][block] = score(trials, "throughput")
-            if self._base.name in self.out:
-                return
+        gone = self.out.keys() | self.settled
+        return tuple(arm for arm in (self._base, control, *self._arms) if arm.name not in gone)
+
+    def steps(self) -> Steps[None]:
+        """All rounds."""
+        while self.due:
+            yield from self.next_round()
+
+    def next_round(self) -> Steps[None]:
+        """The round that is due."""
+        block = self.finished
+        finished = yield from run_block(
+            self.due,
+            stage=self._stage,
+            block=block,
+            order=Random(f"{self._seed}/{self._stage}/{block}"),
+            patient={self._base.name, CONTROL} if block else (),
+        )
+        self.out.update(finished.out)
+        self.hints.update(finished.hints)
+        for name, trials in finished.measured.items():
+            self._scores[name][block] = score(trials, "throughput")
+        if self._base.name not in self.out:
             self.finished += 1

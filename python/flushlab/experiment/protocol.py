@@ -6,13 +6,13 @@ seed and the records told, so resuming is telling it the stored trials again, in
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from typing import Protocol, TypeVar
 
 import msgspec
 
 from flushlab.errors import UsageError
-from flushlab.record import Arm, Ratio, Stage, Trial
+from flushlab.record import Arm, Comparison, Ratio, Stage, Trial
 
 T = TypeVar("T")
 
@@ -44,6 +44,8 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
         done: trials told.
         total: trials expected in all; an upper estimate that shrinks when the experiment stops early.
         best: the best ratio proven so far, or None.
+        found: comparisons by arm that may be shown while it runs, the control's among them: what looks have
+            proven, which no later look takes back. Empty where figures are judged at the end only.
         after: work that follows the last trial, in trials' worth.
     """
 
@@ -51,6 +53,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     done: int
     total: int
     best: Ratio | None = None
+    found: Mapping[str, Comparison] = {}
     after: float = 0.0
 
 

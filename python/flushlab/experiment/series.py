@@ -15,6 +15,9 @@ What keeps its claims honest:
   interval and verdict come from its own blocks alone.
 - Figures are judged once, when all blocks are done. A series that is stopped early shows intervals that hold
   if it was not stopped because of them.
+- With `looks` they are judged while it runs too, after numbers of blocks that are fixed beforehand. The
+  intervals of all looks hold together, so what one has proven is kept (`statistics.looks`), and an arm may
+  leave, or the whole may end, because its interval is narrow enough.
 - Everything that is judged (arms, `best`, pairs of arms) has its share of alpha, fixed beforehand: all
   intervals together miss nothing with probability 1 - alpha.
 
@@ -31,7 +34,7 @@ import msgspec
 from flushlab.experiment.blocks import BASE, CONTROL, Blocks, no_base
 from flushlab.experiment.protocol import Conversation, Progress, Request, Steps
 from flushlab.record import Arm, Comparison, Ratio, Stage, Trial
-from flushlab.statistics import compare
+from flushlab.statistics import Looks, compare, held
 
 BEST = "best"
 """Name of the arm that is composed of all that proved faster."""
@@ -49,6 +52,9 @@ class SeriesPlan(msgspec.Struct, frozen=True, kw_only=True):
         arms: the changes, each with all of its settings.
         blocks: rounds of the arms, and again of `best`; at least 2.
         compose: makes `best`; None: there is none.
+        looks: the arms are judged at several looks, not only at the end.
+        precision: with looks, an arm leaves once its interval is within so much (0.02 is ± 2 %); base and
+            control stay until the last of them has left.
         pairs: arm and the arm that it is to be compared with, where that is not the base.
         alpha: probability that any interval misses.
         seed: of the random order.
@@ -58,6 +64,8 @@ class SeriesPlan(msgspec.Struct, frozen=True, kw_only=True):
     arms: tuple[Arm, ...]
     blocks: int = 5
     compose: Compose | None = None
+    looks: bool = False
+    precision: float | None = None
     pairs: tuple[tuple[str, str], ...] = ()
     alpha: float = 0.05
     seed: int = 0
@@ -109,6 +117,8 @@ class Series:
         self._plan = plan
         self._alpha = plan.alpha / (1 + (plan.compose is not None) + len(against))
         self._arms = self._blocks(plan.arms, "arms")
+        self._looks = Looks.planned(plan.blocks, self._alpha) if plan.looks else None
+        self._seen: dict[str, list[Comparison]] = {}
         self._best: Blocks | None = None
         self._best_arm: Arm | None = None
         self._best_of: tuple[str, ...] = ()
@@ -128,16 +138,17 @@ class Series:
 
     @property
     def progress(self) -> Progress:
-        """Where it stands; says nothing about figures, so that nobody stops by them."""
+        """Where it stands. Of figures it tells what looks have proven, so that nobody stops by others."""
         due = self.ask()
         told = self._conversation.told
+        found = self._held()
         if due is None:
-            return Progress(stage=None, done=told, total=told)
-        arms = (self._plan.blocks - self._arms.finished) * (2 + len(self._plan.arms) - len(self._arms.out))
+            return Progress(stage=None, done=told, total=told, found=found)
+        arms = (self._plan.blocks - self._arms.finished) * len(self._arms.due)
         best = (self._plan.blocks - (self._best.finished if self._best else 0)) * 3
         left = arms + (best if self._plan.compose is not None else 0)
         left -= told - self._told_before_block  # repeats of disturbed trials are not foreseen
-        return Progress(stage=due.stage, done=told, total=told + max(left, 1))
+        return Progress(stage=due.stage, done=told, total=told + max(left, 1), found=found)
 
     @property
     def _finished(self) -> int:
@@ -170,7 +181,9 @@ class Series:
     def _story(self) -> Steps[None]:
         if not self._plan.arms:
             return
-        yield from self._arms.steps()
+        while any(arm.name not in (BASE, CONTROL) for arm in self._arms.due):
+            yield from self._arms.next_round()
+            self._look()
         if self._arms.finished == 0:
             raise no_base(self._arms.out[BASE], self._arms.hints.get(BASE))
         if BASE in self._arms.out or self._plan.compose is None:
@@ -190,7 +203,29 @@ class Series:
         plan = self._plan
         return Blocks(plan.base, arms, blocks=plan.blocks, stage=stage, seed=plan.seed)
 
+    def _look(self) -> None:
+        """Judges the arms, if this is a moment to; those that are known precisely enough leave."""
+        arms, looks = self._arms, self._looks
+        if looks is None or arms.finished not in looks.blocks or BASE in arms.out:
+            return
+        scores = {name: cells for name, cells in arms.scores.items() if name not in arms.settled}
+        family = 1 + len(self._plan.arms)
+        for one in compare(scores, BASE, alpha=looks.alpha_at(arms.finished), family=family):
+            self._seen.setdefault(one.arm, []).append(one)
+        if self._plan.precision is not None:
+            arms.settled |= {
+                name
+                for name, one in self._held().items()
+                if name != CONTROL and one.ratio.half_width <= self._plan.precision and not one.contradicted
+            }
+
+    def _held(self) -> dict[str, Comparison]:
+        """What the looks have proven of the arms and the control."""
+        return {name: held(looks) for name, looks in self._seen.items() if name not in self._arms.out}
+
     def _compared(self, blocks: Blocks) -> dict[str, Comparison]:
+        if blocks is self._arms and self._seen:
+            return self._held()
         return {one.arm: one for one in compare(blocks.scores, BASE, alpha=self._alpha)}
 
     def _pairs(self, comparisons: Mapping[str, Comparison]) -> dict[tuple[str, str], Ratio]:

@@ -15,6 +15,9 @@ import msgspec
 from flushlab.experiment.protocol import Experiment, Request
 from flushlab.record import Trial, Value
 
+VOID_SHARE = 0.25
+"""A trial that lost more than this share of the machine to others is void, as on real servers."""
+
 
 class Noise(msgspec.Struct, frozen=True, kw_only=True):
     """What blurs a simulated figure, in log units.
@@ -25,6 +28,9 @@ class Noise(msgspec.Struct, frozen=True, kw_only=True):
         drift: stationary standard deviation of a slow disturbance shared by trials close in time.
         memory: its autocorrelation from one trial to the next.
         changed: factor on the noise of arms that differ from the base.
+        eaten: share of the machine that a neighbour takes, bursts of it: a trial loses anything from nothing
+            to so much.
+        eaten_from: number of the first trial that it disturbs.
     """
 
     trial: float = 0.05
@@ -32,6 +38,8 @@ class Noise(msgspec.Struct, frozen=True, kw_only=True):
     drift: float = 0.0
     memory: float = 0.9
     changed: float = 1.0
+    eaten: float = 0.0
+    eaten_from: int = 0
 
 
 class SimulatedTrials:
@@ -61,6 +69,7 @@ class SimulatedTrials:
         self._noise = noise
         self._random = Random(seed)
         self._refuses = refuses
+        self._told = 0
         self._seconds = {"window": trial_s}
         self._drift = self._random.gauss(0, noise.drift) if noise.drift else 0.0
 
@@ -84,14 +93,20 @@ class SimulatedTrials:
         deviate = random.gauss(0, 1)
         if noise.heavy:
             deviate /= math.sqrt(random.gammavariate(1.5, 2) / 3) * math.sqrt(3)
+        eaten = 0.0
+        if noise.eaten and self._told >= noise.eaten_from:
+            eaten = random.uniform(0, noise.eaten)
+        self._told += 1
         scale = noise.trial if settings == self._base else noise.trial * noise.changed
         return Trial(
             arm=request.arm,
             stage=request.stage,
             block=request.block,
             variant=request.variant,
-            outcome="measured",
-            figure=1000 * math.exp(self._effect(settings) + self._drift + scale * deviate),
+            outcome="void" if eaten > VOID_SHARE else "measured",
+            reason=f"other programs used {eaten:.0%} of the CPU time" if eaten > VOID_SHARE else "",
+            figure=1000 * (1 - eaten) * math.exp(self._effect(settings) + self._drift + scale * deviate),
+            foreign_cpu_share=eaten,
             seconds=self._seconds,
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 import msgspec
@@ -19,6 +20,16 @@ class Ratio(msgspec.Struct, frozen=True, kw_only=True):
     low: float
     high: float
 
+    @property
+    def verdict(self) -> Verdict:
+        """What the interval says about 1."""
+        return "faster" if self.low > 1 else "slower" if self.high < 1 else "no difference found"
+
+    @property
+    def half_width(self) -> float:
+        """Of the interval, as a fraction: 0.02 is ± 2 %."""
+        return math.sqrt(self.high / self.low) - 1
+
     def inverse(self) -> Ratio:
         """The base against the arm."""
         return Ratio(estimate=1 / self.estimate, low=1 / self.high, high=1 / self.low)
@@ -34,6 +45,8 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
         verdict: what the interval says about 1.
         detectable: smallest gain that this comparison would have seen with power 0.8, as a fraction
             (0.04 = 4 %).
+        contradicted: looks at different times exclude each other, so what changed meanwhile is not in the
+            model; the interval spans them all.
     """
 
     arm: str
@@ -41,3 +54,4 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     blocks: int
     verdict: Verdict
     detectable: float
+    contradicted: bool = False

@@ -6,7 +6,7 @@ numpy and scipy load here, so only the commands that compare import this folder.
 from flushlab.statistics.comparison import RESOLUTION, Contrasts, Scores, compare, contrasts
 from flushlab.statistics.dunnett import critical_value, exceedance, shift_for_power
 from flushlab.statistics.factorial import Effects, estimate_effects
-from flushlab.statistics.looks import Looks
+from flushlab.statistics.looks import Looks, held
 
 __all__ = [
     "RESOLUTION",
@@ -19,5 +19,6 @@ __all__ = [
     "critical_value",
     "estimate_effects",
     "exceedance",
+    "held",
     "shift_for_power",
 ]

@@ -14,8 +14,11 @@ sequential limits that costs a few percent of width, which small blocks could no
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 import msgspec
+
+from flushlab.record import Comparison, Ratio
 
 FIRST_LOOK_BLOCKS = 3
 """Blocks before the first look: with fewer, the variance has too few degrees of freedom to stop on."""
@@ -52,3 +55,22 @@ class Looks(msgspec.Struct, frozen=True, kw_only=True):
 
     def _spent(self, blocks: int) -> float:
         return self.alpha * (blocks / self.blocks[-1]) ** 2
+
+
+def held(looks: Iterable[Comparison]) -> Comparison:
+    """What the looks at one comparison prove together: the last one, with the intersection of all intervals.
+
+    All intervals hold at once, so their intersection does: it only narrows, and what was proven stays proven.
+    Where a look and those before it exclude each other, the machine did what no interval allows for. Then the
+    interval spans both, never narrows again, and is marked `contradicted`.
+    """
+    first, *later = looks
+    now = first
+    for look in later:
+        low, high = max(now.ratio.low, look.ratio.low), min(now.ratio.high, look.ratio.high)
+        contradicted = now.contradicted or low > high
+        if contradicted:
+            low, high = min(now.ratio.low, look.ratio.low), max(now.ratio.high, look.ratio.high)
+        ratio = Ratio(estimate=min(max(look.ratio.estimate, low), high), low=low, high=high)
+        now = msgspec.structs.replace(look, ratio=ratio, verdict=ratio.verdict, contradicted=contradicted)
+    return now

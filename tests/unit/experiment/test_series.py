@@ -11,7 +11,7 @@ from flushlab.errors import MeasurementError
 from flushlab.experiment.protocol import Request
 from flushlab.experiment.series import Series, SeriesPlan
 from flushlab.experiment.simulated import Noise, SimulatedTrials, run_to_end
-from flushlab.record import Arm, Trial, Value
+from flushlab.record import Arm, Trial, Value, Verdict
 
 BASE: dict[str, Value] = {"a": 0, "b": 0, "c": 0}
 GAIN = {"a": math.log(1.5), "b": math.log(1.2), "c": 0.0}
@@ -241,3 +241,73 @@ def test_no_arms_is_no_work() -> None:
     series = Series(plan(arms=()))
     assert series.ask() is None
     assert series.result().finished
+
+
+# -- looks ---------------------------------------------------------------------------------------------------
+
+
+def test_what_a_look_has_proven_no_later_look_takes_back() -> None:
+    """A neighbour eats much of the machine in the last third, and not of every trial alike."""
+
+    def result(looks: bool, seed: int) -> tuple[list[Verdict], Verdict]:
+        series = Series(plan(compose=None, blocks=12, looks=looks, seed=seed))
+        simulated = trials(seed=seed, noise=Noise(trial=0.03, eaten=0.9, eaten_from=8 * 5))
+        shown: list[Verdict] = []
+        while (request := series.ask()) is not None:
+            series.tell(simulated.run(request))
+            if (found := series.progress.found.get("B")) is not None:
+                shown.append(found.verdict)
+        return shown, series.result().comparisons["B"].verdict
+
+    lost = 0
+    for seed in range(20):
+        shown, at_the_end = result(looks=True, seed=seed)
+        first = shown.index("faster")
+        assert set(shown[first:]) == {"faster"}
+        assert at_the_end == "faster"
+        lost += result(looks=False, seed=seed)[1] != "faster"
+    assert lost >= 5, "judged only at the end, the same trials prove less"
+
+
+def test_nothing_is_shown_between_the_looks() -> None:
+    series, simulated = Series(plan(compose=None, blocks=12, looks=True)), trials()
+    changed = [0]
+    found: Mapping[str, object] = {}
+    while (request := series.ask()) is not None:
+        series.tell(simulated.run(request))
+        if series.progress.found != found:
+            found = series.progress.found
+            changed.append(series.result().blocks)
+    assert changed == [0, 3, 6, 9, 12]
+    assert found.keys() == {"A", "B", "C", "control"}
+
+
+def test_an_arm_that_is_known_precisely_enough_leaves_and_the_others_go_on() -> None:
+    """C scatters; the others do not."""
+    series, simulated = Series(plan(compose=None, blocks=40, looks=True, precision=0.02)), trials()
+    loud = trials(seed=5, noise=Noise(trial=0.05))
+    asked: dict[str, int] = {}
+    while (request := series.ask()) is not None:
+        asked[request.arm.name] = asked.get(request.arm.name, 0) + 1
+        series.tell((loud if request.arm.name == "C" else simulated).run(request))
+    result = series.result()
+    found = result.comparisons
+    assert asked["A"] == found["A"].blocks < asked["C"] == asked["base"] == asked["control"]
+    assert found["A"].ratio.half_width <= 0.02
+    assert found["A"].verdict == "faster"
+
+
+def test_a_comparison_ends_once_all_intervals_are_narrow() -> None:
+    few, many = (Series(plan(compose=None, blocks=80, looks=True, precision=p)) for p in (0.05, 0.005))
+    assert run_to_end(few, trials()) < run_to_end(many, trials()) == 80 * 5
+    assert all(one.ratio.half_width <= 0.05 for one in few.result().comparisons.values())
+    assert few.result().finished
+
+
+def test_a_comparison_with_looks_goes_on_where_it_was() -> None:
+    for stop in (0, 7, 61, 110, 140):
+        first, second = (Series(plan(compose=None, blocks=40, looks=True, precision=0.02)) for _ in range(2))
+        for trial in run_until(first, trials(), stop):
+            second.tell(trial)
+        assert second.ask() == first.ask()
+        assert second.result() == first.result()

@@ -55,6 +55,28 @@ def test_a_missing_cell_widens_only_by_what_is_lost() -> None:
     assert 0.3 < found.correlation < 0.5
 
 
+def test_with_many_blocks_an_arm_that_stalls_keeps_its_noise_to_itself() -> None:
+    def half_widths(blocks: int) -> dict[str, float]:
+        scores = table(Random(5), {"base": 0.0, "calm": 0.0, "stalls": 0.0}, blocks, 0.02)
+        random = Random(6)
+        scores["stalls"] = {b: y + random.gauss(0, 0.3) for b, y in scores["stalls"].items()}
+        return {one.arm: one.ratio.half_width for one in compare(scores, "base")}
+
+    few, many = half_widths(9), half_widths(10)
+    assert few["stalls"] == pytest.approx(few["calm"]), "nine blocks share one variance"
+    assert many["calm"] < few["calm"] / 4
+    assert many["stalls"] > few["stalls"]
+
+
+def test_intervals_of_unequal_variances_hold_all_at_once() -> None:
+    missed, random = 0, Random(8)
+    for _ in range(1000):
+        scores = table(random, {"base": 0.0, "a": 0.0, "b": 0.0, "c": 0.0}, 12, 0.02)
+        scores["c"] = {b: y + random.gauss(0, 0.3) for b, y in scores["c"].items()}
+        missed += any(one.verdict != "no difference found" for one in compare(scores, "base"))
+    assert missed <= 1000 * (0.05 + 3 * math.sqrt(0.05 * 0.95 / 1000))
+
+
 def test_an_arm_that_shares_one_block_with_the_base_is_not_judged() -> None:
     scores = {"base": {0: 1.0, 1: 1.1, 2: 1.0}, "arm": {2: 1.3}, "other": {0: 1.2, 1: 1.2, 2: 1.3}}
     assert [c.arm for c in compare(scores, "base")] == ["other"]

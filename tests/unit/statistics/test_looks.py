@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flushlab.statistics import Looks
+from flushlab.record import Comparison, Ratio
+from flushlab.statistics import Looks, held
 
 
 @given(blocks=st.integers(2, 100), alpha=st.floats(0.001, 0.2))
@@ -28,3 +29,32 @@ def test_there_are_at_most_four_looks_and_none_before_the_third_block() -> None:
     assert Looks.planned(5).blocks == (3, 4, 5)
     assert Looks.planned(3).blocks == (3,)
     assert Looks.planned(2).blocks == (2,)
+
+
+def look(low: float, high: float) -> Comparison:
+    ratio = Ratio(estimate=(low * high) ** 0.5, low=low, high=high)
+    return Comparison(arm="a", ratio=ratio, blocks=5, verdict=ratio.verdict, detectable=0.1)
+
+
+def test_looks_together_are_the_intersection_of_their_intervals() -> None:
+    found = held([look(0.9, 1.3), look(1.05, 1.5), look(0.98, 1.2)])
+    assert (found.ratio.low, found.ratio.high) == (1.05, 1.2)
+    assert (found.verdict, found.contradicted) == ("faster", False)
+    assert found.ratio.low <= found.ratio.estimate <= found.ratio.high
+
+
+def test_a_verdict_stays_when_the_last_look_is_wide() -> None:
+    found = held([look(1.3, 1.5), look(0.5, 2.6)])
+    assert found.verdict == "faster"
+    assert (found.ratio.low, found.ratio.high) == (1.3, 1.5)
+
+
+def test_looks_that_exclude_each_other_are_spanned_and_said() -> None:
+    found = held([look(1.05, 1.1), look(0.8, 0.95), look(0.9, 0.92)])
+    assert found.contradicted
+    assert (found.ratio.low, found.ratio.high) == (0.8, 1.1)
+    assert found.verdict == "no difference found"
+
+
+def test_what_is_contradicted_never_narrows_again() -> None:
+    assert held([look(1.05, 1.1), look(1.2, 1.3), look(1.06, 1.07)]).ratio.high == 1.3
