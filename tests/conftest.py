@@ -111,15 +111,21 @@ def private_home_with_builds(private_home: Path, monkeypatch: pytest.MonkeyPatch
     return private_home
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A module's tests share servers and run on one worker, but those of modules that are marked `spread`.
+    """Tests with fixtures of their module's scope share servers: those of one module run on one worker.
 
     Those that are marked `long` come first, so that none of them is alone at the end.
     """
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
     for item in items:
-        if item.get_closest_marker("spread") is None:
+        if isinstance(item, pytest.Function) and _shares_fixtures(item):
             item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+
+
+def _shares_fixtures(test: pytest.Function) -> bool:
+    used = test._fixtureinfo.name2fixturedefs.values()
+    return any(definition.scope == "module" for definitions in used for definition in definitions)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

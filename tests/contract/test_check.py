@@ -17,8 +17,6 @@ from flushlab.settings.helptext import HelpText, read_help
 from flushlab.settings.option_names import Release, load_option_names
 from flushlab.settings.reading import read
 
-pytestmark = pytest.mark.spread
-
 CATALOG = load_catalog()
 BUILDS = ("mariadb@10.11", "mariadb@11.8", "mysql@5.7", "mysql@8.0", "mysql@9.7")
 NOT_ALONE = {"innodb_page_size", "innodb_log_write_ahead_size", "innodb_buffer_pool_size", "expire_logs_days"}

@@ -15,8 +15,6 @@ from flushlab.record import ServerIdentity
 from flushlab.server import base_file
 from tests.conftest import require_build
 
-pytestmark = pytest.mark.spread
-
 BUILDS = ("mariadb@10.11", "mariadb@11.8", "mysql@5.7", "mysql@8.0", "mysql@9.7")
 LINES = (
     *("Innodb_doublewrite = OFF", "SKIP-innodb-doublewrite", "Loose_innodb_doublewrite=OFF"),

@@ -20,8 +20,6 @@ from flushlab.server import Sandbox
 from flushlab.server.base_file import read_base_file
 from tests.conftest import StartSandbox, require_build
 
-pytestmark = pytest.mark.spread
-
 BUILDS = ("mariadb@10.11", "mariadb@11.8", "mysql@5.7", "mysql@8.0", "mysql@9.7")
 FILES = sorted((Path(__file__).parent / "base_files").glob("*.cnf"))
 SECRET = "s3cret"

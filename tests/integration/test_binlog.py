@@ -12,8 +12,6 @@ import pytest
 
 from tests.integration.binlog_files import binlogs, check, counted, read, shown, write_sample
 
-pytestmark = pytest.mark.spread
-
 CORPUS = Path(__file__).parents[2] / "crates" / "binlog" / "tests" / "corpus"
 
 

@@ -25,8 +25,6 @@ from flushlab.telemetry.tracepoint import SyncCounter
 from flushlab.trial import Preparation, TrialRunner
 from flushlab.workload import CommandWorkload, OltpWorkload, Timing, Workload
 
-pytestmark = pytest.mark.spread
-
 SERVERS = ("mariadb@10.11", "mysql@5.7", "mysql@8.0")
 NEWER = ("mariadb@11.8", "mysql@9.7")
 

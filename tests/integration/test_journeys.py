@@ -20,8 +20,6 @@ import pytest
 from flushlab.campaign.option_check import Judged, judge
 from tests.conftest import require_build
 
-pytestmark = pytest.mark.spread
-
 SHOP = Path(__file__).parents[2] / "examples" / "shop"
 OTHERS = (
     *("binlog_cache_size", "binlog_commit_wait_count", "binlog_commit_wait_usec"),

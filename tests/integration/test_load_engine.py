@@ -300,7 +300,7 @@ def test_ctrl_c_in_the_window_keeps_what_was_measured(server: Sandbox) -> None:
     timing = Timing(warm_up_s=0.0, max_warm_up_s=0.1, seconds=PATIENCE_S)
     with pytest.raises(LoadInterrupted) as caught:
         drive(spec, server, timing, window(), unit="transactions/s")
-    assert 0.2 < caught.value.result.seconds < PATIENCE_S
+    assert 0 < caught.value.result.seconds < PATIENCE_S
     assert caught.value.result.events > 0
 
 

@@ -39,8 +39,8 @@ StartSandbox = Callable[..., Sandbox]
 BUILDS = ("mariadb@10.11", "mysql@5.7", "mysql@8.0")
 each_build = pytest.mark.parametrize("name", BUILDS)
 
-# The goal is a second; the limit leaves room for machines that do other things at the same time.
-READY_LIMIT_S = {"mariadb": 3.0, "mysql": 8.0}
+READY_LIMIT_S = 30.0
+"""The goal is a second or two; the limit leaves room for slow disks and for what else the machine does."""
 
 
 def log_in(endpoint: Endpoint, transport: str) -> str:
@@ -82,7 +82,7 @@ def test_ready_means_that_both_ways_in_answer(name: str, sandbox: StartSandbox) 
 def test_second_sandbox_of_a_build_is_ready_soon(name: str, sandbox: StartSandbox) -> None:
     sandbox(name).close()
     server = sandbox(name)
-    assert server.seconds["restore"] + server.seconds["start"] < READY_LIMIT_S[server.build.flavor]
+    assert server.seconds["restore"] + server.seconds["start"] < READY_LIMIT_S
     assert server.restored is not None
     assert server.restored.bytes > 10_000_000
 

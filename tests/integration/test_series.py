@@ -15,8 +15,6 @@ from tests.conftest import require_build
 from tests.integration.test_tune import servers_of, trials_saved
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.spread
-
 FLUSHLAB = [sys.executable, "-m", "flushlab", "series"]
 
 WORKLOAD = """
@@ -252,7 +250,8 @@ at_most = 1
 def test_all_that_proved_faster_runs_together_and_claims_are_answered(home: Path, tmp_path: Path) -> None:
     file, script = tmp_path / "sleeps.toml", tmp_path / "sleep.sql"
     file.write_text(SLEEPS)
-    script.write_text("DO SLEEP((@@innodb_flush_log_at_trx_commit + @@sync_binlog) / 2);\n")
+    # At most 0.86 s: a window below 1 s is never judged void, and so not repeated.
+    script.write_text("DO SLEEP((@@innodb_flush_log_at_trx_commit + @@sync_binlog) / 3.5);\n")
     first = start(str(file), "--server", "mariadb@10.11")
     wait_until(lambda: trials_saved(home) >= 1 or first.poll() is not None, "a trial", 200)
     first.send_signal(signal.SIGINT)
@@ -280,7 +279,7 @@ def test_all_that_proved_faster_runs_together_and_claims_are_answered(home: Path
     best = arms["best"]
     assert sorted(best["composed_of"]) == ["flush", "sync"]
     assert best["settings"] == {"innodb_flush_log_at_trx_commit": 1, "sync_binlog": 0}
-    assert best["ratio"]["estimate"] == pytest.approx(3.0, rel=0.15)
+    assert best["ratio"]["estimate"] == pytest.approx(3.0, rel=0.4)
     assert best["blocks"] == 3
     assert [claim["answer"] for claim in result["claims"]] == ["confirmed", "confirmed", "refuted"]
 

@@ -14,7 +14,7 @@ from flushlab.server import Sandbox
 from flushlab.workload import Timing, Workload, build_workload
 from flushlab.workload.sql import DATABASE
 from tests.conftest import require_build
-from tests.integration.test_bench import flushlab
+from tests.integration.test_bench import flushlab, measured
 
 SERVERS = ["mariadb@10.11", "mysql@5.7", "mysql@8.0"]
 SCRIPT = r"""
@@ -96,9 +96,9 @@ def test_bench_runs_a_script_and_says_where_the_time_went(tmp_path: Path) -> Non
     require_build("mariadb@10.11")
     file = tmp_path / "a.sql"
     file.write_text(SCRIPT)
-    done = flushlab("bench", "--server", "mariadb@10.11", "--workload", f"sql:{file}", "--json", "-")
-    assert done.returncode == 0, done.stderr
-    result = json.loads(done.stdout)
+    result = measured(
+        flushlab("bench", "--server", "mariadb@10.11", "--workload", f"sql:{file}", "--json", "-")
+    )
     assert result["unit"] == "s"
     assert result["kinds"][0].keys() == {"kind", "count", "seconds", "slowest_s", "slowest_line"}
 

@@ -19,8 +19,6 @@ from flushlab.store import Store
 from tests.conftest import require_build
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.spread
-
 FLUSHLAB = [sys.executable, "-m", "flushlab"]
 SECRET = "planted-s3cret"
 SMALL = ["--tables", "2", "--table-size", "1000", "--threads", "4", "--seconds", "0.5"]

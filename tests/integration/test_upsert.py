@@ -17,8 +17,6 @@ from flushlab.server import Sandbox
 from flushlab.workload import Measured, Timing, UpsertWorkload
 from flushlab.workload.upsert import DATABASE
 
-pytestmark = pytest.mark.spread
-
 SERVERS = ["mariadb@10.11", "mysql@5.7", "mysql@8.0"]
 SIZE = 1000
 SHORT = Timing(warm_up_s=0.2, max_warm_up_s=0.5, seconds=1.0)
