@@ -18,7 +18,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--server", default="mariadb")
     parser.add_argument("--blocks", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--seconds", type=float, default=60.0)
     asked = parser.parse_args()
 
     with flushlab.sandbox(server=asked.server, progress=tell) as server:

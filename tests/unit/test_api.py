@@ -37,6 +37,7 @@ SUITES = {
 COMMANDS: list[tuple[str, tuple[str, ...], set[str]]] = [
     ("tune", ("tune",), set()),
     ("series", ("series",), set()),
+    ("compare", ("compare",), set()),
     ("bench", ("bench",), set()),
     ("sandbox", ("server", "start"), set()),
     ("database", ("test",), SUITES),

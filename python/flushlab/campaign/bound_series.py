@@ -40,6 +40,9 @@ from flushlab.record import (
 from flushlab.settings.catalog import Catalog
 from flushlab.settings.configuration import Configuration
 from flushlab.units import counted
+from flushlab.workload import workload_options
+
+_SIZES = ("threads", "tables", "table_size")
 
 BEST_TEXT = "all that proved faster, together"
 _DISAGREE = (
@@ -174,6 +177,8 @@ class BoundSeries:
             trials=len(trials),
             disturbed=disturbed(trials),
             others=others,
+            kind=request.kind,
+            base_name=request.base_name,
         )
 
     @property
@@ -319,10 +324,12 @@ class BoundSeries:
 
 
 def workload_words(request: SeriesRequest) -> str:
-    """The workload with its options, in words."""
+    """The workload with its options, in words; its size always."""
+    known = workload_options(request.workload)
+    sizes = {name: known[name].default for name in _SIZES if name in known}
     options = (
         f"{name} {value:,}" if isinstance(value, int) else f"{name} {value}"
-        for name, value in request.base.options.items()
+        for name, value in {**sizes, **request.base.options}.items()
     )
     return ", ".join((request.workload, *options))
 

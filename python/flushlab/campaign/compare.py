@@ -5,43 +5,51 @@ Sits in `campaign`: a series whose arms are whole configurations, the first of w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from flushlab.build import Progress, silent
-from flushlab.campaign.base import file_settings
+from flushlab.campaign.base import file_settings, persisted_settings
+from flushlab.campaign.configurations import Configuration, Given, read, spelled
 from flushlab.campaign.data import open_data
+from flushlab.campaign.duration import ends_by_itself
 from flushlab.campaign.facts import SeriesFacts
-from flushlab.campaign.series import Asked, Loaded, check, run
+from flushlab.campaign.series import Asked, Compared, Loaded, check, run
 from flushlab.campaign.target import Target, absolute
 from flushlab.campaign.watcher import Watcher, watching
-from flushlab.errors import UsageError
-from flushlab.plan.plan import COMPARE, RESERVED, ArmPlan, Plan, WorkloadSpec
+from flushlab.errors import UnknownSetting, UsageError
+from flushlab.plan.plan import COMPARE, ArmPlan, Plan, WorkloadSpec
 from flushlab.record import Value, Warning
 from flushlab.server.base_file import fit_here
 from flushlab.settings.fit import Fit, as_warnings, lines
 from flushlab.settings.given import parse_settings
-from flushlab.workload import settled_name
+from flushlab.settings.option_names import load_option_names
+from flushlab.workload import settled_name, workload_options
+from flushlab.workload.parse import MAX_SECONDS, MIN_SECONDS
+
+DEFAULT_BLOCKS = 5
+DEFAULT_SECONDS = 60.0
+PRECISE_BLOCKS = 20
+PRECISE_SECONDS = 600.0
+"""At most, where a precision is to be reached."""
 
 LOOKS_BLOCKS = 10
 """From so many blocks on the arms are judged while they run, too: of fewer, a look takes too much."""
 
-Configuration = Mapping[str, Value] | Path | str
-"""Settings, or an option file."""
-
 
 def compare(
-    configurations: Mapping[str, Configuration],
+    configurations: Sequence[str] | Mapping[str, Configuration] = (),
     *,
     server: str = "mariadb",
     workload: str = "oltp_update_non_index",
+    base: Path | str | None = None,
     memory: str | None = None,
     exact: bool = False,
-    blocks: int = 5,
+    blocks: int | None = None,
     precision: float | None = None,
-    seconds: float = 10.0,
+    seconds: float | None = None,
     dataset: Path | str | None = None,
     database: str | None = None,
     basedir: Path | str | None = None,
@@ -50,23 +58,30 @@ def compare(
     seed: int = 1,
     wait_for_quiet: bool = False,
     dry_run: bool = False,
+    resume: str | None = None,
     progress: Progress | Watcher = silent,
     **options: Value,
 ) -> SeriesFacts:
     """Compares configurations: every block runs each of them once, and the first one twice, in random order.
 
-    The campaign is stored; `series(resume=ID)` resumes one that was interrupted.
+    The arguments are those of `flushlab compare` under the same names. The campaign is stored; `resume`
+    resumes an interrupted one.
 
     Args:
-        configurations: by their names; the first is what the others are compared with.
+        configurations: the first is what the others are compared with. As typed: `base`, an option file or
+            `NAME=VALUE …`, perhaps after `label: `; or settings and option files by their names.
         server: a build (`mariadb`, `mysql@5.7`), a tarball or a URL.
         workload: one of sysbench's, `upsert`, `txn:FILE`, `sql:FILE` or `command: …`.
+        base: option file that settings go on top of. None: as typed, an option file that stands first, else
+            the server's defaults; by names, the defaults.
         memory: that the server may use, like `2G`; option files that need more are all scaled by one factor.
         exact: refuse option files that this machine cannot hold, instead of scaling them.
-        blocks: rounds, at most; two at least, five make good intervals.
+        blocks: how often each runs, 5 if None; two at least, five make good intervals. With `precision`: at
+            most, 20 if None.
         precision: end as soon as every ratio's interval is this narrow (0.02 is ± 2 %); a configuration whose
             interval is runs no more.
-        seconds: length of a measured window.
+        seconds: measured in all, 60 if None; each configuration and the control have an equal share. With
+            `precision`: at most, 600 if None.
         dataset: your data: a dump, a dump folder or a stopped server's data directory.
         database: the workload's, of those in the data.
         basedir: use the server installed there.
@@ -75,6 +90,7 @@ def compare(
         seed: of every random order.
         wait_for_quiet: wait until other programs leave the machine alone, for half an hour at most.
         dry_run: only say what would be done, in `outlook`; nothing is started or written.
+        resume: id of a campaign to resume, in place of configurations.
         progress: takes a line at a time.
         **options: of the workload, like `threads=16` or `tables=8`.
 
@@ -87,15 +103,26 @@ def compare(
         UsageError: fewer than two configurations, or one that makes no sense.
         FlushlabError: what no record can hold; what was measured is safe.
     """
-    if len(configurations) < 2:
-        raise UsageError("there is nothing to compare", hint="give two or more configurations")
-    if reserved := [name for name in list(configurations)[1:] if name in RESERVED or not name]:
-        raise UsageError(f"a configuration cannot be called {reserved[0]!r}", hint="give it another name")
+    watcher = watching(progress)
+    if resume is not None:
+        if configurations:
+            raise UsageError(
+                "--resume takes no configurations", hint="the campaign has its own; give --resume alone"
+            )
+        found = dict[str, Given]()
+    else:
+        found = read(configurations, base)
+    if blocks is None:
+        blocks = DEFAULT_BLOCKS if precision is None else PRECISE_BLOCKS
+    seconds_in_all = DEFAULT_SECONDS if precision is None else PRECISE_SECONDS
+    measured_s, window_s = _timing(workload, seconds, seconds_in_all, blocks * (len(found) + 1))
     asked = Asked(
+        memory=memory,
+        exact=exact,
         blocks=blocks,
         looks=precision is not None or blocks >= LOOKS_BLOCKS,
         precision=precision,
-        seconds=seconds,
+        seconds=window_s,
         scale=1.0,
         basedir=absolute(basedir),
         data_root=absolute(data_root),
@@ -103,51 +130,105 @@ def compare(
         seed=seed,
         wait_for_quiet=wait_for_quiet,
         dry_run=dry_run,
-        data=open_data(dataset, database, workload, watching(progress).say),
+        data=None if resume else open_data(dataset, database, workload, watcher.say),
     )
     check(asked)
-    watcher = watching(progress)
 
     def load(target: Target) -> Loaded:
-        found = {name: _settings(given, target, watcher) for name, given in configurations.items()}
-        files = {name: own for name, own in found.items() if not isinstance(configurations[name], Mapping)}
         threads = options.get("threads")
         connections = threads if isinstance(threads, int) else 1
-        factor, fits = 1.0, dict[str, Fit]()
-        for _ in range(2):  # the second time all by the smallest factor of the first
-            for name, own in files.items():
-                fits[name] = fit_here(
-                    own,
-                    target.identity,
-                    target.volume.data_root,
-                    memory=memory,
-                    exact=exact,
-                    connections=connections,
-                    factor=factor,
-                )
-                factor = min(factor, fits[name].factor)
-        notes: list[Warning] = []
-        for name, one in fits.items():
-            found[name] = dict(one.settings)
-            notes += [msgspec.structs.replace(note, text=f"{name}: {note.text}") for note in as_warnings(one)]
-            for line in lines(one, "--memory changes it, --exact refuses it"):
-                watcher.say(line)
-        first, *others = found.items()
+        whole, notes = _whole(found, target, asked, connections, watcher)
+        (first, settings), *others = whole.items()
         plan = Plan(
             name=COMPARE,
-            title=f"{', '.join(name for name, _ in others)} against {first[0]}",
+            title=f"{', '.join(name for name, _ in others)} against {first}",
             workload=WorkloadSpec(name=settled_name(workload), options=options),
-            base=first[1],
+            base=settings,
             arms=tuple(ArmPlan(name=name, settings=own, defaults=("*",)) for name, own in others),
-            base_name=first[0],
+            base_name=first,
             best=False,
         )
-        return Loaded(plan, "", Path.cwd(), tuple(notes))
+        compared = Compared(spelled(found, Path(base) if base else None), absolute(base), measured_s)
+        return Loaded(plan, "", Path.cwd(), notes, compared)
 
-    return run(load, asked, server, watcher)
+    return run(None if resume else load, asked, server, watcher, resume, "compare")
 
 
-def _settings(given: Configuration, target: Target, watcher: Watcher) -> dict[str, Value]:
-    if not isinstance(given, Mapping):
-        return file_settings(Path(given), target, watcher)
-    return parse_settings(given, target.build.flavor, target.build.version, target.catalog)
+def _timing(
+    workload: str, seconds: float | None, default_s: float, runs: int
+) -> tuple[float | None, float | None]:
+    """Measured seconds in all, and those of one run; None where runs end by themselves.
+
+    Raises:
+        UsageError: too few or too many, or they mean nothing to this workload.
+    """
+    workload_options(workload)  # refuses a name that is no workload's
+    if ends_by_itself(workload):
+        if seconds is not None:
+            kind = workload.partition(":")[0]
+            raise UsageError(
+                f"--seconds means nothing to {kind}: it runs until it ends",
+                hint="--blocks says how often each configuration runs it",
+            )
+        return None, None
+    in_all = default_s if seconds is None else seconds
+    if not runs * MIN_SECONDS <= in_all <= runs * MAX_SECONDS:
+        hint = f"{runs} runs, those of the control included, need {runs * MIN_SECONDS:g} s at least"
+        raise UsageError(f"--seconds {in_all:g} is out of range", hint=hint)
+    return in_all, in_all / runs
+
+
+def _whole(
+    found: Mapping[str, Given], target: Target, asked: Asked, connections: int, watcher: Watcher
+) -> tuple[dict[str, dict[str, Value]], tuple[Warning, ...]]:
+    """Every configuration with all its settings, and what was scaled of the option files."""
+    settings = {name: _typed(one.settings, target) for name, one in found.items()}
+    persisted = persisted_settings(asked.data, target, watcher)
+    files = dict.fromkeys(one.file for one in found.values())
+    own = {file: {**file_settings(file, target, watcher), **persisted} for file in files}
+    factor, fits = 1.0, dict[Path | None, Fit]()
+    for _ in range(2):  # the second time all by the smallest factor of the first
+        for file, theirs in own.items():
+            fits[file] = fit_here(
+                theirs,
+                target.identity,
+                target.volume.data_root,
+                memory=asked.memory,
+                exact=asked.exact,
+                connections=connections,
+                factor=factor,
+            )
+            factor = min(factor, fits[file].factor)
+    notes: list[Warning] = []
+    for file, fit in fits.items():
+        notes += [
+            msgspec.structs.replace(note, text=f"{file}: {note.text}" if file else note.text)
+            for note in as_warnings(fit)
+        ]
+        for line in lines(fit, "--memory changes it, --exact refuses it"):
+            watcher.say(line)
+    whole = {name: {**fits[one.file].settings, **settings[name]} for name, one in found.items()}
+    return whole, tuple(notes)
+
+
+def _typed(given: Mapping[str, Value], target: Target) -> dict[str, Value]:
+    """Settings as the server takes them.
+
+    Raises:
+        UsageError: one that it does not have, or does not take so.
+    """
+    build = target.build
+    settings = parse_settings(given, build.flavor, build.version, target.catalog)
+    for name in settings:
+        if (
+            name not in target.catalog
+            and load_option_names().knows(name, build.flavor, build.version) is False
+        ):
+            near = load_option_names().near(name, build.flavor, build.version)
+            raise UnknownSetting(
+                f"{build.name} has no {name}",
+                hint=f"did you mean {near}?"
+                if near
+                else f"`flushlab settings {name}` says which versions do",
+            )
+    return settings

@@ -212,7 +212,7 @@ class ClaimFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SeriesFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that a series found out.
+    """Everything that a series or a comparison found out.
 
     Attributes:
         campaign_id: for `--resume`.
@@ -244,6 +244,10 @@ class SeriesFacts(msgspec.Struct, frozen=True, kw_only=True):
         trials, disturbed: how many were run, and how many of them other load disturbed.
         others: what others took of the machine before the first trial; None if nobody looked.
         outlook: of a dry run, which has nothing else to tell.
+        kind: the command that asked.
+        base_name: what people call the base.
+        rounds: in which every arm had a slice; None where each trial had a server of its own.
+        slice_s: seconds of a slice, or None.
     """
 
     campaign_id: str
@@ -278,4 +282,7 @@ class SeriesFacts(msgspec.Struct, frozen=True, kw_only=True):
     disturbed: int = 0
     others: OtherLoad | None = None
     outlook: Outlook | None = None
-    kind: Literal["series"] = "series"
+    kind: Literal["series", "compare"] = "series"
+    base_name: str = "base"
+    rounds: int | None = None
+    slice_s: float | None = None

@@ -142,9 +142,10 @@ def _data_bytes(workload: str, options: Mapping[str, object], dataset: str | Non
         if (path / "ibdata1").is_file():
             return sum(file.stat().st_size for file in files)
         return sum(file.stat().st_size * DUMP_GROWS * _packed(file) for file in files)
-    if "table_size" not in workload_options(workload):
+    known = {name: option.default for name, option in workload_options(workload).items()}
+    if "table_size" not in known:
         return None
-    tables, rows = options.get("tables", 1), options.get("table_size", 0)
+    tables, rows = ({"tables": 1, **known, **options}[name] for name in ("tables", "table_size"))
     return tables * rows * ROW_BYTES if isinstance(tables, int) and isinstance(rows, int) else None
 
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -78,13 +78,22 @@ class Asked:
     precision: float | None = None
 
 
+class Compared(NamedTuple):
+    """What a comparison was asked for; see `SeriesRequest`. Its plan has all of it, for one server."""
+
+    configurations: tuple[str, ...]
+    base_file: str | None
+    measured_s: float | None
+
+
 class Loaded(NamedTuple):
-    """A plan, where it stands, and the folder that its files are relative to."""
+    """A plan, where it stands, the folder that its files are relative to, and what a comparison was asked."""
 
     plan: Plan
     path: str
     folder: Path
     notes: tuple[Warning, ...] = ()
+    compared: Compared | None = None
 
 
 def series(
@@ -173,6 +182,7 @@ def run(
     server: str,
     watcher: Watcher,
     resume: str | None = None,
+    kind: Literal["series", "compare"] = "series",
 ) -> SeriesFacts:
     """Runs a plan on a server, or resumes a campaign.
 
@@ -182,6 +192,7 @@ def run(
         server: a build.
         watcher: told what happens.
         resume: id of the campaign.
+        kind: of the campaign.
     """
     began = time.monotonic()
     if asked.dry_run:
@@ -190,7 +201,7 @@ def run(
         target = paper_target(server, basedir=asked.basedir, data_root=asked.data_root)
         return _foresee(load(target), asked, target, watcher)
     with open_store() as store:
-        earlier = stored_request(store, resume, "series", SeriesRequest) if resume else None
+        earlier = stored_request(store, resume, kind, SeriesRequest) if resume else None
         with (
             open_target(
                 earlier.build if earlier else server,
@@ -252,9 +263,10 @@ def decide(loaded: Loaded, asked: Asked, target: Target, volumes: Volumes, watch
     identity = target.identity
     base, _ = base_settings(plan, identity, catalog, path=loaded.path)
     _require_taken(plan, build)
+    compared = loaded.compared
     theirs = {
         **file_settings(Path(asked.base) if asked.base else None, target, watcher),
-        **persisted_settings(asked.data, target, watcher),
+        **({} if compared else persisted_settings(asked.data, target, watcher)),
     }
     fit = fitted(theirs, target, watcher, memory=asked.memory, exact=asked.exact, connections=_threads(plan))
     plan = msgspec.structs.replace(plan, base={**fit.settings, **plan.base})
@@ -275,7 +287,7 @@ def decide(loaded: Loaded, asked: Asked, target: Target, volumes: Volumes, watch
         workload=plan.workload.name,
         workload_digest=fingerprint(workload),
         base=bound.base,
-        base_file=asked.base,
+        base_file=compared.base_file if compared else asked.base,
         memory=asked.memory,
         arms=bound.arms,
         claims=plan.claims,
@@ -294,6 +306,10 @@ def decide(loaded: Loaded, asked: Asked, target: Target, volumes: Volumes, watch
         disk_iops=asked.disk_iops,
         seed=plan.seed if asked.seed is None else asked.seed,
         notes=(*as_warnings(fit), *loaded.notes, *bound.notes),
+        kind="compare" if compared else "series",
+        base_name=plan.base_name,
+        configurations=compared.configurations if compared else (),
+        measured_s=compared.measured_s if compared else None,
     )
 
 

@@ -1,4 +1,4 @@
-"""What the user asks `series` for, bound to one server, as it is stored: enough to go on after a kill."""
+"""What the user asks `series` or `compare` for, bound to one server, as it is stored: enough to resume."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from flushlab.campaign.facts import ArmOutcome
-from flushlab.plan.plan import Claim
+from flushlab.plan.plan import BASE, Claim
 from flushlab.record import Value, Warning
 from flushlab.workload import Timing
 
@@ -81,6 +81,10 @@ class SeriesRequest(msgspec.Struct, frozen=True, kw_only=True):
         data_root, disk_iops: where, and how slow.
         seed: of every random order.
         notes: doubts that were known before the first trial.
+        kind: the command that asked.
+        base_name: what people call the base.
+        configurations: of a comparison, the words that ask for them.
+        measured_s: of a comparison, measured seconds in all; None where its workload ends by itself.
     """
 
     build: str
@@ -113,7 +117,10 @@ class SeriesRequest(msgspec.Struct, frozen=True, kw_only=True):
     disk_iops: int | None = None
     seed: int = 1
     notes: tuple[Warning, ...] = ()
-    kind: Literal["series"] = "series"
+    kind: Literal["series", "compare"] = "series"
+    base_name: str = BASE
+    configurations: tuple[str, ...] = ()
+    measured_s: float | None = None
 
     @property
     def running(self) -> tuple[BoundArm, ...]:

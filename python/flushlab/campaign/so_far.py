@@ -29,7 +29,7 @@ from flushlab.store import CampaignRow
 def facts_so_far(row: CampaignRow, trials: Sequence[Trial]) -> TuneFacts | SeriesFacts | None:
     """What the stored trials prove; None where they prove nothing, or where another flushlab planned them."""
     started = next((trial for trial in trials if trial.server and trial.storage and trial.launch), None)
-    if started is None or row.kind not in ("tune", "series"):
+    if started is None or row.kind not in ("tune", "series", "compare"):
         return None
     try:
         found = _tune(row, trials, started) if row.kind == "tune" else _series(row, trials, started)

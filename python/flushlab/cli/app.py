@@ -14,7 +14,10 @@ import typer
 
 from flushlab.version import __version__
 
-COMMANDS = ("tune", "series", "bench", "test", "probe", "binlog", "server", "settings", "report", "cache")
+COMMANDS = (
+    *("tune", "series", "compare", "bench", "test", "probe", "binlog", "server", "settings", "report"),
+    "cache",
+)
 """Each is a module here; its function of that name is the command, or its `app` the group of them."""
 
 CONTEXT = {"help_option_names": ["-h", "--help"]}

@@ -153,6 +153,18 @@ def given(context: typer.Context, *without: str) -> dict[str, Any]:
     return flags | (own(context) if context.allow_extra_args else {})
 
 
+def words_and_own(context: typer.Context, words: Iterable[str]) -> tuple[list[str], dict[str, Value]]:
+    """The words of a command that takes any number of them, and the workloads' options among these.
+
+    Raises:
+        UsageError: as `own`.
+    """
+    from flushlab.cli import workload_flags
+
+    found: list[str] = []
+    return found, workload_flags.read(words, _declared(context), found)
+
+
 def assigned(assignments: Iterable[str]) -> dict[str, Value]:
     """Settings of `--set NAME=VALUE`, as texts.
 
@@ -181,8 +193,11 @@ def own(context: typer.Context) -> dict[str, Value]:
     """
     from flushlab.cli import workload_flags
 
-    declared = [name for parameter in context.command.params for name in parameter.opts]
-    return workload_flags.read(context.args, declared)
+    return workload_flags.read(context.args, _declared(context))
+
+
+def _declared(context: typer.Context) -> list[str]:
+    return [name for parameter in context.command.params for name in parameter.opts if name.startswith("-")]
 
 
 Json = Annotated[str | None, typer.Option("--json", help="Write the result as JSON to a file; - is stdout.")]

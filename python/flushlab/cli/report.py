@@ -83,6 +83,14 @@ def page_of(store: Store, row: CampaignRow) -> bytes:
     return page.render(row, facts, trials, _advice(row, facts, trials), _beside(store, row, trials)).encode()
 
 
+def stored_page(campaign_id: str) -> bytes:
+    """The page of a campaign that has just run; see `page_of`."""
+    from flushlab.store import existing_store
+
+    with existing_store() as store:
+        return page_of(store, store.campaign(campaign_id))
+
+
 def _beside(store: Store, row: CampaignRow, trials: Sequence[Trial]) -> Sequence[Section]:
     """What the latest probe of the same disk says of the arms; nothing where there is none."""
     from flushlab.report.probe_page import beside
@@ -172,7 +180,7 @@ def _emit_facts(row: CampaignRow, json: str | None) -> None:
         emit_json(probe.document(probe_of(row)), json)
         return
     from flushlab.campaign.facts import TuneFacts
-    from flushlab.report import series, tune
+    from flushlab.report import compare, series, tune
     from flushlab.report.stored import facts_of
 
     facts = facts_of(row)
@@ -183,4 +191,4 @@ def _emit_facts(row: CampaignRow, json: str | None) -> None:
     if isinstance(facts, TuneFacts):
         emit_json(tune.document(facts), json)
         return
-    emit_json(series.document(facts), json)
+    emit_json((compare if facts.kind == "compare" else series).document(facts), json)

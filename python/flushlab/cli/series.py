@@ -78,6 +78,7 @@ def series(
         return
     from flushlab.campaign.series import series as run
     from flushlab.cli.progress import CampaignProgress
+    from flushlab.cli.report import stored_page
     from flushlab.report import series as report
 
     require_writable(json)
@@ -92,19 +93,11 @@ def series(
         *([partial(stdout.print, report.render(facts))] if json != "-" else []),
         partial(emit_json, document, json),
         *([lambda: folder.write("series.json", json_bytes(document))] if folder else []),
-        *([lambda: folder.write("report.html", _page(facts.campaign_id))] if folder else []),
+        *([lambda: folder.write("report.html", stored_page(facts.campaign_id))] if folder else []),
         kept=kept(facts.campaign_id),
     )
     if facts.ending == "interrupted":
         raise typer.Exit(130)
-
-
-def _page(campaign_id: str) -> bytes:
-    from flushlab.cli.report import page_of
-    from flushlab.store import existing_store
-
-    with existing_store() as store:
-        return page_of(store, store.campaign(campaign_id))
 
 
 def _write_starter(target: Path, *, force: bool) -> None:

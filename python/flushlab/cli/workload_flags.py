@@ -16,12 +16,15 @@ from flushlab.workload.parse import flag
 from flushlab.workload.sysbench import NOT_TAKEN
 
 
-def read(arguments: Iterable[str], declared: Iterable[str]) -> dict[str, Value]:
+def read(
+    arguments: Iterable[str], declared: Iterable[str], words: list[str] | None = None
+) -> dict[str, Value]:
     """The options that stand among a command's arguments, by their names.
 
     Args:
         arguments: what the command line has and the command does not declare.
         declared: flags of the command itself, for hints.
+        words: takes what is no option; None: the command takes no words.
 
     Raises:
         UsageError: no option of any workload, or a value that it does not take.
@@ -31,7 +34,11 @@ def read(arguments: Iterable[str], declared: Iterable[str]) -> dict[str, Value]:
     given: dict[str, Value] = {}
     rest = list(arguments)
     while rest:
-        spelled, equals, text = rest.pop(0).partition("=")
+        word = rest.pop(0)
+        if words is not None and not word.startswith("-"):
+            words.append(word)
+            continue
+        spelled, equals, text = word.partition("=")
         spelled = spelled.replace("_", "-")
         if spelled in refused:
             raise UsageError(f"sysbench's option {spelled} is not supported", hint=refused[spelled])

@@ -139,7 +139,7 @@ def _answer(row: CampaignRow, summary: _Summary) -> str:
         return "nothing is proven yet"
     if row.kind == "probe":
         return summary.headline
-    if row.kind == "series":
+    if row.kind in ("series", "compare"):
         return _series(summary)
     result = summary.result
     if result is not None and result.winner is not None:

@@ -20,9 +20,11 @@ from flushlab.units import counted, format_latency, format_size
 SCHEMA = "flushlab.series/1"
 
 _NAME_WIDTH = 24
-_TOO_COARSE = 1.0
+TOO_COARSE = 1.0
 """A comparison that would only have seen gains above this says nothing."""
-_STYLES = {"faster": "green", "slower": "red", "confirmed": "green", "refuted": "red"}
+OUTCOMES = {"measured": "too few blocks", "not_in_version": "not in this version"}
+"""What stands for the verdict of an arm that has none, where the word itself would not do."""
+STYLES = {"faster": "green", "slower": "red", "confirmed": "green", "refuted": "red"}
 
 
 def document(facts: SeriesFacts) -> dict[str, Any]:
@@ -109,7 +111,7 @@ def render(facts: SeriesFacts) -> RenderableType:
         parts += [""]
     if any(arm.comparison is not None and arm.comparison.verdict == "faster" for arm in facts.arms):
         parts += [*render_carry_over(facts), ""]
-    return Group(*parts, *_notes(facts))
+    return Group(*parts, *notes(facts))
 
 
 def answer(facts: SeriesFacts) -> Text:
@@ -122,13 +124,13 @@ def answer(facts: SeriesFacts) -> Text:
     compared = [arm for arm in measured if arm.comparison is not None]
     if not compared:
         done = f"{facts.blocks} of {counted(facts.planned_blocks, 'block')}"
-        return _blaming(facts, f"Nothing is proven: {done} done; two are needed.")
+        return blaming(facts, f"Nothing is proven: {done} done; two are needed.")
     best = next((arm for arm in compared if arm.composed_of), None)
     text = Text(style="bold")
     if best is not None and best.comparison is not None:
         ratio = best.comparison.ratio
         text.append(f"{ratio.estimate:.2f}× as fast as the base ")
-        text.append(_interval(ratio, brackets=True), style="not bold")
+        text.append(interval(ratio, brackets=True), style="not bold")
         text.append(f"\nTogether: {' + '.join(best.composed_of)}.", style="not bold")
         if best.comparison.verdict != "faster":
             text.append("\nTogether, they are not proven to be faster.", style="not bold")
@@ -142,13 +144,13 @@ def answer(facts: SeriesFacts) -> Text:
     seen = max(arm.comparison.detectable for arm in compared if arm.comparison)
     words = (
         f"a gain of {seen:.1%} or more would probably have been detected"
-        if seen < _TOO_COARSE
+        if seen < TOO_COARSE
         else "too few blocks to tell"
     )
-    return _blaming(facts, f"Nothing proved faster than the base ({words}).")
+    return blaming(facts, f"Nothing proved faster than the base ({words}).")
 
 
-def _blaming(facts: SeriesFacts, words: str) -> Text:
+def blaming(facts: SeriesFacts, words: str) -> Text:
     """Why there is no result: the machine comes first where it was the reason."""
     busy = too_busy(facts.trials, facts.disturbed)
     text = Text(f"{busy}.\n{words}" if busy else words, style="bold")
@@ -166,32 +168,31 @@ def _table(facts: SeriesFacts) -> Iterator[RenderableType]:
     base_ratio = "1.00" if facts.base_figure is not None else ""
     yield _row("base", base_ratio, "", "", facts.base_floor, width)
     if facts.base_text:
-        yield _below(facts.base_text)
-    if absolute := _absolute(facts.base_figure, facts.base_p99_us, facts.unit):
-        yield _below(absolute)
+        yield below(facts.base_text)
+    if figures := absolute(facts.base_figure, facts.base_p99_us, facts.unit):
+        yield below(figures)
     for arm in facts.arms:
         lowered = bool(arm.floor and facts.base_floor) and not Floor(arm.floor).at_least(
             Floor(facts.base_floor)
         )
         yield _arm_row(arm, width, lowered=lowered)
         if what := _what(arm):
-            yield _below(what)
-        if absolute := _absolute(arm.figure, arm.p99_us, facts.unit):
-            yield _below(absolute)
+            yield below(what)
+        if figures := absolute(arm.figure, arm.p99_us, facts.unit):
+            yield below(figures)
         if arm.reason:
-            yield _below(arm.reason.strip().splitlines()[0], style="yellow")
+            yield below(arm.reason.strip().splitlines()[0], style="yellow")
         if arm.contract:
-            yield _below(f"changes the service: {', '.join(arm.contract)}", style="yellow")
+            yield below(f"changes the service: {', '.join(arm.contract)}", style="yellow")
     if facts.control is not None:
         yield _row("control", *_figures(facts.control), "", width, style="dim")
-        yield _below("the base again: should be about 1")
+        yield below("the base again: should be about 1")
 
 
 def _arm_row(arm: ArmFacts, width: int, *, lowered: bool) -> Text:
     if arm.comparison is not None:
         return _row(arm.name, *_figures(arm.comparison), arm.floor, width, lowered=lowered)
-    outcomes = {"measured": "too few blocks", "not_in_version": "not in this version"}
-    return _row(arm.name, "", "", outcomes.get(arm.outcome, arm.outcome), arm.floor, width, lowered=lowered)
+    return _row(arm.name, "", "", OUTCOMES.get(arm.outcome, arm.outcome), arm.floor, width, lowered=lowered)
 
 
 def _row(
@@ -209,7 +210,7 @@ def _row(
     shown = name if len(name) <= width else f"{name}\n{'':<{width}}"
     text.append(f"{shown:<{width}}  ", style="bold")
     text.append(f"{ratio:>5}  {interval:<13}  ")
-    text.append(f"{verdict:<19}  ", style=_STYLES.get(verdict, ""))
+    text.append(f"{verdict:<19}  ", style=STYLES.get(verdict, ""))
     text.append(floor, style="yellow" if lowered else "")
     text.rstrip()
     return text
@@ -217,7 +218,7 @@ def _row(
 
 def _figures(comparison: Comparison) -> tuple[str, str, str]:
     ratio = comparison.ratio
-    return f"{ratio.estimate:.2f}", _interval(ratio), comparison.verdict
+    return f"{ratio.estimate:.2f}", interval(ratio), comparison.verdict
 
 
 def _what(arm: ArmFacts) -> str:
@@ -233,7 +234,7 @@ def _what(arm: ArmFacts) -> str:
     return arm.text or ", ".join(changes) or nothing
 
 
-def _absolute(figure: float | None, p99_us: float | None, unit: str) -> str:
+def absolute(figure: float | None, p99_us: float | None, unit: str) -> str:
     """`12,346 transactions/s, p99 1.9 ms`."""
     if figure is None:
         return ""
@@ -245,22 +246,24 @@ def _spelled(settings: Mapping[str, Value]) -> list[str]:
     return [f"{name}={spell(value)}" for name, value in settings.items()]
 
 
-def _below(text: str, style: str = "dim") -> Padding:
+def below(text: str, style: str = "dim") -> Padding:
+    """A line that belongs to the row above it."""
     return Padding(Text(text, style=style), (0, 0, 0, 2), expand=False)
 
 
 def _claim(claim: ClaimFacts) -> Iterator[RenderableType]:
     text = Text()
-    text.append(f"{claim.answer:<12}  ", style=_STYLES.get(claim.answer, ""))
+    text.append(f"{claim.answer:<12}  ", style=STYLES.get(claim.answer, ""))
     text.append(claim.text)
     yield text
     found = f"{claim.arm} against {claim.against}: claimed {claim.wanted}"
     if claim.ratio is not None:
-        found += f", found {claim.ratio.estimate:.2f} {_interval(claim.ratio, brackets=True)}"
-    yield _below(found + (f" ({claim.source})" if claim.source else ""))
+        found += f", found {claim.ratio.estimate:.2f} {interval(claim.ratio, brackets=True)}"
+    yield below(found + (f" ({claim.source})" if claim.source else ""))
 
 
-def _notes(facts: SeriesFacts) -> Iterator[RenderableType]:
+def notes(facts: SeriesFacts) -> Iterator[RenderableType]:
+    """What stands below the result: the base's figure, sizes, doubts, how to go on."""
     if facts.base_figure is not None:
         digits = 2 if facts.base_figure < 100 else 0
         words = f"base: {facts.base_figure:,.{digits}f} {facts.unit}"
@@ -275,12 +278,13 @@ def _notes(facts: SeriesFacts) -> Iterator[RenderableType]:
     for warning in facts.warnings:
         yield Text(f"warning: {warning.text}", style="yellow")
     if facts.ending == "interrupted":
-        yield Text(f"interrupted; resume with: flushlab series --resume {facts.campaign_id}")
+        yield Text(f"interrupted; resume with: flushlab {facts.kind} --resume {facts.campaign_id}")
     else:
         yield Text(f"HTML page: flushlab report {facts.campaign_id}", style="dim")
 
 
-def _interval(ratio: Ratio, *, brackets: bool = False) -> str:
+def interval(ratio: Ratio, *, brackets: bool = False) -> str:
+    """`1.55 – 1.70`, or `[1.55, 1.70]`."""
     if brackets:
         return f"[{ratio.low:.2f}, {ratio.high:.2f}]"
     return f"{ratio.low:.2f} – {ratio.high:.2f}"

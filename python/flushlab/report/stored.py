@@ -61,6 +61,9 @@ class StoredPlan(msgspec.Struct, frozen=True, kw_only=True):
     plan_text: str = ""
     title: str = ""
     blocks: int | None = None
+    configurations: tuple[str, ...] = ()
+    measured_s: float | None = None
+    precision: float | None = None
     scale: float = 1.0
 
 
@@ -80,7 +83,7 @@ def facts_of(row: CampaignRow) -> Facts | None:
     """
     if row.result is None:
         return None
-    kinds: dict[str, type[Facts]] = {"tune": TuneFacts, "series": SeriesFacts}
+    kinds: dict[str, type[Facts]] = {"tune": TuneFacts, "series": SeriesFacts, "compare": SeriesFacts}
     try:
         return msgspec.json.decode(row.result, type=kinds[row.kind])
     except KeyError:

@@ -17,17 +17,10 @@ from flushlab.experiment.frontier import FrontierPoint
 from flushlab.plan.plan import BASE, CONTROL
 from flushlab.record import Ratio, Value
 from flushlab.report.carry_over import Step, carry_over, render_carry_over, render_steps, steps
+from flushlab.report.guarantees import FAILURES
 from flushlab.units import counted, format_latency, format_size, option_size
 
 SCHEMA = "flushlab.tune/1"
-
-_FAILURES = {
-    "process_crash": "mysqld crashes",
-    "os_crash": "the OS crashes",
-    "power_loss": "the power fails",
-    "torn_page": "a page is torn",
-    "replication": "replicas",
-}
 
 
 def document(facts: TuneFacts) -> dict[str, Any]:
@@ -199,10 +192,10 @@ def _guarantees(facts: TuneFacts) -> Table:
     table.add_column("before", overflow="fold", ratio=1)
     shown = facts.result.winner or facts.result.frontier[-1]
     before, after = facts.guarantees["base"], facts.guarantees.get(shown.arm, {})
-    changed = any(before.get(failure) != after.get(failure) for failure in _FAILURES)
+    changed = any(before.get(failure) != after.get(failure) for failure in FAILURES)
     if changed:
         table.add_column("after", overflow="fold", ratio=1)
-    for failure, words in _FAILURES.items():
+    for failure, words in FAILURES.items():
         row = [words, before.get(failure, "")]
         table.add_row(*row, *([after.get(failure, "")] if changed else []))
     return table

@@ -34,6 +34,7 @@ def flushlab(*words: str) -> subprocess.CompletedProcess[str]:
         ["settings", "sync_binlog"],
         ["tune", "--help"],
         ["series", "--help"],
+        ["compare", "--help"],
         ["test", "--help"],
         ["probe", "--help"],
     ],
@@ -72,7 +73,8 @@ def test_version_is_printed_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["tune", "series", "bench", "test", "probe", "server start", "settings", "cache prune"]
+    "command",
+    ["tune", "series", "compare", "bench", "test", "probe", "server start", "settings", "cache prune"],
 )
 def test_help_has_an_example_and_fits_80_columns(command: str) -> None:
     done = flushlab(*command.split(), "--help")

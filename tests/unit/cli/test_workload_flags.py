@@ -44,3 +44,10 @@ def test_what_is_no_option_is_refused_with_the_way_out(arguments: list[str], mes
         read(arguments, ["--threads", "--tables"])
     assert message in raised.value.message
     assert hint in (raised.value.hint or "")
+
+
+def test_words_between_options_are_left_to_the_command_that_takes_them() -> None:
+    words: list[str] = []
+    arguments = ["base", "--point-selects", "5", "sync_binlog=0", "--skip-trx", "my.cnf"]
+    assert read(arguments, [], words) == {"point_selects": 5, "skip_trx": "on"}
+    assert words == ["base", "sync_binlog=0", "my.cnf"]

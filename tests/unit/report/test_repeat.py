@@ -19,7 +19,7 @@ from flushlab.cli.app import make_app
 from flushlab.datadir import DataRoot, Volume
 from flushlab.plan.shipped import find_plan
 from flushlab.record import Storage
-from flushlab.report.page.repeat import command
+from flushlab.report.repeat import command
 from flushlab.report.stored import plan_of
 from flushlab.server import base_file
 from flushlab.settings.catalog import load_catalog
@@ -76,6 +76,31 @@ SERIES = {
     "data_root": ["insert-on-duplicate", "--data-root", "data"],
     "disk_iops": ["insert-on-duplicate", "--disk-iops", "120"],
     "seed": ["insert-on-duplicate", "--seed", "5"],
+}
+TWO = ["base", "sync_binlog=1"]
+COMPARE = {
+    "configurations": ["{tmp}/my.cnf", "sync_binlog=1", "two: sync_binlog=2 sql_mode='ANSI,TRADITIONAL'"],
+    "server": [*TWO, "--server", "mariadb@10.6.7"],
+    "workload": [*TWO, "--workload", "oltp_read_write"],
+    "seconds": [*TWO, "--seconds", "77"],
+    "blocks": [*TWO, "--blocks", "3"],
+    "precision": [*TWO, "--precision", "2.5%"],
+    "threads": [*TWO, "--threads", "3"],
+    "base": [*TWO, "--base", "{tmp}/my.cnf"],
+    "memory": [*TWO, "--memory", "2G"],
+    "dataset": [*TWO, "--dataset", "dump.sql"],
+    "database": [*TWO, "--dataset", "dump.sql", "--database", "shop"],
+    "basedir": [*TWO, "--basedir", "server"],
+    "data_root": [*TWO, "--data-root", "data"],
+    "disk_iops": [*TWO, "--disk-iops", "120"],
+    "seed": [*TWO, "--seed", "5"],
+    "an option that only some workloads have": [
+        "base",
+        "--skip-trx",
+        "--point-selects",
+        "3",
+        "a: sync_binlog=1",
+    ],
 }
 CHANGES_NO_REQUEST = {"json", "out", "resume", "init", "force", "help", "exact", "wait_for_quiet", "dry_run"}
 
@@ -146,7 +171,15 @@ def test_the_command_repeats_every_flag_of_series(flag: str, ask: Any) -> None:
     assert ask(*repeated("series", request)) == request
 
 
-@pytest.mark.parametrize(("kind", "flags"), [("tune", TUNE), ("series", SERIES)])
+@pytest.mark.parametrize("flag", COMPARE)
+def test_the_command_repeats_every_flag_of_compare(flag: str, ask: Any) -> None:
+    plain = ask("compare", *TWO)
+    request = ask("compare", *COMPARE[flag])
+    assert request != plain
+    assert ask(*repeated("compare", request)) == request
+
+
+@pytest.mark.parametrize(("kind", "flags"), [("tune", TUNE), ("series", SERIES), ("compare", COMPARE)])
 def test_no_flag_is_forgotten_here(kind: str, flags: dict[str, list[str]]) -> None:
     group: Any = get_command(make_app())
     declared = group.commands[kind].params

@@ -1,14 +1,19 @@
-"""docs/reference/series-json.md names every field of the document, and no other."""
+"""The references of the documents of `series` and `compare` name every field of theirs, and no other."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from flushlab.report.series import document
-from tests.golden.test_series_report import FACTS
+import pytest
 
-PAGE = Path(__file__).parents[3] / "docs" / "reference" / "series-json.md"
+from flushlab.campaign.facts import SeriesFacts
+from flushlab.report import compare, series
+from tests.golden import test_compare_report, test_series_report
+
+REFERENCE = Path(__file__).parents[3] / "docs" / "reference"
 
 
 def fields(table: str) -> set[str]:
@@ -17,8 +22,17 @@ def fields(table: str) -> set[str]:
     return {name.removesuffix("[]") for row in rows for name in re.findall(r"`([^`]+)`", row)}
 
 
-def test_the_page_names_every_field_and_no_other() -> None:
-    whole, arm = PAGE.read_text().split("An arm:")
-    shown = document(FACTS)
+@pytest.mark.parametrize(
+    ("page", "document", "facts"),
+    [
+        ("series-json.md", series.document, test_series_report.FACTS),
+        ("compare-json.md", compare.document, test_compare_report.FACTS),
+    ],
+)
+def test_the_page_names_every_field_and_no_other(
+    page: str, document: Callable[[SeriesFacts], dict[str, Any]], facts: SeriesFacts
+) -> None:
+    whole, arm = (REFERENCE / page).read_text().split("An arm:")
+    shown = document(facts)
     assert fields(whole) == shown.keys()
     assert fields(arm) == shown["arms"][0].keys()

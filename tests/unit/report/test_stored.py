@@ -5,7 +5,8 @@ import shlex
 import msgspec
 import pytest
 
-from flushlab.report.page.repeat import command, plan_text
+from flushlab.report.page.repeat import plan_text
+from flushlab.report.repeat import command
 from flushlab.report.stored import advised, facts_of, plan_of
 from tests.unit.report import campaigns as made
 

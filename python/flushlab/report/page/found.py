@@ -19,6 +19,7 @@ from flushlab.campaign.facts import ArmFacts, ClaimFacts, Figures, SeriesFacts, 
 from flushlab.plan.plan import BASE, CONTROL
 from flushlab.record import Comparison, Machine, OtherLoad, ServerIdentity, Trial, Value, Warning
 from flushlab.report import series, tune
+from flushlab.report.guarantees import changed
 from flushlab.report.stored import Facts, StoredPlan, fastest
 from flushlab.store import CampaignRow
 from flushlab.units import counted
@@ -246,9 +247,9 @@ def _serial(facts: SeriesFacts) -> Found:
         control=facts.control,
         guarantees=guarantees,
         weaker={
-            arm.name: changed
+            arm.name: otherwise
             for arm in facts.arms
-            if (changed := _otherwise(arm.guarantees, facts.base_guarantees))
+            if (otherwise := changed(arm.guarantees, facts.base_guarantees))
         },
         claims=facts.claims,
         warnings=facts.warnings,
@@ -318,10 +319,6 @@ def _notes(arm: ArmFacts) -> tuple[str, ...]:
     if arm.contract:
         notes.append(f"changes the service: {', '.join(arm.contract)}")
     return tuple(note for note in notes if note)
-
-
-def _otherwise(own: Mapping[str, str], base: Mapping[str, str]) -> dict[str, str]:
-    return {failure: text for failure, text in own.items() if base.get(failure) != text}
 
 
 # -- nothing but trials ----------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from flushlab.report.guarantees import grouped
 from flushlab.report.page.parts import (
     Cell,
     Section,
@@ -50,9 +51,5 @@ def section(subject: Subject) -> Iterator[Section]:
 def _otherwise(arms: Mapping[str, Mapping[str, str]]) -> Iterator[tuple[Cell, ...]]:
     """A row per arm and text; failures that cost the same stand together."""
     for arm, texts in arms.items():
-        failures: dict[str, list[str]] = {}
-        for failure, words in _FAILURES.items():
-            if failure in texts:
-                failures.setdefault(texts[failure], []).append(words)
-        for text, words_of in failures.items():
-            yield Cell(arm, "name"), Cell(", ".join(words_of)), Cell(text)
+        for failures, text in grouped(texts, _FAILURES).items():
+            yield Cell(arm, "name"), Cell(failures), Cell(text)

@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 
 import msgspec
 
 from flushlab.plan.plan import COMPARE
 from flushlab.report.page.parts import Section, Subject
+from flushlab.report.repeat import command
 from flushlab.report.stored import StoredPlan
 from flushlab.store import CampaignRow
-from flushlab.workload import Shape
-from flushlab.workload.parse import flag
-
-_SHAPE = {field.name: field.default for field in msgspec.structs.fields(Shape) if field.name != "options"}
-"""Options of workloads, with the default that needs no mention."""
-
-_WINDOW_S = {False: 4.0, True: 20.0}
-"""Window that `tune` chooses by itself: first look, steady state."""
 
 
 def section(subject: Subject) -> Iterator[Section]:
     """The command and the plan."""
     row, plan = subject.row, subject.plan
-    from_python = plan.plan == COMPARE and not plan.path
+    from_python = plan.plan == COMPARE and not plan.configurations  # as older versions stored them
     code = [("", command(row, plan))] if plan.build and not from_python else []
     if text := plan_text(row, plan):
         code.append(("The plan" if plan.plan_text else "The plan as stored", text))
@@ -35,12 +27,6 @@ def section(subject: Subject) -> Iterator[Section]:
         yield Section("repeat", "How to repeat it", code=tuple(code), notes=tuple(notes))
 
 
-def command(row: CampaignRow, plan: StoredPlan) -> str:
-    """The command line, an option a line."""
-    parts = list(_tune(plan) if row.kind == "tune" else _series(plan))
-    return " \\\n  ".join([f"flushlab {row.kind}", *parts])
-
-
 def plan_text(row: CampaignRow, plan: StoredPlan) -> str:
     """The plan as its author wrote it where that is stored, else as it was decided."""
     if plan.plan_text:
@@ -49,81 +35,3 @@ def plan_text(row: CampaignRow, plan: StoredPlan) -> str:
         return msgspec.json.format(row.plan, indent=2).decode()
     except (msgspec.DecodeError, UnicodeDecodeError):
         return ""
-
-
-def _tune(plan: StoredPlan) -> Iterator[str]:
-    yield from _server(plan)
-    yield _option("--workload", plan.workload)
-    if plan.threads and not plan.workload.startswith("command:"):
-        yield _option("--threads", ",".join(map(str, plan.threads)))
-    options = {name: value for name, value in plan.shape.items() if name in _SHAPE and name != "threads"}
-    if plan.workload.startswith("command:"):
-        options = {}
-    for name, value in {**options, **plan.shape.get("options", {})}.items():
-        if value != _SHAPE.get(name):
-            yield _option(flag(name), value)
-    yield from _data(plan)
-    yield _option("--floor", plan.floor)
-    if plan.minutes is not None:
-        yield _option("--minutes", plan.minutes)
-    if plan.trials is not None:
-        yield _option("--trials", plan.trials)
-    if plan.timing.seconds not in (None, _WINDOW_S[plan.steady_state]):
-        yield _option("--seconds", plan.timing.seconds)
-    if plan.objective != "throughput":
-        yield _option("--objective", plan.objective)
-    if plan.p99_limit not in (None, 2.0):
-        yield _option("--p99-limit", plan.p99_limit)
-    if plan.standalone:
-        yield "--standalone"
-    yield from _where(plan)
-    for name in plan.keep:
-        yield _option("--keep", name)
-    if plan.memory is not None:
-        yield _option("--memory", plan.memory)
-    here = {one.name: plan.base.get(one.name) for one in plan.scaled}  # as it ran, whatever a machine holds
-    for name, value in {**plan.original, **here}.items():
-        yield _option("--set", f"{name}={value}")
-
-
-def _series(plan: StoredPlan) -> Iterator[str]:
-    yield shlex.quote(plan.path or plan.plan)
-    yield from _server(plan)
-    if plan.base_file:
-        yield _option("--base", plan.base_file)
-    if plan.memory is not None:
-        yield _option("--memory", plan.memory)
-    if plan.blocks is not None:
-        yield _option("--blocks", plan.blocks)
-    if plan.timing.seconds is not None:
-        yield _option("--seconds", plan.timing.seconds)
-    if plan.scale != 1:
-        yield _option("--scale", plan.scale)
-    yield from _data(plan)
-    yield from _where(plan)
-
-
-def _data(plan: StoredPlan) -> Iterator[str]:
-    if plan.dataset:
-        yield _option("--dataset", plan.dataset)
-    if plan.database:
-        yield _option("--database", plan.database)
-
-
-def _server(plan: StoredPlan) -> Iterator[str]:
-    yield _option("--server", plan.build)
-    if plan.basedir:
-        yield _option("--basedir", plan.basedir)
-
-
-def _where(plan: StoredPlan) -> Iterator[str]:
-    if plan.data_root:
-        yield _option("--data-root", plan.data_root)
-    if plan.disk_iops is not None:
-        yield _option("--disk-iops", plan.disk_iops)
-    if plan.seed is not None:
-        yield _option("--seed", plan.seed)
-
-
-def _option(name: str, value: object) -> str:
-    return f"{name} {shlex.quote(str(value).removesuffix('.0') if isinstance(value, float) else str(value))}"

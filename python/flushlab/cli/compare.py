@@ -1,0 +1,142 @@
+"""`flushlab compare`: configurations against each other."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from flushlab.cli import options
+from flushlab.cli.dry_run import tell
+from flushlab.cli.out_folder import OutFolder
+from flushlab.cli.output import deliver, emit_json, json_bytes, kept, require_writable, stdout
+from flushlab.errors import UsageError
+
+FILES = ("compare.json", "report.html")
+"""In the folder of --out."""
+
+CONTEXT = options.OWN
+
+
+def compare(
+    context: typer.Context,
+    configurations: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="base, an option file, or settings ('NAME=VALUE …'); the first is what the others are"
+            " compared with. 'label: …' names one.",
+            show_default=False,
+        ),
+    ] = None,
+    server: options.Server = "mariadb",
+    workload: options.Workload = "oltp_update_non_index",
+    seconds: Annotated[
+        float | None,
+        typer.Option("--seconds", help="Measured seconds in all; default: 60.", show_default=False),
+    ] = None,
+    blocks: Annotated[
+        int | None,
+        typer.Option("--blocks", help="How often each configuration runs; default: 5.", show_default=False),
+    ] = None,
+    precision: Annotated[
+        str | None,
+        typer.Option(
+            "--precision",
+            help="End as soon as every interval is this narrow, like 2%; then --seconds (600) and --blocks"
+            " (20) are limits.",
+            show_default=False,
+        ),
+    ] = None,
+    threads: Annotated[
+        int | None, typer.Option("--threads", help="Number of connections; default: 16.", show_default=False)
+    ] = None,
+    base: Annotated[
+        Path | None,
+        typer.Option(
+            "--base",
+            help="What base stands for, an option file; settings go on top of it.",
+            show_default=False,
+        ),
+    ] = None,
+    memory: options.Memory = None,
+    exact: options.Exact = False,
+    dataset: options.Dataset = None,
+    database: options.Database = None,
+    basedir: options.BaseDir = None,
+    data_root: options.DataRoot = None,
+    disk_iops: options.DiskIops = None,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the random order.")] = 1,
+    wait_for_quiet: options.WaitForQuiet = False,
+    dry_run: options.DryRun = False,
+    json: options.Json = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="Folder for compare.json and report.html.", show_default=False),
+    ] = None,
+    resume: Annotated[
+        str | None,
+        typer.Option("--resume", help="Resume the campaign with this id.", show_default=False),
+    ] = None,
+) -> None:
+    """Compare settings and option files with each other.
+
+    Example: flushlab compare base innodb_flush_log_at_trx_commit=2 --server mysql@8.0 --seconds 60
+
+    Example: flushlab compare my.cnf new.cnf --workload 'command: ./load.sh' --dataset backup.sql
+
+    Workloads also take their own options; docs/reference/workloads.md lists them.
+    """
+    from flushlab.campaign.compare import compare as run
+    from flushlab.cli.progress import CampaignProgress
+    from flushlab.cli.report import stored_page
+    from flushlab.report import compare as report
+
+    require_writable(json)
+    folder = OutFolder(out, FILES) if out is not None and not dry_run else None
+    words, own = options.words_and_own(context, configurations or ())
+    if threads is not None:
+        own["threads"] = threads
+    flags = options.given(context, "configurations", "json", "out", "threads", "precision") | own
+    facts = run(words, precision=_share(precision), **flags, progress=CampaignProgress())
+    if dry_run:
+        tell(facts, out, FILES, json)
+        return
+    document = report.document(facts)
+    deliver(
+        *([partial(stdout.print, report.render(facts))] if json != "-" else []),
+        *([partial(_say_again, facts.campaign_id)] if json != "-" and facts.ending == "done" else []),
+        partial(emit_json, document, json),
+        *([lambda: folder.write("compare.json", json_bytes(document))] if folder else []),
+        *([lambda: folder.write("report.html", stored_page(facts.campaign_id))] if folder else []),
+        kept=kept(facts.campaign_id),
+    )
+    if facts.ending == "interrupted":
+        raise typer.Exit(130)
+
+
+def _share(text: str | None) -> float | None:
+    """`2%` and `0.02` as a share.
+
+    Raises:
+        UsageError: it is no number.
+    """
+    if text is None:
+        return None
+    try:
+        return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        raise UsageError(f"--precision {text!r} is no share", hint="for example --precision 2%") from None
+
+
+def _say_again(campaign_id: str) -> None:
+    """The command that repeats a campaign, whole, whatever the terminal's width."""
+    from flushlab.report.repeat import command
+    from flushlab.report.stored import plan_of
+    from flushlab.store import existing_store
+
+    with existing_store() as store:
+        row = store.campaign(campaign_id)
+    words = command(row, plan_of(row)).replace(" \\\n ", "")
+    stdout.print(f"again: {words}", soft_wrap=True)

@@ -1,0 +1,184 @@
+"""The result of `compare` for people and as `flushlab.compare/1`. Pure: facts in, text out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from flushlab.campaign.facts import ArmFacts, SeriesFacts
+from flushlab.record import Comparison, ServerIdentity
+from flushlab.report.carry_over import carry_over, render_carry_over
+from flushlab.report.guarantees import changed, grouped
+from flushlab.report.series import OUTCOMES, STYLES, TOO_COARSE, absolute, below, blaming, interval, notes
+from flushlab.report.tune import spell
+from flushlab.units import counted
+
+SCHEMA = "flushlab.compare/1"
+WIDTH = 80
+
+_FIGURES = len("  99.99  99.99 – 99.99  no difference found")
+"""Columns of what stands beside a name."""
+
+
+def document(facts: SeriesFacts) -> dict[str, Any]:
+    """The JSON document."""
+    return {
+        "schema": SCHEMA,
+        "campaign": facts.campaign_id,
+        "ending": facts.ending,
+        "workload": facts.workload,
+        "unit": facts.unit,
+        "higher_is_better": facts.higher_is_better,
+        "base": {
+            "name": facts.base_name,
+            "server": _server(facts.server),
+            "settings": dict(facts.base),
+            "figure": facts.base_figure,
+            "p99_us": facts.base_p99_us,
+            "floor": facts.base_floor,
+            "guarantees": dict(facts.base_guarantees),
+        },
+        "arms": [_arm(arm, facts) for arm in facts.arms],
+        "control": facts.control.ratio if facts.control is not None else None,
+        "rounds": facts.rounds,
+        "slice_s": facts.slice_s,
+        "blocks": facts.blocks,
+        "planned_blocks": facts.planned_blocks,
+        "run_s": facts.seconds,
+        "trials": {"run": facts.trials, "disturbed": facts.disturbed},
+        "others": facts.others,
+        "bytes": {"data": facts.data_bytes, "pool": facts.pool_bytes, "redo": facts.redo_bytes},
+        "carry_over": list(carry_over(facts)),
+        "machine": facts.machine,
+        "warnings": list(facts.warnings),
+    }
+
+
+def _arm(arm: ArmFacts, facts: SeriesFacts) -> dict[str, Any]:
+    comparison = arm.comparison
+    return {
+        "name": arm.name,
+        "server": _server(facts.server),
+        "settings": dict(arm.settings),
+        "outcome": arm.outcome,
+        "reason": arm.reason,
+        "figure": arm.figure,
+        "p99_us": arm.p99_us,
+        "ratio": comparison.ratio if comparison else None,
+        "verdict": comparison.verdict if comparison else None,
+        "blocks": comparison.blocks if comparison else 0,
+        "detectable": comparison.detectable if comparison else None,
+        "contract": list(arm.contract),
+        "floor": arm.floor,
+        "guarantees": dict(arm.guarantees),
+    }
+
+
+def _server(identity: ServerIdentity) -> dict[str, str]:
+    return {"flavor": identity.flavor, "version": identity.version_text}
+
+
+def render(facts: SeriesFacts) -> RenderableType:
+    """What a person reads: the answer first. Fits 80 columns."""
+    parts: list[RenderableType] = [
+        Text(f"{facts.server.name} · {facts.workload}", style="dim"),
+        answer(facts),
+        "",
+        *_table(facts),
+        "",
+    ]
+    if any(arm.comparison is not None and arm.comparison.verdict == "faster" for arm in facts.arms):
+        parts += [*render_carry_over(facts), ""]
+    parts += notes(facts)
+    return Group(*parts)
+
+
+def answer(facts: SeriesFacts) -> Text:
+    """A sentence or two: what differs, the fastest first."""
+    if not any(arm.outcome == "measured" for arm in facts.arms):
+        return Text("Nothing was compared; see the reason of each configuration.", style="bold")
+    compared = [(arm, arm.comparison) for arm in facts.arms if arm.comparison is not None]
+    if not compared:
+        done = f"{facts.blocks} of {counted(facts.planned_blocks, 'block')}"
+        return blaming(facts, f"Nothing is proven: {done} done; two are needed.")
+    differ = [(arm, one) for arm, one in compared if one.verdict != "no difference found"]
+    if not differ:
+        seen = max(one.detectable for _, one in compared)
+        words = f"{seen:.1%} or more would probably have been detected"
+        return blaming(
+            facts, f"No difference was proven ({words if seen < TOO_COARSE else 'too few blocks to tell'})."
+        )
+    differ.sort(key=lambda pair: -pair[1].ratio.estimate)
+    (fastest, comparison), *_ = differ
+    ratio, text = comparison.ratio, Text(style="bold")
+    if comparison.verdict == "slower":
+        text.append(f"{facts.base_name} is the fastest; nothing proved faster.")
+        return text
+    text.append(f"{fastest.name} is {ratio.estimate:.2f}× as fast as {facts.base_name} ")
+    text.append(interval(ratio, brackets=True), style="not bold")
+    if fastest.floor and facts.base_floor and fastest.floor != facts.base_floor:
+        words = f"\nIts floor is {fastest.floor}; that of {facts.base_name} is {facts.base_floor}."
+        text.append(words, style="not bold")
+    return text
+
+
+def _table(facts: SeriesFacts) -> Iterator[RenderableType]:
+    names = [facts.base_name, "control", *(arm.name for arm in facts.arms)]
+    room = WIDTH - _FIGURES
+    width = max([len(name) for name in names if len(name) <= room], default=room)
+    yield Text(f"{'':<{width}}  {'ratio':>5}  {'interval':<13}  verdict", style="dim")
+    yield from _row(facts.base_name, width, "" if facts.base_figure is None else "1.00")
+    figures = absolute(facts.base_figure, facts.base_p99_us, facts.unit)
+    yield from _about(figures, facts.base_floor, facts.base_guarantees)
+    for arm in facts.arms:
+        if arm.comparison is not None:
+            yield from _row(arm.name, width, *_figures(arm.comparison))
+        else:
+            yield from _row(arm.name, width, "", "", OUTCOMES.get(arm.outcome, arm.outcome))
+        if what := _what(arm):
+            yield below(what)
+        figures = absolute(arm.figure, arm.p99_us, facts.unit)
+        yield from _about(figures, arm.floor, changed(arm.guarantees, facts.base_guarantees))
+        if arm.reason:
+            yield below(arm.reason.strip().splitlines()[0], style="yellow")
+        if arm.contract:
+            yield below(f"changes the service: {', '.join(arm.contract)}", style="yellow")
+    if facts.control is not None:
+        yield from _row("control", width, *_figures(facts.control), style="dim")
+        yield below(f"{facts.base_name} again: should be about 1")
+
+
+def _row(
+    name: str, width: int, ratio: str, interval: str = "", verdict: str = "", style: str = ""
+) -> Iterator[Text]:
+    if len(name) > width:
+        yield Text(name, style="bold")
+        name = ""
+    text = Text(style=style)
+    text.append(f"{name:<{width}}  ", style="bold")
+    text.append(f"{ratio:>5}  {interval:<13}  ")
+    text.append(verdict, style=STYLES.get(verdict, ""))
+    text.rstrip()
+    yield text
+
+
+def _figures(comparison: Comparison) -> tuple[str, str, str]:
+    ratio = comparison.ratio
+    return f"{ratio.estimate:.2f}", interval(ratio), comparison.verdict
+
+
+def _about(figures: str, floor: str, guarantees: Mapping[str, str]) -> Iterator[RenderableType]:
+    """What stands below a row: its figures, its floor and what each failure costs."""
+    if words := "; ".join(filter(None, (figures, f"floor {floor}" if floor else ""))):
+        yield below(words)
+    for failures, text in grouped(guarantees).items():
+        yield below(f"{failures}: {text}")
+
+
+def _what(arm: ArmFacts) -> str:
+    """What the configuration changes, where its name does not say so."""
+    changes = [f"{name}={spell(value)}" for name, value in arm.settings.items()]
+    return "" if " ".join(changes) == arm.name else ", ".join(changes)

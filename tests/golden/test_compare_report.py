@@ -1,0 +1,116 @@
+"""The terminal report of fixed comparisons, compared with files; see test_reports for how to renew them."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from flushlab.campaign.facts import ArmFacts
+from flushlab.record import Ratio
+from flushlab.report import compare
+from tests.golden.test_reports import check, ratio, text_of
+from tests.golden.test_series_report import FACTS as SERIES
+from tests.golden.test_series_report import comparison, measured
+
+KEPT = "nothing is lost: commits are in the log file"
+SYNCED = "nothing is lost if the device is honest: commits are synced"
+SECOND = "about 1 s of acknowledged commits may be lost (not a strict bound)"
+STRICT = {"process_crash": KEPT, "os_crash": SYNCED, "power_loss": SYNCED, "torn_page": "repaired"}
+TWO = "innodb_flush_log_at_trx_commit=2"
+BOTH = "innodb_doublewrite=OFF sync_binlog=0 innodb_flush_method=O_DIRECT_NO_FSYNC"
+ARMS = (
+    measured(
+        TWO,
+        "",
+        ratio(1.62, 1.55, 1.70),
+        settings={"innodb_flush_log_at_trx_commit": 2},
+        floor="second",
+        guarantees={**STRICT, "os_crash": SECOND, "power_loss": SECOND},
+        p99_us=2_310.0,
+    ),
+    measured(
+        BOTH,
+        "",
+        ratio(1.01, 0.98, 1.04),
+        settings={
+            "innodb_doublewrite": "OFF",
+            "sync_binlog": 0,
+            "innodb_flush_method": "O_DIRECT_NO_FSYNC",
+        },
+        floor="throwaway",
+        guarantees={**STRICT, "torn_page": "the data directory is at risk"},
+        contract=("log_bin",),
+    ),
+    measured(
+        "new.cnf",
+        "",
+        ratio(0.81, 0.78, 0.84),
+        settings={"innodb_buffer_pool_size": 64 << 20},
+        guarantees=STRICT,
+    ),
+    ArmFacts(
+        name="innodb_flush_method=nonsense",
+        outcome="refused",
+        reason="[ERROR] Error while setting value 'nonsense' to 'innodb_flush_method'",
+        settings={"innodb_flush_method": "nonsense"},
+    ),
+)
+FACTS = msgspec.structs.replace(
+    SERIES,
+    kind="compare",
+    campaign_id="compare-20261121-120000-abcd",
+    plan="compare",
+    title=f"{TWO} against base",
+    workload="oltp_update_non_index, threads 16, tables 8, table_size 10,000",
+    unit="transactions/s",
+    base={},
+    base_text="",
+    base_guarantees=STRICT,
+    arms=ARMS,
+    control=comparison("control", ratio(1.01, 0.98, 1.04)),
+    claims=(),
+    seconds=2.4,
+)
+
+
+def with_arms(*arms: ArmFacts) -> str:
+    return text_of(compare.render(msgspec.structs.replace(FACTS, arms=arms)))
+
+
+def test_comparison() -> None:
+    check("compare.txt", text_of(compare.render(FACTS)))
+
+
+def test_comparison_after_ctrl_c() -> None:
+    stopped = msgspec.structs.replace(FACTS, ending="interrupted", blocks=3)
+    text = text_of(compare.render(stopped))
+    assert "interrupted; resume with: flushlab compare --resume compare-20261121-120000-abcd" in text
+    assert "1.55 – 1.70" in text
+
+
+@pytest.mark.parametrize(
+    ("arms", "due"),
+    [
+        ((ARMS[1], ARMS[2]), "base is the fastest; nothing proved faster."),
+        ((ARMS[1],), "No difference was proven (4.1% or more would probably have been detected)."),
+        ((ARMS[3],), "Nothing was compared; see the reason of each configuration."),
+        ((msgspec.structs.replace(ARMS[0], comparison=None),), "Nothing is proven: 5 of 5 blocks done"),
+    ],
+)
+def test_the_answer_says_what_is_proven_and_no_more(arms: tuple[ArmFacts, ...], due: str) -> None:
+    assert due in with_arms(*arms)
+
+
+def test_json_document() -> None:
+    document = msgspec.json.decode(msgspec.json.encode(compare.document(FACTS)))
+    assert document["schema"] == "flushlab.compare/1"
+    first, second, *_, refused = document["arms"]
+    assert first["name"] == TWO
+    assert first["ratio"] == {"estimate": 1.62, "low": 1.55, "high": 1.70}
+    assert (first["verdict"], second["verdict"]) == ("faster", "no difference found")
+    assert first["guarantees"]["power_loss"] == SECOND
+    assert first["server"] == {"flavor": "mariadb", "version": "10.11.19-MariaDB-0+deb12u1"}
+    assert (refused["outcome"], refused["ratio"]) == ("refused", None)
+    assert document["control"] == {"estimate": 1.01, "low": 0.98, "high": 1.04}
+    assert document["base"]["name"] == "base"
+    assert msgspec.convert(document["control"], Ratio) == ratio(1.01, 0.98, 1.04)

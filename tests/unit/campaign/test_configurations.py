@@ -1,0 +1,118 @@
+"""What people type is what is compared, and what makes no sense is refused with the way out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from flushlab.campaign.configurations import Configuration, Given, read, spelled
+from flushlab.errors import UsageError
+
+FLUSH = {"innodb_flush_log_at_trx_commit": "2"}
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("my.cnf", "new.cnf", "plain", "a=b"):
+        Path(name).write_text("[mysqld]\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "due"),
+    [
+        (
+            ["base", "innodb_flush_log_at_trx_commit=2"],
+            {"base": Given(), "innodb_flush_log_at_trx_commit=2": Given(None, FLUSH)},
+        ),
+        (["sync-binlog=0"], {"base": Given(), "sync-binlog=0": Given(None, {"sync_binlog": "0"})}),
+        (["my.cnf"], {"base": Given(), "my.cnf": Given(Path("my.cnf"))}),
+        (["my.cnf", "plain"], {"my.cnf": Given(Path("my.cnf")), "plain": Given(Path("plain"))}),
+        (["base", "a=b"], {"base": Given(), "a=b": Given(Path("a=b"))}),
+        (
+            ["my.cnf", "sync_binlog=0", "new.cnf"],
+            {
+                "my.cnf": Given(Path("my.cnf")),
+                "sync_binlog=0": Given(Path("my.cnf"), {"sync_binlog": "0"}),
+                "new.cnf": Given(Path("new.cnf")),
+            },
+        ),
+        (["my.cnf", "base"], {"my.cnf": Given(Path("my.cnf")), "defaults": Given()}),
+        (
+            ["a=1  b='x y'", "old: my.cnf"],
+            {"a=1 b='x y'": Given(None, {"a": "1", "b": "x y"}), "old": Given(Path("my.cnf"))},
+        ),
+        (["now: base", "fast: a=1"], {"now": Given(), "fast": Given(None, {"a": "1"})}),
+        (
+            ["base", "init_connect='SET x: 1'"],
+            {"base": Given(), "init_connect='SET x: 1'": Given(None, {"init_connect": "SET x: 1"})},
+        ),
+    ],
+)
+def test_words_mean_the_base_files_or_settings_on_top(words: list[str], due: dict[str, Given]) -> None:
+    assert read(words, None) == due
+
+
+def test_a_base_file_is_what_base_stands_for_and_what_settings_are_on_top_of() -> None:
+    found = read(["base", "sync_binlog=0", "new.cnf"], "my.cnf")
+    assert found == {
+        "base": Given(Path("my.cnf")),
+        "sync_binlog=0": Given(Path("my.cnf"), {"sync_binlog": "0"}),
+        "new.cnf": Given(Path("new.cnf")),
+    }
+
+
+def test_configurations_by_name_are_whole_unless_there_is_a_base() -> None:
+    by_name: dict[str, Configuration] = {"a": {"sync_binlog": 1}, "b": "new.cnf"}
+    assert read(by_name, None) == {"a": Given(None, {"sync_binlog": 1}), "b": Given(Path("new.cnf"))}
+    assert read(by_name, "my.cnf")["a"] == Given(Path("my.cnf"), {"sync_binlog": 1})
+
+
+@pytest.mark.parametrize(
+    ("words", "message", "hint"),
+    [
+        ([], "nothing to compare", "flushlab compare base"),
+        (["base"], "nothing to compare", "flushlab compare base"),
+        (["nope.cnf"], "option file nope.cnf does not exist", "my.cnf"),
+        (["./"], "option file . is a folder", "my.cnf"),
+        (["innodb-doublewrite"], "neither `base` nor", "give it a value: innodb_doublewrite="),
+        (["a=1 b"], "'b' is neither", "quote"),
+        (["a='1"], "quotation mark", "close it"),
+        (["  "], "is empty", "`base`"),
+        (["a=1 a=2"], "sets a twice", "once"),
+        (["a=1", "a=1"], "given twice", "label"),
+        (["my.cnf", "control: a=1"], "cannot be called 'control'", "another name"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused_with_the_way_out(
+    words: list[str], message: str, hint: str
+) -> None:
+    with pytest.raises(UsageError) as raised:
+        read(words, None)
+    assert message in raised.value.message
+    assert hint in (raised.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("words", "base"),
+    [
+        (["base", "sync_binlog=0", "long name: a='x y' b=1"], None),
+        (["sync_binlog=0"], "my.cnf"),
+        (["my.cnf", "sync_binlog=0", "new.cnf", "base"], None),
+        (["my.cnf", "sync_binlog=0"], "new.cnf"),
+    ],
+)
+def test_they_are_spelled_so_that_they_can_be_read_again_from_any_folder(
+    words: list[str], base: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = read(words, base)
+    again = spelled(found, Path(base) if base else None)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    under = tmp_path / base if base else None
+
+    def absolute(one: Given) -> Given:
+        return Given((tmp_path / one.file) if one.file else None, one.settings)
+
+    assert read(again, under) == {name: absolute(one) for name, one in found.items()}
