@@ -10,7 +10,7 @@ never a guess.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -21,7 +21,7 @@ from flushlab.build.progress import Progress, silent
 from flushlab.build.source import Found, Obtainable
 from flushlab.build.sources import SOURCES
 from flushlab.build.tarball import build_from, is_address
-from flushlab.errors import BuildNotFound
+from flushlab.errors import BuildNotFound, UsageError
 
 DEFAULT = "mariadb"
 
@@ -85,13 +85,18 @@ def find_build(
         progress: is told what is being fetched.
 
     Raises:
-        UsageError: a tarball's address that is none.
+        UsageError: a tarball's address that is none, or a sandbox.
         BuildNotFound: no build fits, or several of the same version; lists what there is.
         LibraryMissing: the only one that might fit lacks a shared library.
         ServerError: it could not be fetched.
     """
     if basedir is None and is_address(name):
         return build_from(name, progress, get=get)
+    if name.startswith("sandbox:"):
+        raise UsageError(
+            f"{name} is a server that runs; this starts servers of its own",
+            hint="name a build, for example mysql@8.0",
+        )
     wanted = parse_name(name)
     if basedir is not None:
         return _fitting(build_in(Path(basedir)), wanted)
@@ -115,11 +120,16 @@ def find_build(
     )
 
 
-def describe(builds: Iterable[Build], fetchable: Iterable[Obtainable]) -> str:
+def describe(builds: Sequence[Build], fetchable: Iterable[Obtainable]) -> str:
     """What there is, in one line."""
     here = ", ".join(f"{one.name} ({one.source})" for one in builds) or "none"
-    more = ", ".join(f"{one.name} ({one.source})" for one in fetchable) or "none"
+    absent = [one for one in fetchable if not any(_is(build, one) for build in builds)]
+    more = ", ".join(f"{one.name} ({one.source})" for one in absent) or "nothing more"
     return f"installed: {here}; can be fetched: {more}"
+
+
+def _is(build: Build, one: Obtainable) -> bool:
+    return parse_name(one.name).matches(build.flavor, build.version)
 
 
 def _fitting(build: Build, wanted: Wanted) -> Build:

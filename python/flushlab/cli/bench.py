@@ -19,7 +19,7 @@ ABOVE = "free some space and name another file next time; what was measured is p
 
 def bench(
     context: typer.Context,
-    server: options.Server = "mariadb",
+    server: options.ServerOrSandbox = "mariadb",
     workload: options.Workload = "oltp_update_non_index",
     threads: Annotated[int, typer.Option("--threads", help="Number of connections.")] = 16,
     tables: options.Tables = 8,
@@ -59,15 +59,16 @@ def bench(
 ) -> None:
     """Run one workload on one configuration and print the result.
 
-    Example: flushlab bench --server mariadb --workload oltp_update_non_index --set sync_binlog=1
-
-    Example: flushlab bench --workload upsert --threads 1 --rows 10 --commit '1 s'
-
-    Example: flushlab bench --workload oltp_read_write --tables 4 --point-selects 5 --skip-trx
+    \b
+    Examples:
+      flushlab bench --server mariadb@10.11 --set sync_binlog=1
+      flushlab bench --workload upsert --rows 10 --commit '1 s'
+      flushlab bench --workload oltp_read_write --point-selects 5 --skip-trx
 
     Exits with 4 if other load disturbed the window (void).
 
-    OLTP workloads also take sysbench's options; docs/reference/workloads.md lists them.
+    OLTP workloads also take sysbench's options, and a command takes --timeout,
+    --reset and --warm-up-runs: docs/reference/workloads.md.
     """
     from flushlab.campaign.bench import bench as run
     from flushlab.report import bench as report

@@ -25,7 +25,7 @@ def _group() -> None:
     """Check binlog files."""
 
 
-@app.command("check")
+@app.command("check", short_help="Check that binlog files are whole, event by event.")
 def check(
     files: Annotated[
         list[Path],
@@ -47,7 +47,9 @@ def check(
 
     Files are taken as a series: each must continue where the previous one ended.
 
-    Example: flushlab binlog check /var/lib/mysql/binlog.0*
+    \b
+    Example:
+      flushlab binlog check /var/lib/mysql/binlog.0*
     """
     require_writable(json)
     reports = _read(files, gaps)
@@ -114,7 +116,9 @@ def _refuse(reports: list[dict[str, Any]], crashed: bool) -> None:
         raise BinlogDamaged(
             f"{first['name']} is damaged at {problem['offset']}: {problem['message']}"
             + (f" (and {len(damaged) - 1} more files)" if len(damaged) > 1 else ""),
-            hint=f"the file is whole up to {first['whole_until']}; take the rest from a replica or a backup",
+            hint=f"the file is whole up to {first['whole_until']}; take the rest from a replica or a backup"
+            if first["whole_until"]
+            else "nothing of it can be read; take it from a replica or a backup",
         )
     torn = [report for report in reports if report["verdict"] == "torn"]
     if torn and not (crashed and torn == reports[-1:]):

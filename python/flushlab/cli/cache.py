@@ -22,7 +22,9 @@ def list_(json: options.Json = None) -> None:
 
     Each is a copy of data, of the server's own or of yours, and only saves the time to make it again.
 
-    Example: flushlab cache list
+    \b
+    Example:
+      flushlab cache list
     """
     from flushlab.units import format_size
 
@@ -62,7 +64,9 @@ def prune(
 
     Without --size the limit is $FLUSHLAB_CACHE_SIZE, or a fifth of the disk.
 
-    Example: flushlab cache prune --size 2G
+    \b
+    Example:
+      flushlab cache prune --size 2G
     """
     from flushlab.process import reap
     from flushlab.units import format_size, parse_size

@@ -15,6 +15,14 @@ Server = Annotated[
     str,
     typer.Option(
         "--server",
+        help="A build (mariadb, mariadb@10.11, mysql@5.7), or a tarball (path or URL, optionally with"
+        " #sha256=…).",
+    ),
+]
+ServerOrSandbox = Annotated[
+    str,
+    typer.Option(
+        "--server",
         help="A build (mariadb, mariadb@10.11, mysql@5.7), a tarball (path or URL, optionally with #sha256=…)"
         " or a kept sandbox (sandbox:NAME).",
     ),

@@ -94,11 +94,11 @@ def probe(
 
     No server is involved, except with --server: threads write a redo log and binlogs.
 
-    Example: flushlab probe --dir /var/lib/mysql --quick
-
-    Example: flushlab probe --policy 2/1000 --flush serial --flush parallel --committers 16,64
-
-    Example: flushlab probe --server mysql@9.7 --set sync_binlog=1000
+    \b
+    Examples:
+      flushlab probe --dir /var/lib/mysql --quick
+      flushlab probe --policy 2/1000 --flush serial --committers 16,64
+      flushlab probe --server mysql@9.7 --set sync_binlog=1000
     """
     from flushlab.cli.progress import StepProgress
     from flushlab.probe import ceilings

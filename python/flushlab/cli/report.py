@@ -36,7 +36,9 @@ def report(
 ) -> None:
     """Render a stored campaign as one self-contained HTML file.
 
-    Example: flushlab report tune-20261121-104206-79a6 --out report.html
+    \b
+    Example:
+      flushlab report tune-20261121-104206-79a6 --out report.html
     """
     from flushlab.store import existing_store
 

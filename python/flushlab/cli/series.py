@@ -69,7 +69,9 @@ def series(
 ) -> None:
     """Run a plan: each change by itself, then the best together.
 
-    Example: flushlab series insert-on-duplicate --server mysql@5.7 --blocks 5
+    \b
+    Example:
+      flushlab series insert-on-duplicate --server mysql@5.7 --blocks 5
     """
     if init:
         target = Path(plan or "plan.toml")

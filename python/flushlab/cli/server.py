@@ -33,7 +33,9 @@ app = typer.Typer(
 def list_(json: options.Json = None) -> None:
     """List builds, installed or available; --json has full paths.
 
-    Example: flushlab server list
+    \b
+    Example:
+      flushlab server list
     """
     from flushlab.build import obtainable, survey
     from flushlab.machine import home
@@ -72,7 +74,9 @@ def get(
 ) -> None:
     """Fetch a build, unless it is installed.
 
-    Example: flushlab server get mysql@5.7
+    \b
+    Example:
+      flushlab server get mysql@5.7
     """
     from flushlab.build import find_build, origin
 
@@ -101,7 +105,9 @@ def start(
 
     Its password is stored only in the option file whose path is printed.
 
-    Example: flushlab server start --server mysql@5.7 --name legacy --set sync_binlog=1 --json -
+    \b
+    Example:
+      flushlab server start --server mysql@5.7 --name legacy --set sync_binlog=1
     """
     from flushlab.server.start import sandbox as started
 
@@ -129,7 +135,9 @@ def stop(
 ) -> None:
     """Stop kept sandboxes and remove their data.
 
-    Example: flushlab server stop legacy
+    \b
+    Example:
+      flushlab server stop legacy
     """
     from flushlab.errors import UsageError
     from flushlab.server import kept
@@ -154,7 +162,9 @@ def reset(
     Connections are cut.
     A kept server gets the empty data directory it started with, one of `flushlab test` its template.
 
-    Example: flushlab server reset legacy
+    \b
+    Example:
+      flushlab server reset legacy
     """
     from flushlab.suite.reset import reset as reset_server
 
@@ -174,7 +184,9 @@ def env(
     They have the names that `flushlab test` gives a suite, and hold the
     password.
 
-    Example: eval "$(flushlab server env legacy)"
+    \b
+    Example:
+      eval "$(flushlab server env legacy)"
     """
     from flushlab.suite.kept import environment
 
@@ -195,7 +207,9 @@ def status(
 ) -> None:
     """List kept sandboxes and whether they run.
 
-    Example: flushlab server status --json -
+    \b
+    Example:
+      flushlab server status --json -
     """
     from flushlab.process import reap
     from flushlab.server import kept

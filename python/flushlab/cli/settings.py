@@ -56,7 +56,9 @@ def settings(
 ) -> None:
     """List known settings, explain one, or check an option file.
 
-    Example: flushlab settings --check /etc/mysql/my.cnf --server mysql@8.0 --floor second
+    \b
+    Example:
+      flushlab settings --check my.cnf --server mysql@8.0 --floor second
     """
     require_writable(json)
     if check is not None:

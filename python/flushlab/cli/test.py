@@ -85,7 +85,7 @@ def test(
     compare: Annotated[
         bool,
         typer.Option(
-            "--compare", help="Also run the suite on a stock server, on --data-root's disk, and compare."
+            "--compare", help="Also run the suite on a stock server, on the disk of --data-root, and compare."
         ),
     ] = False,
     blocks: Annotated[int, typer.Option(min=1, max=20, help="How many times --compare runs both.")] = 1,
@@ -114,7 +114,9 @@ def test(
     when it ends.
     FLUSHLAB_PASSWORD, if set, becomes the account's password.
 
-    Example: flushlab test --server mysql@5.7 --prepare ./migrate.sh --inputs 'db/migration/**' -- mvn test
+    \b
+    Example:
+      flushlab test --prepare ./migrate.sh --inputs 'db/migration/**' -- mvn test
     """
     forms = _asked(compose=print_compose, testcontainers=print_testcontainers, action=print_github_action)
     if forms:

@@ -91,9 +91,14 @@ def tune(
 ) -> None:
     """Find the fastest settings at a durability floor, and prove them.
 
-    Example: flushlab tune --server mysql@5.7 --floor strict --minutes 30 --base my.cnf
+    \b
+    Examples:
+      flushlab tune --server mysql@5.7 --base my.cnf --floor strict
+      flushlab tune --base my.cnf --dataset dump.sql \\
+                    --workload 'command: ./load.sh'
 
-    OLTP workloads also take sysbench's options; docs/reference/workloads.md lists them.
+    OLTP workloads also take sysbench's options, and a command takes --timeout,
+    --reset and --warm-up-runs: docs/reference/workloads.md.
     """
     from flushlab.campaign.tune import tune as run
     from flushlab.cli.progress import CampaignProgress

@@ -169,7 +169,7 @@ def _record(name: str) -> tuple[run_record.RunRecord, ProcessIdentity]:
         names = ", ".join(one.saved.name for one in statuses())
         raise UsageError(
             f"there is no kept sandbox named {name!r}",
-            hint=f"there are: {names}" if names else "start one with: flushlab server start --name NAME",
+            hint=f"there are: {names}" if names else "none is kept; `flushlab server start` starts one",
         )
     return record, record.server
 

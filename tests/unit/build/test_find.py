@@ -7,7 +7,7 @@ import pytest
 
 from flushlab.build import Build, Found, Obtainable, Progress, find
 from flushlab.build.find import find_build, list_builds, parse_name
-from flushlab.errors import BuildNotFound, FlushlabError, LibraryMissing
+from flushlab.errors import BuildNotFound, FlushlabError, LibraryMissing, UsageError
 
 
 def build(name: str, *, mark: str = "0" * 12, source: str = "path", launcher: tuple[str, ...] = ()) -> Build:
@@ -108,6 +108,19 @@ def test_absent_build_is_fetched_and_said(sources: list[ScriptedSource]) -> None
     said: list[str] = []
     assert find_build("mysql@5.7", progress=said.append).version == (5, 7, 22)
     assert said == ["fetching mysql@5.7.22"]
+
+
+def test_a_running_sandbox_is_no_build(sources: list[ScriptedSource]) -> None:
+    with pytest.raises(UsageError, match="sandbox:mine is a server that runs"):
+        find_build("sandbox:mine")
+
+
+def test_what_is_installed_is_not_listed_as_to_be_fetched(sources: list[ScriptedSource]) -> None:
+    sources.append(ScriptedSource([build("mysql@5.7.22")], more=["mysql@5.7.22", "mysql@8.0.15"]))
+    with pytest.raises(
+        BuildNotFound, match=r"installed: mysql@5.7.22 \(.*\); can be fetched: mysql@8.0.15 \(\w+\)$"
+    ):
+        find_build("mysql@5.6")
 
 
 def test_absent_build_is_not_fetched_if_that_is_not_wanted(sources: list[ScriptedSource]) -> None:
