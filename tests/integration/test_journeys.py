@@ -76,7 +76,7 @@ def run(private_home_with_builds: Path, tmp_path: Path, monkeypatch: pytest.Monk
             capture_output=True,
             text=True,
             check=False,
-            timeout=240,
+            timeout=1200,
         )
         assert done.returncode == 0, done.stdout + done.stderr
         assert "Traceback" not in done.stderr
@@ -97,12 +97,14 @@ def test_an_option_file_a_dump_and_a_script_give_a_proven_gain_or_an_honest_none
     result = json.loads((tmp_path / "out" / "tune.json").read_text())
     assert result["unit"] == "s"
     assert result["base"]["figure"] > 0 and result["base"]["settings"]["sync_binlog"] == 1
-    assert result["blocks"] >= 3
+    disturbed = result["trials"]["disturbed"]  # repeated at the expense of blocks
+    assert result["blocks"] >= 3 or disturbed
     assert {line["what"] for line in result["carry_over"]} >= {"guarantees", "ratios", "figures"}
     page = (tmp_path / "out" / "report.html").read_text()
     assert "loaded 50 orders" in page
     if result["winner"] is None:
-        assert "No improvement found" in done.stdout or "rejected" in done.stdout
+        honest = ("No improvement found", "rejected", *(["Time ran out"] if disturbed else []))
+        assert any(words in done.stdout for words in honest)
         assert not (tmp_path / "out" / "my.cnf").exists()
         return
     assert result["winner"]["ratio"]["low"] > 1
@@ -155,7 +157,7 @@ def test_a_plan_from_init_edited_by_hand_becomes_a_series_and_a_page(run: Run, t
         "# blocks = 5": "blocks = 2",
         "# best = true": "best = false",
         'name = "oltp_update_non_index"': 'name = "command: ./load.sh"',
-        "threads = 16": "timeout = 60",
+        "threads = 16": "timeout = 600",
         "tables = 8": "",
         "table_size = 10_000": "",
     }

@@ -1,7 +1,8 @@
 """Quiet: is the machine quiet enough to measure on?
 
 Sits in `campaign`; asked before the first trial, when no server of flushlab's runs. The answer is said in one
-line and stays with the facts. Nothing is refused for it: the trials tell whether they were disturbed.
+line and stays with the facts. Nothing is refused for it: the trials tell whether they were disturbed, but for
+those of a command, whose own programs look like others'.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 
+from flushlab.campaign.doubts import too_busy
 from flushlab.campaign.watcher import Watcher
 from flushlab.errors import MeasurementError
 from flushlab.machine import others
@@ -56,10 +58,7 @@ def look_around(
         watcher.say(f"machine: quiet ({seen.words})")
         return seen
     if not wait:
-        watcher.warn(
-            f"the machine is busy: {busy}. Trials that others disturb do not count; "
-            "--wait-for-quiet waits until it is quiet."
-        )
+        watcher.warn(f"the machine is busy: {busy}. --wait-for-quiet waits until it is quiet.")
         return seen
     watcher.say(f"waiting for a quiet machine, at most {format_seconds(MOST_WAIT_S)}: {busy}")
     while busy:
@@ -80,13 +79,27 @@ def look_around(
     return msgspec.structs.replace(seen, waited_s=waited_s)
 
 
-def reasons(seen: OtherLoad) -> str:
-    """What keeps the machine from being quiet; empty if it is."""
+def reasons(seen: OtherLoad, *, past: bool = False) -> str:
+    """What keeps the machine from being quiet, or what kept it; empty if nothing."""
+    use, is_busy, takes = ("used", "was", "took") if past else ("use", "is", "takes")
     found = []
     if seen.cpu_share > VOID_FOREIGN_CPU_SHARE:
-        found.append(f"other programs use {seen.cpu_share:.0%} of the CPU time")
+        found.append(f"other programs {use} {seen.cpu_share:.0%} of the CPU time")
     if (seen.disk_share or 0.0) > BUSY_DISK_SHARE:
-        found.append(f"the disk is busy for {seen.disk_share:.0%} of the time")
+        found.append(f"the disk {is_busy} busy for {seen.disk_share:.0%} of the time")
     if seen.steal_share > VOID_STEAL_SHARE:
-        found.append(f"the hypervisor takes {seen.steal_share:.0%} of the CPU time")
+        found.append(f"the hypervisor {takes} {seen.steal_share:.0%} of the CPU time")
     return ", ".join(found)
+
+
+def blame(trials: int, disturbed: int, before: OtherLoad | None) -> str:
+    """What of the machine is, or may be, the reason where nothing was found; empty if nothing is known.
+
+    Args:
+        trials, disturbed: how many were run, and how many of them other load disturbed.
+        before: what others took before the first trial.
+    """
+    if (busy := too_busy(trials, disturbed)) or before is None:
+        return busy
+    found = reasons(before, past=True)
+    return f"The machine was busy before the first trial: {found}" if found else ""

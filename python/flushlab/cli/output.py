@@ -54,7 +54,7 @@ class _Stdout(Console):
             how = {"markup": False, **how, "soft_wrap": True}
         with _to_stdout():
             with self.capture() as printed:
-                super().print(*objects, **how)
+                super().print(*objects, **{"crop": False, **how})  # what does not wrap stays whole
             self.file.write(_TRAILING.sub("", printed.get()))
             self.file.flush()
 

@@ -9,8 +9,8 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from flushlab.campaign.doubts import too_busy
 from flushlab.campaign.facts import ArmFacts, ClaimFacts, SeriesFacts
+from flushlab.campaign.quiet import blame
 from flushlab.record import Comparison, Ratio, Value
 from flushlab.report.carry_over import carry_over, render_carry_over
 from flushlab.report.tune import spell
@@ -152,7 +152,7 @@ def answer(facts: SeriesFacts) -> Text:
 
 def blaming(facts: SeriesFacts, words: str) -> Text:
     """Why there is no result: the machine comes first where it was the reason."""
-    busy = too_busy(facts.trials, facts.disturbed)
+    busy = blame(facts.trials, facts.disturbed, facts.others)
     text = Text(f"{busy}.\n{words}" if busy else words, style="bold")
     return (
         text.append("\n--wait-for-quiet waits until the machine is quiet.", style="not bold")
@@ -259,7 +259,10 @@ def _claim(claim: ClaimFacts) -> Iterator[RenderableType]:
     found = f"{claim.arm} against {claim.against}: claimed {claim.wanted}"
     if claim.ratio is not None:
         found += f", found {claim.ratio.estimate:.2f} {interval(claim.ratio, brackets=True)}"
-    yield below(found + (f" ({claim.source})" if claim.source else ""))
+    is_address = claim.source.startswith("http")
+    yield below(found + (f" ({claim.source})" if claim.source and not is_address else ""))
+    if is_address:  # stays whole, so that it can be followed
+        yield Text(f"  {claim.source}", style="dim", overflow="ignore", no_wrap=True)
 
 
 def notes(facts: SeriesFacts) -> Iterator[RenderableType]:

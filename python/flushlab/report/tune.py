@@ -11,8 +11,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from flushlab.campaign.doubts import too_busy
 from flushlab.campaign.facts import Figures, TuneFacts
+from flushlab.campaign.quiet import blame
 from flushlab.experiment.frontier import FrontierPoint
 from flushlab.plan.plan import BASE, CONTROL
 from flushlab.record import Ratio, Value
@@ -136,7 +136,7 @@ def answer(facts: TuneFacts) -> Text:
 
 def _blaming(facts: TuneFacts, words: str) -> Text:
     """Why there is no result: the machine comes first where it was the reason."""
-    busy = too_busy(facts.trials, facts.disturbed)
+    busy = blame(facts.trials, facts.disturbed, facts.others)
     text = Text(f"{busy}.\n{words}" if busy else words, style="bold")
     return (
         text.append("\n--wait-for-quiet waits until the machine is quiet.", style="not bold")

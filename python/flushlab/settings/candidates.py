@@ -147,9 +147,10 @@ def _below(
     if floor is Floor.STRICT and found.binlog.level != "nothing_lost":
         worst.append(f"binary log: {found.binlog.text}")
     reached = level(found)
+    way_out = "choose a folder on a disk with --data-root" if storage.in_memory else "change these settings"
     return BelowFloor(
         f"the base is below the floor {floor}; it meets only {reached} ({'; '.join(worst)})",
-        hint=f"use --floor {reached}, or change these settings",
+        hint=f"{way_out}, or use --floor {reached}",
     )
 
 

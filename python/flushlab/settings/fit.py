@@ -211,7 +211,8 @@ class _Fitting:
         if CONNECTIONS not in self._settings or use.worst_bytes <= self._memory:
             return
         fitting = (self._memory - use.shared_bytes) // max(1, use.connection_bytes)
-        most = max(self._connections + _SPARE_CONNECTIONS, min(use.connections, fitting))
+        stock = memory_use(Configuration({}, self._identity)).connections  # a command may open many
+        most = max(self._connections + _SPARE_CONNECTIONS, stock, min(use.connections, fitting))
         if most < use.connections:
             worst = f"{use.connections} × {format_size(use.connection_bytes)}"
             self._settings[CONNECTIONS] = most

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from flushlab.campaign import quiet
-from flushlab.campaign.quiet import look_around, reasons
+from flushlab.campaign.quiet import blame, look_around, reasons
 from flushlab.campaign.watcher import Watcher
 from flushlab.errors import MeasurementError
 from flushlab.record import OtherLoad
@@ -94,3 +94,11 @@ def test_the_check_can_be_switched_off_but_waiting_is_not(monkeypatch: pytest.Mo
     assert look_around(NOWHERE, Watcher(lines.append), wait=False, watch=seeing(BUSY)) is None
     assert lines == []
     assert look_around(NOWHERE, Watcher(lines.append), wait=True, watch=seeing(BUSY, QUIET)) is not None
+
+
+def test_a_machine_that_was_busy_is_blamed_where_trials_cannot_tell() -> None:
+    assert blame(40, 0, BUSY).startswith(
+        "The machine was busy before the first trial: other programs used 62% of the CPU time"
+    )
+    assert blame(40, 31, BUSY) == "The machine was too busy: 31 of 40 trials disturbed"
+    assert blame(40, 0, QUIET) == blame(40, 0, None) == ""

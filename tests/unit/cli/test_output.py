@@ -13,12 +13,14 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from rich.console import Group
 
 from flushlab.campaign.request import TuneRequest
 from flushlab.cli import output
 from flushlab.cli.main import main
 from flushlab.errors import NotWritable
 from flushlab.record import Launch, Trial
+from flushlab.report.carry_over import Step, render_steps
 from flushlab.settings.floor import Floor
 from flushlab.store import Store
 from flushlab.workload import Shape, Timing
@@ -196,6 +198,14 @@ def test_a_device_or_a_pipe_is_written_to_and_stays_what_it_is(tmp_path: Path) -
     assert done.stdout.splitlines()[-1].startswith("l")
     done = shell(f"{FLUSHLAB} settings sync_binlog --json >(cat 1>&2) >{tmp_path}/x; sleep 0.1")
     assert '"sync_binlog"' in done.stderr
+
+
+def test_a_command_that_is_wider_than_the_terminal_is_printed_whole(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    command = "mysql --defaults-file=/etc/mysql/of-the-nightly-import.cnf < " + "x" * 80
+    output.stdout.print(Group(*render_steps((Step(what="Time the import:", commands=(command,)),))))
+    assert f"   {command}\n" in capsys.readouterr().out
 
 
 def test_a_symbolic_link_is_not_written_through(tmp_path: Path) -> None:

@@ -71,6 +71,8 @@ def test_connections_shrink_to_what_the_memory_holds_and_never_below_the_workloa
     found = fitted(settings, MYSQL84, connections=200)
     assert 250 <= int(str(found.settings["max_connections"])) < 5000
     assert found.settings["sort_buffer_size"] == 16 * M
+    few = fitted({**settings, "innodb_buffer_pool_size": 96 * G}, MYSQL84, connections=1)
+    assert few.settings["max_connections"] == 151, "a server's own default is never undercut"
     many = fitted(settings, MYSQL84, memory=1 * G, connections=900)
     assert many.settings["max_connections"] == 950
 
