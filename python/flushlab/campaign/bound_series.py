@@ -325,13 +325,22 @@ class BoundSeries:
 
 def workload_words(request: SeriesRequest) -> str:
     """The workload with its options, in words; its size always."""
-    known = workload_options(request.workload)
-    sizes = {name: known[name].default for name in _SIZES if name in known}
-    options = (
+    options = dict(request.base.options)
+    sizes = {
+        name: options.pop(name, known.default)
+        for name, known in workload_options(request.workload).items()
+        if name in _SIZES
+    }
+    words = [request.workload]
+    if "threads" in sizes:
+        words.append(f"{sizes['threads']:,} threads")
+    if "tables" in sizes:
+        words.append(f"{sizes['tables']:,} × {sizes['table_size']:,} rows")
+    words += [
         f"{name} {value:,}" if isinstance(value, int) else f"{name} {value}"
-        for name, value in {**sizes, **request.base.options}.items()
-    )
-    return ", ".join((request.workload, *options))
+        for name, value in options.items()
+    ]
+    return ", ".join(words)
 
 
 def _outcome(name: str, result: SeriesResult, trials: list[Trial], ending: Ending) -> tuple[ArmOutcome, str]:

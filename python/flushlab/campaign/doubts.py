@@ -66,10 +66,8 @@ def doubts(
         grew = f"the data grew from {format_size(sizes[0])} to {format_size(sizes[-1])} from run to run"
         yield Warning("data-grew", f"{grew}: ratios are of all these sizes together")
     if void := disturbed(trials):
-        were = "trial was" if void == 1 else "trials were"
-        yield Warning(
-            "void-trials", f"{void} {were} disturbed by other load; a disturbed trial is repeated once"
-        )
+        text = f"{disturbed_words(void)}; a disturbed trial is repeated once"
+        yield Warning("void-trials", text)
     if disk_iops is not None:
         yield Warning("limited-disk", f"measured on a disk limited to {disk_iops} writes/s")
 
@@ -77,6 +75,11 @@ def doubts(
 def disturbed(trials: Iterable[Trial]) -> int:
     """How many trials other load disturbed."""
     return sum(trial.outcome == "void" for trial in trials)
+
+
+def disturbed_words(trials: int) -> str:
+    """That so many trials other load disturbed."""
+    return f"{trials:,} {'trial was' if trials == 1 else 'trials were'} disturbed by other load"
 
 
 def too_busy(trials: int, disturbed: int) -> str:

@@ -40,7 +40,7 @@ from flushlab.campaign.target import (
 from flushlab.campaign.volumes import PaperVolumes, Volumes
 from flushlab.campaign.watcher import Watcher, watching
 from flushlab.errors import UsageError
-from flushlab.plan.plan import Plan
+from flushlab.plan.plan import BASE, CONTROL, Plan
 from flushlab.plan.shipped import find_plan, read_plan, shipped
 from flushlab.record import Launch, Warning
 from flushlab.server.base_file import require_taken
@@ -49,7 +49,7 @@ from flushlab.settings.fit import as_warnings
 from flushlab.settings.option_names import load_option_names
 from flushlab.store import Store, open_store
 from flushlab.trial import TrialRunner
-from flushlab.units import format_seconds
+from flushlab.units import counted, format_seconds
 from flushlab.workload import build_workload, fingerprint, parse_timing, workload_options
 
 DEFAULT_SERVER = "mariadb"
@@ -346,6 +346,8 @@ def carry_out(
         trials, machine = store.trials(campaign_id), target.volume.machine()
         return bound.conclude(experiment, trials, ending, campaign_id, machine, others)
 
+    arms = {arm.name: arm.name for arm in request.running}
+    watcher.names({BASE: request.base_name, **arms, CONTROL: CONTROL})
     with ArmRunners(bound, experiment, _runner(request, target, watcher), volumes) as runners:
         runners.open()
         others = look_around(target.volume.data_root.path, watcher, wait=wait_for_quiet)
@@ -377,7 +379,10 @@ def _about(request: SeriesRequest) -> str:
     arms, blocks = len(request.running), request.blocks
     if not arms:
         return f"{request.plan}: none of its arms can run here"
-    words = f"{request.plan}: {arms} of {len(request.arms)} arms in {blocks} blocks"
+    if request.kind == "compare":
+        words = f"{counted(arms + 1, 'configuration')} and the control in {blocks} blocks"
+    else:
+        words = f"{request.plan}: {arms} of {len(request.arms)} arms in {blocks} blocks"
     if ends_by_itself(request.workload):
         return words
     trials = blocks * (arms + 2 + (3 if request.best else 0))

@@ -7,7 +7,7 @@ line derives a watcher that shows a bar as well.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -51,10 +51,19 @@ class Watcher:
     def __init__(self, say: Say = silent) -> None:
         self.say = say
         self._budget_s: float | None = None
+        self._names: Mapping[str, str] = {}
 
     def warn(self, text: str) -> None:
         """A line that should not be overlooked."""
         self.say(f"warning: {text}")
+
+    def names(self, names: Mapping[str, str]) -> None:
+        """The arms that will run and what people call them, in the order in which these know them."""
+        self._names = names
+
+    def known_as(self, arm: str) -> str:
+        """What people call an arm."""
+        return self._names.get(arm, arm)
 
     @contextmanager
     def campaign(self, budget_s: float | None) -> Iterator[None]:
@@ -79,7 +88,7 @@ class Watcher:
         else:
             what = f"{trial.outcome}: {trial.reason.strip().splitlines()[0] if trial.reason.strip() else ''}"
         outlook = self._outlook(progress, spent, progress.done + 1)
-        return f"{trial.stage} {trial.block} · {trial.arm.name}: {what}{outlook}"
+        return f"{trial.stage} {trial.block} · {self.known_as(trial.arm.name)}: {what}{outlook}"
 
     def _outlook(self, progress: Progress, spent: Spent, done: int) -> str:
         parts = []

@@ -89,7 +89,7 @@ def compare(
     Workloads also take their own options; docs/reference/workloads.md lists them.
     """
     from flushlab.campaign.compare import compare as run
-    from flushlab.cli.progress import CampaignProgress
+    from flushlab.cli.live_table import LiveTable
     from flushlab.cli.report import stored_page
     from flushlab.report import compare as report
 
@@ -99,7 +99,7 @@ def compare(
     if threads is not None:
         own["threads"] = threads
     flags = options.given(context, "configurations", "json", "out", "threads", "precision") | own
-    facts = run(words, precision=_share(precision), **flags, progress=CampaignProgress())
+    facts = run(words, precision=_share(precision), **flags, progress=LiveTable())
     if dry_run:
         tell(facts, out, FILES, json)
         return

@@ -71,9 +71,8 @@ class CampaignProgress(Watcher):
         """A trial is about to run."""
         super().starting(request, progress, spent)
         if self._bar is not None:
-            doing = (
-                f"{request.stage} · {request.arm.name[:32]}{self._outlook(progress, spent, progress.done)}"
-            )
+            outlook = self._outlook(progress, spent, progress.done)
+            doing = f"{request.stage} · {self.known_as(request.arm.name)[:32]}{outlook}"
             self._bar.show(progress.done, max(progress.total, progress.done + 1), doing)
 
     def ended(self, trial: Trial, progress: Progress, spent: Spent) -> None:

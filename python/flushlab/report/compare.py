@@ -107,7 +107,7 @@ def answer(facts: SeriesFacts) -> Text:
     differ = [(arm, one) for arm, one in compared if one.verdict != "no difference found"]
     if not differ:
         seen = max(one.detectable for _, one in compared)
-        words = f"{seen:.1%} or more would probably have been detected"
+        words = f"one of {seen:.1%} or more would probably have been detected"
         return blaming(
             facts, f"No difference was proven ({words if seen < TOO_COARSE else 'too few blocks to tell'})."
         )

@@ -270,7 +270,7 @@ def notes(facts: SeriesFacts) -> Iterator[RenderableType]:
     if facts.base_figure is not None:
         digits = 2 if facts.base_figure < 100 else 0
         words = f"base: {facts.base_figure:,.{digits}f} {facts.unit}"
-        windows = "" if facts.unit == "s" else f", windows of {facts.seconds:g} s"
+        windows = "" if facts.unit == "s" else f", windows of {facts.seconds:.3g} s"
         yield Text(f"{words} ({counted(facts.blocks, 'block')}{windows})", style="dim")
     if facts.scale != 1:
         yield Text(f"tables at {facts.scale:g} of the plan's size", style="dim")
