@@ -102,8 +102,8 @@ class LoadRun:
         """Opens the measured window, or opens it anew, while the load runs on. A profile begins here.
 
         Raises:
-            CoreError: what made the load fail, if it has; usage if it does not run; storage if the
-                files of its seconds cannot be made.
+            CoreError: what made the load fail, if it has; usage if it does not run or is paused; storage
+                if the files of its seconds cannot be made.
         """
 
     def close_window(self) -> bytes:
@@ -116,6 +116,23 @@ class LoadRun:
         Raises:
             CoreError: what made the load fail, if it has (such a window is no measurement); usage if
                 no window is open; measurement if a transaction does not end within 15 s.
+        """
+
+    def pause(self) -> None:
+        """Begins no further event and comes back when the running ones have ended and nothing is open on the
+        server. Does nothing the second time.
+
+        Raises:
+            CoreError: what made the load fail, if it has; usage if it does not run or a window is open;
+                measurement if an event does not end within 15 s.
+        """
+
+    def resume(self) -> None:
+        """Goes on after a pause; what would have been due in it is due as much later. Does nothing if it is
+        not paused.
+
+        Raises:
+            CoreError: what made the load fail, if it has; usage if it does not run.
         """
 
     def stop(self) -> None:

@@ -20,7 +20,7 @@ import pytest
 from flushlab import _core
 from flushlab.record import Endpoint, LoadProgress, LoadResult, LoadSpec
 from flushlab.server import Sandbox
-from flushlab.workload import Timing
+from flushlab.workload import Driving, Timing
 from flushlab.workload.engine import LoadInterrupted, drive
 
 MARIADB = "mariadb@10.11"
@@ -299,7 +299,7 @@ def test_ctrl_c_in_the_window_keeps_what_was_measured(server: Sandbox) -> None:
 
     timing = Timing(warm_up_s=0.0, max_warm_up_s=0.1, seconds=PATIENCE_S)
     with pytest.raises(LoadInterrupted) as caught:
-        drive(spec, server, timing, window(), unit="transactions/s")
+        drive(Driving(spec=spec, unit="transactions/s"), server, timing, window())
     assert 0 < caught.value.result.seconds < PATIENCE_S
     assert caught.value.result.events > 0
 

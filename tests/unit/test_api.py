@@ -146,6 +146,7 @@ def test_a_configuration_under_comparison_is_whole(decided: list[Any]) -> None:
         },
         blocks=3,
         threads=4,
+        fresh=True,
     )
     (request,) = decided
     assert request.base.settings == {"sync_binlog": 1, "innodb_flush_method": "O_DIRECT"}

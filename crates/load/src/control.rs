@@ -13,6 +13,10 @@ pub(crate) struct Control {
     stop: AtomicBool,
     /// A window has ended and waits: commit as soon as a statement has ended.
     settle: AtomicBool,
+    /// Begin nothing, and commit what is open.
+    pause: AtomicBool,
+    /// Nothing is under way in the pause.
+    rests: AtomicBool,
     failed: Mutex<Option<Error>>,
     ignored_errors: Vec<u16>,
     /// None in a closed loop. Locked for a moment only, never while an event runs.
@@ -26,6 +30,8 @@ impl Control {
         Self {
             stop: AtomicBool::new(false),
             settle: AtomicBool::new(false),
+            pause: AtomicBool::new(false),
+            rests: AtomicBool::new(false),
             failed: Mutex::new(None),
             ignored_errors,
             schedule: schedule.map(Mutex::new),
@@ -53,6 +59,30 @@ impl Control {
     #[inline]
     pub fn settles(&self) -> bool {
         self.settle.load(Ordering::Relaxed)
+    }
+
+    /// A pause begins or ends.
+    pub fn pause(&self, pauses: bool) {
+        if pauses {
+            self.rests.store(false, Ordering::SeqCst);
+        }
+        self.pause.store(pauses, Ordering::SeqCst);
+    }
+
+    /// Whether no event is to begin.
+    #[inline]
+    pub fn pauses(&self) -> bool {
+        self.pause.load(Ordering::Relaxed)
+    }
+
+    /// The thread that drives says that nothing is under way in the pause.
+    pub fn rest(&self) {
+        self.rests.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether nothing is under way in the pause.
+    pub fn rests(&self) -> bool {
+        self.rests.load(Ordering::SeqCst)
     }
 
     /// Why the load has ended by itself.

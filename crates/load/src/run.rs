@@ -33,8 +33,8 @@ const GRACE: Duration = Duration::from_secs(2);
 /// How often the end of the threads is looked for.
 const GLANCE: Duration = Duration::from_millis(1);
 
-/// How long the transactions that are open at the end of a window may take to end: a statement and a
-/// COMMIT.
+/// How long events and transactions that are open at the end of a window or the beginning of a pause may take
+/// to end: a statement and a COMMIT.
 const SETTLING: Duration = Duration::from_secs(15);
 
 /// What the driver's own COMMIT is called among the statements.
@@ -70,6 +70,8 @@ struct Running {
     handoff: Option<Arc<Handoff>>,
     threads: Vec<JoinHandle<()>>,
     window: Option<OpenWindow>,
+    /// Since when it is paused.
+    paused: Option<Instant>,
 }
 
 /// A load: connected, then running, then stopped.
@@ -166,6 +168,7 @@ impl LoadRun {
             handoff: None,
             threads: Vec::new(),
             window: None,
+            paused: None,
         });
         let begun = begin(running, sessions, &self.dialer);
         if begun.is_err() {
@@ -210,10 +213,13 @@ impl LoadRun {
     /// Opens the measured window, or opens it anew, while the load runs on. A profile begins here.
     ///
     /// # Errors
-    /// [`Kind::Usage`] if it does not run; [`Kind::Storage`] if the files of its seconds cannot be made; what
+    /// [`Kind::Usage`] if it does not run or is paused; [`Kind::Storage`] if the files of its seconds cannot be made; what
     /// made the load fail, if it has.
     pub fn open_window(&mut self) -> Result<(), Error> {
         let running = running(&mut self.running)?;
+        if running.paused.is_some() {
+            return Err(Error::usage("the load is paused: nothing would be in the window"));
+        }
         if let Some(window) = running.window.take() {
             window.abandon();
         }
@@ -284,6 +290,44 @@ impl LoadRun {
         Ok(closed.result())
     }
 
+    /// Begins no further event, and comes back when the running ones have ended and nothing is open on the
+    /// server: until [`Self::resume`] it has nothing to do for this load. Does nothing the second time.
+    ///
+    /// # Errors
+    /// [`Kind::Usage`] if it does not run, or a window is open: a window has no holes; what made the load fail,
+    /// if it has; [`Kind::Measurement`] if an event does not end within 15 s.
+    pub fn pause(&mut self) -> Result<(), Error> {
+        let running = running(&mut self.running)?;
+        if running.window.is_some() {
+            return Err(Error::usage("a window is open: close it before the pause"));
+        }
+        if running.paused.is_none() {
+            running.paused = Some(Instant::now());
+            running.control.pause(true);
+            running.wake();
+        }
+        running.wait("an event that ran when the pause began", || {
+            running.control.rests().then_some(())
+        })
+    }
+
+    /// Goes on after a pause, as if there had been none: what would have been due in it is due as much later.
+    /// Does nothing if it is not paused.
+    ///
+    /// # Errors
+    /// [`Kind::Usage`] if it does not run; what made the load fail, if it has.
+    pub fn resume(&mut self) -> Result<(), Error> {
+        let running = running(&mut self.running)?;
+        if let Some(since) = running.paused.take() {
+            if let Some(schedule) = &running.control.schedule {
+                locked(schedule).shift(since.elapsed());
+            }
+            running.control.pause(false);
+            running.wake();
+        }
+        Ok(())
+    }
+
     /// Ends all events and closes the connections. Threads whose events do not end within two
     /// seconds (a lock wait, a hung server) have their connections cut. Does nothing the second time.
     pub fn stop(&mut self) {
@@ -316,8 +360,9 @@ impl Drop for LoadRun {
 
 impl Running {
     fn wake(&self) {
-        if let Some(handoff) = &self.handoff {
-            handoff.wake();
+        match &self.handoff {
+            Some(handoff) => handoff.wake(),
+            None => self.threads.iter().for_each(|thread| thread.thread().unpark()),
         }
     }
 
@@ -325,7 +370,9 @@ impl Running {
     fn settle(&self) -> Result<Window, Error> {
         self.control.settle(true);
         self.wake();
-        let settled = self.settled();
+        let settled = self.wait("a transaction that was open at the window's end", || {
+            locked(&self.meter).take_settled()
+        });
         self.control.settle(false);
         match self.control.failed() {
             Some(error) => Err(error),
@@ -333,24 +380,19 @@ impl Running {
         }
     }
 
-    fn settled(&self) -> Result<Window, Error> {
+    /// Waits until the thread has come to something.
+    fn wait<T>(&self, what: &str, come: impl Fn() -> Option<T>) -> Result<T, Error> {
         let deadline = Instant::now() + SETTLING;
         loop {
-            let settled = locked(&self.meter).take_settled();
-            if let Some(window) = settled {
-                return Ok(window);
+            if let Some(found) = come() {
+                return Ok(found);
             }
             if let Some(error) = self.control.failed() {
                 return Err(error);
             }
             if Instant::now() > deadline {
-                return Err(Error::new(
-                    Kind::Measurement,
-                    format!(
-                        "a transaction that was open at the window's end did not end within {} s",
-                        SETTLING.as_secs()
-                    ),
-                ));
+                let message = format!("{what} did not end within {} s", SETTLING.as_secs());
+                return Err(Error::new(Kind::Measurement, message));
             }
             std::thread::sleep(GLANCE);
         }
@@ -444,6 +486,7 @@ mod tests {
             handoff: None,
             threads: Vec::new(),
             window: None,
+            paused: None,
         };
         let worker = Worker {
             policy: Policy::Normal,

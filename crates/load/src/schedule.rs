@@ -378,6 +378,11 @@ impl Schedule {
         self.due - self.taken
     }
 
+    /// A pause is over: everything is due so much later.
+    pub fn shift(&mut self, paused: Duration) {
+        self.start += paused;
+    }
+
     /// A window opens: what is told later counts from here, and a profile begins. What was due before and
     /// has not begun is forgotten with the rate that it belonged to.
     pub fn open_window(&mut self, now: Instant) {
@@ -440,6 +445,18 @@ mod tests {
         for (number, at) in dues.iter().enumerate() {
             assert!((at - number as f64 / 500.0).abs() < 1e-6, "{number}: {at}");
         }
+    }
+
+    #[test]
+    fn nothing_is_due_in_a_pause_and_nothing_is_overdue_after_it() {
+        let start = Instant::now();
+        let mut schedule = Schedule::new(plan(10.0, "", "constant"), Random::new(7), start);
+        schedule.open_window(start);
+        assert_eq!(schedule.take(start), Take::Due(start));
+        schedule.shift(Duration::from_secs(60));
+        let resumed = after(start, 60.05);
+        assert_eq!(schedule.take(resumed), Take::Later(after(start, 60.1)));
+        assert_eq!(schedule.close_window(resumed).backlog_end, 0);
     }
 
     #[test]

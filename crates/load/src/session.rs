@@ -99,6 +99,17 @@ impl Session {
         matches!(self.doing, Doing::Statement | Doing::Commit | Doing::Rollback).then_some(self.sent)
     }
 
+    /// Whether nothing of it is under way, on the server neither.
+    pub fn rests(&self) -> bool {
+        self.doing == Doing::Nothing && !self.transaction.is_open()
+    }
+
+    /// A pause is over.
+    pub fn resumed(&mut self, now: Instant) {
+        self.transaction.resumed(now);
+        self.free_since = now;
+    }
+
     /// When a free session must commit though no event of its own comes.
     pub fn commit_due(&self) -> Option<Instant> {
         self.transaction.due()
@@ -234,7 +245,8 @@ impl Session {
     #[inline]
     fn commit_or_rest(&mut self, now: Instant, context: Context<'_>) -> Result<Turn, Error> {
         let settle = || context.control.settles() && locked(context.meter).is_settling(self.index);
-        if self.transaction.is_due(now) || settle() {
+        let pauses = || context.control.pauses() && self.transaction.is_open();
+        if self.transaction.is_due(now) || settle() || pauses() {
             return self.send_query(Doing::Commit, "COMMIT", now);
         }
         self.rest(now, context)

@@ -59,11 +59,23 @@ impl Transaction {
         self.due.filter(|_| self.is_open())
     }
 
-    /// It has ended, by COMMIT or ROLLBACK.
+    /// It has ended, by COMMIT or ROLLBACK. Where that came before its time, as at the end of a window, the next
+    /// one's time stays: connections that are made to commit together do not go on doing so.
     pub fn ended(&mut self, now: Instant) {
         self.rows = 0;
         if let Commit::Every(interval) = self.commit {
-            self.due = Some(now + interval);
+            if self.due.is_none_or(|due| due <= now) {
+                self.due = Some(now + interval);
+            }
+        }
+    }
+
+    /// A pause is over: commits that would have come in it are left out, and the next keeps to its beat.
+    pub fn resumed(&mut self, now: Instant) {
+        if let (Commit::Every(interval), Some(due)) = (self.commit, self.due) {
+            let late = now.saturating_duration_since(due).as_secs_f64();
+            let beats = (late / interval.as_secs_f64()).ceil();
+            self.due = Some(due + interval.mul_f64(beats));
         }
     }
 }
@@ -107,6 +119,20 @@ mod tests {
         transaction.add(1);
         assert!(!transaction.is_due(start + 3 * SECOND + SECOND / 2));
         assert!(transaction.is_due(start + 4 * SECOND));
+    }
+
+    #[test]
+    fn a_commit_before_its_time_and_a_pause_leave_the_beat_as_it_was() {
+        let start = Instant::now();
+        let mut transaction = Transaction::new(Commit::Every(SECOND), start, 0, 4);
+        transaction.add(1);
+        transaction.ended(start + SECOND / 8);
+        transaction.add(1);
+        assert_eq!(transaction.due(), Some(start + SECOND / 4));
+        transaction.ended(start + SECOND / 8);
+        transaction.resumed(start + 5 * SECOND);
+        transaction.add(1);
+        assert_eq!(transaction.due(), Some(start + 5 * SECOND + SECOND / 4));
     }
 
     #[test]

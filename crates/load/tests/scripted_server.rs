@@ -453,6 +453,64 @@ fn a_window_needs_a_running_load() {
     assert_eq!(run.open_window().unwrap_err().message, "the load is stopped");
 }
 
+/// A load in a pause has nothing on the server, and sends nothing while another load runs.
+fn check_pause(threads: u32, rate: u32) {
+    let server = Server::start(USUAL);
+    let spec = server.spec(|spec| {
+        spec["workload"] = "upsert".into();
+        spec["threads"] = threads.into();
+        spec["rate"] = rate.into();
+        spec["upsert"] = serde_json::json!(
+            {"rows": 1, "key": "primary", "hit_ratio": 0.5, "commit_seconds": 3600});
+    });
+    let mut run = LoadRun::connect(&spec, Arc::new(Cutoff::new())).unwrap();
+    run.start().unwrap();
+    for pause in 1..=3 {
+        let before = run.progress().unwrap().events;
+        wait_for(&run, |progress| progress.events >= before + 50);
+        run.open_window().unwrap();
+        assert_eq!(run.pause().unwrap_err().kind, Kind::Usage);
+        run.close_window().unwrap();
+        run.pause().unwrap();
+        run.pause().unwrap();
+        let events = run.progress().unwrap().events;
+        assert_eq!(server.executions.load(Ordering::Relaxed), events);
+        assert!(server.heard("COMMIT") >= pause, "what was open is committed");
+        assert_eq!(run.open_window().unwrap_err().kind, Kind::Usage);
+        let other = Server::start(USUAL);
+        let mut meanwhile = other.started();
+        wait_for(&meanwhile, |progress| progress.events > 2000);
+        meanwhile.stop();
+        assert_eq!(server.executions.load(Ordering::Relaxed), events);
+        run.resume().unwrap();
+    }
+    run.stop();
+}
+
+#[test]
+fn a_paused_load_has_nothing_on_the_server_and_goes_on_where_it_was() {
+    for (threads, rate) in [(1, 0), (3, 0), (1, 2000), (3, 2000)] {
+        check_pause(threads, rate);
+    }
+}
+
+#[test]
+fn a_pause_ends_when_the_load_fails_or_stops() {
+    let server = Server::start(Script {
+        execution: |number| if number > 20 { Act::Close } else { Act::Answer(OK) },
+        ..USUAL
+    });
+    let mut run = server.started();
+    wait_for(&run, |progress| progress.failed.is_some());
+    assert_eq!(run.pause().unwrap_err().kind, Kind::Server);
+    run.stop();
+    let server = Server::start(USUAL);
+    let mut run = server.started();
+    run.pause().unwrap();
+    run.stop();
+    assert_eq!(run.resume().unwrap_err().message, "the load is stopped");
+}
+
 #[test]
 fn a_rate_is_kept_and_latency_counts_from_the_intended_start() {
     let server = Server::start(USUAL);

@@ -139,6 +139,14 @@ impl LoadRun {
         json(py, &result)
     }
 
+    fn pause(&self, py: Python<'_>) -> PyResult<()> {
+        self.with(py, flushlab_load::LoadRun::pause)
+    }
+
+    fn resume(&self, py: Python<'_>) -> PyResult<()> {
+        self.with(py, flushlab_load::LoadRun::resume)
+    }
+
     fn stop(&self, py: Python<'_>) -> PyResult<()> {
         self.with(py, |run| {
             run.stop();

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 
 import msgspec
 
@@ -129,6 +130,7 @@ class BoundSeries:
         data_bytes = max((trial.data_bytes or 0 for trial in base), default=0)
         configuration = Configuration(settings or request.base.settings, self.identity)
         redo_bytes = configuration.redo_capacity_bytes or None
+        slices = [one for trial in base for one in trial.slices if not one.dropped]
         arms = [self._facts(arm, result, trials, ending) for arm in request.arms]
         if request.best:
             arms.append(self._best_facts(result, trials, ending))
@@ -169,6 +171,10 @@ class BoundSeries:
             seconds=request.timing.seconds,
             scale=request.scale,
             alternate=request.alternate,
+            interleaved=request.standing,
+            why_fresh=request.why_fresh,
+            rounds=len(slices) or None,
+            slice_s=round(median(one.seconds for one in slices), 2) if slices else None,
             machine=machine,
             warnings=tuple(dict.fromkeys(warnings)),
             data_bytes=data_bytes or None,

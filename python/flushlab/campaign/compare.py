@@ -19,6 +19,7 @@ from flushlab.campaign.facts import SeriesFacts
 from flushlab.campaign.series import Asked, Compared, Loaded, check, run
 from flushlab.campaign.target import Target, absolute
 from flushlab.campaign.watcher import Watcher, watching
+from flushlab.campaign.way import LOOKS_BLOCKS
 from flushlab.errors import UnknownSetting, UsageError
 from flushlab.plan.plan import COMPARE, ArmPlan, Plan, WorkloadSpec
 from flushlab.record import Value, Warning
@@ -34,9 +35,6 @@ DEFAULT_SECONDS = 60.0
 PRECISE_BLOCKS = 20
 PRECISE_SECONDS = 600.0
 """At most, where a precision is to be reached."""
-
-LOOKS_BLOCKS = 10
-"""From so many blocks on the arms are judged while they run, too: of fewer, a look takes too much."""
 
 
 def compare(
@@ -56,6 +54,7 @@ def compare(
     data_root: Path | str | None = None,
     disk_iops: int | None = None,
     seed: int = 1,
+    fresh: bool = False,
     wait_for_quiet: bool = False,
     dry_run: bool = False,
     resume: str | None = None,
@@ -77,7 +76,7 @@ def compare(
         memory: that the server may use, like `2G`; option files that need more are all scaled by one factor.
         exact: refuse option files that this machine cannot hold, instead of scaling them.
         blocks: how often each runs, 5 if None; two at least, five make good intervals. With `precision`: at
-            most, 20 if None.
+            most, 20 if None. Side by side they take turns more often, as long in all.
         precision: end as soon as every ratio's interval is this narrow (0.02 is ± 2 %); a configuration whose
             interval is runs no more.
         seconds: measured in all, 60 if None; each configuration and the control have an equal share. With
@@ -88,6 +87,7 @@ def compare(
         data_root: where data directories go.
         disk_iops: make a slow disk: at most this many writes/s (root, cgroups).
         seed: of every random order.
+        fresh: start a fresh server for every window, also where configurations could stand side by side.
         wait_for_quiet: wait until other programs leave the machine alone, for half an hour at most.
         dry_run: only say what would be done, in `outlook`; nothing is started or written.
         resume: id of a campaign to resume, in place of configurations.
@@ -128,6 +128,7 @@ def compare(
         data_root=absolute(data_root),
         disk_iops=disk_iops,
         seed=seed,
+        fresh=fresh,
         wait_for_quiet=wait_for_quiet,
         dry_run=dry_run,
         data=None if resume else open_data(dataset, database, workload, watcher.say),

@@ -238,6 +238,8 @@ class SeriesFacts(msgspec.Struct, frozen=True, kw_only=True):
         seconds: of a measured window.
         scale: factor on the size of the plan's data.
         alternate: settings were switched on one running server.
+        interleaved: arms stood side by side and were measured in turns; else each window had a fresh server.
+        why_fresh: why it had, where that was not asked for.
         machine: that measured.
         warnings: doubts about the whole.
         data_bytes, pool_bytes, redo_bytes: the workload's data, the base's buffer pool and redo capacity.
@@ -273,6 +275,8 @@ class SeriesFacts(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
     scale: float = 1.0
     alternate: bool = False
+    interleaved: bool = False
+    why_fresh: str = ""
     machine: Machine
     warnings: tuple[Warning, ...]
     data_bytes: int | None

@@ -63,7 +63,7 @@ def of_tune(tuning: Tuning, target: Target) -> Outlook:
     else:
         least, most, seconds = tuning.experiment().least_trials, None, (None, None)
     shape = msgspec.structs.asdict(request.shape)
-    data_bytes = _data_bytes(request.workload, shape, request.dataset)
+    data_bytes = data_bytes_of(request.workload, shape, request.dataset)
     settings = [{**request.base, **candidate.settings} for candidate in request.candidates]
     return Outlook(
         tries=tuple(
@@ -86,7 +86,7 @@ def of_series(request: SeriesRequest, target: Target) -> Outlook:
     one_s = trial_s(request.workload, request.timing)
     least = request.blocks * (2 + len(request.running)) if request.running else 0
     most = least + (3 * request.blocks if request.best and request.running else 0)
-    data_bytes = _data_bytes(request.workload, request.base.options, request.dataset)
+    data_bytes = data_bytes_of(request.workload, request.base.options, request.dataset)
     return Outlook(
         tries=tuple(
             Foreseen(
@@ -121,20 +121,26 @@ def _whole_s(trials: int, one_s: float) -> float:
 
 
 def _takes(arms: Iterable[Mapping[str, Value]], target: Target, data_bytes: int | None) -> Takes:
+    arms = list(arms)
     configurations = [Configuration(settings, target.identity) for settings in arms]
-    redo_bytes = max(one.redo_capacity_bytes or 0 for one in configurations)
-    copy_bytes = None if data_bytes is None else data_bytes + EMPTY_BYTES + redo_bytes
+    copy = copy_bytes(arms, target, data_bytes)
     return Takes(
         pool_bytes=max(number_of(one, "innodb_buffer_pool_size") for one in configurations),
         memory_bytes=max(memory_use(one).worst_bytes for one in configurations),
         available_memory_bytes=available_memory_bytes(),
         data_bytes=data_bytes,
-        disk_bytes=None if copy_bytes is None else 2 * copy_bytes,  # as a snapshot, and under a server
+        disk_bytes=None if copy is None else 2 * copy,  # as a snapshot, and under a server
         free_disk_bytes=target.volume.data_root.free_bytes(),
     )
 
 
-def _data_bytes(workload: str, options: Mapping[str, object], dataset: str | None) -> int | None:
+def copy_bytes(arms: Iterable[Mapping[str, Value]], target: Target, data_bytes: int | None) -> int | None:
+    """About what one data directory takes at most; None where the data's size cannot be foreseen."""
+    redo = max(Configuration(settings, target.identity).redo_capacity_bytes or 0 for settings in arms)
+    return None if data_bytes is None else data_bytes + EMPTY_BYTES + redo
+
+
+def data_bytes_of(workload: str, options: Mapping[str, object], dataset: str | None) -> int | None:
     """About what the data take; None where the workload makes them as it runs."""
     if dataset is not None:
         path = Path(dataset)

@@ -15,13 +15,13 @@ from flushlab.campaign.volumes import Volumes
 from flushlab.errors import UsageError
 from flushlab.experiment.protocol import Request
 from flushlab.experiment.series import Series
-from flushlab.record import Trial
-from flushlab.trial import AlternatingRunner, TrialRunner
+from flushlab.record import Arm, Trial
+from flushlab.trial import AlternatingRunner, StandingRunner, TrialRunner
 from flushlab.workload import Workload, build_workload, fingerprint, on_data
 
 
 class ArmRunners:
-    """Runs what a series asks for; a context manager, as a server that alternates lives through it.
+    """Runs what a series asks for; a context manager, as servers that alternate or stand live through it.
 
     Args:
         series: the bound request.
@@ -39,6 +39,7 @@ class ArmRunners:
         self._alternating = (
             AlternatingRunner(base, series.request.base.settings) if series.request.alternate else None
         )
+        self._standing = StandingRunner(self._of, series.request.seed) if series.request.standing else None
 
     def run(self, request: Request) -> Trial:
         """Runs one trial.
@@ -46,9 +47,9 @@ class ArmRunners:
         Raises:
             NoSpace, StorageError: what no record can hold.
         """
-        runner = self._alternating or self._runner(
-            self._series.arm(request.arm.name, self._experiment.best_of)
-        )
+        if self._standing is not None:
+            return self._standing.run(request)
+        runner = self._alternating or self._of(request.arm)
         return runner.run(request.arm, stage=request.stage, block=request.block, variant=request.variant)
 
     def open(self) -> None:
@@ -71,9 +72,13 @@ class ArmRunners:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._alternating is not None:
-            self._alternating.close()
+        for runner in (self._alternating, self._standing):
+            if runner is not None:
+                runner.close()
         self._base.close()
+
+    def _of(self, arm: Arm) -> TrialRunner:
+        return self._runner(self._series.arm(arm.name, self._experiment.best_of))
 
     def _runner(self, arm: BoundArm) -> TrialRunner:
         if arm.name not in self._runners:

@@ -39,6 +39,7 @@ from flushlab.campaign.target import (
 )
 from flushlab.campaign.volumes import PaperVolumes, Volumes
 from flushlab.campaign.watcher import Watcher, watching
+from flushlab.campaign.way import LOOKS_BLOCKS, blocks_of, why_fresh
 from flushlab.errors import UsageError
 from flushlab.plan.plan import BASE, CONTROL, Plan
 from flushlab.plan.shipped import find_plan, read_plan, shipped
@@ -71,6 +72,7 @@ class Asked:
     data_root: str | None
     disk_iops: int | None
     seed: int | None
+    fresh: bool = False
     wait_for_quiet: bool
     dry_run: bool
     data: Data | None = None
@@ -112,6 +114,7 @@ def series(
     data_root: Path | str | None = None,
     disk_iops: int | None = None,
     seed: int | None = None,
+    fresh: bool = False,
     wait_for_quiet: bool = False,
     dry_run: bool = False,
     resume: str | None = None,
@@ -137,6 +140,7 @@ def series(
         data_root: where data directories go.
         disk_iops: make a slow disk: at most this many writes/s (root, cgroups).
         seed: of every random order, instead of the plan's.
+        fresh: start a fresh server for every window, also where arms could stand side by side.
         wait_for_quiet: wait until other programs leave the machine alone, for half an hour at most.
         dry_run: only say what would be done, in `outlook`; nothing is started or written.
         resume: id of a campaign to resume, in place of a plan.
@@ -167,6 +171,7 @@ def series(
         data_root=absolute(data_root),
         disk_iops=disk_iops,
         seed=seed,
+        fresh=fresh,
         wait_for_quiet=wait_for_quiet,
         dry_run=dry_run,
         data=data,
@@ -275,7 +280,7 @@ def decide(loaded: Loaded, asked: Asked, target: Target, volumes: Volumes, watch
     here = ServerHere(identity=identity, catalog=catalog, values=values, launch=launch)
     bound = bind(plan, here, volumes, scale=asked.scale, folder=loaded.folder, path=loaded.path)
     workload = build_workload(plan.workload.name, bound.base.options, folder=loaded.folder)
-    return SeriesRequest(
+    request = SeriesRequest(
         build=build.name,
         build_id=build.id,
         basedir=asked.basedir,
@@ -296,6 +301,7 @@ def decide(loaded: Loaded, asked: Asked, target: Target, volumes: Volumes, watch
         precision=asked.precision,
         timing=parse_timing(asked.seconds or plan.seconds),
         best=plan.best,
+        fresh=asked.fresh,
         alternate=plan.alternate,
         scale=asked.scale,
         arguments=launch.arguments,
@@ -311,6 +317,22 @@ def decide(loaded: Loaded, asked: Asked, target: Target, volumes: Volumes, watch
         configurations=compared.configurations if compared else (),
         measured_s=compared.measured_s if compared else None,
     )
+    return request if request.fresh or plan.alternate else _by_the_way(request, target, watcher)
+
+
+def _by_the_way(request: SeriesRequest, target: Target, watcher: Watcher) -> SeriesRequest:
+    """The request with its arms side by side, where they can stand so; says how it will be measured."""
+    workloads = [workload_of(request, arm) for arm in (request.base, *request.running)]
+    if why := why_fresh(request, workloads, target):
+        if workloads[0].can_pause:
+            watcher.say(f"each window gets a fresh server: {why}")
+        return msgspec.structs.replace(request, why_fresh=why)
+    blocks, seconds = blocks_of(request.blocks, request.timing.seconds)
+    blocks_words = f"{counted(blocks, 'block')}, {seconds:g} s of each arm in each"
+    watcher.say(f"arms stand side by side and take turns: {blocks_words}")
+    timing = msgspec.structs.replace(request.timing, seconds=seconds)
+    looks = request.looks or (request.kind == "compare" and blocks >= LOOKS_BLOCKS)
+    return msgspec.structs.replace(request, standing=True, blocks=blocks, timing=timing, looks=looks)
 
 
 def _foresee(loaded: Loaded, asked: Asked, target: Target, watcher: Watcher) -> SeriesFacts:

@@ -73,6 +73,9 @@ class SeriesRequest(msgspec.Struct, frozen=True, kw_only=True):
         timing: of warm-up and window.
         best: whether all that proved faster runs together afterwards.
         alternate: settings are switched on one running server.
+        fresh: every window has a fresh server, as was asked for.
+        standing: arms stand side by side and are measured in turns; else each window has a fresh server.
+        why_fresh: why they are fresh where that was not asked for; empty otherwise.
         scale: factor on the plan's table_size; the options have it already.
         arguments: of the server, alike for every arm.
         dataset: path of the user's data, or None.
@@ -108,6 +111,9 @@ class SeriesRequest(msgspec.Struct, frozen=True, kw_only=True):
     timing: Timing
     best: bool = True
     alternate: bool = False
+    fresh: bool = False
+    standing: bool = False
+    why_fresh: str = ""
     scale: float = 1.0
     arguments: tuple[str, ...] = ()
     dataset: str | None = None

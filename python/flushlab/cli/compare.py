@@ -68,6 +68,7 @@ def compare(
     data_root: options.DataRoot = None,
     disk_iops: options.DiskIops = None,
     seed: Annotated[int, typer.Option("--seed", help="Seed of the random order.")] = 1,
+    fresh: options.Fresh = False,
     wait_for_quiet: options.WaitForQuiet = False,
     dry_run: options.DryRun = False,
     json: options.Json = None,

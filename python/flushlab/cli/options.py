@@ -136,6 +136,11 @@ DryRun = Annotated[
     bool,
     typer.Option("--dry-run", help="Say what would be tried, taken and written; start and write nothing."),
 ]
+Fresh = Annotated[
+    bool,
+    typer.Option("--fresh", help="Start a fresh server for every window; do not measure arms side by side."),
+]
+
 WaitForQuiet = Annotated[
     bool,
     typer.Option("--wait-for-quiet", help="Wait, at most 30 minutes, until the machine is quiet."),

@@ -52,6 +52,7 @@ def series(
     seed: Annotated[
         int | None, typer.Option("--seed", help="Seed of the random order.", show_default=False)
     ] = None,
+    fresh: options.Fresh = False,
     wait_for_quiet: options.WaitForQuiet = False,
     dry_run: options.DryRun = False,
     json: options.Json = None,

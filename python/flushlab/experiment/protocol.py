@@ -28,12 +28,14 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         stage: the part of the experiment.
         block: number of the block within the stage.
         variant: index of the workload variant (for example of the thread count).
+        beside: arms that are due in this block with the same variant, this one first; they may run together.
     """
 
     arm: Arm
     stage: Stage
     block: int
     variant: int = 0
+    beside: tuple[Arm, ...] = ()
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):

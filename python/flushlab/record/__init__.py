@@ -59,7 +59,7 @@ from flushlab.record.probe import (
     Way,
 )
 from flushlab.record.server import Launch, ServerIdentity, Storage
-from flushlab.record.trial import FILE_CLASSES, FileActivity, Outcome, ServerSample, Stage, Trial
+from flushlab.record.trial import FILE_CLASSES, FileActivity, Outcome, ServerSample, Slice, Stage, Trial
 from flushlab.record.warning import Warning
 
 __all__ = [
@@ -111,6 +111,7 @@ __all__ = [
     "ServerIdentity",
     "ServerSample",
     "Share",
+    "Slice",
     "SslMode",
     "Stage",
     "StageTime",

@@ -50,6 +50,28 @@ class FileActivity(msgspec.Struct, frozen=True, kw_only=True):
     flags: tuple[str, ...] = ()
 
 
+class Slice(msgspec.Struct, frozen=True, kw_only=True):
+    """One turn of one of several servers that stand side by side, while the others wait.
+
+    Attributes:
+        round: in which every server had one, from 0; within the block.
+        start_s: since the servers stood.
+        seconds: its length.
+        events: what it adds to the figure: transactions, or committed rows.
+        foreign_share: of the machine's CPU time that neither these servers nor the client used, or None.
+        steal_share: share of the CPU time stolen by the hypervisor.
+        dropped: its round does not count: its slices were disturbed unevenly.
+    """
+
+    round: int
+    start_s: float
+    seconds: float
+    events: int
+    foreign_share: float | None = None
+    steal_share: float = 0.0
+    dropped: bool = False
+
+
 class Trial(msgspec.Struct, frozen=True, kw_only=True):
     """One workload run once on one server under one arm.
 
@@ -82,6 +104,9 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
             then what passed since the trial before it (`between`), or since the command began (`before`).
             Together they are the time of the campaign.
         warnings: doubts about the figure.
+        slices: that the figure consists of, where servers stood side by side and were measured in turns;
+            empty if the server was fresh. What they took together with the other arms' stands in `seconds` of
+            the first trial of the block alone.
     """
 
     arm: Arm
@@ -112,6 +137,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     io_pressure_share: float | None = None
     seconds: Mapping[str, float] = {}
     warnings: tuple[Warning, ...] = ()
+    slices: tuple[Slice, ...] = ()
 
     @property
     def spent_s(self) -> float:

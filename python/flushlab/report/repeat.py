@@ -76,6 +76,8 @@ def _series(plan: StoredPlan) -> Iterator[str]:
         yield _option("--seconds", plan.timing.seconds)
     if plan.scale != 1:
         yield _option("--scale", plan.scale)
+    if plan.fresh:
+        yield "--fresh"
     yield from _data(plan)
     yield from _where(plan)
 
@@ -95,6 +97,8 @@ def _compare(plan: StoredPlan) -> Iterator[str]:
         yield _option("--seconds", plan.measured_s)
     if plan.precision is not None:
         yield _option("--precision", plan.precision)
+    if plan.fresh:
+        yield "--fresh"
     if plan.blocks is not None:
         yield _option("--blocks", plan.blocks)
     yield from _data(plan)

@@ -58,6 +58,8 @@ def document(facts: SeriesFacts) -> dict[str, Any]:
         "seconds": facts.seconds,
         "scale": facts.scale,
         "alternate": facts.alternate,
+        "interleaved": facts.interleaved,
+        "why_fresh": facts.why_fresh,
         "bytes": {"data": facts.data_bytes, "pool": facts.pool_bytes, "redo": facts.redo_bytes},
         "machine": facts.machine,
         "warnings": list(facts.warnings),
@@ -272,6 +274,10 @@ def notes(facts: SeriesFacts) -> Iterator[RenderableType]:
         words = f"base: {facts.base_figure:,.{digits}f} {facts.unit}"
         windows = "" if facts.unit == "s" else f", windows of {facts.seconds:.3g} s"
         yield Text(f"{words} ({counted(facts.blocks, 'block')}{windows})", style="dim")
+    if facts.interleaved:
+        yield Text("measured side by side, in turns, on servers that stood throughout", style="dim")
+    elif facts.why_fresh and facts.unit != "s":
+        yield Text(f"measured on a fresh server for each window: {facts.why_fresh}", style="dim")
     if facts.scale != 1:
         yield Text(f"tables at {facts.scale:g} of the plan's size", style="dim")
     sizes = [("data", facts.data_bytes), ("pool", facts.pool_bytes), ("redo", facts.redo_bytes)]

@@ -65,6 +65,7 @@ class StoredPlan(msgspec.Struct, frozen=True, kw_only=True):
     measured_s: float | None = None
     precision: float | None = None
     scale: float = 1.0
+    fresh: bool = False
 
 
 def plan_of(row: CampaignRow) -> StoredPlan:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -17,7 +18,7 @@ class CpuTimes(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         busy_s: of the whole machine, idle and I/O wait left out, steal left out.
         own_s: of flushlab and its ended children.
-        server_s: of the server's process, or None if it cannot be seen.
+        server_s: of the server's process, or those of several, or None if it cannot be seen.
     """
 
     busy_s: float
@@ -25,8 +26,8 @@ class CpuTimes(msgspec.Struct, frozen=True, kw_only=True):
     server_s: float | None
 
 
-def cpu_times(server_pid: int | None) -> CpuTimes:
-    """Reads /proc/stat, /proc/PID/stat and getrusage."""
+def cpu_times(*server_pids: int | None) -> CpuTimes:
+    """Of one server, or of several together. Reads /proc/stat, /proc/PID/stat and getrusage."""
     tick = os.sysconf("SC_CLK_TCK")
     with Path("/proc/stat").open() as stat:
         fields = [int(field) for field in stat.readline().split()[1:]]
@@ -38,7 +39,7 @@ def cpu_times(server_pid: int | None) -> CpuTimes:
     return CpuTimes(
         busy_s=(user + nice + system + irq + softirq) / tick,
         own_s=own,
-        server_s=_process_s(server_pid, tick) if server_pid is not None else None,
+        server_s=_processes_s(server_pids, tick),
     )
 
 
@@ -48,6 +49,16 @@ def foreign_share(before: CpuTimes, after: CpuTimes, seconds: float, cpu_count: 
         return None
     ours = (after.own_s - before.own_s) + (after.server_s - before.server_s)
     return max(0.0, after.busy_s - before.busy_s - ours) / (seconds * cpu_count)
+
+
+def _processes_s(pids: Iterable[int | None], tick: int) -> float | None:
+    total = 0.0
+    for pid in pids:
+        seconds = _process_s(pid, tick) if pid is not None else None
+        if seconds is None:
+            return None
+        total += seconds
+    return total
 
 
 def _process_s(pid: int, tick: int) -> float | None:

@@ -10,6 +10,7 @@ from flushlab.trial.measurement import (
 )
 from flushlab.trial.preparation import Preparation
 from flushlab.trial.runner import TrialRunner
+from flushlab.trial.standing import StandingRunner
 
 __all__ = [
     "REDO_WRAPS",
@@ -18,6 +19,7 @@ __all__ = [
     "AlternatingRunner",
     "Draft",
     "Preparation",
+    "StandingRunner",
     "TrialRunner",
     "measure",
 ]

@@ -13,10 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
-from flushlab.errors import NoMemory, ServerError, StartFailed
 from flushlab.record import Arm, Stage, Trial, Value
 from flushlab.server import Sandbox
-from flushlab.trial.measurement import Draft, measure
+from flushlab.trial.measurement import NOT_STARTED, Draft, measure
 from flushlab.trial.runner import TrialRunner
 
 
@@ -45,13 +44,9 @@ class AlternatingRunner:
         try:
             server = self._running()
             refused = self._switch(server, arm)
-        except StartFailed as error:
-            return draft.ended("refused" if error.refusal else "failed", error.refusal or error.message)
-        except NoMemory as error:
-            return draft.ended("refused", error.message)
-        except ServerError as error:
+        except NOT_STARTED as error:
             self.close()
-            return draft.ended("failed", error.message)
+            return draft.not_started(error)
         if refused:
             return draft.ended("refused", refused)
         trials = self.trials

@@ -14,13 +14,22 @@ from typing import Any
 
 import msgspec
 
-from flushlab.errors import CommandFailed, MeasurementError, ProtocolError, ServerError
+from flushlab.errors import (
+    CommandFailed,
+    FlushlabError,
+    MeasurementError,
+    NoMemory,
+    ProtocolError,
+    ServerError,
+    StartFailed,
+)
 from flushlab.record import (
     FILE_CLASSES,
     Arm,
     Launch,
     Outcome,
     ServerIdentity,
+    Slice,
     Stage,
     Trial,
     Value,
@@ -47,6 +56,10 @@ REDO_WRAPS = 1.5
 times the redo capacity (measured: shorter windows credit debt, not speed)."""
 
 
+NOT_STARTED = (StartFailed, NoMemory, ServerError, MeasurementError)
+"""What keeps one arm's server from coming up, or its data from being loaded; the others' may be."""
+
+
 def measure(
     draft: Draft,
     server: Server,
@@ -66,34 +79,17 @@ def measure(
         catalog: types of settings.
         outlast_redo: the window goes on until `REDO_WRAPS` times the redo capacity was written.
     """
-    draft.server = server
     try:
-        draft.launch = server.launch  # asked now: a server that dies in the trial tells nothing any more
-        identity = server.identity
-        names = catalog.names(identity.flavor, identity.version)
-        draft.settings = server.read_back({*names, *draft.arm.settings})
-        doubts, broken = compare_settings(draft.arm.settings, draft.settings, identity)
-        if broken:
+        if broken := draft.read_back(server, catalog):
             return draft.ended("invalid", broken)
-        bytes_of = _bytes_by_engine(server)
-        draft.data_bytes = sum(bytes_of.values()) if bytes_of else None
         seen = Observation()
-        capacity = Configuration({}, server.identity, draft.settings).redo_capacity_bytes
-        if outlast_redo and capacity:
-            timing = msgspec.structs.replace(timing, redo_bytes=int(REDO_WRAPS * capacity))
+        if outlast_redo and draft.redo_capacity_bytes:
+            timing = msgspec.structs.replace(timing, redo_bytes=int(REDO_WRAPS * draft.redo_capacity_bytes))
         measured = workload.run(server, timing, observe(server, seen))
     except (ServerError, MeasurementError, ProtocolError) as error:
-        draft.output = error.output if isinstance(error, CommandFailed) else ""
-        return draft.ended("failed", error.message, error.hint or "")
-    draft.output = measured.output
-    draft.warnings = (
-        *doubts,
-        *_other_engines(bytes_of),
-        *measured.warnings,
-        *_doubts(seen, capacity),
-        *without_effect(draft.settings, server, measured, seen),
-    )
-    return draft.measured(measured, seen)
+        return draft.failed(error)
+    judged = measured.load is not None and measured.window_s >= JUDGED_WINDOW_S
+    return draft.measured(measured, seen, disturbance(seen) if judged else "")
 
 
 @dataclass
@@ -113,16 +109,60 @@ class Draft:
     launch: Launch | None = None
     began: float = field(default_factory=time.monotonic)
 
+    def read_back(self, server: Server, catalog: Catalog) -> str:
+        """Asks a running server what it is and how it is set; why that is not what the arm asks for, or an
+        empty string.
+
+        Raises:
+            ServerError: it does not answer.
+        """
+        self.server = server
+        self.launch = server.launch  # asked now: a server that dies in the trial tells nothing any more
+        identity = server.identity
+        names = catalog.names(identity.flavor, identity.version)
+        self.settings = server.read_back({*names, *self.arm.settings})
+        doubts, broken = compare_settings(self.arm.settings, self.settings, identity)
+        if broken:
+            return broken
+        bytes_of = _bytes_by_engine(server)
+        self.data_bytes = sum(bytes_of.values()) if bytes_of else None
+        self.warnings = (*doubts, *_other_engines(bytes_of))
+        return ""
+
+    @property
+    def redo_capacity_bytes(self) -> int:
+        """Of the server as it reads back; 0 if it does not tell."""
+        assert self.server is not None
+        return Configuration({}, self.server.identity, self.settings).redo_capacity_bytes
+
+    def not_started(self, error: FlushlabError) -> Trial:
+        """A trial whose server did not come up, or not with its data."""
+        if isinstance(error, StartFailed):
+            return self.ended("refused" if error.refusal else "failed", error.refusal or error.message)
+        return self.ended("refused" if isinstance(error, NoMemory) else "failed", error.message)
+
+    def failed(self, error: FlushlabError) -> Trial:
+        """A trial that an error ended."""
+        self.output = error.output if isinstance(error, CommandFailed) else ""
+        return self.ended("failed", error.message, error.hint or "")
+
     def ended(self, outcome: Outcome, reason: str, hint: str = "") -> Trial:
         """A trial without a figure."""
         return self._trial(
             outcome=outcome, reason=reason, hint=hint, seconds={"failed": time.monotonic() - self.began}
         )
 
-    def measured(self, measured: Measured, seen: Observation) -> Trial:
-        """A trial with a figure; void if the machine was disturbed."""
-        disturbed = (
-            disturbance(seen) if measured.load is not None and measured.window_s >= JUDGED_WINDOW_S else ""
+    def measured(
+        self, measured: Measured, seen: Observation, disturbed: str, slices: tuple[Slice, ...] = ()
+    ) -> Trial:
+        """A trial with a figure; void if it is said how the machine was disturbed."""
+        assert self.server is not None
+        self.output = measured.output
+        self.warnings = (
+            *self.warnings,
+            *measured.warnings,
+            *_doubts(seen, self.redo_capacity_bytes),
+            *without_effect(self.settings, self.server, measured, seen),
         )
         seconds = {**self.seconds, "warm_up": measured.warm_up_s}
         seconds["window"] = measured.window_s
@@ -144,6 +184,7 @@ class Draft:
             cpu_pressure_share=seen.cpu_pressure_share,
             io_pressure_share=seen.io_pressure_share,
             seconds=seconds,
+            slices=slices,
         )
 
     def _trial(self, **facts: Any) -> Trial:

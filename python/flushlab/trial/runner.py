@@ -22,11 +22,11 @@ import msgspec
 
 from flushlab.build.build import Build
 from flushlab.datadir import DataRoot, LimitedDisk, Snapshot
-from flushlab.errors import MeasurementError, NoMemory, ServerError, StartFailed
+from flushlab.errors import MeasurementError, ServerError
 from flushlab.record import Arm, Stage, Trial
 from flushlab.server import Sandbox
 from flushlab.settings.catalog import Catalog
-from flushlab.trial.measurement import Draft, measure
+from flushlab.trial.measurement import NOT_STARTED, Draft, measure
 from flushlab.trial.preparation import Preparation
 from flushlab.workload import Timing, Workload
 
@@ -75,12 +75,8 @@ class TrialRunner:
             snapshot = self.preparation.snapshot(workload, arm.settings)
             draft.seconds["prepare"] = time.monotonic() - began
             server = self._go_on(arm, snapshot) if goes_on else self._start(arm, snapshot)
-        except StartFailed as error:
-            return draft.ended("refused" if error.refusal else "failed", error.refusal or error.message)
-        except NoMemory as error:
-            return draft.ended("refused", error.message)
-        except (ServerError, MeasurementError) as error:  # its data could not be loaded: the others' may be
-            return draft.ended("failed", error.message)
+        except NOT_STARTED as error:
+            return draft.not_started(error)
         with nullcontext(server) if goes_on else server:
             draft.seconds.update(server.seconds)
             trial = measure(

@@ -21,20 +21,23 @@ from flushlab.workload.parse import (
     shape_of,
     workload_options,
 )
-from flushlab.workload.protocol import Measured, Timing, Window, Workload
+from flushlab.workload.protocol import Driving, Measured, Timing, Window, Workload
 from flushlab.workload.sql import SqlWorkload
+from flushlab.workload.turns import Turns
 from flushlab.workload.txn import TxnWorkload
 from flushlab.workload.upsert import UpsertWorkload
 
 __all__ = [
     "ON_DATA",
     "CommandWorkload",
+    "Driving",
     "Measured",
     "OltpWorkload",
     "OptionInfo",
     "Shape",
     "SqlWorkload",
     "Timing",
+    "Turns",
     "TxnWorkload",
     "UpsertWorkload",
     "Window",

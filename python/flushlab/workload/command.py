@@ -103,6 +103,14 @@ class CommandWorkload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
         """An empty database, or nothing if the user's data have theirs."""
         return {"workload": "command"} if self.database == DATABASE else {}
 
+    @property
+    def can_pause(self) -> bool:
+        """It runs whole."""
+        return False
+
+    def driving(self, server: Server) -> None:
+        """Nobody but itself drives it."""
+
     def prepare(self, server: Server) -> None:
         """Creates the empty database, if it is not there."""
         server.query(f"CREATE DATABASE IF NOT EXISTS {quoted(self.database)}")

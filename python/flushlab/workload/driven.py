@@ -85,6 +85,11 @@ class Driven(msgspec.Struct, frozen=True, kw_only=True):
     hdr_log: str = ""
     per_second: str = ""
 
+    @property
+    def can_pause(self) -> bool:
+        """A profile, and files of its seconds, take a window in one piece."""
+        return not (self.profile or self.hdr_log or self.per_second)
+
     def load(self, endpoint: Endpoint, **what: Any) -> LoadSpec:
         """What the engine is told: these options, and `what` is to be done as further fields."""
         return LoadSpec(

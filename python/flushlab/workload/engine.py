@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 import msgspec
@@ -20,7 +20,7 @@ from flushlab.errors import (
 )
 from flushlab.record import LoadProgress, LoadResult, LoadSpec, Warning
 from flushlab.server.protocol import Server
-from flushlab.workload.protocol import Measured, Timing, Window
+from flushlab.workload.protocol import Driving, Measured, Timing, Window
 
 _POLL_S = 0.05
 _LEVEL_SPREAD = 0.15  # the last seconds of a warm-up may differ by this share of their mean
@@ -96,54 +96,68 @@ def prepare(spec: LoadSpec, server: Server, prefix: str, *, filled: bool = True)
             )
 
 
-def drive(
-    spec: LoadSpec, server: Server, timing: Timing, window: Window, *, unit: str, grain: int = 1
-) -> Measured:
+def drive(driving: Driving, server: Server, timing: Timing, window: Window) -> Measured:
     """Warms up until throughput is level and measures one window.
 
     Args:
-        spec: the load; its tables are there and in the buffer pool, if they fit.
+        driving: the load; its tables are there and in the buffer pool, if they fit.
         server, timing, window: as of `Workload.run`.
-        unit: of the figure.
-        grain: what one event adds to it: no second can be counted finer.
 
     Raises:
         MeasurementError: nothing was committed in the window, or the load ended by itself.
         ServerDied: the server is gone.
     """
-    load = native(lambda: _core.LoadRun(msgspec.json.encode(spec)), server)
+    load = connected(driving, server)
     try:
         started = time.monotonic()
         load.start()
-        warnings = _warm_up(load, server, timing, unit, grain)
+        warnings = warm_up(load, server, timing, driving)
         warm_up_s = time.monotonic() - started
         with window:
             native(load.open_window, server)
             try:
                 _wait(load, server, timing)
             except KeyboardInterrupt as interrupt:
-                raise _interrupted(load, unit) from interrupt
-            result = _closed(load, server)
+                raise _interrupted(load, driving.unit) from interrupt
+            result = closed(load, server)
     finally:
         load.stop()
+    return measured(driving, result, warm_up_s, warnings)
+
+
+def measured(driving: Driving, result: LoadResult, warm_up_s: float, warnings: Iterable[Warning]) -> Measured:
+    """What a result means.
+
+    Raises:
+        MeasurementError: nothing was committed.
+    """
     if result.throughput == 0:
-        what = unit.removesuffix("/s")
+        what = driving.unit.removesuffix("/s")
         raise MeasurementError(
-            f"{spec.workload}: no {what} were committed within {result.seconds:.1f} s",
+            f"{driving.spec.workload}: no {what} were committed within {result.seconds:.1f} s",
             hint="measure longer with --seconds, or look at the errors: "
             + ("; ".join(f"{e.errno}: {e.message}" for e in result.errors) or "there were none"),
         )
     return Measured(
         figure=result.throughput,
-        unit=unit,
+        unit=driving.unit,
         higher_is_better=True,
         warm_up_s=warm_up_s,
         window_s=result.seconds,
         load=result,
         warnings=(*warnings, *_doubts(result)),
         commits=result.commits,
-        connections=spec.threads,
+        connections=driving.spec.threads,
     )
+
+
+def connected(driving: Driving, server: Server) -> _core.LoadRun:
+    """The load, connected and not started.
+
+    Raises:
+        ServerDied, MeasurementError, ServerError: it cannot be.
+    """
+    return native(lambda: _core.LoadRun(msgspec.json.encode(driving.spec)), server)
 
 
 class LoadInterrupted(KeyboardInterrupt):
@@ -168,7 +182,8 @@ def _interrupted(load: _core.LoadRun, unit: str) -> KeyboardInterrupt:
         return KeyboardInterrupt()
 
 
-def _closed(load: _core.LoadRun, server: Server) -> LoadResult:
+def closed(load: _core.LoadRun, server: Server) -> LoadResult:
+    """Closes the load's window."""
     return msgspec.json.decode(native(load.close_window, server), type=LoadResult)
 
 
@@ -185,7 +200,12 @@ def _progress(load: _core.LoadRun) -> LoadProgress:
     return msgspec.json.decode(load.progress(), type=LoadProgress)
 
 
-def _raise_if_failed(load: _core.LoadRun, server: Server) -> LoadProgress:
+def raise_if_failed(load: _core.LoadRun, server: Server) -> LoadProgress:
+    """A glance at a load.
+
+    Raises:
+        ServerDied, MeasurementError: it has ended by itself.
+    """
     progress = _progress(load)
     if progress.failed is not None:
         if not server.alive():
@@ -194,18 +214,18 @@ def _raise_if_failed(load: _core.LoadRun, server: Server) -> LoadProgress:
     return progress
 
 
-def _warm_up(load: _core.LoadRun, server: Server, timing: Timing, unit: str, grain: int) -> list[Warning]:
+def warm_up(load: _core.LoadRun, server: Server, timing: Timing, driving: Driving) -> list[Warning]:
     """Waits until throughput is level and page reads are near zero, within the timing's bounds."""
     reads_before, events_before = _page_reads(server), 0
     seen = 0
     while True:
-        progress = _raise_if_failed(load, server)
+        progress = raise_if_failed(load, server)
         if int(progress.elapsed_s) > seen and progress.elapsed_s >= timing.warm_up_s:
             seen = int(progress.elapsed_s)
             reads, events = _page_reads(server), progress.events
             reading = (reads - reads_before) > _PAGE_READS_PER_EVENT * max(events - events_before, 1)
             reads_before, events_before = reads, events
-            if not reading and _is_level(progress.per_second, grain):
+            if not reading and _is_level(progress.per_second, driving.grain):
                 return []
         if progress.elapsed_s >= timing.max_warm_up_s:
             return [
@@ -213,7 +233,7 @@ def _warm_up(load: _core.LoadRun, server: Server, timing: Timing, unit: str, gra
                     "not-level",
                     f"throughput was not level after {progress.elapsed_s:.0f} s of warm-up: "
                     + ", ".join(map(str, progress.per_second[-3:]))
-                    + f" {unit.removesuffix('/s')} in the last seconds",
+                    + f" {driving.unit.removesuffix('/s')} in the last seconds",
                 )
             ]
         time.sleep(_POLL_S)
@@ -248,7 +268,7 @@ def _wait(load: _core.LoadRun, server: Server, timing: Timing) -> None:
                 asked = now
                 if _redo_written(server) - redo_before >= timing.redo_bytes:
                     return
-        _raise_if_failed(load, server)
+        raise_if_failed(load, server)
         time.sleep(min(_POLL_S, left) if left > 0 else _POLL_S)
 
 

@@ -20,7 +20,7 @@ from flushlab.workload.options import (
     TRANSPORT,
     OptionInfo,
 )
-from flushlab.workload.protocol import Measured, Timing, Window
+from flushlab.workload.protocol import Driving, Measured, Timing, Window
 
 NAMES = (
     "oltp_update_non_index",
@@ -115,10 +115,14 @@ class OltpWorkload(Draws, frozen=True, kw_only=True):
 
     def run(self, server: Server, timing: Timing, window: Window) -> Measured:
         """Preloads the tables, warms up until throughput is level, measures one window."""
+        return engine.drive(self.driving(server), server, timing, window)
+
+    def driving(self, server: Server) -> Driving:
+        """Preloads the tables."""
         if engine.fits_pool(server, DATABASE):  # else the load reads them at random
             for table in range(1, self.tables + 1):
                 server.query(f"SELECT SUM(LENGTH(c)), SUM(LENGTH(pad)) FROM {DATABASE}.sbtest{table}")
-        return engine.drive(self._spec(server.endpoint), server, timing, window, unit="transactions/s")
+        return Driving(spec=self._spec(server.endpoint), unit="transactions/s")
 
     def _spec(self, endpoint: Endpoint) -> LoadSpec:
         return self.load(

@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-from flushlab.record import LoadResult, Warning
+from flushlab.record import LoadResult, LoadSpec, Warning
 from flushlab.server.protocol import Server
 
 Window = AbstractContextManager[Any]
@@ -69,6 +69,20 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     output: str = ""
 
 
+class Driving(msgspec.Struct, frozen=True, kw_only=True):
+    """What the load engine takes to drive a workload on one server; never stored, as it holds a password.
+
+    Attributes:
+        spec: the load.
+        unit: of the figure.
+        grain: what one event adds to it: no second can be counted finer.
+    """
+
+    spec: LoadSpec
+    unit: str
+    grain: int = 1
+
+
 class Workload(Protocol):
     """See the module's docstring."""
 
@@ -87,12 +101,22 @@ class Workload(Protocol):
         """Whether each trial starts from a fresh copy of the data, or from what the last one left."""
         ...
 
+    @property
+    def can_pause(self) -> bool:
+        """Whether it may be stopped and resumed at any time, so that servers can be driven in turns."""
+        ...
+
     def prepare(self, server: Server) -> None:
         """Makes its data on an empty server.
 
         Raises:
             MeasurementError: the server did not take them.
         """
+        ...
+
+    def driving(self, server: Server) -> Driving | None:
+        """Reads its data into the buffer pool if they fit and tells how it is driven; None if it cannot
+        pause."""
         ...
 
     def run(self, server: Server, timing: Timing, window: Window) -> Measured:

@@ -89,6 +89,14 @@ class SqlWorkload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     def _on_data(self) -> bool:
         return self.database != DATABASE
 
+    @property
+    def can_pause(self) -> bool:
+        """It runs whole."""
+        return False
+
+    def driving(self, server: Server) -> None:
+        """Nobody but itself drives it."""
+
     def prepare(self, server: Server) -> None:
         """Creates the empty database, in utf8mb4 whatever the server's default."""
         server.query(f"CREATE DATABASE IF NOT EXISTS {DATABASE} CHARACTER SET utf8mb4")

@@ -32,7 +32,7 @@ from flushlab.workload.options import (
     OptionInfo,
     Spelling,
 )
-from flushlab.workload.protocol import Measured, Timing, Window
+from flushlab.workload.protocol import Driving, Measured, Timing, Window
 
 NAME = "upsert"
 DATABASE = "upsert"
@@ -127,16 +127,18 @@ class UpsertWorkload(Draws, frozen=True, kw_only=True):
 
     def run(self, server: Server, timing: Timing, window: Window) -> Measured:
         """Preloads the tables, warms up until throughput is level, measures one window."""
+        measured = engine.drive(self.driving(server), server, timing, window)
+        return msgspec.structs.replace(measured, warnings=(*measured.warnings, *self._doubts(measured)))
+
+    def driving(self, server: Server) -> Driving:
+        """Preloads the tables."""
         if engine.fits_pool(server, DATABASE):  # else the load reads them at random
             for table in range(1, self.tables + 1):
                 name = f"{DATABASE}.{self._prefix}{table}"
                 server.query(f"SELECT COUNT(c), COUNT(pad) FROM {name} FORCE INDEX (PRIMARY)")
                 if self.key == "unique":
                     server.query(f"SELECT COUNT(k) FROM {name} FORCE INDEX (k)")
-        measured = engine.drive(
-            self._spec(server.endpoint), server, timing, window, unit="rows/s", grain=self.rows
-        )
-        return msgspec.structs.replace(measured, warnings=(*measured.warnings, *self._doubts(measured)))
+        return Driving(spec=self._spec(server.endpoint), unit="rows/s", grain=self.rows)
 
     @property
     def _prefix(self) -> str:

@@ -13,7 +13,7 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from flushlab.campaign import series, tune
+from flushlab.campaign import series, tune, way
 from flushlab.campaign.target import Target
 from flushlab.cli.app import make_app
 from flushlab.datadir import DataRoot, Volume
@@ -76,6 +76,7 @@ SERIES = {
     "data_root": ["insert-on-duplicate", "--data-root", "data"],
     "disk_iops": ["insert-on-duplicate", "--disk-iops", "120"],
     "seed": ["insert-on-duplicate", "--seed", "5"],
+    "fresh": ["insert-on-duplicate", "--fresh"],
 }
 TWO = ["base", "sync_binlog=1"]
 COMPARE = {
@@ -83,7 +84,7 @@ COMPARE = {
     "server": [*TWO, "--server", "mariadb@10.6.7"],
     "workload": [*TWO, "--workload", "oltp_read_write"],
     "seconds": [*TWO, "--seconds", "77"],
-    "blocks": [*TWO, "--blocks", "3"],
+    "blocks": [*TWO, "--blocks", "30"],
     "precision": [*TWO, "--precision", "2.5%"],
     "threads": [*TWO, "--threads", "3"],
     "base": [*TWO, "--base", "{tmp}/my.cnf"],
@@ -94,6 +95,7 @@ COMPARE = {
     "data_root": [*TWO, "--data-root", "data"],
     "disk_iops": [*TWO, "--disk-iops", "120"],
     "seed": [*TWO, "--seed", "5"],
+    "fresh": [*TWO, "--fresh"],
     "an option that only some workloads have": [
         "base",
         "--skip-trx",
@@ -129,7 +131,8 @@ def ask(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
         monkeypatch.setattr(module, "carry_out", carry_out)
         monkeypatch.setattr(module, "read_base", lambda *_, **__: {})
         monkeypatch.setattr(module, "open_store", lambda: Store(tmp_path / "store.sqlite"))
-    monkeypatch.setattr(tune, "available_memory_bytes", lambda: 8 << 30)  # what is free differs by the moment
+    for module in (tune, way):  # what is free differs by the moment
+        monkeypatch.setattr(module, "available_memory_bytes", lambda: 8 << 30)
     judged = base_file.examine
     for module in (tune, series):
         monkeypatch.setattr(module, "require_taken", lambda *_: None)

@@ -77,15 +77,24 @@ def test_a_window_is_disturbed_by_steal_and_by_strangers_only() -> None:
     assert disturbance(Observation(io_pressure_share=0.9, cpu_pressure_share=0.9)) == ""  # our own load
 
 
-class Broken:
-    """A workload whose server dies under it."""
+class Whole:
+    """What workloads without data that cannot be paused have in common."""
 
-    name = "broken"
     data_key: Mapping[str, str] = {}
     reset: Reset = "each"
+    can_pause = False
 
     def prepare(self, server: Server) -> None:
         pass
+
+    def driving(self, server: Server) -> None:
+        pass
+
+
+class Broken(Whole):
+    """A workload whose server dies under it."""
+
+    name = "broken"
 
     def run(self, server: Server, timing: Timing, window: AbstractContextManager[object]) -> Measured:
         server.query("SELECT 1")
@@ -103,15 +112,10 @@ def test_a_server_that_dies_is_a_failed_trial_not_an_exception() -> None:
     assert not [w for w in trial.warnings if not isinstance(w, Warning)]
 
 
-class TooLong:
+class TooLong(Whole):
     """A workload whose statements the server does not take."""
 
     name = "too long"
-    data_key: Mapping[str, str] = {}
-    reset: Reset = "each"
-
-    def prepare(self, server: Server) -> None:
-        pass
 
     def run(self, server: Server, timing: Timing, window: AbstractContextManager[object]) -> Measured:
         raise MeasurementError("a packet is too long (error 1153)", hint="raise max_allowed_packet")
@@ -124,15 +128,10 @@ def test_a_load_that_fails_keeps_its_way_out() -> None:
     assert trial.hint == "raise max_allowed_packet"
 
 
-class Ended:
+class Ended(Whole):
     """A workload whose window does nothing, and that knows its commits."""
 
     name = "ended"
-    data_key: Mapping[str, str] = {}
-    reset: Reset = "each"
-
-    def prepare(self, server: Server) -> None:
-        pass
 
     def run(self, server: Server, timing: Timing, window: AbstractContextManager[object]) -> Measured:
         with window:

@@ -17,6 +17,10 @@ const NAP: Duration = Duration::from_millis(100);
 /// What ends the load.
 pub(crate) fn run(mut session: Session, context: Context<'_>, reconnect: &Reconnect) -> Result<(), Error> {
     while !context.control.stops() {
+        if context.control.pauses() && session.rests() {
+            rest(&mut session, context);
+            continue;
+        }
         if let Err(error) = turn(&mut session, context) {
             if !reconnect.may_reopen(&error) {
                 return Err(error);
@@ -30,9 +34,22 @@ pub(crate) fn run(mut session: Session, context: Context<'_>, reconnect: &Reconn
     Ok(())
 }
 
+/// Waits for the end of a pause, which unparks the thread.
+fn rest(session: &mut Session, context: Context<'_>) {
+    while context.control.pauses() && !context.control.stops() {
+        context.control.rest();
+        std::thread::park_timeout(NAP);
+    }
+    session.resumed(Instant::now());
+}
+
 /// One event with what it takes before and after it, or a nap.
 fn turn(session: &mut Session, context: Context<'_>) -> Result<(), Error> {
     let now = Instant::now();
+    if context.control.pauses() {
+        let committing = session.wake(context)?;
+        return end(session, committing, context);
+    }
     let begun = match &context.control.schedule {
         None => session.begin(now, now),
         Some(schedule) => {
@@ -74,5 +91,5 @@ fn end(session: &mut Session, mut turn: Turn, context: Context<'_>) -> Result<()
 
 fn nap(until: Option<Instant>) {
     let left = until.map_or(NAP, |until| until.saturating_duration_since(Instant::now()));
-    std::thread::sleep(left.min(NAP));
+    std::thread::park_timeout(left.min(NAP));
 }

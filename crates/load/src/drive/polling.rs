@@ -56,6 +56,8 @@ pub(crate) struct Polling<'a> {
     /// Nothing is due before.
     quiet_until: Option<Instant>,
     swept: Instant,
+    /// A pause was seen and is not over.
+    paused: bool,
     handoff: Arc<Handoff>,
     reconnect: &'a Reconnect,
 }
@@ -94,6 +96,7 @@ impl<'a> Polling<'a> {
             armed: None,
             quiet_until: None,
             swept: Instant::now(),
+            paused: false,
             handoff,
             reconnect,
         };
@@ -136,6 +139,9 @@ impl<'a> Polling<'a> {
             } else {
                 self.begin()?;
             }
+            if self.paused && self.rests() {
+                self.context.control.rest();
+            }
             self.arm()?;
             let sweep = EpollTimeout::try_from(SWEEP).expect("a second is a timeout");
             let count = match self.epoll.wait(&mut events, sweep) {
@@ -160,9 +166,29 @@ impl<'a> Polling<'a> {
         sessions.any(|session| session.waits_since().is_some())
     }
 
+    fn rests(&self) -> bool {
+        let mut sessions = self.slots.iter().filter_map(|slot| slot.session.as_ref());
+        sessions.all(Session::rests)
+    }
+
+    fn resume(&mut self) {
+        self.paused = false;
+        let now = Instant::now();
+        for session in self.slots.iter_mut().filter_map(|slot| slot.session.as_mut()) {
+            session.resumed(now);
+        }
+    }
+
     /// Begins what is due, as far as sessions are free.
     #[inline]
     fn begin(&mut self) -> Result<(), Error> {
+        if self.context.control.pauses() {
+            (self.paused, self.quiet_until) = (true, None);
+            return Ok(());
+        }
+        if self.paused {
+            self.resume();
+        }
         let Some(schedule) = &self.context.control.schedule else {
             while let Some(index) = self.free.pop_front() {
                 self.slots[index].free = false;
@@ -283,14 +309,14 @@ impl<'a> Polling<'a> {
         Ok(())
     }
 
-    /// A window has ended or begun, sessions have come back, or it is time to stop.
+    /// A window has ended or begun, a pause too, sessions have come back, or it is time to stop.
     fn woken(&mut self) -> Result<(), Error> {
         self.quiet_until = None;
         let reopened = self.handoff.take();
         for (index, session) in reopened {
             self.attach(index, session)?;
         }
-        if self.context.control.settles() {
+        if self.context.control.settles() || self.context.control.pauses() {
             for index in 0..self.slots.len() {
                 if self.slots[index].free {
                     self.act(index, Session::wake)?;

@@ -17,7 +17,7 @@ from flushlab.workload import engine
 from flushlab.workload.driven import OPTIONS as DRIVING
 from flushlab.workload.driven import Driven
 from flushlab.workload.options import SSL_CA, SSL_MODE, THREADS, TRANSPORT
-from flushlab.workload.protocol import Measured, Timing, Window
+from flushlab.workload.protocol import Driving, Measured, Timing, Window
 from flushlab.workload.txn.file import parse_txn
 
 PREFIX = "txn:"
@@ -126,7 +126,11 @@ class TxnWorkload(Driven, frozen=True, kw_only=True):
 
     def run(self, server: Server, timing: Timing, window: Window) -> Measured:
         """Warms up until throughput is level, measures one window."""
-        return engine.drive(self._spec(server.endpoint), server, timing, window, unit="transactions/s")
+        return engine.drive(self.driving(server), server, timing, window)
+
+    def driving(self, server: Server) -> Driving:
+        """Nothing is preloaded: what it reads is its own affair."""
+        return Driving(spec=self._spec(server.endpoint), unit="transactions/s")
 
     def _spec(self, endpoint: Endpoint) -> LoadSpec:
         return self.load(

@@ -1,0 +1,324 @@
+"""The standing runner: every arm on a server of its own, all side by side, one of them driven at a time.
+
+Stands beside `TrialRunner`. Neighbouring slices lie a second apart, in which a machine changes little, so
+that ratios come out far sharper than those of fresh servers in the same time.
+
+    once an arm:  restore snapshot -> start with its settings -> warm up -> pause
+    each block:   READ BACK every setting -> rounds: every server one slice, in random order
+                  (resume -> window -> pause), telemetry around them all -> a record per arm
+
+What a server leaves for later it pays in the slices of others. The catalog says of which settings that is the
+very effect; they are not for this runner.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Self
+
+import msgspec
+
+from flushlab import machine
+from flushlab.errors import FlushlabError, MeasurementError, ProtocolError, ServerError
+from flushlab.experiment.protocol import Request
+from flushlab.record import Arm, LoadResult, Slice, Trial, Warning
+from flushlab.server import Sandbox
+from flushlab.telemetry import Observation, cpu, observe
+from flushlab.trial.measurement import NOT_STARTED, Draft
+from flushlab.trial.runner import TrialRunner
+from flushlab.workload import Turns
+
+SLICE_S = 0.5
+UNEVEN_SHARE = 0.25
+"""A round does not count if other programs took so much more of the machine in one of its slices than in
+another. A machine that is busy all the time drops nothing."""
+LATE_FACTOR = 2.0
+"""Nor does it if a slice took so many times what it should: the machine slept, or flushlab was stopped."""
+MOST_ROUNDS = 3
+"""So many times the rounds that are due are run at most, the ones that do not count included."""
+DEBT_SHARE = 0.5
+"""From here on it is said that a server wrote so much of its bytes while others were measured."""
+
+
+@dataclass
+class StandingRunner:
+    """Runs trials of a block together; a context manager that ends the servers.
+
+    Attributes:
+        runner_of: an arm's runner: what starts its server, its workloads and its timing, whose `seconds` are
+            what is measured of each arm in a block.
+        seed: of the random order.
+    """
+
+    runner_of: Callable[[Arm], TrialRunner]
+    seed: int
+    _stands: dict[str, _Stand] = field(default_factory=dict)
+    _block: tuple[str, int] | None = None
+    _trials: dict[tuple[str, int], Trial] = field(default_factory=dict)
+    _began: float = field(default_factory=time.monotonic)
+
+    def run(self, request: Request) -> Trial:
+        """The trial of a request; the first of a block runs all that are beside it.
+
+        Raises:
+            NoSpace, StorageError: as `TrialRunner.run`.
+        """
+        block = request.stage, request.block
+        if self._block != block:
+            self._block = block
+            self._trials.clear()
+            self._end(self._stands.keys() - {arm.name for arm in request.beside})
+        key = request.arm.name, request.variant
+        if key not in self._trials:
+            self._trials |= {(name, request.variant): trial for name, trial in self._run(request).items()}
+        return self._trials.pop(key)
+
+    def close(self) -> None:
+        """Kills the servers; their data directories are thrown away."""
+        self._end(list(self._stands))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _end(self, names: Iterable[str]) -> None:
+        for name in names:
+            if name in self._stands:
+                self._stands.pop(name).close()
+
+    def _run(self, request: Request) -> dict[str, Trial]:
+        """One trial of every arm beside, by name. The first one has the seconds of them all."""
+        began = time.monotonic()
+        parts, trials = list[_Part](), dict[str, Trial]()
+        try:
+            for arm in request.beside:
+                draft = Draft(arm=arm, stage=request.stage, block=request.block, variant=request.variant)
+                try:
+                    parts.append(_Part(draft, *self._standing(draft)))
+                except NOT_STARTED as error:
+                    trials[arm.name] = draft.not_started(error)
+            for part in parts:
+                part.open(self.runner_of(part.draft.arm))
+            self._take_rounds(request, parts)
+            trials |= {part.draft.arm.name: part.concluded() for part in parts}
+        except BaseException:
+            for part in parts:
+                part.telemetry.__exit__(*sys.exc_info())
+            raise
+        self._end(part.draft.arm.name for part in parts if part.ended is not None)
+        return _timed(request, trials, parts, time.monotonic() - began)
+
+    def _standing(self, draft: Draft) -> tuple[_Stand, Turns]:
+        """The arm's server and its load, started and warmed up where they were not."""
+        arm, runner = draft.arm, self.runner_of(draft.arm)
+        stand = self._stands.get(arm.name)
+        try:
+            if stand is None:
+                server = runner.start(arm, variant=draft.variant)
+                stand = self._stands[arm.name] = _Stand(server)
+                draft.seconds.update(server.seconds)
+            turns = stand.turns.get(draft.variant)
+            if turns is None:
+                driving = runner.workloads[draft.variant].driving(stand.server)
+                assert driving is not None, "who cannot pause is measured on fresh servers"
+                turns = stand.turns[draft.variant] = Turns(driving, stand.server, runner.timing)
+                draft.seconds["warm_up"] = turns.warm_up_s
+            return stand, turns
+        except FlushlabError:
+            self._end([arm.name])
+            raise
+
+    def _take_rounds(self, request: Request, parts: Sequence[_Part]) -> None:
+        running = [part for part in parts if part.ended is None]
+        if not running:
+            return
+        seconds = self.runner_of(request.arm).timing.seconds
+        slice_s = max(SLICE_S, *(part.turns.least_slice_s for part in running))
+        due = max(1, round(seconds / slice_s))
+        order = Random(f"{self.seed}/{request.stage}/{request.block}/{request.variant}/{request.arm.name}")
+        for number in range(due * MOST_ROUNDS):
+            order.shuffle(running)
+            pids = [part.stand.server.pid for part in running]
+            for part in running:
+                part.take(number, slice_s, pids, self._began)
+            running = [part for part in running if part.ended is None]
+            if is_uneven([part.slices[-1] for part in running], slice_s):
+                for part in running:
+                    part.slices[-1] = msgspec.structs.replace(part.slices[-1], dropped=True)
+            else:
+                due -= 1
+            if not due or not running:
+                return
+
+
+def is_uneven(slices: Sequence[Slice], slice_s: float) -> bool:
+    """Whether a round does not count, by what others did and by the clock; blind to what was measured.
+
+    Args:
+        slices: of the round.
+        slice_s: what each should have taken.
+    """
+    foreign = [one.foreign_share + one.steal_share for one in slices if one.foreign_share is not None]
+    if foreign and max(foreign) - min(foreign) > UNEVEN_SHARE:
+        return True
+    return any(one.seconds > LATE_FACTOR * slice_s for one in slices)
+
+
+@dataclass
+class _Stand:
+    """A server that stands.
+
+    Attributes:
+        server: it.
+        turns: its loads, by workload variant; all are paused but for the slice that is running.
+    """
+
+    server: Sandbox
+    turns: dict[int, Turns] = field(default_factory=dict)
+
+    def close(self) -> None:
+        self.server.kill()  # first: a load whose server hangs is slow to stop
+        for turns in self.turns.values():
+            turns.stop()
+        self.server.close()
+
+
+@dataclass
+class _Part:
+    """An arm in a block: its trial while it is made of slices.
+
+    Attributes:
+        ended: the trial, once it could not go on.
+    """
+
+    draft: Draft
+    stand: _Stand
+    turns: Turns
+    seen: Observation = field(default_factory=Observation)
+    telemetry: ExitStack = field(default_factory=ExitStack)
+    slices: list[Slice] = field(default_factory=list)
+    results: list[LoadResult] = field(default_factory=list)
+    ended: Trial | None = None
+    own_bytes: int = 0
+    all_bytes: int = 0
+
+    def open(self, runner: TrialRunner) -> None:
+        """Reads the settings back and opens the telemetry."""
+        server = self.stand.server
+        try:
+            if broken := self.draft.read_back(server, runner.catalog):
+                self.ended = self.draft.ended("invalid", broken)
+                return
+            self.telemetry.enter_context(observe(server, self.seen))
+            self.all_bytes = -_written_bytes(server.pid)
+        except (ServerError, MeasurementError, ProtocolError) as error:
+            self._fail(error)
+
+    def take(self, number: int, seconds: float, pids: Sequence[int | None], began: float) -> None:
+        """Drives the server for one slice."""
+        ends = list[_Moment]()
+        pid = self.stand.server.pid
+        self.own_bytes -= _written_bytes(pid)
+        try:
+            result = self.turns.slice(seconds, lambda: ends.append(_Moment.now(pids)))
+        except (ServerError, MeasurementError, ProtocolError) as error:
+            self._fail(error)
+            return
+        self.own_bytes += _written_bytes(pid)
+        first, last = ends
+        shares = machine.between(first.machine, last.machine)
+        self.results.append(result)
+        self.slices.append(
+            Slice(
+                round=number,
+                start_s=first.machine.at_s - began,
+                seconds=result.seconds,
+                events=round(result.throughput * result.seconds),
+                foreign_share=cpu.foreign_share(
+                    first.cpu, last.cpu, last.machine.at_s - first.machine.at_s, os.cpu_count() or 1
+                ),
+                steal_share=shares.steal_share,
+            )
+        )
+
+    def concluded(self) -> Trial:
+        """The record."""
+        if self.ended is not None:
+            return self.ended
+        try:
+            self.all_bytes += _written_bytes(self.stand.server.pid)
+            self.telemetry.close()
+            kept = [n for n, one in enumerate(self.slices) if not one.dropped]
+            counted = kept or range(len(self.slices))
+            if not any(self.results[n].events for n in counted):
+                return self.draft.ended("void", "no event ended in any of its slices")
+            measured = self.turns.measured([self.results[n] for n in counted])
+        except (ServerError, MeasurementError, ProtocolError) as error:
+            return self._fail(error)
+        self.seen.steal_share = _mean([self.slices[n].steal_share for n in counted])
+        self.seen.foreign_cpu_share = _mean([self.slices[n].foreign_share or 0.0 for n in counted])
+        measured = msgspec.structs.replace(measured, warnings=(*measured.warnings, *self._debts()))
+        disturbed = "" if kept else "other programs disturbed some slices of every round more than others"
+        return self.draft.measured(measured, self.seen, disturbed, tuple(self.slices))
+
+    def _debts(self) -> list[Warning]:
+        share = 1 - self.own_bytes / self.all_bytes if self.all_bytes > 0 else 0.0
+        if share < DEBT_SHARE:
+            return []
+        text = (
+            f"{share:.0%} of what this server wrote it wrote while others were measured: --fresh charges all"
+        )
+        return [Warning("debts", text)]
+
+    def _fail(self, error: FlushlabError) -> Trial:
+        self.telemetry.__exit__(type(error), error, error.__traceback__)
+        self.ended = self.draft.failed(error)
+        return self.ended
+
+
+@dataclass(frozen=True)
+class _Moment:
+    machine: machine.MachineSample
+    cpu: cpu.CpuTimes
+
+    @classmethod
+    def now(cls, pids: Iterable[int | None]) -> Self:
+        return cls(machine.sample(), cpu.cpu_times(*pids))
+
+
+def _written_bytes(pid: int | None) -> int:
+    """Bytes that a process has caused to be written to disks (proc(5), /proc/PID/io); 0 if nobody tells."""
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/io").read_text().splitlines():
+            if line.startswith("write_bytes:"):
+                return int(line.split()[1])
+    return 0
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else 0.0
+
+
+def _timed(
+    request: Request, trials: dict[str, Trial], parts: Sequence[_Part], seconds: float
+) -> dict[str, Trial]:
+    """The trials with their times: they ran at once, so the first has the seconds of them all."""
+    spent = {
+        "prepare": sum(sum(part.draft.seconds.values()) for part in parts),  # once: the servers stay
+        "window": sum(one.seconds for part in parts for one in part.slices),
+    }
+    spent["other"] = max(0.0, seconds - sum(spent.values()))
+    first = request.arm.name
+    return {
+        name: msgspec.structs.replace(trial, seconds=spent if name == first else {})
+        for name, trial in trials.items()
+    }

@@ -1,0 +1,185 @@
+"""Turns: a load that is warmed up once and then paused but for short slices.
+
+Beside `engine.drive`, for servers that stand side by side and are driven one at a time. Between its slices
+nothing of it is under way, on the server neither.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from flushlab.errors import MeasurementError
+from flushlab.record import ErrorCount, Latency, LoadResult, OpenLoop, RowCounts, StatementLatency, Warning
+from flushlab.server.protocol import Server
+from flushlab.workload.engine import closed, connected, measured, native, raise_if_failed, warm_up
+from flushlab.workload.protocol import Driving, Measured, Timing
+
+LEAD_S = 0.03
+"""From the first event of a slice to the beginning of its window: connections fall into step again."""
+PROBES_S = (0.5, 2.0, 8.0)
+LATENCIES, COMMITS = 50, 20
+"""A slice has room for so many events, and so many commits, of each connection: what begins or ends at its
+edges must not matter."""
+MOST_SLICE_S = 10.0
+
+
+class Turns:
+    """A load on one server; connects, warms up and pauses when made.
+
+    Args:
+        driving: the load; its data are there.
+        server: with the arm's settings.
+        timing: of the warm-up.
+
+    Raises:
+        ServerDied, ServerError, MeasurementError: it cannot be driven.
+    """
+
+    def __init__(self, driving: Driving, server: Server, timing: Timing) -> None:
+        self._driving, self._server = driving, server
+        self._load = connected(driving, server)
+        began = time.monotonic()
+        try:
+            self._load.start()
+            self.warnings: list[Warning] = warm_up(self._load, server, timing, driving)
+            native(self._load.pause, server)
+            self.least_slice_s = self._least_slice_s()
+        except BaseException:
+            self._load.stop()
+            raise
+        self.warm_up_s = time.monotonic() - began
+
+    def slice(self, seconds: float, window: Callable[[], None] = lambda: None) -> LoadResult:
+        """Drives the server for one slice.
+
+        Args:
+            seconds: length of its window.
+            window: called at both of its ends.
+
+        Raises:
+            ServerDied, ServerError, MeasurementError: the load ended by itself.
+        """
+        load, server = self._load, self._server
+        native(load.resume, server)
+        time.sleep(LEAD_S)
+        window()
+        native(load.open_window, server)
+        time.sleep(seconds)
+        raise_if_failed(load, server)
+        result = closed(load, server)
+        window()
+        native(load.pause, server)
+        return result
+
+    def measured(self, results: Sequence[LoadResult]) -> Measured:
+        """What its slices give together.
+
+        Raises:
+            MeasurementError: nothing was committed in them.
+        """
+        return measured(self._driving, together(results), self.warm_up_s, self.warnings)
+
+    def stop(self) -> None:
+        """Ends it and closes its connections."""
+        self._load.stop()
+
+    def _least_slice_s(self) -> float:
+        for seconds in PROBES_S:
+            seen = self.slice(seconds)
+            if seen.events and seen.latency_us is not None:
+                break
+        else:
+            raise MeasurementError(f"no event ended within {PROBES_S[-1]:g} s", hint="measure with --fresh")
+        least_s = LATENCIES * seen.latency_us.p50 / 1e6
+        if seen.rows is not None and seen.rows.commit_latency_us is not None:
+            commits = seen.rows.commits / self._driving.spec.threads
+            least_s = max(least_s, COMMITS * seen.seconds / commits if commits else MOST_SLICE_S)
+        return min(least_s, MOST_SLICE_S)
+
+
+def together(results: Sequence[LoadResult]) -> LoadResult:
+    """The results of several windows as one; its percentiles are means of theirs, by the number of events."""
+    seconds = sum(one.seconds for one in results)
+    events = sum(one.events for one in results)
+    client_s = sum((one.client_busy or 0.0) * one.seconds for one in results)
+    rows = [one.rows for one in results if one.rows is not None]
+    loops = [(one.seconds, one.open_loop) for one in results if one.open_loop is not None]
+    names = dict.fromkeys(statement.statement for one in results for statement in one.statements)
+    return LoadResult(
+        seconds=seconds,
+        events=events,
+        throughput=sum(one.throughput * one.seconds for one in results) / seconds,
+        per_second=(),
+        latency_us=_latency([(one.events, one.latency_us) for one in results]),
+        errors=_errors(results),
+        client_cpu_us_per_event=client_s * 1e6 / events if events else None,
+        client_busy=client_s / seconds,
+        client_bound=sum(one.client_bound for one in results) * 2 > len(results),
+        statements=tuple(statement for name in names if (statement := _statement(name, results)) is not None),
+        commits=sum(one.commits or 0 for one in results),
+        lost_connections=sum(one.lost_connections for one in results),
+        rows=_rows(rows) if rows else None,
+        open_loop=OpenLoop(
+            intended=sum(loop.intended * each_s for each_s, loop in loops) / seconds,
+            backlog_max=max(loop.backlog_max for _, loop in loops),
+            backlog_end=loops[-1][1].backlog_end,
+            lag_us=_latency([(one.events, one.open_loop.lag_us) for one in results if one.open_loop]),
+        )
+        if loops
+        else None,
+    )
+
+
+def _latency(counted: Sequence[tuple[int, Latency | None]]) -> Latency | None:
+    parts = [(count, one) for count, one in counted if one is not None and count]
+    if not parts:
+        return None
+    total = sum(count for count, _ in parts)
+
+    def mean(of: Callable[[Latency], float]) -> float:
+        return sum(count * of(one) for count, one in parts) / total
+
+    return Latency(
+        mean=mean(lambda one: one.mean),
+        p50=round(mean(lambda one: one.p50)),
+        p90=round(mean(lambda one: one.p90 or 0)),
+        p95=round(mean(lambda one: one.p95)),
+        p99=round(mean(lambda one: one.p99)),
+        p999=round(mean(lambda one: one.p999)),
+        max=max(one.max for _, one in parts),
+    )
+
+
+def _statement(name: str, results: Sequence[LoadResult]) -> StatementLatency | None:
+    parts = [
+        (one.count, one.latency_us)
+        for result in results
+        for one in result.statements
+        if one.statement == name
+    ]
+    latency = _latency(parts)
+    if latency is None:
+        return None
+    return StatementLatency(statement=name, count=sum(count for count, _ in parts), latency_us=latency)
+
+
+def _errors(results: Sequence[LoadResult]) -> tuple[ErrorCount, ...]:
+    found: dict[tuple[int, str], ErrorCount] = {}
+    for error in (error for result in results for error in result.errors):
+        key = error.errno, error.sqlstate
+        count = found[key].count if key in found else 0
+        found[key] = ErrorCount(
+            errno=error.errno, sqlstate=error.sqlstate, message=error.message, count=count + error.count
+        )
+    return tuple(found[key] for key in sorted(found))
+
+
+def _rows(parts: Sequence[RowCounts]) -> RowCounts:
+    return RowCounts(
+        committed=sum(one.committed for one in parts),
+        updated=sum(one.updated for one in parts),
+        rolled_back=sum(one.rolled_back for one in parts),
+        commits=sum(one.commits for one in parts),
+        commit_latency_us=_latency([(one.commits, one.commit_latency_us) for one in parts]),
+    )

@@ -1,0 +1,101 @@
+"""Which series are measured on standing servers, told by dry runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import flushlab
+from flushlab.build.verbose_help import Answer
+from flushlab.campaign import series, way
+from flushlab.campaign.facts import SeriesFacts
+from flushlab.campaign.target import Target
+from flushlab.campaign.way import blocks_of
+from flushlab.datadir import DataRoot, Volume
+from flushlab.record import Storage
+from flushlab.settings.catalog import load_catalog
+from tests.unit.builds import MARIADB
+
+
+@pytest.fixture(autouse=True)
+def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A home that does not exist, and a build that nothing can start."""
+    monkeypatch.setenv("FLUSHLAB_HOME", str(tmp_path / "home"))
+    root = DataRoot(path=tmp_path, storage=Storage(filesystem="ext4"))
+    target = Target(MARIADB, load_catalog(), Volume(root), on_paper=True)
+    monkeypatch.setattr(series, "paper_target", lambda *_, **__: target)
+    monkeypatch.setattr("flushlab.campaign.base.verbose_help", lambda *_: Answer("", "", refuses=False))
+
+
+def planned(
+    tmp_path: Path,
+    arm: str,
+    *,
+    workload: str = 'name = "oltp_update_non_index"',
+    before: str = "",
+    fresh: bool = False,
+) -> SeriesFacts:
+    plan = tmp_path / "plan.toml"
+    head = f'title = "A plan"\nblocks = 5\nseconds = 10\n{before}\n[workload]\n{workload}\n'
+    plan.write_text(f'{head}[[arm]]\nname = "one"\ntext = "An arm."\n{arm}\n')
+    return flushlab.series(plan, dry_run=True, fresh=fresh)
+
+
+FLUSH = "settings = { innodb_flush_log_at_trx_commit = 2 }"
+
+
+def test_the_commit_path_is_measured_side_by_side_in_many_short_blocks(tmp_path: Path) -> None:
+    found = planned(tmp_path, FLUSH)
+    assert (found.interleaved, found.why_fresh) == (True, "")
+    assert (found.planned_blocks, found.seconds) == (25, 2)
+
+
+def test_fresh_servers_are_used_where_they_are_asked_for(tmp_path: Path) -> None:
+    found = planned(tmp_path, FLUSH, fresh=True)
+    assert (found.interleaved, found.why_fresh) == (False, "")
+    assert (found.planned_blocks, found.seconds) == (5, 10)
+
+
+def test_what_a_server_does_later_is_measured_on_fresh_servers(tmp_path: Path) -> None:
+    found = planned(tmp_path, "settings = { innodb_io_capacity = 4000 }")
+    assert not found.interleaved
+    assert "innodb_io_capacity" in found.why_fresh
+    assert found.planned_blocks == 5
+
+
+def test_doublewrite_may_be_measured_side_by_side_where_the_data_fit_the_pool(tmp_path: Path) -> None:
+    arm = 'settings = { innodb_doublewrite = "OFF" }'
+    assert planned(tmp_path, arm).interleaved
+    large = 'name = "oltp_update_non_index"\ntable_size = 1_000_000'
+    assert "innodb_doublewrite" in planned(tmp_path, arm, workload=large).why_fresh
+
+
+def test_a_workload_that_runs_whole_and_a_profile_need_fresh_servers(tmp_path: Path) -> None:
+    assert not planned(tmp_path, FLUSH, workload='name = "command: true"').interleaved
+    profile = 'name = "upsert"\nprofile = "ramp:100-5000/60s"'
+    assert not planned(tmp_path, FLUSH, workload=profile).interleaved
+
+
+def test_a_plan_that_alternates_does_as_it_says(tmp_path: Path) -> None:
+    assert not planned(tmp_path, FLUSH, before="alternate = true").interleaved
+
+
+def test_servers_that_do_not_fit_side_by_side_are_fresh_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(way, "available_memory_bytes", lambda: 1 << 30)
+    assert "of memory" in planned(tmp_path, FLUSH).why_fresh
+
+
+def test_short_campaigns_have_short_blocks_as_intervals_rest_on_their_number() -> None:
+    assert blocks_of(5, 10) == (25, 2)
+    assert blocks_of(5, 3) == (15, 1)
+    assert blocks_of(2, 1) == (4, 0.5)
+
+
+def test_as_much_is_measured_as_was_asked_for() -> None:
+    for blocks, seconds in [(5, 10.0), (2, 0.5), (40, 1.0), (5, 3600.0), (3, 7.3)]:
+        count, each_s = blocks_of(blocks, seconds)
+        assert count * each_s == pytest.approx(blocks * seconds)
+        assert count >= blocks

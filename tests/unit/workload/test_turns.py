@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import pytest
+
+from flushlab.record import ErrorCount, Latency, LoadResult, RowCounts
+from flushlab.workload.turns import together
+
+
+def latency(us: int) -> Latency:
+    return Latency(mean=us, p50=us, p90=us, p95=us, p99=us, p999=us, max=us)
+
+
+def result(seconds: float, events: int, us: int, *, deadlocks: int = 0) -> LoadResult:
+    return LoadResult(
+        seconds=seconds,
+        events=events,
+        throughput=10 * events / seconds,
+        per_second=(),
+        latency_us=latency(us),
+        commits=events,
+        client_busy=0.5,
+        errors=(ErrorCount(errno=1213, sqlstate="40001", message="Deadlock", count=deadlocks),)
+        * (deadlocks > 0),
+        rows=RowCounts(committed=10 * events, updated=events, commits=events),
+    )
+
+
+def test_slices_together_are_one_window_without_the_time_between_them() -> None:
+    whole = together([result(0.5, 100, 1000, deadlocks=1), result(1.5, 500, 4000, deadlocks=2)])
+    assert (whole.seconds, whole.events, whole.commits) == (2.0, 600, 600)
+    assert whole.throughput == pytest.approx(3000)
+    assert whole.rows is not None and whole.rows.committed == 6000
+    assert [(error.errno, error.count) for error in whole.errors] == [(1213, 3)]
+    assert whole.client_cpu_us_per_event == pytest.approx(1e6 / 600)
+
+
+def test_percentiles_of_slices_are_weighed_by_their_events() -> None:
+    whole = together([result(0.5, 100, 1000), result(0.5, 300, 2000)]).latency_us
+    assert whole is not None
+    assert (whole.mean, whole.p99, whole.max) == (1750, 1750, 2000)
+
+
+def test_a_slice_without_an_event_adds_its_time_alone() -> None:
+    empty = LoadResult(seconds=1.0, events=0, throughput=0.0, per_second=(), latency_us=None)
+    whole = together([result(1.0, 100, 1000), empty])
+    assert whole.throughput == pytest.approx(500)
+    assert whole.latency_us is not None and whole.latency_us.p50 == 1000
