@@ -27,13 +27,15 @@ def section(subject: Subject) -> Iterator[Section]:
     rows = [(Cell(warning.text), Cell("the whole", "num mute")) for warning in subject.found.warnings]
     told = {warning.text for warning in subject.found.warnings}
     seen: dict[str, list[str]] = {}
+    having: Counter[str] = Counter()
     for trial in subject.trials:
+        having.update({warning.slug for warning in trial.warnings})
         for warning in trial.warnings:
             seen.setdefault(warning.slug, []).append(warning.text)
     for slug, own in seen.items():
         if not told.intersection(own):
             first = f", first of {len(own):,}" if len(own) > 1 else ""
-            rows.append((Cell(own[0], "", f"{slug}{first}"), _share(len(own), whole)))
+            rows.append((Cell(own[0], "", f"{slug}{first}"), _share(having[slug], whole)))
     outcomes = Counter(trial.outcome for trial in subject.trials if trial.outcome != "measured")
     rows += [(Cell(f"Trials {_OUTCOMES[name]}"), _share(count, whole)) for name, count in outcomes.items()]
     if rows:

@@ -120,7 +120,7 @@ def _what_now(subject: Subject, advice: Advice) -> Iterator[Section]:
     rows = tuple(
         (Cell(one.what, "name"), Cell(one.carries), Cell(one.why)) for one in carry_over(subject.facts)
     )
-    table = Table((Cell("carries over?"), Cell(""), Cell("")), rows)
+    table = Table((Cell(""), Cell("carries over?"), Cell("why")), rows)
     found = steps(subject.facts.server, floor=subject.found.floor, workload=subject.found.workload)
     shell = "\n\n".join(
         "\n".join([f"# {number}. {step.what}", *step.commands]) for number, step in enumerate(found, 1)
