@@ -264,7 +264,8 @@ def decide(asked: Asked, target: Target, watcher: Watcher) -> TuneRequest:
     )
     timing = STEADY if steady else FIRST_LOOK
     if asked.seconds is not None:
-        timing = msgspec.structs.replace(timing, seconds=parse_timing(asked.seconds).seconds)
+        seconds = parse_timing(asked.seconds).seconds
+        timing = msgspec.structs.replace(timing, seconds=seconds) if steady else timing.with_window(seconds)
     return TuneRequest(
         build=build.name,
         build_id=build.id,

@@ -96,7 +96,7 @@ def parse_timing(seconds: float) -> Timing:
         raise UsageError(
             f"--seconds {seconds:g} is out of range", hint=f"it takes {MIN_SECONDS:g} to {MAX_SECONDS:g}"
         )
-    return Timing(seconds=seconds)
+    return Timing().with_window(seconds)
 
 
 _SHARED = ("threads", "tables", "table_size", "transport", "rand_type", "rate")

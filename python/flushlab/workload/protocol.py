@@ -39,6 +39,15 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     redo_bytes: int = 0
     max_seconds: float = 600.0
 
+    def with_window(self, seconds: float) -> Timing:
+        """This timing with a window of this length: whoever wants a quick look gets a short warm-up too."""
+        return msgspec.structs.replace(
+            self,
+            seconds=seconds,
+            warm_up_s=min(self.warm_up_s, seconds),
+            max_warm_up_s=min(self.max_warm_up_s, 2 * seconds),
+        )
+
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
     """What one run yielded.

@@ -2,7 +2,14 @@ import pytest
 
 from flushlab.errors import UsageError
 from flushlab.record import Value
-from flushlab.workload import CommandWorkload, OltpWorkload, Shape, UpsertWorkload, parse_workload
+from flushlab.workload import (
+    CommandWorkload,
+    OltpWorkload,
+    Shape,
+    UpsertWorkload,
+    parse_timing,
+    parse_workload,
+)
 
 
 def test_an_oltp_name_takes_its_shape() -> None:
@@ -96,3 +103,8 @@ def test_what_is_no_schedule_is_refused_before_a_server_is_there(
 ) -> None:
     with pytest.raises(UsageError, match=said):
         parse_workload("oltp_update_non_index", Shape(rate=rate, options=options))
+
+
+def test_a_short_window_has_a_short_warm_up() -> None:
+    bounds = {s: (parse_timing(s).warm_up_s, parse_timing(s).max_warm_up_s) for s in (0.5, 2.0, 10.0)}
+    assert bounds == {0.5: (0.5, 1.0), 2.0: (2.0, 4.0), 10.0: (2.0, 6.0)}
