@@ -15,7 +15,7 @@ NOISE_RANGE = 0.30
 
 BUSY_SHARE = 0.25
 """A campaign that found nothing blames the machine where this share of its trials was disturbed: each was
-repeated, at the expense of blocks, and intervals widen by what disturbed the repetition."""
+repeated, at the expense of blocks, and blocks that were disturbed again say less or nothing."""
 
 
 GROWTH = 1.25
@@ -66,7 +66,10 @@ def doubts(
         grew = f"the data grew from {format_size(sizes[0])} to {format_size(sizes[-1])} from run to run"
         yield Warning("data-grew", f"{grew}: ratios are of all these sizes together")
     if void := disturbed(trials):
-        text = f"{disturbed_words(void)}; a disturbed trial is repeated once"
+        text = (
+            f"{disturbed_words(void)}; a disturbed trial is repeated once, and left out of the ratios where "
+            "enough blocks are left"
+        )
         yield Warning("void-trials", text)
     if disk_iops is not None:
         yield Warning("limited-disk", f"measured on a disk limited to {disk_iops} writes/s")
@@ -90,15 +93,20 @@ def too_busy(trials: int, disturbed: int) -> str:
 
 
 def geometric_mean(trials: Iterable[Trial]) -> float | None:
-    """Of the figures, or None where there is none."""
-    logs = [math.log(trial.figure) for trial in trials if trial.figure]
+    """Of the figures, or None where there is none; of those that were not disturbed, where there is one."""
+    logs = [math.log(trial.figure) for trial in _good(trials) if trial.figure]
     return math.exp(sum(logs) / len(logs)) if logs else None
 
 
 def mean_p99_us(trials: Iterable[Trial]) -> float | None:
-    """Geometric mean of the latencies' 99th percentiles; None unless every trial has one."""
-    latencies = [p99_us(trial) for trial in trials]
+    """Geometric mean of the latencies' 99th percentiles, of the same trials; None unless all have one."""
+    latencies = [p99_us(trial) for trial in _good(trials)]
     known = [latency for latency in latencies if latency is not None]
     return (
         math.exp(sum(map(math.log, known)) / len(known)) if known and len(known) == len(latencies) else None
     )
+
+
+def _good(trials: Iterable[Trial]) -> list[Trial]:
+    found = list(trials)
+    return [trial for trial in found if trial.outcome == "measured"] or found

@@ -83,7 +83,9 @@ class Watcher:
         self.say(self._line(trial, progress, spent))
 
     def _line(self, trial: Trial, progress: Progress, spent: Spent) -> str:
-        if trial.outcome == "measured" and trial.figure is not None:
+        if trial.outcome == "void":
+            what = f"disturbed, {trial.reason}: measuring longer"
+        elif trial.outcome == "measured" and trial.figure is not None:
             what = f"{trial.figure:,.{2 if trial.figure < 100 else 0}f} {trial.unit}"
         else:
             what = f"{trial.outcome}: {trial.reason.strip().splitlines()[0] if trial.reason.strip() else ''}"

@@ -7,7 +7,7 @@ given arms over a number of rounds.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from random import Random
 from typing import NamedTuple
 
@@ -25,16 +25,23 @@ CONTROL = "control"
 ATTEMPTS = 3
 """How often one cell is tried when the base fails."""
 
+Scores = Mapping[str, Mapping[int, float]]
+"""Score of each arm in each block; as in `flushlab.statistics`, which takes too long to load for this."""
+
 VOID_ATTEMPTS = 2
-"""How often one cell is tried when its trials are void. A cell that is disturbed again shows the machine's
-usual state: it counts, and widens the intervals as it should."""
+"""How often one cell is tried when its trials are void. A cell that is disturbed again has the mean of its
+attempts; whether it counts is for `undisturbed` to say."""
+
+GOOD_BLOCKS = 3
+"""Blocks without disturbed cells that are enough to do without the others."""
 
 
 class Round(NamedTuple):
     """What one block gave.
 
     Attributes:
-        measured: trials per arm, one per workload variant, complete ones only.
+        measured: trials per arm, complete ones only: for each workload variant the one that was measured, or
+            all of its attempts if every one was disturbed.
         out: arms that cannot go on, with the reason.
         hints: the way out for those that one is known for.
     """
@@ -55,14 +62,15 @@ def run_block(
 ) -> Steps[Round]:
     """Runs every arm once per workload variant, in random order.
 
-    A void trial is repeated at the end of the same block; disturbed again, it counts (`VOID_ATTEMPTS`). A
-    refused, failed or invalid one puts its arm out, unless the arm is in `patient` (the base):
-    a base that worked before is given the same attempts as a void one.
+    A void trial is repeated at the end of the same block (`VOID_ATTEMPTS`). A refused, failed or invalid one
+    puts its arm out, unless the arm is in `patient` (the base): a base that worked before is given the
+    same attempts as a void one without a figure.
     """
     cells = [(arm, variant) for arm in arms for variant in range(variants)]
     order.shuffle(cells)
     queue = deque((arm, variant, 1) for arm, variant in cells)
-    measured: dict[str, dict[int, Trial]] = {arm.name: {} for arm in arms}
+    measured: dict[str, dict[int, tuple[Trial, ...]]] = {arm.name: {} for arm in arms}
+    disturbed: dict[tuple[str, int], tuple[Trial, ...]] = {}
     out: dict[str, str] = {}
     hints: dict[str, str] = {}
     while queue:
@@ -73,9 +81,13 @@ def run_block(
         trial = yield Request(arm=arm, stage=stage, block=block, variant=variant, beside=beside)
         if trial.hint:
             hints[arm.name] = trial.hint
-        again = trial.outcome == "void" and attempt >= VOID_ATTEMPTS and trial.figure is not None
-        if trial.outcome == "measured" or again:
-            measured[arm.name][variant] = trial
+        if trial.outcome == "void" and trial.figure is not None:
+            disturbed[arm.name, variant] = (*disturbed.get((arm.name, variant), ()), trial)
+        attempts = disturbed.get((arm.name, variant), ())
+        if trial.outcome == "measured":
+            measured[arm.name][variant] = (trial,)
+        elif trial.outcome == "void" and trial.figure is not None and attempt >= VOID_ATTEMPTS:
+            measured[arm.name][variant] = attempts
         elif trial.outcome == "void" or arm.name in patient:
             if attempt < ATTEMPTS:
                 queue.append((arm, variant, attempt + 1))
@@ -86,11 +98,39 @@ def run_block(
         if BASE in out:
             break  # nothing that the others yield could be compared
     complete = {
-        name: tuple(trials[variant] for variant in range(variants))
+        name: tuple(trial for variant in range(variants) for trial in trials[variant])
         for name, trials in measured.items()
         if len(trials) == variants and name not in out
     }
     return Round(complete, out, hints)
+
+
+def is_disturbed(trials: Iterable[Trial]) -> bool:
+    """Whether other load disturbed any trial of a cell."""
+    return any(trial.outcome == "void" for trial in trials)
+
+
+def undisturbed(scores: Scores, disturbed: Collection[tuple[str, int]], base: str) -> Scores:
+    """Scores without the cells that other load disturbed, where enough is left of every arm; else all.
+
+    A machine that is never quiet is the one that is measured then, and intervals widen by what it does. The
+    rule asks what others did, never what came out.
+
+    Args:
+        scores: by arm and block.
+        disturbed: arm and block of cells that were.
+        base: what the others are compared with.
+    """
+    left = {
+        arm: {block: one for block, one in cells.items() if (arm, block) not in disturbed}
+        for arm, cells in scores.items()
+    }
+    shared = (
+        len(left[arm].keys() & left[base].keys())
+        for arm in scores
+        if len(scores[arm].keys() & scores[base].keys()) >= GOOD_BLOCKS
+    )
+    return left if min(shared, default=0) >= GOOD_BLOCKS else scores
 
 
 def no_base(reason: str, hint: str | None) -> MeasurementError:
@@ -124,6 +164,7 @@ class Blocks:
         self._base, self._arms = base, arms
         self._blocks, self._stage, self._seed = blocks, stage, seed
         self._scores: dict[str, dict[int, float]] = {name: {} for name in names}
+        self._disturbed: set[tuple[str, int]] = set()
         self.out: dict[str, str] = {}
         """Arms that could not go on, with the reason."""
         self.hints: dict[str, str] = {}
@@ -134,12 +175,14 @@ class Blocks:
         """Rounds that are done."""
 
     @property
-    def scores(self) -> dict[str, dict[int, float]]:
-        """Score of each arm in each finished block, without the arms that are out; the base always stays."""
+    def scores(self) -> Scores:
+        """Score of each arm in each finished block, without the arms that are out and, as far as it can be
+        done without them, the cells that were disturbed; the base always stays."""
         base = self._base.name
-        return {
+        left = {
             name: dict(cells) for name, cells in self._scores.items() if name == base or name not in self.out
         }
+        return undisturbed(left, self._disturbed, base)
 
     @property
     def due(self) -> tuple[Arm, ...]:
@@ -169,5 +212,7 @@ class Blocks:
         self.hints.update(finished.hints)
         for name, trials in finished.measured.items():
             self._scores[name][block] = score(trials, "throughput")
+            if is_disturbed(trials):
+                self._disturbed.add((name, block))
         if self._base.name not in self.out:
             self.finished += 1

@@ -1,8 +1,8 @@
 """Confirmation: what fresh blocks say about the arms that screening picked.
 
 Sits in `experiment`, below `tune`; pure. Promises that figures come from these blocks only and from
-looks that were fixed beforehand, so every interval of every look holds with probability 1 - alpha; and
-that nothing is handed over that was rejected.
+looks that were fixed beforehand, so every interval of every look holds with probability 1 - alpha and what
+one of them has proven stays proven; and that nothing is handed over that was rejected.
 """
 
 from __future__ import annotations
@@ -11,26 +11,26 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from flushlab.experiment.blocks import BASE, CONTROL
+from flushlab.experiment.blocks import BASE, CONTROL, is_disturbed, undisturbed
 from flushlab.experiment.frontier import UNCHANGED, FrontierPoint, Rejected
 from flushlab.experiment.guards import Guards
 from flushlab.experiment.objective import p99_us, stall_share
 from flushlab.experiment.selection import Selection, Space
 from flushlab.record import Comparison, Ratio, Trial
 from flushlab.settings.floor import Floor
-from flushlab.statistics import compare, contrasts, critical_value, shift_for_power
+from flushlab.statistics import Scores, compare, contrasts, critical_value, held, shift_for_power
 
 WORTH_LOG = math.log(1.01)
 """A change that buys less than 1 % is not worth a line in an option file."""
 
 
 class _Look(NamedTuple):
-    """What was known when the figures were last judged."""
+    """What was known when the figures were judged."""
 
     blocks: int
     alpha: float
     comparisons: dict[str, Comparison]
-    scores: dict[str, dict[int, float]]
+    scores: Scores
     guarded: dict[str, str]
 
 
@@ -42,11 +42,11 @@ class Confirmation:
         self._guards = guards
         self.selections: dict[str, Selection] = {}
         """Selection of each arm, base and control left out."""
-        self.looks = 0
         self._scores: dict[str, dict[int, float]] = {BASE: {}, CONTROL: {}}
         self._trials: dict[str, list[Trial]] = {}
+        self._disturbed: set[tuple[str, int]] = set()
         self._rejected: dict[str, str] = {}
-        self._look: _Look | None = None
+        self._looks: list[_Look] = []
 
     # -- facts in ------------------------------------------------------------------------------------
 
@@ -58,6 +58,8 @@ class Confirmation:
     def record(self, arm: str, block: int, score: float, trials: Sequence[Trial]) -> None:
         """Takes the score of one cell and the trials behind it."""
         self._scores[arm][block] = score
+        if is_disturbed(trials):
+            self._disturbed.add((arm, block))
         self._trials.setdefault(arm, []).extend(trials)
 
     def reject(self, arm: str, reason: str) -> None:
@@ -66,17 +68,18 @@ class Confirmation:
 
     def judge(self, blocks: int, alpha: float) -> None:
         """One look, after `blocks` blocks, at its share of the error rate."""
-        self.looks += 1
-        scores = {name: dict(cells) for name, cells in self._scores.items()}
+        cells = {name: dict(cells) for name, cells in self._scores.items()}
+        scores = undisturbed(cells, self._disturbed, BASE)
         compared = {c.arm: c for c in compare(scores, BASE, alpha=alpha)}
         guarded = {name: reason for name in self.selections if (reason := self._guard(name, alpha))}
-        self._look = _Look(blocks, alpha, compared, scores, guarded)
+        self._looks.append(_Look(blocks, alpha, compared, scores, guarded))
 
     def _guard(self, arm: str, alpha: float) -> str:
         """Why the arm may not win in spite of its speed; empty if it may."""
         own, base = self._trials.get(arm, ()), self._trials.get(BASE, ())
         limit = self._guards.p99_ratio
         scores = {name: scored for name, trials in self._trials.items() if (scored := _p99_scores(trials))}
+        scores = undisturbed(scores, self._disturbed, BASE) if BASE in scores else scores
         both = BASE in scores and arm in scores
         for latency in compare(scores, BASE, alpha=alpha, only={arm}) if both else ():
             ratio = latency.ratio.inverse()  # scores are better when higher
@@ -96,14 +99,19 @@ class Confirmation:
     # -- claims out ----------------------------------------------------------------------------------
 
     @property
+    def looks(self) -> int:
+        """How often the figures were judged."""
+        return len(self._looks)
+
+    @property
     def blocks(self) -> int:
         """Blocks behind the last look."""
-        return self._look.blocks if self._look else 0
+        return self._looks[-1].blocks if self._looks else 0
 
     @property
     def comparisons(self) -> tuple[Comparison, ...]:
-        """All arms and the control against the base, as of the last look."""
-        return tuple(self._look.comparisons.values()) if self._look else ()
+        """All arms and the control against the base: what the looks have proven."""
+        return tuple(found for name in self._scores if (found := self.compared(name)) is not None)
 
     @property
     def rejected(self) -> tuple[Rejected, ...]:
@@ -111,15 +119,16 @@ class Confirmation:
         return tuple(Rejected(arm=arm, reason=reason) for arm, reason in self._reasons().items())
 
     def compared(self, arm: str) -> Comparison | None:
-        """One arm against the base, as of the last look."""
-        return self._look.comparisons.get(arm) if self._look else None
+        """One arm against the base: what the looks have proven; None if none saw it."""
+        looks = [found for look in self._looks if (found := look.comparisons.get(arm)) is not None]
+        return held(looks) if looks else None
 
     def frontier(self, floors: Iterable[Floor]) -> tuple[FrontierPoint, ...]:
         """The best proven arm at each floor, safest first; empty before the first look.
 
         Choosing the best of several proven arms is covered: their intervals hold all at once.
         """
-        if self._look is None:
+        if not self._looks:
             return ()
         points: list[FrontierPoint] = []
         for floor in floors:
@@ -157,31 +166,31 @@ class Confirmation:
 
     def is_clear(self, floors: Iterable[Floor]) -> bool:
         """Whether more blocks would change nothing worth knowing."""
-        if self._look is None:
+        if not self._looks:
             return False
-        arms = [c for name, c in self._look.comparisons.items() if name != CONTROL]
+        arms = [one for one in self.comparisons if one.arm != CONTROL]
         between = [p.versus_safer for p in self.frontier(floors) if p.versus_safer is not None]
         return all(_decided(c) for c in (*arms, *between))
 
     def detectable_log(self, power: float) -> float | None:
-        """Smallest log gain that the last look would have called faster with this power."""
-        found = contrasts(self._look.scores, BASE) if self._look else None
-        if self._look is None or found is None:
-            return None
-        limit = critical_value(self._look.alpha, len(found.arms), found.df)
-        return shift_for_power(limit, found.df, power) * float(found.error.max())
+        """Smallest log gain that some look would have called faster with this power."""
+        gains = []
+        for look in self._looks:
+            if (found := contrasts(look.scores, BASE)) is not None:
+                limit = critical_value(look.alpha, len(found.arms), found.df)
+                gains.append(shift_for_power(limit, found.df, power) * float(found.error.max()))
+        return min(gains, default=None)
 
     def _reasons(self) -> dict[str, str]:
-        return {**(self._look.guarded if self._look else {}), **self._rejected}
+        return {**(self._looks[-1].guarded if self._looks else {}), **self._rejected}
 
     def _proven(self, floor: Floor) -> list[Comparison]:
         """Faster arms that may run at the floor and were not rejected."""
-        assert self._look is not None
         rejected = self._reasons()
         return [
             comparison
             for name, selection in self.selections.items()
-            if (comparison := self._look.comparisons.get(name)) is not None
+            if (comparison := self.compared(name)) is not None
             and comparison.verdict == "faster"
             and name not in rejected
             and self._space.legal(selection, floor)
@@ -201,20 +210,24 @@ class Confirmation:
         return None
 
     def _against(self, arm: str, other: str) -> Comparison | None:
-        """An arm against another one, at the look's error rate for this one comparison."""
-        assert self._look is not None
+        """An arm against another one, at the looks' error rates for this one comparison."""
         if other == BASE:
-            return self._look.comparisons.get(arm)
-        return next(iter(compare(self._look.scores, other, alpha=self._look.alpha, only={arm})), None)
+            return self.compared(arm)
+        looks = [
+            found
+            for look in self._looks
+            if other in look.scores
+            for found in compare(look.scores, other, alpha=look.alpha, only={arm})
+        ]
+        return held(looks) if looks else None
 
 
 def _decided(comparison: Comparison) -> bool:
     """A verdict whose interval is no wider than half the gain (or 5 %), or a ratio that is 1 within 1 %."""
-    estimate = math.log(comparison.ratio.estimate)
-    half_width = math.log(comparison.ratio.high) - estimate
+    low, high = math.log(comparison.ratio.low), math.log(comparison.ratio.high)
     if comparison.verdict == "no difference found":
-        return abs(estimate) + half_width < WORTH_LOG
-    return half_width <= max(0.05, abs(estimate) / 2)
+        return max(-low, high) < WORTH_LOG
+    return (high - low) / 2 <= max(0.05, abs(math.log(comparison.ratio.estimate)) / 2)
 
 
 def _mean(values: Iterable[float | None]) -> float | None:

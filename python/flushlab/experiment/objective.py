@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from statistics import fmean
 from typing import Literal
 
 from flushlab.errors import MeasurementError
@@ -19,13 +20,15 @@ STALL_SHARE_OF_MEDIAN = 0.1
 
 
 def score(trials: Iterable[Trial], objective: Objective = "throughput") -> float:
-    """Mean log score of the trials of one cell (one per workload variant): a geometric mean.
+    """Mean log score of one cell, over its workload variants and the attempts at each: a geometric mean.
 
     Raises:
         MeasurementError: a figure is not above 0, or the objective is p99 and there is no latency.
     """
-    scores = [_score(trial, objective) for trial in trials]
-    return sum(scores) / len(scores)
+    scores: dict[int, list[float]] = {}
+    for trial in trials:
+        scores.setdefault(trial.variant, []).append(_score(trial, objective))
+    return fmean(map(fmean, scores.values()))
 
 
 def _score(trial: Trial, objective: Objective) -> float:

@@ -123,17 +123,34 @@ def test_a_void_trial_is_repeated_in_its_block() -> None:
     assert all(c.blocks == 2 for c in blocks.result())
 
 
-def test_a_cell_that_is_disturbed_again_counts_as_the_machine_is() -> None:
-    blocks = Driven(FAST, blocks=4)
+def disturb(blocks: Driven, which: set[int]) -> list[float]:
+    """Drives blocks, in some of which the fast arm is disturbed every time; its disturbed figures."""
     trials = simulated()
-    attempts = 0
+    lost = []
     while (request := blocks.ask()) is not None:
         trial = trials.run(request)
-        void = request.arm.name == "fast" and request.block == 1
-        attempts += void
-        blocks.tell(msgspec.structs.replace(trial, outcome="void" if void else "measured"))
-    assert attempts == 2
+        if request.arm.name == "fast" and request.block in which:
+            assert trial.figure is not None
+            lost.append(trial.figure / 4)
+            trial = msgspec.structs.replace(trial, outcome="void", figure=lost[-1])
+        blocks.tell(trial)
+    return lost
+
+
+def test_a_cell_that_is_disturbed_again_is_left_out_where_enough_is_left() -> None:
+    blocks = Driven(FAST, blocks=4)
+    assert len(disturb(blocks, {1})) == 2
+    found = {c.arm: c for c in blocks.result()}
+    assert {name: one.blocks for name, one in found.items()} == {"control": 4, "fast": 3}
+    assert found["fast"].ratio.low < 1.5 < found["fast"].ratio.high
+    assert found["fast"].verdict == "faster"
+
+
+def test_where_too_little_is_left_disturbed_cells_count_with_the_mean_of_their_attempts() -> None:
+    blocks = Driven(FAST, blocks=4)
+    lost = disturb(blocks, {1, 2})
     assert {c.arm: c.blocks for c in blocks.result()} == {"control": 4, "fast": 4}
+    assert blocks.blocks.scores["fast"][1] == pytest.approx(math.log(lost[0] * lost[1]) / 2)
 
 
 def test_a_void_cell_without_a_figure_stays_empty_and_the_rest_goes_on() -> None:

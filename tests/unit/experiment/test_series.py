@@ -247,14 +247,14 @@ def test_no_arms_is_no_work() -> None:
 
 
 def test_what_a_look_has_proven_no_later_look_takes_back() -> None:
-    """A neighbour eats much of the machine in the last third, and not of every trial alike."""
+    """A neighbour eats much of the machine in the last third, unnoticed, and not of every trial alike."""
 
     def result(looks: bool, seed: int) -> tuple[list[Verdict], Verdict]:
         series = Series(plan(compose=None, blocks=12, looks=looks, seed=seed))
         simulated = trials(seed=seed, noise=Noise(trial=0.03, eaten=0.9, eaten_from=8 * 5))
         shown: list[Verdict] = []
         while (request := series.ask()) is not None:
-            series.tell(simulated.run(request))
+            series.tell(msgspec.structs.replace(simulated.run(request), outcome="measured"))
             if (found := series.progress.found.get("B")) is not None:
                 shown.append(found.verdict)
         return shown, series.result().comparisons["B"].verdict

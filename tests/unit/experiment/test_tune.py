@@ -180,6 +180,32 @@ def test_clear_verdicts_end_the_campaign_early() -> None:
     assert plain.result().looks < vague.result().looks
 
 
+def test_what_a_look_has_proven_stays_when_a_neighbour_eats_half_of_the_machine() -> None:
+    """For the last third, bursts of it: before, `best so far` was followed by `no improvement found`."""
+    proven = 0
+    for seed in range(10):
+        tune, best = Tune(plan(seed=seed, budget_trials=90)), None
+        noise = Noise(trial=0.05, eaten=0.9, eaten_from=60)
+        trials = SimulatedTrials(effect(flush2=1.3), BASE, noise=noise, seed=seed)
+        while (request := tune.ask()) is not None:
+            tune.tell(trials.run(request))
+            assert best is None or tune.progress.best is not None, "what was printed is taken back"
+            best = tune.progress.best
+        proven += best is not None
+    assert proven >= 8
+
+
+def test_a_guard_is_not_tripped_by_what_a_neighbour_did_to_the_latency() -> None:
+    """Enough blocks are undisturbed; in the others the winner's p99 is fifty times as long."""
+    tune, trials = Tune(plan(budget_trials=120)), simulated(effect(flush2=1.3))
+    while (request := tune.ask()) is not None:
+        hit = request.stage == "confirm" and request.block >= 3 and request.arm.settings["flush"] == 2
+        trial = with_load(trials.run(request), 50_000 if hit else 1000)
+        tune.tell(msgspec.structs.replace(trial, outcome="void") if hit else trial)
+    assert tune.result().rejected == ()
+    assert tune.result().winner is not None
+
+
 # -- the floor -----------------------------------------------------------------------------------------
 
 
