@@ -4,6 +4,10 @@ Run by `make bench` and `make soak`:
 
     PYTHONPATH=python python benchmarks/false_positives.py --campaigns 10000
 
+Campaigns on standing servers are drawn from slices that were recorded on real ones (`slices.jsonl`): five
+rounds in a row at a time, identical servers changing parts, so that what neighbouring slices share and
+the shape of disturbances stay in them.
+
 Every campaign is complete: calibration, screening, combination, reduction, confirmation with its looks,
 selection of the winner; for a series its arms, and `best` in blocks of its own. Nothing is measured on a
 server. Exits with 1 if a rate is above what is
@@ -19,8 +23,12 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
-from functools import partial
+from functools import cache, partial
+from pathlib import Path
+from random import Random
 from typing import NamedTuple
+
+import msgspec
 
 from flushlab.experiment.blocks import CONTROL
 from flushlab.experiment.protocol import Request
@@ -68,7 +76,7 @@ def free_gain(settings: Mapping[str, Value]) -> float:
 
 
 class Scenario(NamedTuple):
-    """One kind of tuning, or of series if it has blocks."""
+    """One kind of tuning; of series if it has blocks; of comparison if it has slices, by their name."""
 
     name: str
     effect: Callable[[Mapping[str, Value]], float]
@@ -76,6 +84,8 @@ class Scenario(NamedTuple):
     trials: int = 45
     floor: Floor = Floor.SECOND
     blocks: int = 0
+    slices: str = ""
+    precision: float | None = None
 
 
 SCENARIOS = (
@@ -102,6 +112,14 @@ SCENARIOS = (
     Scenario("series A/A, arms twice as noisy", nothing, Noise(trial=0.03, changed=2.0), blocks=5),
     Scenario("series known, noise 5 %", known, Noise(trial=0.05), blocks=5),
     Scenario("series known, noise 8 %", known, Noise(trial=0.08), blocks=5),
+    *(
+        Scenario(f"compare A/A, {blocks} blocks, {name}", nothing, Noise(), blocks=blocks, slices=name)
+        for name in ("busy MariaDB 10.11", "busy MySQL 8.0")
+        for blocks in (12, 24)
+    ),
+    Scenario(
+        "compare A/A, precision 20 %", nothing, Noise(), blocks=36, slices="busy MariaDB 10.11", precision=0.2
+    ),
 )
 
 PAIRS = (("free_1=1", "flush=2"), ("free_2=1", "flush=2"))
@@ -124,9 +142,110 @@ class Verdict(NamedTuple):
     detectable: float
 
 
+class Recorded(msgspec.Struct, frozen=True):
+    """Slices of identical servers, one of which was driven at a time.
+
+    Attributes:
+        name: of the recording.
+        slice_s: length of a slice.
+        rates: transactions/s per round and server; every round drove each server once, in random order.
+    """
+
+    name: str
+    slice_s: float
+    rates: tuple[tuple[float, ...], ...]
+
+
+@cache
+def recorded(name: str) -> Recorded:
+    """A recording; its servers are identical, so what their means differ by is taken out."""
+    lines = Path(__file__).with_name("slices.jsonl").read_bytes().splitlines()
+    found = next(one for line in lines if (one := msgspec.json.decode(line, type=Recorded)).name == name)
+    means = [sum(server) / len(server) for server in zip(*found.rates, strict=True)]
+    rates = tuple(tuple(r / mean for r, mean in zip(row, means, strict=True)) for row in found.rates)
+    return msgspec.structs.replace(found, rates=rates)
+
+
+class Slices:
+    """Answers requests with blocks of four rounds of a recording.
+
+    Args:
+        name: of the recording.
+        effect: true log effect of settings.
+        seed: of the draw.
+    """
+
+    def __init__(self, name: str, effect: Callable[[Mapping[str, Value]], float], seed: int) -> None:
+        self._rates, self._effect, self._random = recorded(name).rates, effect, Random(seed)
+        self._servers = self._random.sample(range(len(self._rates[0])), len(self._rates[0]))
+        self._parts: dict[str, int] = {}
+        self._rounds: list[int] = []
+
+    def run(self, request: Request) -> Trial:
+        """A batch of rounds."""
+        until = (request.block + 1) * ROUNDS_PER_BLOCK
+        while len(self._rounds) < until:
+            start = self._random.randrange(len(self._rates))
+            self._rounds += [(start + step) % len(self._rates) for step in range(ROUNDS_IN_A_ROW)]
+        server = self._servers[self._parts.setdefault(request.arm.name, len(self._parts))]
+        rates = [self._rates[one][server] for one in self._rounds[until - ROUNDS_PER_BLOCK : until]]
+        return Trial(
+            arm=request.arm,
+            stage=request.stage,
+            block=request.block,
+            variant=request.variant,
+            outcome="measured",
+            figure=1000 * math.exp(self._effect(request.arm.settings)) * sum(rates) / len(rates),
+        )
+
+
+ROUNDS_PER_BLOCK = 4
+ROUNDS_IN_A_ROW = 5
+
+
 def judge(scenario: Scenario, seed: int) -> Verdict:
     """Runs one campaign and compares it with the truth."""
+    if scenario.slices:
+        return judge_slices(scenario, seed)
     return judge_series(scenario, seed) if scenario.blocks else judge_tune(scenario, seed)
+
+
+def judge_slices(scenario: Scenario, seed: int) -> Verdict:
+    """One comparison of two arms, with its looks: what any of them shows, control included, is a claim."""
+    arms = {"one": {**SETTINGS, "free_1": 1}, "other": {**SETTINGS, "free_2": 1}}
+    series = Series(
+        SeriesPlan(
+            base=Arm(name="base", settings=SETTINGS),
+            arms=tuple(Arm(name=name, settings=settings) for name, settings in arms.items()),
+            blocks=scenario.blocks,
+            looks=True,
+            precision=scenario.precision,
+            alpha=ALPHA,
+            seed=seed,
+        )
+    )
+    slices, trials, missed, false = Slices(scenario.slices, scenario.effect, seed), 0, False, False
+    truth = {CONTROL: 0.0, **{name: scenario.effect(settings) for name, settings in arms.items()}}
+    while (request := series.ask()) is not None:
+        series.tell(slices.run(request))
+        trials += 1
+        for name, one in series.progress.found.items():
+            missed |= not one.ratio.low <= math.exp(truth[name]) <= one.ratio.high
+            false |= truth[name] <= 0 and one.verdict == "faster"
+    found = series.result().comparisons
+    return Verdict(
+        false_claim=false,
+        missed=missed,
+        frontier_missed=missed,
+        improved=any(one.verdict == "faster" for one in found.values()),
+        right_bought=not false,
+        found_free_1=found["one"].verdict == "faster",
+        idle_settings=sum(truth[name] <= 0 and one.verdict == "faster" for name, one in found.items()),
+        trials=trials,
+        blocks=series.result().blocks,
+        log_error=math.log(found["one"].ratio.estimate) - truth["one"],
+        detectable=max(one.ratio.half_width for one in found.values()),
+    )
 
 
 def judge_series(scenario: Scenario, seed: int) -> Verdict:

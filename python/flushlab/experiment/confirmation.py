@@ -78,10 +78,9 @@ class Confirmation:
         """Why the arm may not win in spite of its speed; empty if it may."""
         own, base = self._trials.get(arm, ()), self._trials.get(BASE, ())
         limit = self._guards.p99_ratio
-        scores = {name: scored for name, trials in self._trials.items() if (scored := _p99_scores(trials))}
-        scores = undisturbed(scores, self._disturbed, BASE) if BASE in scores else scores
-        both = BASE in scores and arm in scores
-        for latency in compare(scores, BASE, alpha=alpha, only={arm}) if both else ():
+        cells = {name: scored for name, trials in self._trials.items() if (scored := _p99_scores(trials))}
+        scores = undisturbed(cells, self._disturbed, BASE) if BASE in cells and arm in cells else {}
+        for latency in compare(scores, BASE, alpha=alpha, only={arm}) if scores else ():
             ratio = latency.ratio.inverse()  # scores are better when higher
             if ratio.estimate > limit and ratio.low > 1:
                 return (
