@@ -149,7 +149,13 @@ def _list(store: Store, json: str | None) -> None:
 
 def _advice(row: CampaignRow, facts: Facts | None, trials: Sequence[Trial]) -> Advice:
     """What to change and how to go back, spelled for the server that was measured."""
-    from flushlab.advice import rollback_file, rollback_statements, statements_file, verification
+    from flushlab.advice import (
+        rollback_file,
+        rollback_statements,
+        set_statements,
+        statements_file,
+        verification,
+    )
     from flushlab.report.page.page import Advice
     from flushlab.report.stored import advised, before_change, own_settings, plan_of
     from flushlab.settings.catalog import load_catalog
@@ -162,7 +168,8 @@ def _advice(row: CampaignRow, facts: Facts | None, trials: Sequence[Trial]) -> A
         known = (changes, own_settings(plan_of(row)), before_change(trials), facts.server)
         return Advice(
             option_file=render(changes, facts.server, load_catalog()),
-            statements=statements_file(changes, facts.server),
+            statements="\n".join(set_statements(changes, facts.server)) + "\n",
+            statements_file=statements_file(changes, facts.server) if facts.server.persists else "",
             rollback_file=rollback_file(*known),
             rollback_statements="\n".join(rollback_statements(*known)) + "\n",
             verification=verification(changes, facts.server),

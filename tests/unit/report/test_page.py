@@ -129,10 +129,16 @@ def test_sections_of_a_series_stand_in_the_order_of_the_story() -> None:
 
 def test_the_page_says_how_to_verify_and_undo_it_and_what_carries_over() -> None:
     advice = Advice(
-        "[mysqld]\nx = 2\n", "SET GLOBAL x = 2;\n", "[mysqld]\nx = 1\n", "SET x = 1;\n", "SELECT 7;\n"
+        option_file="[mysqld]\nx = 2\n",
+        statements="SET PERSIST x = 2;\n",
+        statements_file="SELECT 5;\nSET PERSIST x = 2;\n",
+        rollback_file="[mysqld]\nx = 1\n",
+        rollback_statements="SET x = 1;\n",
+        verification="SELECT 7;\n",
     )
     text = Reader(show(*made.tuned(), advice)).text
-    for words in ("flushlab settings --check my.cnf --server mariadb@10.11.19", "SELECT 7;", "SET x = 1;"):
+    checks = "flushlab settings --check my.cnf --server mariadb@10.11.19"
+    for words in (checks, "settings.sql", "SELECT 5;", "SELECT 7;", "SET x = 1;"):
         assert words in text
     assert "this machine's (" in text and "roughly" in text
 

@@ -53,11 +53,14 @@ _BREAKS = re.compile(r"([_=/@])(?=\w)")
 class Advice(NamedTuple):
     """What to do: lines of an option file and SET statements, the way back, and statements that verify it.
 
+    `statements_file` is there where a file is more than the statements: it first prints what they overwrite.
+
     All of them are empty where nothing is to be changed.
     """
 
     option_file: str = ""
     statements: str = ""
+    statements_file: str = ""
     rollback_file: str = ""
     rollback_statements: str = ""
     verification: str = ""
@@ -126,6 +129,7 @@ def _what_now(subject: Subject, advice: Advice) -> Iterator[Section]:
         "\n".join([f"# {number}. {step.what}", *step.commands]) for number, step in enumerate(found, 1)
     )
     texts = {
+        **({"settings.sql": advice.statements_file} if advice.statements_file else {}),
         "verify.sql": advice.verification,
         "rollback.cnf": advice.rollback_file,
         "rollback.sql": advice.rollback_statements,
