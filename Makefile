@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup tune check test fetch bench soak clean
+.PHONY: help setup tune check statics rust test fetch bench soak clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -23,14 +23,20 @@ tune: setup ## The main job: tune the embedded MariaDB in 8 minutes at most (TUN
 	$(BIN)/flushlab tune $(TUNE) --out out
 
 check: setup ## Lint, types, layers, unit and golden tests, cargo tests; needs no server
+	@$(MAKE) --no-print-directory -j2 --output-sync=target statics rust
+	$(BIN)/pytest tests/unit tests/golden -n 2 -q
+
+# Beside each other: mypy keeps one processor busy, cargo both.
+statics: setup
 	$(BIN)/ruff format --check python tests benchmarks scripts examples
 	$(BIN)/ruff check python tests benchmarks scripts examples
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -m mypy.stubtest flushlab._core
+
+rust: setup
 	. scripts/cargo.sh && cargo fmt --check && cargo clippy --workspace --all-targets -q -- -D warnings && cargo test --workspace -q
 	. scripts/cargo.sh && cargo test -q -p flushlab-commitpath --features loom --lib models
-	$(BIN)/pytest tests/unit tests/golden -n 2 -q
 
 test: fetch check ## check, then contract and integration tests with real servers
 	$(BIN)/pytest tests/contract tests/integration -n 3 --dist loadgroup -q
