@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 
-def wait_until(condition: Callable[[], object], what: str, seconds: float = 20.0) -> None:
+def wait_until(condition: Callable[[], object], what: str, seconds: float = 60.0) -> None:
     """Returns as soon as `condition()` is true; fails after `seconds`."""
     deadline = time.monotonic() + seconds
     pause = threading.Event()

@@ -57,7 +57,7 @@ def read(version: str, files: list[Path]) -> subprocess.CompletedProcess[str]:
         text=True,
         errors="replace",
         check=False,
-        timeout=60,
+        timeout=280,
         env={"LC_ALL": "C"},
     )
 

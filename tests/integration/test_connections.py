@@ -321,11 +321,11 @@ def test_a_peer_that_falls_silent_is_given_up_in_time(says: bytes, ssl_mode: Any
     with socket.create_server(("127.0.0.1", 0)) as listener, answering(listener, says):
         port = listener.getsockname()[1]
         endpoint = Endpoint(user="u", password=PASSWORD, host="127.0.0.1", port=port, connect_timeout_s=0.3)
-        spec = ScriptSpec(endpoint=endpoint, transport="tcp", ssl_mode=ssl_mode, database="d", limit_s=9)
+        spec = ScriptSpec(endpoint=endpoint, transport="tcp", ssl_mode=ssl_mode, database="d", limit_s=600)
         begun = time.monotonic()
         with pytest.raises(_core.CoreError, match="did not answer in time") as caught:
             _core.run_script(msgspec.json.encode(spec), b"DO 1")
-    assert 0.25 < time.monotonic() - begun < 5
+    assert 0.25 < time.monotonic() - begun < 60
     assert caught.value.kind == "server"
 
 

@@ -128,7 +128,7 @@ def test_a_library_that_swallows_syncs_is_found_out(place: Path, tmp_path: Path)
 def test_ctrl_c_leaves_nothing(place: Path) -> None:
     victim = begun(place)
     victim.send_signal(signal.SIGINT)
-    _, said = victim.communicate(timeout=20)
+    _, said = victim.communicate(timeout=60)
     assert victim.returncode == 130
     assert "Traceback" not in said
 

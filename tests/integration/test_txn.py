@@ -80,7 +80,9 @@ def test_kinds_come_by_their_weights_and_autocommit_commits_each(server: Sandbox
     measured = measure(server, file)
     kinds = dict(server.query("SELECT kind, COUNT(*) FROM flushlab_txn.t GROUP BY kind"))
     assert kinds["a"] == kinds["b"]
-    assert kinds["a"] / kinds["s"] == pytest.approx(3, rel=0.35)
+    events = kinds["a"] + kinds["s"]
+    six_sigma = 6 * (0.75 * 0.25 / events) ** 0.5
+    assert kinds["a"] / events == pytest.approx(0.75, abs=six_sigma)
     assert values(server, "SELECT COUNT(DISTINCT c), MIN(c), MAX(c) FROM flushlab_txn.t") == [4, 1, 4]
     assert measured.load is not None
     assert measured.load.errors == ()
@@ -115,12 +117,12 @@ def test_every_type_reaches_its_column(server: Sandbox, tmp_path: Path) -> None:
 
 def test_thinking_slows_down_and_is_no_latency(server: Sandbox, tmp_path: Path) -> None:
     file = tmp_path / "think.toml"
-    file.write_text("[transaction.t]\nautocommit = true\nthink_ms = 20\nstatements = ['DO 1']\n")
+    file.write_text("[transaction.t]\nautocommit = true\nthink_ms = 100\nstatements = ['DO 1']\n")
     measured = measure(server, file)
     assert measured.load is not None
-    assert measured.figure <= 4 / 0.020
+    assert measured.figure <= 1.1 * 4 / 0.1  # an event before the window may end in it
     assert measured.load.latency_us is not None
-    assert measured.load.latency_us.p50 < 15_000
+    assert measured.load.latency_us.p50 < 75_000
 
 
 def test_a_statement_that_the_server_refuses_is_named_with_its_place(server: Sandbox, tmp_path: Path) -> None:
