@@ -18,7 +18,7 @@ import msgspec
 
 from flushlab.campaign.binding import judged
 from flushlab.campaign.claims import answered
-from flushlab.campaign.doubts import disturbed, doubts, geometric_mean, mean_p99_us
+from flushlab.campaign.doubts import contradictions, disturbed, doubts, geometric_mean, mean_p99_us
 from flushlab.campaign.facts import ArmFacts, ArmOutcome, SeriesFacts
 from flushlab.campaign.loop import Ending
 from flushlab.campaign.series_request import BoundArm, SeriesRequest
@@ -46,10 +46,6 @@ from flushlab.workload import workload_options
 _SIZES = ("threads", "tables", "table_size")
 
 BEST_TEXT = "all that proved faster, together"
-_DISAGREE = (
-    "the interval of a later look excludes that of an earlier one: something changed meanwhile that other "
-    "arms did not feel. The interval spans both; repeat this before relying on it."
-)
 
 
 @dataclass(frozen=True)
@@ -272,9 +268,7 @@ class BoundSeries:
         for control in (result.control, result.best_control):
             if control is not None and control.verdict != "no difference found":
                 found.append(Warning("control-differs", _control_words(control)))
-        for name, one in {CONTROL: result.control, **result.comparisons}.items():
-            if one is not None and one.contradicted:
-                found.append(Warning("looks-disagree", f"{name}: {_DISAGREE}"))
+        found += contradictions(one for one in (result.control, *result.comparisons.values()) if one)
         found += self._conflicts(result)
         base = [t for t in trials if t.arm.name == BASE and t.figure is not None]
         found += self._same_as_base(base, trials)

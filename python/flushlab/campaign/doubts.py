@@ -75,6 +75,18 @@ def doubts(
         yield Warning("limited-disk", f"measured on a disk limited to {disk_iops} writes/s")
 
 
+def contradictions(comparisons: Iterable[Comparison]) -> Iterator[Warning]:
+    """Comparisons whose looks exclude each other."""
+    for one in comparisons:
+        if one.contradicted:
+            yield Warning(
+                "looks-disagree",
+                f"{one.arm}: the figures of an earlier part and those of the whole exclude each other, so "
+                "something changed that other arms did not feel. The interval spans both; repeat this before "
+                "relying on it.",
+            )
+
+
 def disturbed(trials: Iterable[Trial]) -> int:
     """How many trials other load disturbed."""
     return sum(trial.outcome == "void" for trial in trials)

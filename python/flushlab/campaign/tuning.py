@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from flushlab.campaign.doubts import disturbed, doubts, geometric_mean, mean_p99_us
+from flushlab.campaign.doubts import contradictions, disturbed, doubts, geometric_mean, mean_p99_us
 from flushlab.campaign.duration import trial_s
 from flushlab.campaign.facts import Figures, TuneFacts
 from flushlab.campaign.loop import Ending
@@ -164,8 +164,11 @@ class Tuning:
             pool_bytes=pool if isinstance(pool, int) else None,
             redo_bytes=redo,
             machine=machine,
-            warnings=self._warnings(
-                trials, confirmed, result.control, data, pool if isinstance(pool, int) else None, redo
+            warnings=(
+                *self._warnings(
+                    trials, confirmed, result.control, data, pool if isinstance(pool, int) else None, redo
+                ),
+                *contradictions(result.confirmed),
             ),
             files=(),
             objective=self.request.objective,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flushlab.campaign.doubts import disturbed, doubts, mean_p99_us, too_busy
+from flushlab.campaign.doubts import contradictions, disturbed, doubts, mean_p99_us, too_busy
 from flushlab.record import Comparison, Ratio, Verdict
 from tests.unit.records import trial
 
@@ -74,3 +74,14 @@ def test_p99_of_an_arm_is_the_mean_of_its_trials_where_all_have_one() -> None:
     assert mean_p99_us([trial(), trial()]) == pytest.approx(1_900)
     assert mean_p99_us([trial(), trial(load=None)]) is None
     assert mean_p99_us([]) is None
+
+
+def test_looks_that_exclude_each_other_are_said_with_the_arm() -> None:
+    ratio = Ratio(estimate=1.0, low=0.8, high=1.2)
+    one, other = (
+        Comparison(arm=arm, ratio=ratio, blocks=9, verdict=NONE, detectable=0.1, contradicted=arm == "b")
+        for arm in ("a", "b")
+    )
+    (warning,) = contradictions([one, other])
+    assert warning.slug == "looks-disagree"
+    assert warning.text.startswith("b: ")
