@@ -5,8 +5,7 @@ from __future__ import annotations
 import inspect
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +13,12 @@ import pytest
 from typer.main import get_command
 
 import flushlab
-from flushlab.campaign import series
-from flushlab.campaign.target import Target
 from flushlab.campaign.watcher import Spent, Watcher, watching
 from flushlab.cli.app import make_app
-from flushlab.datadir import DataRoot, Volume
 from flushlab.errors import UsageError
 from flushlab.experiment.protocol import Progress, Request
-from flushlab.record import Arm, Storage
-from flushlab.settings.catalog import load_catalog
+from flushlab.record import Arm
 from flushlab.store import Store
-from tests.unit.builds import MARIADB
 from tests.unit.records import load_result, trial
 
 FUNCTIONS = [name for name in flushlab.__all__ if name.islower() and not name.startswith("_")]
@@ -119,23 +113,6 @@ def test_records_of_a_campaign_that_there_is_not_are_an_error(tmp_path: Path) ->
 
 
 # -- compare -------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def decided(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
-    """The requests that would be carried out."""
-    requests: list[Any] = []
-
-    @contextmanager
-    def opened(*_: object, **__: object) -> Iterator[Target]:
-        root = DataRoot(path=tmp_path, storage=Storage(filesystem="ext4"))
-        yield Target(MARIADB, load_catalog(), Volume(root))
-
-    monkeypatch.setattr(series, "open_target", opened)
-    monkeypatch.setattr(series, "carry_out", lambda request, *_: requests.append(request))
-    monkeypatch.setattr(series, "read_base", lambda *_, **__: {})
-    monkeypatch.setattr(series, "open_store", lambda: Store(tmp_path / "store.sqlite"))
-    return requests
 
 
 def test_a_configuration_under_comparison_is_whole(decided: list[Any]) -> None:

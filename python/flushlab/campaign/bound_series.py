@@ -22,6 +22,7 @@ from flushlab.campaign.doubts import contradictions, disturbed, doubts, geometri
 from flushlab.campaign.facts import ArmFacts, ArmOutcome, SeriesFacts
 from flushlab.campaign.loop import Ending
 from flushlab.campaign.series_request import BoundArm, SeriesRequest
+from flushlab.campaign.several_servers import differing
 from flushlab.experiment.blocks import BASE, CONTROL
 from flushlab.experiment.series import BEST, Series, SeriesPlan, SeriesResult
 from flushlab.plan.plan import Claim
@@ -204,7 +205,7 @@ class BoundSeries:
         read_back = figures[-1].settings if figures else {}
         return ArmFacts(
             name=arm.name,
-            text=arm.text,
+            text=arm.text or self._otherwise_by_itself(arm, trials),
             outcome=outcome,
             reason=reason,
             settings={name: self._shown(name, value, read_back) for name, value in arm.changes.items()},
@@ -217,7 +218,19 @@ class BoundSeries:
             comparison=result.comparisons.get(arm.name),
             figure=geometric_mean(figures) if outcome == "measured" else None,
             p99_us=mean_p99_us(figures) if outcome == "measured" else None,
+            server=next((trial.server for trial in own if trial.server), None) if arm.build else None,
         )
+
+    def _otherwise_by_itself(self, arm: BoundArm, trials: list[Trial]) -> str:
+        """What another server has otherwise than the base's without having been asked."""
+        if not arm.build:
+            return ""
+        known = {trial.arm.name: trial for trial in trials if trial.settings}
+        if BASE not in known or arm.name not in known:
+            return ""
+        asked = {*self.request.base.settings, *arm.settings}
+        words = differing(known[BASE], known[arm.name], asked, self.catalog)
+        return f"by default {words}" if words else ""
 
     def _best_facts(self, result: SeriesResult, trials: list[Trial], ending: Ending) -> ArmFacts:
         if result.best is None:
@@ -295,7 +308,7 @@ class BoundSeries:
             return
         for arm in self.request.running:
             own = [trial for trial in trials if trial.arm.name == arm.name and trial.figure is not None]
-            if not own or arm.option_changes or not arm.composable:
+            if not own or arm.option_changes or arm.build or not arm.composable:
                 continue
             got, reference = own[-1].settings, base[-1].settings
             if all(reference.get(name) == value for name, value in got.items()):

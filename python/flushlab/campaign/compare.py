@@ -20,10 +20,11 @@ from flushlab.campaign.series import Asked, Compared, Loaded, check, run
 from flushlab.campaign.target import Target, absolute
 from flushlab.campaign.watcher import Watcher, watching
 from flushlab.campaign.way import LOOKS_BLOCKS
-from flushlab.errors import UnknownSetting, UsageError
+from flushlab.errors import UnknownSetting, UsageError, ValueOutOfRange
 from flushlab.plan.plan import COMPARE, ArmPlan, Plan, WorkloadSpec
 from flushlab.record import Value, Warning
 from flushlab.server.base_file import fit_here
+from flushlab.settings.catalog import canonical
 from flushlab.settings.fit import Fit, as_warnings, lines
 from flushlab.settings.given import parse_settings
 from flushlab.settings.option_names import load_option_names
@@ -40,7 +41,7 @@ PRECISE_SECONDS = 600.0
 def compare(
     configurations: Sequence[str] | Mapping[str, Configuration] = (),
     *,
-    server: str = "mariadb",
+    server: str | Sequence[str] = "mariadb",
     workload: str = "oltp_update_non_index",
     base: Path | str | None = None,
     memory: str | None = None,
@@ -69,7 +70,8 @@ def compare(
     Args:
         configurations: the first is what the others are compared with. As typed: `base`, an option file or
             `NAME=VALUE …`, perhaps after `label: `; or settings and option files by their names.
-        server: a build (`mariadb`, `mysql@5.7`), a tarball or a URL.
+        server: a build (`mariadb`, `mysql@5.7`), a tarball or a URL. Of several, each has all configurations;
+            the first one's first is what all others are compared with.
         workload: one of sysbench's, `upsert`, `txn:FILE`, `sql:FILE` or `command: …`.
         base: option file that settings go on top of. None: as typed, an option file that stands first, else
             the server's defaults; by names, the defaults.
@@ -104,6 +106,9 @@ def compare(
         FlushlabError: what no record can hold; what was measured is safe.
     """
     watcher = watching(progress)
+    first, *others = [server] if isinstance(server, str) else server
+    if others and basedir is not None:
+        raise UsageError("--basedir is one server", hint="name it as --server PATH, or remove the others")
     if resume is not None:
         if configurations:
             raise UsageError(
@@ -111,14 +116,17 @@ def compare(
             )
         found = dict[str, Given]()
     else:
-        found = read(configurations, base)
+        found = read(configurations, base, alone=bool(others))
     if blocks is None:
         blocks = DEFAULT_BLOCKS if precision is None else PRECISE_BLOCKS
     seconds_in_all = DEFAULT_SECONDS if precision is None else PRECISE_SECONDS
-    measured_s, window_s = _timing(workload, seconds, seconds_in_all, blocks * (len(found) + 1))
+    measured_s, window_s = _timing(
+        workload, seconds, seconds_in_all, blocks * (len(found) * (1 + len(others)) + 1)
+    )
     asked = Asked(
         memory=memory,
         exact=exact,
+        servers=tuple(others),
         blocks=blocks,
         looks=precision is not None or blocks >= LOOKS_BLOCKS,
         precision=precision,
@@ -139,20 +147,20 @@ def compare(
         threads = options.get("threads")
         connections = threads if isinstance(threads, int) else 1
         whole, notes = _whole(found, target, asked, connections, watcher)
-        (first, settings), *others = whole.items()
+        (name, settings), *rest = whole.items()
         plan = Plan(
             name=COMPARE,
-            title=f"{', '.join(name for name, _ in others)} against {first}",
+            title=f"{', '.join(other for other, _ in rest)} against {name}",
             workload=WorkloadSpec(name=settled_name(workload), options=options),
             base=settings,
-            arms=tuple(ArmPlan(name=name, settings=own, defaults=("*",)) for name, own in others),
-            base_name=first,
+            arms=tuple(ArmPlan(name=other, settings=own, defaults=("*",)) for other, own in rest),
+            base_name=name,
             best=False,
         )
         compared = Compared(spelled(found, Path(base) if base else None), absolute(base), measured_s)
         return Loaded(plan, "", Path.cwd(), notes, compared)
 
-    return run(None if resume else load, asked, server, watcher, resume, "compare")
+    return run(None if resume else load, asked, first, watcher, resume, "compare")
 
 
 def _timing(
@@ -183,7 +191,8 @@ def _whole(
     found: Mapping[str, Given], target: Target, asked: Asked, connections: int, watcher: Watcher
 ) -> tuple[dict[str, dict[str, Value]], tuple[Warning, ...]]:
     """Every configuration with all its settings, and what was scaled of the option files."""
-    settings = {name: _typed(one.settings, target) for name, one in found.items()}
+    typed = _where_it_exists if asked.servers else _typed
+    settings = {name: typed(one.settings, target) for name, one in found.items()}
     persisted = persisted_settings(asked.data, target, watcher)
     files = dict.fromkeys(one.file for one in found.values())
     own = {file: {**file_settings(file, target, watcher), **persisted} for file in files}
@@ -233,3 +242,18 @@ def _typed(given: Mapping[str, Value], target: Target) -> dict[str, Value]:
                 else f"`flushlab settings {name}` says which versions do",
             )
     return settings
+
+
+def _where_it_exists(given: Mapping[str, Value], target: Target) -> dict[str, Value]:
+    """The same for one of several servers: what only others have is an arm that is not in its version.
+
+    Raises:
+        UsageError: no server has it.
+    """
+    try:
+        return _typed(given, target)
+    except (UnknownSetting, ValueOutOfRange):
+        names = {canonical(name) for name in given}
+        if any(name not in target.catalog for name in names):
+            raise
+        return {canonical(name): value for name, value in given.items()}

@@ -171,6 +171,7 @@ class ArmFacts(msgspec.Struct, frozen=True, kw_only=True):
         figure: geometric mean of its figures, or None.
         p99_us: 99th percentile of the latency, geometric mean, or None where the workload has none.
         composed_of: names of the arms that `best` is made of.
+        server: that it ran on, where that is not the base's.
     """
 
     name: str
@@ -188,6 +189,7 @@ class ArmFacts(msgspec.Struct, frozen=True, kw_only=True):
     figure: float | None = None
     p99_us: float | None = None
     composed_of: tuple[str, ...] = ()
+    server: ServerIdentity | None = None
 
 
 class ClaimFacts(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,12 +5,15 @@ Sits in `campaign`. Arms may have a workload variant, a data root and a disk of 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
 from flushlab.campaign.bound_series import BoundSeries
 from flushlab.campaign.series_request import BoundArm, SeriesRequest
+from flushlab.campaign.several_servers import runner_on
+from flushlab.campaign.target import Target
 from flushlab.campaign.volumes import Volumes
 from flushlab.errors import UsageError
 from flushlab.experiment.protocol import Request
@@ -28,13 +31,22 @@ class ArmRunners:
         experiment: knows what `best` is composed of.
         base: the runner of the base.
         volumes: where arms with a place of their own run.
+        targets: by its name, the server of arms that have one of their own.
     """
 
-    def __init__(self, series: BoundSeries, experiment: Series, base: TrialRunner, volumes: Volumes) -> None:
+    def __init__(
+        self,
+        series: BoundSeries,
+        experiment: Series,
+        base: TrialRunner,
+        volumes: Volumes,
+        targets: Mapping[str, Target],
+    ) -> None:
         self._series = series
         self._experiment = experiment
         self._base = base
         self._volumes = volumes
+        self._targets = targets
         self._runners: dict[str, TrialRunner] = {}
         self._alternating = (
             AlternatingRunner(base, series.request.base.settings) if series.request.alternate else None
@@ -83,8 +95,9 @@ class ArmRunners:
     def _runner(self, arm: BoundArm) -> TrialRunner:
         if arm.name not in self._runners:
             volume = self._volumes.open(arm.data_root, arm.disk_iops)
+            base = runner_on(self._targets[arm.build], self._base) if arm.build else self._base
             self._runners[arm.name] = replace(
-                self._base,
+                base,
                 workloads=(self._workload(arm),),
                 data_root=volume.data_root,
                 disk_limit=volume.disk_limit,

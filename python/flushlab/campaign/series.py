@@ -27,6 +27,7 @@ from flushlab.campaign.outlook import of_series, require_new
 from flushlab.campaign.quiet import look_around
 from flushlab.campaign.runners import ArmRunners, workload_of
 from flushlab.campaign.series_request import SeriesRequest
+from flushlab.campaign.several_servers import joined, require_same, targets_of
 from flushlab.campaign.stored import carry_out as carry_out_stored
 from flushlab.campaign.stored import stored_request
 from flushlab.campaign.target import (
@@ -76,6 +77,7 @@ class Asked:
     wait_for_quiet: bool
     dry_run: bool
     data: Data | None = None
+    servers: tuple[str, ...] = ()
     looks: bool = False
     precision: float | None = None
 
@@ -204,7 +206,7 @@ def run(
         require_new(resume)
         assert load is not None, "what is new has a plan"
         target = paper_target(server, basedir=asked.basedir, data_root=asked.data_root)
-        return _foresee(load(target), asked, target, watcher)
+        return _foresee(load, asked, server, target, watcher)
     with open_store() as store:
         earlier = stored_request(store, resume, kind, SeriesRequest) if resume else None
         with (
@@ -217,9 +219,24 @@ def run(
             ) as target,
             Volumes(target.volume, watcher.say) as volumes,
         ):
-            request = decide(load(target), asked, target, volumes, watcher) if load else earlier
+            request = _decided(load, asked, server, target, volumes, watcher) if load else earlier
             assert request is not None
             return carry_out(request, target, volumes, store, resume, watcher, asked.wait_for_quiet, began)
+
+
+def _decided(
+    load: Callable[[Target], Loaded],
+    asked: Asked,
+    server: str,
+    target: Target,
+    volumes: Volumes,
+    watcher: Watcher,
+) -> SeriesRequest:
+    """The request of all servers together."""
+    targets = (target, *targets_of(asked.servers, target, watcher))
+    requests = [decide(load(one), asked, one, volumes, watcher) for one in targets]
+    request = joined(requests, (server, *asked.servers))
+    return request if request.fresh or request.alternate else _by_the_way(request, target, watcher)
 
 
 def _load(name: str) -> Loaded:
@@ -280,7 +297,7 @@ def decide(loaded: Loaded, asked: Asked, target: Target, volumes: Volumes, watch
     here = ServerHere(identity=identity, catalog=catalog, values=values, launch=launch)
     bound = bind(plan, here, volumes, scale=asked.scale, folder=loaded.folder, path=loaded.path)
     workload = build_workload(plan.workload.name, bound.base.options, folder=loaded.folder)
-    request = SeriesRequest(
+    return SeriesRequest(
         build=build.name,
         build_id=build.id,
         basedir=asked.basedir,
@@ -317,7 +334,6 @@ def decide(loaded: Loaded, asked: Asked, target: Target, volumes: Volumes, watch
         configurations=compared.configurations if compared else (),
         measured_s=compared.measured_s if compared else None,
     )
-    return request if request.fresh or plan.alternate else _by_the_way(request, target, watcher)
 
 
 def _by_the_way(request: SeriesRequest, target: Target, watcher: Watcher) -> SeriesRequest:
@@ -335,10 +351,12 @@ def _by_the_way(request: SeriesRequest, target: Target, watcher: Watcher) -> Ser
     return msgspec.structs.replace(request, standing=True, blocks=blocks, timing=timing, looks=looks)
 
 
-def _foresee(loaded: Loaded, asked: Asked, target: Target, watcher: Watcher) -> SeriesFacts:
+def _foresee(
+    load: Callable[[Target], Loaded], asked: Asked, server: str, target: Target, watcher: Watcher
+) -> SeriesFacts:
     """The outlook as facts; see `outlook`."""
     with PaperVolumes(target.volume) as volumes:
-        request = decide(loaded, asked, target, volumes, watcher)
+        request = _decided(load, asked, server, target, volumes, watcher)
     storage = target.volume.data_root.storage
     bound = BoundSeries(request, target.identity, storage, target.catalog)
     found = bound.conclude(bound.experiment(), (), "dry run", "", target.volume.machine())
@@ -370,7 +388,10 @@ def carry_out(
 
     arms = {arm.name: arm.name for arm in request.running}
     watcher.names({BASE: request.base_name, **arms, CONTROL: CONTROL})
-    with ArmRunners(bound, experiment, _runner(request, target, watcher), volumes) as runners:
+    builds = dict.fromkeys(arm.build for arm in request.arms if arm.build)
+    targets = {one.build.name: one for one in targets_of(builds, target, watcher)}
+    require_same(request, targets)
+    with ArmRunners(bound, experiment, _runner(request, target, watcher), volumes, targets) as runners:
         runners.open()
         others = look_around(target.volume.data_root.path, watcher, wait=wait_for_quiet)
         return carry_out_stored(

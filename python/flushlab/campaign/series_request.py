@@ -28,6 +28,7 @@ class BoundArm(msgspec.Struct, frozen=True, kw_only=True):
         contract: names among `changes` that change the service itself.
         floor: the safest floor that it meets.
         guarantees: plain words per failure.
+        build, build_id: of the server, where it is not the series' own.
     """
 
     name: str
@@ -43,6 +44,8 @@ class BoundArm(msgspec.Struct, frozen=True, kw_only=True):
     contract: tuple[str, ...] = ()
     floor: str = ""
     guarantees: Mapping[str, str] = {}
+    build: str = ""
+    build_id: str = ""
 
     @property
     def composable(self) -> bool:
@@ -86,6 +89,7 @@ class SeriesRequest(msgspec.Struct, frozen=True, kw_only=True):
         notes: doubts that were known before the first trial.
         kind: the command that asked.
         base_name: what people call the base.
+        servers: of a comparison of several, as they were asked for.
         configurations: of a comparison, the words that ask for them.
         measured_s: of a comparison, measured seconds in all; None where its workload ends by itself.
     """
@@ -125,6 +129,7 @@ class SeriesRequest(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[Warning, ...] = ()
     kind: Literal["series", "compare"] = "series"
     base_name: str = BASE
+    servers: tuple[str, ...] = ()
     configurations: tuple[str, ...] = ()
     measured_s: float | None = None
 

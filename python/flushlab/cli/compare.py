@@ -30,7 +30,15 @@ def compare(
             show_default=False,
         ),
     ] = None,
-    server: options.Server = "mariadb",
+    server: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--server",
+            help="A build (mariadb, mysql@5.7) or a tarball (path or URL); default: mariadb. Repeatable:"
+            " compares them, each with all configurations.",
+            show_default=False,
+        ),
+    ] = None,
     workload: options.Workload = "oltp_update_non_index",
     seconds: Annotated[
         float | None,
@@ -81,9 +89,11 @@ def compare(
         typer.Option("--resume", help="Resume the campaign with this id.", show_default=False),
     ] = None,
 ) -> None:
-    """Compare settings and option files with each other.
+    """Compare settings, option files or servers with each other.
 
     Example: flushlab compare base innodb_flush_log_at_trx_commit=2 --server mysql@8.0 --seconds 60
+
+    Example: flushlab compare base --server mysql@5.7 --server mysql@9.7
 
     Example: flushlab compare my.cnf new.cnf --workload 'command: ./load.sh' --dataset backup.sql
 
@@ -99,8 +109,9 @@ def compare(
     words, own = options.words_and_own(context, configurations or ())
     if threads is not None:
         own["threads"] = threads
-    flags = options.given(context, "configurations", "json", "out", "threads", "precision") | own
-    facts = run(words, precision=_share(precision), **flags, progress=LiveTable())
+    flags = options.given(context, "configurations", "server", "json", "out", "threads", "precision") | own
+    found = {"server": server or "mariadb", "precision": _share(precision), **flags}
+    facts = run(words, **found, progress=LiveTable())
     if dry_run:
         tell(facts, out, FILES, json)
         return

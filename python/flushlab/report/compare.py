@@ -61,7 +61,7 @@ def _arm(arm: ArmFacts, facts: SeriesFacts) -> dict[str, Any]:
     comparison = arm.comparison
     return {
         "name": arm.name,
-        "server": _server(facts.server),
+        "server": _server(arm.server or facts.server),
         "settings": dict(arm.settings),
         "outcome": arm.outcome,
         "reason": arm.reason,
@@ -81,10 +81,15 @@ def _server(identity: ServerIdentity) -> dict[str, str]:
     return {"flavor": identity.flavor, "version": identity.version_text}
 
 
+def _servers(facts: SeriesFacts) -> dict[str, None]:
+    """Names of all servers, each once."""
+    return dict.fromkeys(one.name for one in (facts.server, *(arm.server for arm in facts.arms)) if one)
+
+
 def render(facts: SeriesFacts) -> RenderableType:
     """What a person reads: the answer first. Fits 80 columns."""
     parts: list[RenderableType] = [
-        Text(f"{facts.server.name} · {facts.workload}", style="dim"),
+        Text(f"{', '.join(_servers(facts))} · {facts.workload}", style="dim"),
         answer(facts),
         "",
         *_table(facts),
@@ -181,4 +186,5 @@ def _about(figures: str, floor: str, guarantees: Mapping[str, str]) -> Iterator[
 def _what(arm: ArmFacts) -> str:
     """What the configuration changes, where its name does not say so."""
     changes = [f"{name}={spell(value)}" for name, value in arm.settings.items()]
-    return "" if " ".join(changes) == arm.name else ", ".join(changes)
+    told = "" if arm.name.endswith(" ".join(changes)) else ", ".join(changes)
+    return "; ".join(filter(None, (told, arm.text)))

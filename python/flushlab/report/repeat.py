@@ -85,7 +85,10 @@ def _series(plan: StoredPlan) -> Iterator[str]:
 def _compare(plan: StoredPlan) -> Iterator[str]:
     for word in plan.configurations:
         yield shlex.quote(word)
-    yield from _server(plan)
+    for server in plan.servers:
+        yield _option("--server", server)
+    if not plan.servers:
+        yield from _server(plan)
     yield _option("--workload", plan.workload)
     for name, value in plan.base.get("options", {}).items():
         yield _option(flag(name), value)

@@ -61,6 +61,7 @@ class StoredPlan(msgspec.Struct, frozen=True, kw_only=True):
     plan_text: str = ""
     title: str = ""
     blocks: int | None = None
+    servers: tuple[str, ...] = ()
     configurations: tuple[str, ...] = ()
     measured_s: float | None = None
     precision: float | None = None

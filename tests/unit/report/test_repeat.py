@@ -13,7 +13,7 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from flushlab.campaign import series, tune, way
+from flushlab.campaign import series, several_servers, tune, way
 from flushlab.campaign.target import Target
 from flushlab.cli.app import make_app
 from flushlab.datadir import DataRoot, Volume
@@ -82,6 +82,7 @@ TWO = ["base", "sync_binlog=1"]
 COMPARE = {
     "configurations": ["{tmp}/my.cnf", "sync_binlog=1", "two: sync_binlog=2 sql_mode='ANSI,TRADITIONAL'"],
     "server": [*TWO, "--server", "mariadb@10.6.7"],
+    "server, repeated": [*TWO, "--server", "mariadb", "--server", "mysql@8.0.36"],
     "workload": [*TWO, "--workload", "oltp_read_write"],
     "seconds": [*TWO, "--seconds", "77"],
     "blocks": [*TWO, "--blocks", "30"],
@@ -131,6 +132,7 @@ def ask(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
         monkeypatch.setattr(module, "carry_out", carry_out)
         monkeypatch.setattr(module, "read_base", lambda *_, **__: {})
         monkeypatch.setattr(module, "open_store", lambda: Store(tmp_path / "store.sqlite"))
+    monkeypatch.setattr(several_servers, "find_build", lambda *_, **__: build("mysql", 8, 0, 36))
     for module in (tune, way):  # what is free differs by the moment
         monkeypatch.setattr(module, "available_memory_bytes", lambda: 8 << 30)
     judged = base_file.examine

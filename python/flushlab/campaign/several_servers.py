@@ -1,0 +1,125 @@
+"""Several servers: the configurations of a comparison on each of them, as arms of one campaign.
+
+Sits in `campaign`. Each server binds the configurations for itself; the first of them on the first server is
+what all others are compared with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import msgspec
+
+from flushlab.build import find_build
+from flushlab.campaign.series_request import BoundArm, SeriesRequest
+from flushlab.campaign.target import Target
+from flushlab.campaign.watcher import Watcher
+from flushlab.errors import UsageError
+from flushlab.record import Trial, Value
+from flushlab.settings.catalog import Catalog
+from flushlab.trial import TrialRunner
+
+_MOST_TOLD = 8
+_LONG = 30
+"""Characters of a value that is not told."""
+
+
+def targets_of(names: Iterable[str], beside: Target, watcher: Watcher) -> Iterator[Target]:
+    """Further targets, with the volume of the first.
+
+    Raises:
+        BuildNotFound: there is no such build.
+    """
+    for name in names:
+        build = find_build(name, get=not beside.on_paper, progress=watcher.say)
+        yield replace(beside, build=build)
+
+
+def joined(requests: Sequence[SeriesRequest], servers: Sequence[str]) -> SeriesRequest:
+    """One request of those of all servers, which were asked for by these names.
+
+    Raises:
+        UsageError: two of them are the same server.
+    """
+    first, *others = requests
+    if not others:
+        return first
+    for number, request in enumerate(requests):
+        if request.build_id in {other.build_id for other in requests[:number]}:
+            raise UsageError(f"{servers[number]} is given twice", hint="give each server once")
+    arms = [
+        msgspec.structs.replace(
+            arm,
+            name=_name(request, server, arm),
+            build=request.build if request is not first else "",
+            build_id=request.build_id if request is not first else "",
+        )
+        for request, server in zip(requests, servers, strict=True)
+        for arm in (request.base, *request.arms)
+    ]
+    base, *arms = arms
+    return msgspec.structs.replace(
+        first,
+        title=f"{', '.join(arm.name for arm in arms)} against {base.name}",
+        base_name=base.name,
+        arms=tuple(arms),
+        servers=tuple(servers),
+        notes=tuple(dict.fromkeys(note for request in requests for note in request.notes)),
+    )
+
+
+def _name(request: SeriesRequest, server: str, arm: BoundArm) -> str:
+    """What people call a configuration of one of several servers."""
+    own = request.base_name if arm is request.base else arm.name
+    return f"{server} {own}" if request.arms else server
+
+
+def runner_on(target: Target, runner: TrialRunner) -> TrialRunner:
+    """A runner like this one, on another server."""
+    preparation = replace(runner.preparation, build=target.build)
+    return replace(runner, build=target.build, preparation=preparation)
+
+
+def require_same(request: SeriesRequest, targets: Mapping[str, Target]) -> None:
+    """Finds out whether the servers are those of the campaign.
+
+    Raises:
+        UsageError: one is another binary.
+    """
+    for arm in request.arms:
+        if arm.build and targets[arm.build].build.id != arm.build_id:
+            raise UsageError(
+                f"the campaign ran on {arm.build_id}, but {arm.build} is now {targets[arm.build].build.id}",
+                hint="start a new campaign: figures of two binaries are not comparable",
+            )
+
+
+def differing(base: Trial, own: Trial, asked: Iterable[str], catalog: Catalog) -> str:
+    """What two servers have otherwise by themselves, of what decides what a commit is and what it costs.
+
+    Args:
+        base, own: trials, whose settings were read back.
+        asked: names that were asked for; left out.
+        catalog: says what decides.
+    """
+    told = {
+        name: (value, base.settings[name])
+        for name, value in own.settings.items()
+        if name in base.settings
+        and base.settings[name] != value
+        and name not in set(asked)
+        and _decides(name, catalog)
+    }
+    first = sorted(told.items(), key=lambda one: not catalog.setting(one[0]).durability)
+    words = [f"{name}={_spelled(value)} ({_spelled(before)})" for name, (value, before) in first]
+    more = f" and {len(words) - _MOST_TOLD} more" if len(words) > _MOST_TOLD else ""
+    return ", ".join(words[:_MOST_TOLD]) + more
+
+
+def _decides(name: str, catalog: Catalog) -> bool:
+    return name in catalog and bool(catalog.setting(name).contract or catalog.setting(name).durability)
+
+
+def _spelled(value: Value) -> str:
+    return "…" if len(str(value)) > _LONG else str(value) or "''"

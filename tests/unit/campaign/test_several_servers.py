@@ -1,0 +1,101 @@
+"""Configurations on several servers are arms of one campaign, under names that tell their server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+import flushlab
+from flushlab.campaign.several_servers import differing, joined
+from flushlab.errors import UsageError
+from flushlab.record import Arm, Trial, Value
+from flushlab.settings.catalog import load_catalog
+from tests.unit.records import trial
+
+
+def read_back(**settings: Value) -> Trial:
+    return trial(arm=Arm(name="A", settings={}), stage="arms", settings=settings)
+
+
+@pytest.fixture
+def builds(monkeypatch: pytest.MonkeyPatch) -> None:
+    from flushlab.campaign import several_servers
+    from tests.unit.builds import build
+
+    monkeypatch.setattr(several_servers, "find_build", lambda *_, **__: build("mysql", 8, 0, 36))
+
+
+@pytest.mark.parametrize(
+    ("words", "base", "arms"),
+    [
+        ([], "mariadb", ["mysql@8.0"]),
+        (
+            ["base", "innodb_redo_log_capacity=1G"],
+            "mariadb base",
+            [
+                "mariadb innodb_redo_log_capacity=1G",
+                "mysql@8.0 base",
+                "mysql@8.0 innodb_redo_log_capacity=1G",
+            ],
+        ),
+    ],
+)
+def test_every_server_has_all_configurations(
+    words: list[str],
+    base: str,
+    arms: list[str],
+    decided: list[Any],
+    builds: None,
+) -> None:
+    flushlab.compare(words, server=["mariadb", "mysql@8.0"])
+    (request,) = decided
+    assert (request.base_name, [arm.name for arm in request.arms]) == (base, arms)
+    assert [arm.build for arm in request.arms[-len(words) or -1 :]] == ["mysql@8.0.36"] * (len(words) or 1)
+    assert request.servers == ("mariadb", "mysql@8.0")
+
+
+def test_what_one_of_them_lacks_is_not_in_its_version_and_the_others_run(
+    decided: list[Any],
+    builds: None,
+) -> None:
+    flushlab.compare(["base", "innodb_redo_log_capacity=1G"], server=["mariadb", "mysql@8.0"])
+    (request,) = decided
+    assert [arm.outcome for arm in request.arms] == ["not_in_version", "measured", "measured"]
+    assert request.arms[-1].settings == {"innodb_redo_log_capacity": 1 << 30}
+
+
+@pytest.mark.parametrize(
+    ("words", "more", "why"),
+    [
+        (["innodb_flush=1"], {}, "innodb_flush is not a setting"),
+        ([], {"basedir": "/usr"}, "--basedir is one server"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(
+    words: list[str],
+    more: Mapping[str, Any],
+    why: str,
+    decided: list[Any],
+    builds: None,
+) -> None:
+    with pytest.raises(UsageError, match=why):
+        flushlab.compare(words, server=["mariadb", "mysql@8.0"], **more)
+    assert decided == []
+
+
+def test_the_same_server_twice_is_refused(decided: list[Any], builds: None) -> None:
+    flushlab.compare([], server=["mariadb", "mysql@8.0"])
+    (request,) = decided
+    with pytest.raises(UsageError, match=r"mysql@8\.0\.36 is given twice"):
+        joined((request, request), ("mysql@8.0", "mysql@8.0.36"))
+
+
+def test_defaults_that_decide_what_a_commit_is_are_told_and_what_was_asked_for_is_not() -> None:
+    base = read_back(log_bin="OFF", sync_binlog=1, sql_mode="A", innodb_io_capacity=200, gtid_mode="OFF")
+    own = read_back(
+        log_bin="ON", sync_binlog=0, sql_mode="B" * 99, innodb_io_capacity=10_000, gtid_mode="OFF"
+    )
+    words = differing(base, own, ["sync_binlog"], load_catalog())
+    assert words == "log_bin=ON (OFF), sql_mode=… (A)"

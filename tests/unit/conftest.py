@@ -1,0 +1,35 @@
+"""What unit tests of several folders share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flushlab.campaign import series
+from flushlab.campaign.target import Target
+from flushlab.datadir import DataRoot, Volume
+from flushlab.record import Storage
+from flushlab.settings.catalog import load_catalog
+from flushlab.store import Store
+from tests.unit.builds import MARIADB
+
+
+@pytest.fixture
+def decided(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
+    """The requests that would be carried out."""
+    requests: list[Any] = []
+
+    @contextmanager
+    def opened(*_: object, **__: object) -> Iterator[Target]:
+        root = DataRoot(path=tmp_path, storage=Storage(filesystem="ext4"))
+        yield Target(MARIADB, load_catalog(), Volume(root))
+
+    monkeypatch.setattr(series, "open_target", opened)
+    monkeypatch.setattr(series, "carry_out", lambda request, *_: requests.append(request))
+    monkeypatch.setattr(series, "read_base", lambda *_, **__: {})
+    monkeypatch.setattr(series, "open_store", lambda: Store(tmp_path / "store.sqlite"))
+    return requests
