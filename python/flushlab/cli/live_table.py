@@ -7,6 +7,7 @@ later one takes back. Until then it has each configuration's own figures, which 
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from flushlab.experiment.protocol import Progress, Request
 from flushlab.record import Comparison, Trial
 
 WIDTH = 79
-_BESIDE = len("  99.99  99.99 – 99.99  1,234,567  9,999")
+_BESIDE = len("  99.99  99.99 – 99.99  1,234,567  99,999")
 """Columns of what stands beside a name."""
 
 
@@ -31,18 +32,20 @@ _BESIDE = len("  99.99  99.99 – 99.99  1,234,567  9,999")
 class _Row:
     """What a configuration has yielded so far."""
 
-    runs: int = 0
-    logs: float = 0.0
+    logs: tuple[float, ...] = ()
+    rounds: int = 0
 
     def add(self, trial: Trial) -> None:
         if trial.figure:
-            self.runs += 1
-            self.logs += math.log(trial.figure)
+            self.logs += (math.log(trial.figure),)
+            self.rounds += sum(not one.dropped for one in trial.slices) or 1
 
     @property
     def figure(self) -> str:
-        mean = math.exp(self.logs / self.runs) if self.runs else 0.0
-        return f"{mean:,.{2 if mean < 100 else 0}f}" if self.runs else ""
+        if not self.logs:
+            return ""
+        mean = math.exp(statistics.fmean(self.logs))
+        return f"{mean:,.{2 if mean < 100 else 0}f}"
 
 
 class LiveTable(CampaignProgress):
@@ -92,7 +95,7 @@ class LiveTable(CampaignProgress):
         names = {name: self.known_as(name) for name in self._rows}
         width = max(map(len, ("configuration", *names.values())))
         width = min(width, WIDTH - _BESIDE)
-        head = f"{'configuration':<{width}}  {'ratio':>5}  {'interval':<13}  {'figure':>9}  {'runs':>5}"
+        head = f"{'configuration':<{width}}  {'ratio':>5}  {'interval':<13}  {'figure':>9}  {'rounds':>6}"
         lines = [Text(head, style="dim"), *(self._row(name, names[name], width) for name in names)]
         status = [Text(self._doing, overflow="ellipsis", no_wrap=True)]
         if self._disturbed:
@@ -108,5 +111,5 @@ class LiveTable(CampaignProgress):
         text = Text(name if len(name) <= width else f"{name[: width - 1]}…", style="bold")
         text.pad_right(width - len(text.plain))
         text.append(f"  {ratio:>5}  {interval:<13}", style=styles.get(found.verdict, "") if found else "")
-        text.append(f"  {row.figure:>9}  {row.runs:>5,}", style="not bold")
+        text.append(f"  {row.figure:>9}  {row.rounds:>6,}", style="not bold")
         return text

@@ -43,6 +43,8 @@ def document(facts: SeriesFacts) -> dict[str, Any]:
         },
         "arms": [_arm(arm, facts) for arm in facts.arms],
         "control": facts.control.ratio if facts.control is not None else None,
+        "interleaved": facts.interleaved,
+        "why_fresh": facts.why_fresh,
         "rounds": facts.rounds,
         "slice_s": facts.slice_s,
         "blocks": facts.blocks,

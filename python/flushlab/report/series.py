@@ -273,6 +273,8 @@ def notes(facts: SeriesFacts) -> Iterator[RenderableType]:
         digits = 2 if facts.base_figure < 100 else 0
         words = f"base: {facts.base_figure:,.{digits}f} {facts.unit}"
         windows = "" if facts.unit == "s" else f", windows of {facts.seconds:.3g} s"
+        if facts.rounds:
+            windows = f", {counted(facts.rounds, 'round')} of {facts.slice_s or 0:.2g} s each"
         yield Text(f"{words} ({counted(facts.blocks, 'block')}{windows})", style="dim")
     if facts.interleaved:
         yield Text("measured side by side, in turns, on servers that stood throughout", style="dim")
