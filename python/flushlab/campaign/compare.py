@@ -117,6 +117,7 @@ def compare(
         found = dict[str, Given]()
     else:
         found = read(configurations, base, alone=bool(others))
+    asked_blocks = blocks
     if blocks is None:
         blocks = DEFAULT_BLOCKS if precision is None else PRECISE_BLOCKS
     seconds_in_all = DEFAULT_SECONDS if precision is None else PRECISE_SECONDS
@@ -157,7 +158,9 @@ def compare(
             base_name=name,
             best=False,
         )
-        compared = Compared(spelled(found, Path(base) if base else None), absolute(base), measured_s)
+        compared = Compared(
+            spelled(found, Path(base) if base else None), absolute(base), measured_s, asked_blocks
+        )
         return Loaded(plan, "", Path.cwd(), notes, compared)
 
     return run(None if resume else load, asked, first, watcher, resume, "compare")

@@ -88,6 +88,7 @@ class Compared(NamedTuple):
     configurations: tuple[str, ...]
     base_file: str | None
     measured_s: float | None
+    asked_blocks: int | None
 
 
 class Loaded(NamedTuple):
@@ -333,6 +334,7 @@ def decide(loaded: Loaded, asked: Asked, target: Target, volumes: Volumes, watch
         base_name=plan.base_name,
         configurations=compared.configurations if compared else (),
         measured_s=compared.measured_s if compared else None,
+        asked_blocks=compared.asked_blocks if compared else None,
     )
 
 

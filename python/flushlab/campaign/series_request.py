@@ -92,6 +92,7 @@ class SeriesRequest(msgspec.Struct, frozen=True, kw_only=True):
         servers: of a comparison of several, as they were asked for.
         configurations: of a comparison, the words that ask for them.
         measured_s: of a comparison, measured seconds in all; None where its workload ends by itself.
+        asked_blocks: of a comparison, what `--blocks` said, or None.
     """
 
     build: str
@@ -132,6 +133,7 @@ class SeriesRequest(msgspec.Struct, frozen=True, kw_only=True):
     servers: tuple[str, ...] = ()
     configurations: tuple[str, ...] = ()
     measured_s: float | None = None
+    asked_blocks: int | None = None
 
     @property
     def running(self) -> tuple[BoundArm, ...]:

@@ -102,8 +102,8 @@ def _compare(plan: StoredPlan) -> Iterator[str]:
         yield _option("--precision", plan.precision)
     if plan.fresh:
         yield "--fresh"
-    if plan.blocks is not None:
-        yield _option("--blocks", plan.blocks)
+    if plan.asked_blocks is not None:
+        yield _option("--blocks", plan.asked_blocks)
     yield from _data(plan)
     yield from _where(plan)
 

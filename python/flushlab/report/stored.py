@@ -64,6 +64,7 @@ class StoredPlan(msgspec.Struct, frozen=True, kw_only=True):
     servers: tuple[str, ...] = ()
     configurations: tuple[str, ...] = ()
     measured_s: float | None = None
+    asked_blocks: int | None = None
     precision: float | None = None
     scale: float = 1.0
     fresh: bool = False
