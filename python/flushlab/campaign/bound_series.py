@@ -41,11 +41,13 @@ from flushlab.record import (
 )
 from flushlab.settings.catalog import Catalog
 from flushlab.settings.configuration import Configuration
-from flushlab.units import counted
+from flushlab.units import counted, format_size
 from flushlab.workload import workload_options
 
 _SIZES = ("threads", "tables", "table_size")
 
+DEBT_BYTES, DEBT_FACTOR = 4096, 1.5
+"""An arm's debts are told of from so many bytes per event on, if they differ so much from the base's."""
 BEST_TEXT = "all that proved faster, together"
 
 
@@ -286,6 +288,7 @@ class BoundSeries:
         base = [t for t in trials if t.arm.name == BASE and t.figure is not None]
         found += self._same_as_base(base, trials)
         found += self._short_windows(result, trials)
+        found += self._debts(base, trials)
         found += _of_trials(base, trials)
         return found
 
@@ -315,6 +318,19 @@ class BoundSeries:
                 text = f"{arm.name} reads back the same as the base: its ratio is only noise"
                 yield Warning("same-as-base", text)
 
+    def _debts(self, base: list[Trial], trials: list[Trial]) -> Iterator[Warning]:
+        """Arms that leave much more, or much less, than the base to the turns of others."""
+        reference = _left_bytes(base)
+        for arm in self.request.running:
+            left = _left_bytes([trial for trial in trials if trial.arm.name == arm.name])
+            more, less = max(left, reference), min(left, reference)
+            if more > DEBT_BYTES and more > DEBT_FACTOR * less:
+                text = (
+                    f"{arm.name} left {format_size(round(left))} of writes per event to the turns of others, "
+                    f"the base {format_size(round(reference))}: the ratio does not have them; --fresh does"
+                )
+                yield Warning("debts", text)
+
     def _short_windows(self, result: SeriesResult, trials: list[Trial]) -> Iterator[Warning]:
         """Arms that changed what needs a steady state, and were measured in windows that had none."""
         short = {t.arm.name for t in trials if any(w.slug == "window-too-short" for w in t.warnings)}
@@ -334,6 +350,12 @@ class BoundSeries:
                 "windows did not outlast the redo log, so these ratios may show work that was postponed, "
                 f"not saved: {text}" + ("; measure longer with --seconds" if by_window else ""),
             )
+
+
+def _left_bytes(trials: list[Trial]) -> float:
+    """What an arm's server wrote in the turns of others, per event of its own."""
+    events = sum(one.events for trial in trials for one in trial.slices)
+    return sum(trial.later_bytes or 0 for trial in trials) / events if events else 0.0
 
 
 def workload_words(request: SeriesRequest) -> str:

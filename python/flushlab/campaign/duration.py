@@ -16,6 +16,14 @@ def ends_by_itself(workload: str) -> bool:
     return workload.startswith(_ENDS_BY_ITSELF)
 
 
-def trial_s(workload: str, timing: Timing) -> float:
+TURN_FACTOR, TURN_S = 1.1, 0.15
+"""Of a trial on a standing server: what its slices take more than they measure, and telemetry (measured)."""
+STAND_S = OVERHEAD_S + 4.0
+"""Until a server stands: restore, start, warm-up."""
+
+
+def trial_s(workload: str, timing: Timing, *, standing: bool = False) -> float:
     """Seconds of a trial; at least so many where its window ends by itself or has to outlast the redo log."""
+    if standing:
+        return TURN_FACTOR * timing.seconds + TURN_S
     return OVERHEAD_S if ends_by_itself(workload) else OVERHEAD_S + timing.warm_up_s + timing.seconds

@@ -46,7 +46,7 @@ class Takes(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         pool_bytes: the largest buffer pool among the arms.
-        memory_bytes: what a server may take at worst.
+        memory_bytes: what a server may take at worst; all of them, where several stand side by side.
         available_memory_bytes: what there is.
         data_bytes: about what the data take, or None where they cannot be foreseen.
         disk_bytes: about what all data directories take, or None.

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from flushlab.campaign.duration import ends_by_itself, trial_s
+from flushlab.campaign.duration import STAND_S, ends_by_itself, trial_s
 from flushlab.campaign.facts import Foreseen, Outlook, Takes
 from flushlab.campaign.series_request import SeriesRequest
 from flushlab.campaign.target import Target
@@ -83,9 +83,11 @@ def of_tune(tuning: Tuning, target: Target) -> Outlook:
 def of_series(request: SeriesRequest, target: Target) -> Outlook:
     """The outlook of a series, and of a comparison."""
     known = not ends_by_itself(request.workload)
-    one_s = trial_s(request.workload, request.timing)
-    least = request.blocks * (2 + len(request.running)) if request.running else 0
+    one_s = trial_s(request.workload, request.timing, standing=request.standing)
+    cells = 2 + len(request.running) if request.running else 0
+    least = request.blocks * cells
     most = least + (3 * request.blocks if request.best and request.running else 0)
+    stand_s = STAND_S * cells if request.standing else 0.0
     data_bytes = data_bytes_of(request.workload, request.base.options, request.dataset)
     return Outlook(
         tries=tuple(
@@ -99,10 +101,15 @@ def of_series(request: SeriesRequest, target: Target) -> Outlook:
         trials_least=least,
         trials_most=most,
         trial_s=one_s if known else None,
-        least_s=START_S + least * one_s if known else None,
-        likely_s=START_S + most * one_s if known else None,
+        least_s=START_S + stand_s + least * one_s if known else None,
+        likely_s=START_S + stand_s + most * one_s if known else None,
         most_s=None,
-        takes=_takes([arm.settings for arm in (request.base, *request.running)], target, data_bytes),
+        takes=_takes(
+            [arm.settings for arm in (request.base, *request.running)],
+            target,
+            data_bytes,
+            servers=cells if request.standing else 1,
+        ),
         writes=_writes(target, request.data_root),
     )
 
@@ -120,16 +127,18 @@ def _whole_s(trials: int, one_s: float) -> float:
     return START_S + (trials + END_TRIALS) * one_s + END_S
 
 
-def _takes(arms: Iterable[Mapping[str, Value]], target: Target, data_bytes: int | None) -> Takes:
+def _takes(
+    arms: Iterable[Mapping[str, Value]], target: Target, data_bytes: int | None, *, servers: int = 1
+) -> Takes:
     arms = list(arms)
     configurations = [Configuration(settings, target.identity) for settings in arms]
     copy = copy_bytes(arms, target, data_bytes)
     return Takes(
         pool_bytes=max(number_of(one, "innodb_buffer_pool_size") for one in configurations),
-        memory_bytes=max(memory_use(one).worst_bytes for one in configurations),
+        memory_bytes=servers * max(memory_use(one).worst_bytes for one in configurations),
         available_memory_bytes=available_memory_bytes(),
         data_bytes=data_bytes,
-        disk_bytes=None if copy is None else 2 * copy,  # as a snapshot, and under a server
+        disk_bytes=None if copy is None else (1 + servers) * copy,  # the first is the snapshot
         free_disk_bytes=target.volume.data_root.free_bytes(),
     )
 

@@ -20,7 +20,7 @@ from flushlab.campaign.base import file_settings, fitted, persisted_settings, re
 from flushlab.campaign.binding import ServerHere, base_settings, bind
 from flushlab.campaign.bound_series import BoundSeries
 from flushlab.campaign.data import Data, data_of, open_data
-from flushlab.campaign.duration import ends_by_itself, trial_s
+from flushlab.campaign.duration import STAND_S, ends_by_itself, trial_s
 from flushlab.campaign.facts import SeriesFacts
 from flushlab.campaign.loop import Budget, Ending
 from flushlab.campaign.outlook import of_series, require_new
@@ -431,7 +431,9 @@ def _about(request: SeriesRequest) -> str:
     if ends_by_itself(request.workload):
         return words
     trials = blocks * (arms + 2 + (3 if request.best else 0))
-    return f"{words}, up to {format_seconds(trials * trial_s(request.workload, request.timing))}"
+    seconds = trials * trial_s(request.workload, request.timing, standing=request.standing)
+    seconds += STAND_S * (arms + 2) if request.standing else 0.0
+    return f"{words}, up to {format_seconds(seconds)}"
 
 
 def _threads(plan: Plan) -> int:

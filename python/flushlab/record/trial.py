@@ -107,6 +107,8 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
         slices: that the figure consists of, where servers stood side by side and were measured in turns;
             empty if the server was fresh. What they took together with the other arms' stands in `seconds` of
             the first trial of the block alone.
+        later_bytes: what the server wrote to disks in this block while others had their slices; None if it
+            was fresh.
     """
 
     arm: Arm
@@ -138,6 +140,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     seconds: Mapping[str, float] = {}
     warnings: tuple[Warning, ...] = ()
     slices: tuple[Slice, ...] = ()
+    later_bytes: int | None = None
 
     @property
     def spent_s(self) -> float:

@@ -28,7 +28,7 @@ import msgspec
 from flushlab import machine
 from flushlab.errors import FlushlabError, MeasurementError, ProtocolError, ServerError
 from flushlab.experiment.protocol import Request
-from flushlab.record import Arm, LoadResult, Slice, Trial, Warning
+from flushlab.record import Arm, LoadResult, Slice, Trial
 from flushlab.server import Sandbox
 from flushlab.telemetry import Observation, cpu, observe
 from flushlab.trial.measurement import NOT_STARTED, Draft
@@ -43,8 +43,6 @@ LATE_FACTOR = 2.0
 """Nor does it if a slice took so many times what it should: the machine slept, or flushlab was stopped."""
 MOST_ROUNDS = 3
 """So many times the rounds that are due are run at most, the ones that do not count included."""
-DEBT_SHARE = 0.5
-"""From here on it is said that a server wrote so much of its bytes while others were measured."""
 
 
 @dataclass
@@ -266,18 +264,9 @@ class _Part:
             return self._fail(error)
         self.seen.steal_share = _mean([self.slices[n].steal_share for n in counted])
         self.seen.foreign_cpu_share = _mean([self.slices[n].foreign_share or 0.0 for n in counted])
-        measured = msgspec.structs.replace(measured, warnings=(*measured.warnings, *self._debts()))
         disturbed = "" if kept else "other programs disturbed some slices of every round more than others"
-        return self.draft.measured(measured, self.seen, disturbed, tuple(self.slices))
-
-    def _debts(self) -> list[Warning]:
-        share = 1 - self.own_bytes / self.all_bytes if self.all_bytes > 0 else 0.0
-        if share < DEBT_SHARE:
-            return []
-        text = (
-            f"{share:.0%} of what this server wrote it wrote while others were measured: --fresh charges all"
-        )
-        return [Warning("debts", text)]
+        trial = self.draft.measured(measured, self.seen, disturbed, tuple(self.slices))
+        return msgspec.structs.replace(trial, later_bytes=max(0, self.all_bytes - self.own_bytes))
 
     def _fail(self, error: FlushlabError) -> Trial:
         self.telemetry.__exit__(type(error), error, error.__traceback__)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
 from flushlab.campaign.binding import ServerHere, bind
 from flushlab.campaign.bound_series import BoundSeries
@@ -16,7 +17,7 @@ from flushlab.campaign.volumes import Volumes
 from flushlab.datadir import DataRoot, Volume
 from flushlab.experiment.simulated import Noise, SimulatedTrials
 from flushlab.plan.plan import ArmPlan, Claim, Plan, WorkloadSpec
-from flushlab.record import Launch, Machine, ServerIdentity, Storage, Trial, Value, Warning
+from flushlab.record import Launch, Machine, ServerIdentity, Slice, Storage, Trial, Value, Warning
 from flushlab.settings.catalog import load_catalog
 from flushlab.workload import Timing
 
@@ -278,6 +279,22 @@ def test_a_composition_of_what_needs_long_windows_needs_them_too(tmp_path: Path)
     facts = run(series(tmp_path, FLUSH, IDLE), change=short_and_fast)
     (warning,) = [w for w in facts.warnings if w.slug == "window-too-short"]
     assert "best (" in warning.text
+
+
+@pytest.mark.parametrize(("left", "told"), [(20_000_000, True), (9_000_000, False)])
+def test_an_arm_that_leaves_more_than_the_base_to_the_turns_of_others_is_told(
+    left: int, told: bool, tmp_path: Path
+) -> None:
+    def standing(trial: Trial) -> Trial:
+        debts = left if trial.arm.name == "flush" else 8_000_000
+        slices = (Slice(round=0, start_s=0, seconds=0.5, events=1000),)
+        return msgspec.structs.replace(trial, slices=slices, later_bytes=debts)
+
+    facts = run(series(tmp_path, FLUSH, standing=True), change=standing)
+    debts = [warning.text for warning in facts.warnings if warning.slug == "debts"]
+    assert bool(debts) == told
+    assert all("flush left 19.5 KiB" in text and "the base 7.8 KiB" in text for text in debts)
+    assert (facts.interleaved, facts.rounds, facts.slice_s) == (True, 5, 0.5)
 
 
 def test_a_control_that_fails_is_a_warning(tmp_path: Path) -> None:
