@@ -60,7 +60,7 @@ class Slice(msgspec.Struct, frozen=True, kw_only=True):
         events: what it adds to the figure: transactions, or committed rows.
         foreign_share: of the machine's CPU time that neither these servers nor the client used, or None.
         steal_share: share of the CPU time stolen by the hypervisor.
-        dropped: its round does not count: its slices were disturbed unevenly.
+        dropped: its round does not count: there was a gap in the clock.
     """
 
     round: int

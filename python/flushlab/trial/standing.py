@@ -36,11 +36,10 @@ from flushlab.trial.runner import TrialRunner
 from flushlab.workload import Turns
 
 SLICE_S = 0.5
-UNEVEN_SHARE = 0.25
-"""A round does not count if other programs took so much more of the machine in one of its slices than in
-another. A machine that is busy all the time drops nothing."""
 LATE_FACTOR = 2.0
-"""Nor does it if a slice took so many times what it should: the machine slept, or flushlab was stopped."""
+"""A round does not count if a slice took so many times what it should, by a clock that goes on while the
+machine sleeps. What other programs take is no reason: the random order makes noise of it, and to leave rounds
+out for it would favour servers that leave them more."""
 MOST_ROUNDS = 3
 """So many times the rounds that are due are run at most, the ones that do not count included."""
 
@@ -149,26 +148,13 @@ class StandingRunner:
             for part in running:
                 part.take(number, slice_s, pids, self._began)
             running = [part for part in running if part.ended is None]
-            if is_uneven([part.slices[-1] for part in running], slice_s):
+            if any(part.slices[-1].dropped for part in running):
                 for part in running:
                     part.slices[-1] = msgspec.structs.replace(part.slices[-1], dropped=True)
             else:
                 due -= 1
             if not due or not running:
                 return
-
-
-def is_uneven(slices: Sequence[Slice], slice_s: float) -> bool:
-    """Whether a round does not count, by what others did and by the clock; blind to what was measured.
-
-    Args:
-        slices: of the round.
-        slice_s: what each should have taken.
-    """
-    foreign = [one.foreign_share + one.steal_share for one in slices if one.foreign_share is not None]
-    if foreign and max(foreign) - min(foreign) > UNEVEN_SHARE:
-        return True
-    return any(one.seconds > LATE_FACTOR * slice_s for one in slices)
 
 
 @dataclass
@@ -245,6 +231,7 @@ class _Part:
                     first.cpu, last.cpu, last.machine.at_s - first.machine.at_s, os.cpu_count() or 1
                 ),
                 steal_share=shares.steal_share,
+                dropped=last.at_s - first.at_s > LATE_FACTOR * seconds,
             )
         )
 
@@ -264,7 +251,7 @@ class _Part:
             return self._fail(error)
         self.seen.steal_share = _mean([self.slices[n].steal_share for n in counted])
         self.seen.foreign_cpu_share = _mean([self.slices[n].foreign_share or 0.0 for n in counted])
-        disturbed = "" if kept else "other programs disturbed some slices of every round more than others"
+        disturbed = "" if kept else "the clock had a gap in every round: the machine slept, or was stopped"
         trial = self.draft.measured(measured, self.seen, disturbed, tuple(self.slices))
         return msgspec.structs.replace(trial, later_bytes=max(0, self.all_bytes - self.own_bytes))
 
@@ -276,12 +263,13 @@ class _Part:
 
 @dataclass(frozen=True)
 class _Moment:
+    at_s: float
     machine: machine.MachineSample
     cpu: cpu.CpuTimes
 
     @classmethod
     def now(cls, pids: Iterable[int | None]) -> Self:
-        return cls(machine.sample(), cpu.cpu_times(*pids))
+        return cls(time.clock_gettime(time.CLOCK_BOOTTIME), machine.sample(), cpu.cpu_times(*pids))
 
 
 def _written_bytes(pid: int | None) -> int:

@@ -1,25 +1,38 @@
 from __future__ import annotations
 
-from flushlab.record import Slice
-from flushlab.trial.standing import UNEVEN_SHARE, is_uneven
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from flushlab.record import Arm, LoadResult
+from flushlab.server.fake import FakeServer
+from flushlab.trial.measurement import Draft
+from flushlab.trial.standing import _Part, _Stand
 
 
-def a_slice(*, foreign: float | None = 0.0, steal: float = 0.0, seconds: float = 0.5) -> Slice:
-    return Slice(round=0, start_s=0.0, seconds=seconds, events=100, foreign_share=foreign, steal_share=steal)
+class Turns:
+    """A load whose slices take no time."""
+
+    def slice(self, seconds: float, window: Callable[[], None]) -> LoadResult:
+        window()
+        window()
+        return LoadResult(seconds=seconds, events=50, throughput=100.0, per_second=(), latency_us=None)
 
 
-def test_a_machine_that_is_evenly_busy_drops_no_round() -> None:
-    assert not is_uneven([a_slice(foreign=0.6), a_slice(foreign=0.6 - UNEVEN_SHARE / 2)], 0.5)
-
-
-def test_a_round_in_which_one_slice_was_disturbed_does_not_count() -> None:
-    assert is_uneven([a_slice(), a_slice(foreign=UNEVEN_SHARE + 0.01)], 0.5)
-    assert is_uneven([a_slice(), a_slice(steal=UNEVEN_SHARE + 0.01)], 0.5)
-
-
-def test_a_round_in_which_the_machine_slept_does_not_count() -> None:
-    assert is_uneven([a_slice(), a_slice(seconds=3600.0)], 0.5)
-
-
-def test_where_nobody_tells_what_others_took_rounds_count() -> None:
-    assert not is_uneven([a_slice(foreign=None), a_slice(foreign=None)], 0.5)
+@pytest.mark.parametrize(("slept_s", "counts"), [(0.3, True), (3600.0, False)])
+def test_a_slice_in_which_the_machine_slept_does_not_count(
+    slept_s: float, counts: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter([1000.0, 1000.5 + slept_s])
+    monkeypatch.setattr(time, "clock_gettime", lambda _: next(clock))
+    server: Any = FakeServer()
+    turns: Any = Turns()
+    draft = Draft(arm=Arm(name="a", settings={}), stage="arms", block=0, variant=0)
+    part = _Part(draft, _Stand(server), turns)
+    part.take(7, 0.5, [os.getpid()], began=time.monotonic())
+    (one,) = part.slices
+    assert (one.round, one.seconds, one.events) == (7, 0.5, 50)
+    assert one.dropped is not counts
