@@ -8,7 +8,7 @@ Everything that depends on the server's version and the storage is bound here, o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from flushlab.campaign.doubts import contradictions, disturbed, doubts, geometric_mean, mean_p99_us
@@ -243,13 +243,23 @@ class Tuning:
         return (*found, *without_effect(trials))
 
 
-def without_effect(trials: Iterable[Trial]) -> list[Warning]:
+def without_effect(trials: Sequence[Trial]) -> list[Warning]:
     """Settings that did nothing, each value once: the base's as they are, an arm's with its name (the last
-    one's, as the arms that were confirmed come last)."""
+    one's, as the arms that were confirmed come last). A mixture's are left out where the value did something
+    in another arm: what it was mixed with was the reason, and nobody is going to use that mixture."""
     found: dict[tuple[str, Value | None], Warning] = {}
+    worked = {
+        setting
+        for trial in trials
+        if trial.outcome == "measured"
+        for setting in trial.arm.settings.items()
+        if not any(w.slug == _NO_EFFECT and w.setting == setting[0] for w in trial.warnings)
+    }
     for trial in trials:
         for warning in (w for w in trial.warnings if w.slug == _NO_EFFECT):
             key = (warning.setting, trial.settings.get(warning.setting))
+            if trial.stage == "screen" and key in worked:
+                continue
             if trial.arm.name in (BASE, CONTROL):
                 found[key] = warning
             elif key not in found or found[key].text.startswith("arm "):

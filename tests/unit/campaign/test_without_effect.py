@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import msgspec
+
 from flushlab.campaign.tuning import without_effect
 from flushlab.record import Arm, Trial, Value, Warning
 from tests.unit.records import trial
@@ -29,6 +31,15 @@ def test_an_arms_setting_is_told_with_the_arm_that_came_last() -> None:
     found = without_effect(trials)
     assert [warning.setting for warning in found] == ["innodb_flush_method", FLUSH]
     assert found[1].text == f"arm flush 2: {FLUSH}=2 reads back, but 800 syncs were seen"
+
+
+def test_a_mixture_that_kept_a_setting_from_working_is_not_told() -> None:
+    mixture = msgspec.structs.replace(doubted("screen-2", FLUSH, 2, 700), stage="screen")
+    works = trial({FLUSH: 2}, arm=Arm(name="flush 2", settings={FLUSH: 2}))
+    assert without_effect([mixture, works]) == []
+    assert len(without_effect([mixture])) == 1
+    confirmed = msgspec.structs.replace(mixture, stage="confirm")
+    assert len(without_effect([confirmed, works])) == 1
 
 
 def test_two_values_of_one_setting_are_two_warnings() -> None:
