@@ -26,7 +26,7 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from flushlab.record import FILE_CLASSES, Ratio
-from flushlab.report.page.arms import Activity, Throughput
+from flushlab.report.page.arms import Activity, Rounds, Throughput
 
 WIDTH = 440
 POINTS = 400
@@ -227,6 +227,48 @@ def seconds(panels: Sequence[Throughput], *, name: str, title: str) -> str:
                     marker="^",
                     markersize=6,
                     color=COLOURS["bad"],
+                    clip_on=False,
+                    zorder=3,
+                )
+
+    return inline_svg(draw, height, name, title)
+
+
+def rounds(panels: Sequence[Rounds], *, name: str, title: str) -> str:
+    """Every slice of each arm over the time of the campaign, one panel each on one scale."""
+    high, gap, foot = 64, 28, 24
+    height = (high + gap) * len(panels) + foot
+    points = [point for panel in panels for point in (*panel.kept, *panel.dropped)]
+    top = 1.04 * (max(rate for _, rate in points) or 1)
+    first, last = (pick(at for at, _ in points) for pick in (min, max))
+    step = top * (high + gap) / high
+    floors = [step * place for place in reversed(range(len(panels)))]
+
+    def draw(figure: Figure) -> None:
+        axes = axes_in(figure, left=46, right=14, top=gap, bottom=foot)
+        axes.set_ylim(0, step * len(panels) - step + top)
+        axes.set_xlim(0, max(last - first, 1.0))
+        marks = round_ticks(max(last - first, 1.0), count=4)
+        axes.set_xticks(marks, [f"{mark:g} s" if mark else "0" for mark in marks])
+        ticks = round_ticks(top / 1.04)
+        axes.set_yticks(
+            [floor + tick for floor in floors for tick in ticks],
+            [short(tick) for tick in ticks] * len(panels),
+        )
+        axes.grid(axis="y")
+        for place, (panel, floor) in enumerate(zip(panels, floors, strict=True)):
+            axes.annotate(_clip(panel.arm), (0, floor + top), (0, 6), textcoords="offset points")
+            colour = COLOURS["mute"] if place == 0 else COLOURS["accent"]
+            for shown, marker, ink in ((panel.kept, "o", colour), (panel.dropped, "x", COLOURS["bad"])):
+                picked = shown[:: 1 + len(shown) // POINTS]
+                axes.plot(
+                    [at - first for at, _ in picked],
+                    [floor + rate for _, rate in picked],
+                    linestyle="none",
+                    marker=marker,
+                    markersize=4,
+                    markeredgewidth=0 if marker == "o" else 1.4,
+                    color=ink,
                     clip_on=False,
                     zorder=3,
                 )

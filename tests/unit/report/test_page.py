@@ -11,12 +11,13 @@ import pytest
 from flushlab.campaign.facts import ArmFacts
 from flushlab.errors import StorageError
 from flushlab.experiment.frontier import FrontierPoint, TuneResult
-from flushlab.record import Arm, Trial, Warning
+from flushlab.record import Arm, Slice, Trial, Warning
 from flushlab.report.page import page
 from flushlab.report.page.page import Advice
 from flushlab.report.stored import facts_of
 from flushlab.settings.floor import Floor
 from flushlab.store import CampaignRow
+from tests.golden.test_compare_report import FACTS, TWO
 from tests.unit.records import trial
 from tests.unit.report import campaigns as made
 
@@ -362,3 +363,43 @@ def test_a_page_stays_small_whatever_was_measured() -> None:
     assert "261 more are in the table only." in text
     assert "and 151 more" in text
     assert "more characters" in text
+
+
+# -- a comparison on standing servers ------------------------------------------------------------------------
+
+
+def compared() -> str:
+    """The page of a comparison whose servers stood: ten rounds, the third of which does not count."""
+
+    def turns(events: int) -> tuple[Slice, ...]:
+        return tuple(
+            Slice(
+                round=n, start_s=7.0 + n, seconds=0.5, events=events + n, foreign_share=0.25, dropped=n == 2
+            )
+            for n in range(10)
+        )
+
+    row, trials = made.serial()
+    facts = msgspec.structs.replace(
+        FACTS, campaign_id=row.id, kind="compare", interleaved=True, rounds=9, slice_s=0.5
+    )
+    arms = {"base": 4_000, TWO: 7_000}
+    trials = [
+        msgspec.structs.replace(one, arm=Arm(name=name, settings={}), slices=turns(events))
+        for (name, events), one in zip(arms.items(), trials, strict=False)
+    ]
+    return show(made.row("compare", facts), trials)
+
+
+def test_every_turn_of_a_standing_server_is_drawn_and_those_that_do_not_count_are_told() -> None:
+    text = text_of(compared())
+    assert "Every turn over time" in text
+    assert "A cross is a turn whose round does not count" in text
+    assert "base 8,000 8,010 8,018 9 1 25%" in text
+    assert f"{TWO} 14,000 14,010 14,018 9 1 25%" in text
+
+
+def test_the_page_of_a_comparison_begins_with_its_own_answer() -> None:
+    html = compared()
+    assert f"{TWO} is 1.62× as fast as base" in text_of(html)
+    assert Reader(html).sections[:2] == ["ratios", "time"]

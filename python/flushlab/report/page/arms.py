@@ -51,6 +51,22 @@ class Throughput(NamedTuple):
     windows: int
 
 
+class Rounds(NamedTuple):
+    """The slices of one arm whose server stood beside the others.
+
+    Attributes:
+        arm: its name.
+        kept: start in seconds since the servers stood, and events/s, of each one that counts.
+        dropped: the same of those whose round does not count.
+        foreign_share: of the CPU time that other programs took, median, or None.
+    """
+
+    arm: str
+    kept: tuple[tuple[float, float], ...]
+    dropped: tuple[tuple[float, float], ...]
+    foreign_share: float | None
+
+
 class Activity(NamedTuple):
     """What one arm did to files, per event of its workload.
 
@@ -112,6 +128,21 @@ def throughput(arm: str, trials: Sequence[Trial]) -> Throughput | None:
         slowest=min(seconds),
         p99_ms=statistics.median(latencies) if latencies else None,
         windows=windows,
+    )
+
+
+def rounds(arm: str, trials: Sequence[Trial]) -> Rounds | None:
+    """The arm's slices, or None where it had fresh servers."""
+    slices = [one for trial in trials for one in trial.slices]
+    kept = [one for one in slices if not one.dropped]
+    if not kept:
+        return None
+    foreign = [one.foreign_share for one in kept if one.foreign_share is not None]
+    return Rounds(
+        arm=arm,
+        kept=tuple((one.start_s, one.events / one.seconds) for one in kept),
+        dropped=tuple((one.start_s, one.events / one.seconds) for one in slices if one.dropped),
+        foreign_share=statistics.median(foreign) if foreign else None,
     )
 
 

@@ -18,7 +18,7 @@ import msgspec
 from flushlab.campaign.facts import ArmFacts, ClaimFacts, Figures, SeriesFacts, TuneFacts
 from flushlab.plan.plan import BASE, CONTROL
 from flushlab.record import Comparison, Machine, OtherLoad, ServerIdentity, Trial, Value, Warning
-from flushlab.report import series, tune
+from flushlab.report import compare, series, tune
 from flushlab.report.guarantees import changed
 from flushlab.report.stored import Facts, StoredPlan, fastest
 from flushlab.store import CampaignRow
@@ -271,8 +271,10 @@ def _serial(facts: SeriesFacts) -> Found:
 
 
 def _series_answer(facts: SeriesFacts, best: ArmFacts | None) -> tuple[str, str, list[str]]:
-    headline, *lead = series.answer(facts).plain.split("\n")
+    headline, *lead = (compare if facts.kind == "compare" else series).answer(facts).plain.split("\n")
     headline, interval = _split_interval(headline)
+    if facts.kind == "compare":
+        return headline, interval, lead
     if best is not None and best.comparison is not None and not best.composed_of:
         ratio = best.comparison.ratio
         lead.append(f"The fastest is {best.name}: {ratio.estimate:.2f}× [{ratio.low:.2f}, {ratio.high:.2f}].")
@@ -305,7 +307,8 @@ def _strength(arm: ArmFacts) -> float:
 
 
 def _what(arm: ArmFacts) -> str:
-    return arm.text or changes({**arm.settings, **arm.workload})
+    text = arm.text or changes({**arm.settings, **arm.workload})
+    return "" if text.replace(",", "") == arm.name else text
 
 
 def _notes(arm: ArmFacts) -> tuple[str, ...]:

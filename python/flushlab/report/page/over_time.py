@@ -1,11 +1,14 @@
-"""Section: throughput over time, or every trial where a workload has no seconds. Pure."""
+"""Section: throughput over time; every turn of standing servers; every trial where a workload has no seconds.
+
+Pure.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 from flushlab.report import plots
-from flushlab.report.page.arms import Throughput, throughput
+from flushlab.report.page.arms import Rounds, Throughput, rounds, throughput
 from flushlab.report.page.parts import (
     MAX_PANELS,
     Cell,
@@ -23,6 +26,10 @@ def section(subject: Subject) -> Iterator[Section]:
     shown = candidates[:MAX_PANELS]
     left = len(candidates) - len(shown)
     notes = (f"{left} more {'arms are' if left > 1 else 'arm is'} not shown.",) if left else ()
+    panels = [panel for arm in shown if (panel := rounds(arm, subject.arms[arm])) is not None]
+    if panels:
+        yield _every_slice(subject, panels, notes)
+        return
     lines = [line for arm in shown if (line := throughput(arm, subject.arms[arm])) is not None]
     if not lines:
         yield from _every_trial(subject, shown, notes)
@@ -38,6 +45,28 @@ def section(subject: Subject) -> Iterator[Section]:
     table = Table((Cell("arm"), *(Cell(name, "num") for name in head)), tuple(map(_line_row, lines)))
     drawn = (plots.seconds(lines, name="time", title=title),)
     yield Section("time", "Throughput over time", lead, drawn, tables=(table,), notes=notes)
+
+
+def _every_slice(subject: Subject, panels: Sequence[Rounds], notes: tuple[str, ...]) -> Section:
+    unit = subject.found.unit or "events/s"
+    dropped = any(panel.dropped for panel in panels)
+    cross = " A cross is a turn whose round does not count, because the clock had a gap." if dropped else ""
+    lead = (
+        f"Servers stood side by side and took turns, one at a time. A dot is one turn, in {unit}, when it was"
+        f" measured.{cross}"
+    )
+    head = ("least", "median", "most", "turns", "dropped", "others’ CPU")
+    table = Table((Cell("arm"), *(Cell(name, "num") for name in head)), tuple(map(_rounds_row, panels)))
+    drawn = (plots.rounds(panels, name="time", title=f"Every turn in {unit}, per arm"),)
+    return Section("time", "Every turn over time", lead, drawn, tables=(table,), notes=notes)
+
+
+def _rounds_row(panel: Rounds) -> tuple[Cell, ...]:
+    rates = sorted(rate for _, rate in panel.kept)
+    foreign = "" if panel.foreign_share is None else f"{panel.foreign_share:.0%}"
+    dropped = Cell(f"{len(panel.dropped):,}", "num bad" if panel.dropped else "num")
+    picked = (figure(rates[0]), figure(rates[len(rates) // 2]), figure(rates[-1]), f"{len(rates):,}")
+    return (Cell(panel.arm, "name"), *(Cell(text, "num") for text in picked), dropped, Cell(foreign, "num"))
 
 
 def _line_row(line: Throughput) -> tuple[Cell, ...]:
