@@ -67,7 +67,7 @@ def _cost(found: Guarantees, safe: Guarantees) -> str:
     if text != describe(found)["power_loss"]:
         return text
     killed = found.process_crash != safe.process_crash
-    return f"when {'mysqld is killed' if killed else 'the OS crashes or the power fails'}, {text}"
+    return f"when {'mysqld, ' if killed else ''}the OS or the power fails, {text}"
 
 
 def _kept(found: Guarantees) -> tuple[str, ...]:
