@@ -51,6 +51,7 @@ from flushlab.settings.fit import as_warnings
 from flushlab.settings.option_names import load_option_names
 from flushlab.store import Store, open_store
 from flushlab.trial import TrialRunner
+from flushlab.trial.standing import SLICE_S
 from flushlab.units import counted, format_seconds
 from flushlab.workload import build_workload, fingerprint, parse_timing, workload_options
 
@@ -342,10 +343,11 @@ def _by_the_way(request: SeriesRequest, target: Target, watcher: Watcher) -> Ser
     """The request with its arms side by side, where they can stand so; says how it will be measured."""
     workloads = [workload_of(request, arm) for arm in (request.base, *request.running)]
     if why := why_fresh(request, workloads, target):
-        if workloads[0].can_pause:
+        if workloads[0].slice_s is not None:
             watcher.say(f"each window gets a fresh server: {why}")
         return msgspec.structs.replace(request, why_fresh=why)
-    blocks, seconds = blocks_of(request.blocks, request.timing.seconds)
+    slice_s = max(SLICE_S, *(workload.slice_s or 0.0 for workload in workloads))
+    blocks, seconds = blocks_of(request.blocks, request.timing.seconds, slice_s)
     blocks_words = f"{counted(blocks, 'block')}, {seconds:g} s of each arm in each"
     watcher.say(f"arms stand side by side and take turns: {blocks_words}")
     timing = msgspec.structs.replace(request.timing, seconds=seconds)

@@ -39,7 +39,7 @@ def why_fresh(request: SeriesRequest, workloads: Sequence[Workload], target: Tar
         target: where.
     """
     arms = (request.base, *request.running)
-    if not all(workload.can_pause for workload in workloads):
+    if any(workload.slice_s is None for workload in workloads):
         return f"{request.workload.split(':')[0]} cannot be paused"
     if request.disk_iops is not None or any(arm.disk_iops is not None for arm in arms):
         return "they would share the disk's limit"
@@ -50,14 +50,14 @@ def why_fresh(request: SeriesRequest, workloads: Sequence[Workload], target: Tar
     return _too_little_memory(standing, target) or _too_little_disk(request, standing, target)
 
 
-def blocks_of(blocks: int, seconds: float) -> tuple[int, float]:
+def blocks_of(blocks: int, seconds: float, slice_s: float = SLICE_S) -> tuple[int, float]:
     """The blocks of a series on standing servers, and their seconds of each arm: as much is measured of it as
-    in so many blocks with a window of so many seconds."""
+    in so many blocks with a window of so many seconds; but never less than a slice in a block."""
     total_s = blocks * seconds
-    rounds = max(1, round(total_s / SLICE_S))
+    rounds = max(1, round(total_s / slice_s))
     of_block = min(MOST_ROUNDS, max(1, rounds // ENOUGH_BLOCKS))
     count = min(max(blocks, round(rounds / of_block)), MOST_BLOCKS)
-    return count, total_s / count
+    return count, max(total_s / count, slice_s)
 
 
 def _in_the_background(request: SeriesRequest, target: Target) -> tuple[str, str] | None:

@@ -104,9 +104,8 @@ class CommandWorkload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
         return {"workload": "command"} if self.database == DATABASE else {}
 
     @property
-    def can_pause(self) -> bool:
+    def slice_s(self) -> None:
         """It runs whole."""
-        return False
 
     def driving(self, server: Server) -> None:
         """Nobody but itself drives it."""

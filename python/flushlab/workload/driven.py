@@ -86,9 +86,9 @@ class Driven(msgspec.Struct, frozen=True, kw_only=True):
     per_second: str = ""
 
     @property
-    def can_pause(self) -> bool:
-        """A profile, and files of its seconds, take a window in one piece."""
-        return not (self.profile or self.hdr_log or self.per_second)
+    def slice_s(self) -> float | None:
+        """Any; but a profile, and files of its seconds, take a window in one piece."""
+        return None if self.profile or self.hdr_log or self.per_second else 0.0
 
     def load(self, endpoint: Endpoint, **what: Any) -> LoadSpec:
         """What the engine is told: these options, and `what` is to be done as further fields."""

@@ -78,6 +78,11 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     output: str = ""
 
 
+COMMITS = 20
+"""A slice has room for so many commits of each connection: what is cut at its edges must not matter."""
+MOST_SLICE_S = 10.0
+
+
 class Driving(msgspec.Struct, frozen=True, kw_only=True):
     """What the load engine takes to drive a workload on one server; never stored, as it holds a password.
 
@@ -111,8 +116,9 @@ class Workload(Protocol):
         ...
 
     @property
-    def can_pause(self) -> bool:
-        """Whether it may be stopped and resumed at any time, so that servers can be driven in turns."""
+    def slice_s(self) -> float | None:
+        """Shortest stretch in which it may be measured before it is paused for another server's turn, as far
+        as its options tell; None: it cannot be paused."""
         ...
 
     def prepare(self, server: Server) -> None:

@@ -90,9 +90,8 @@ class SqlWorkload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         return self.database != DATABASE
 
     @property
-    def can_pause(self) -> bool:
+    def slice_s(self) -> None:
         """It runs whole."""
-        return False
 
     def driving(self, server: Server) -> None:
         """Nobody but itself drives it."""

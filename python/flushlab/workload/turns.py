@@ -13,15 +13,13 @@ from flushlab.errors import MeasurementError
 from flushlab.record import ErrorCount, Latency, LoadResult, OpenLoop, RowCounts, StatementLatency, Warning
 from flushlab.server.protocol import Server
 from flushlab.workload.engine import closed, connected, measured, native, raise_if_failed, warm_up
-from flushlab.workload.protocol import Driving, Measured, Timing
+from flushlab.workload.protocol import COMMITS, MOST_SLICE_S, Driving, Measured, Timing
 
 LEAD_S = 0.03
 """From the first event of a slice to the beginning of its window: connections fall into step again."""
 PROBES_S = (0.5, 2.0, 8.0)
-LATENCIES, COMMITS = 50, 20
-"""A slice has room for so many events, and so many commits, of each connection: what begins or ends at its
-edges must not matter."""
-MOST_SLICE_S = 10.0
+LATENCIES = 50
+"""A slice has room for so many events of each connection, as for `COMMITS`."""
 
 
 class Turns:

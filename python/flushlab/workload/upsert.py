@@ -32,7 +32,7 @@ from flushlab.workload.options import (
     OptionInfo,
     Spelling,
 )
-from flushlab.workload.protocol import Driving, Measured, Timing, Window
+from flushlab.workload.protocol import COMMITS, MOST_SLICE_S, Driving, Measured, Timing, Window
 
 NAME = "upsert"
 DATABASE = "upsert"
@@ -120,6 +120,12 @@ class UpsertWorkload(Draws, frozen=True, kw_only=True):
             "key": self.key,
             "seed": str(self.seed),
         }
+
+    @property
+    def slice_s(self) -> float | None:
+        """Room for its commits, where they follow the clock."""
+        least_s, every_s = super().slice_s, parse_commit(self.commit)[1]
+        return None if least_s is None else min(COMMITS * (every_s or 0.0), MOST_SLICE_S)
 
     def prepare(self, server: Server) -> None:
         """Creates the database and fills the tables of this kind of key, unless they are there."""

@@ -82,7 +82,7 @@ class Whole:
 
     data_key: Mapping[str, str] = {}
     reset: Reset = "each"
-    can_pause = False
+    slice_s = None
 
     def prepare(self, server: Server) -> None:
         pass
