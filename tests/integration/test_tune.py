@@ -67,7 +67,7 @@ def test_tune_survives_kill_and_ctrl_c_and_hands_over_a_file_that_works(home: Pa
     base.write_text(f"[mysqld]\nreport_password = {SECRET}\n[galera]\nwsrep_sst_auth = sst:{SECRET}\n")
     # SIGKILL in the middle: at most the running trial is lost, no server is left.
     first = start("--base", str(base), "--trials", "26", *SMALL, "--out", str(out), "--seed", "7")
-    wait_until(lambda: trials_saved(home) >= 3 or first.poll() is not None, "three trials", 120)
+    wait_until(lambda: trials_saved(home) >= 3 or first.poll() is not None, "three trials", 280)
     assert first.poll() is None, first.communicate()[1]
     first.kill()
     first.communicate()
@@ -80,9 +80,9 @@ def test_tune_survives_kill_and_ctrl_c_and_hands_over_a_file_that_works(home: Pa
 
     # Resumed, then Ctrl-C: exits with 130, keeps what was measured, says how to go on.
     second = start("--resume", campaign.id, "--out", str(out))
-    wait_until(lambda: trials_saved(home) >= saved + 2 or second.poll() is not None, "two more trials", 120)
+    wait_until(lambda: trials_saved(home) >= saved + 2 or second.poll() is not None, "two more trials", 280)
     second.send_signal(signal.SIGINT)
-    stdout, stderr = second.communicate(timeout=120)
+    stdout, stderr = second.communicate(timeout=280)
     assert second.returncode == 130, stderr
     assert f"--resume {campaign.id}" in stdout + stderr
     assert "Traceback" not in stderr
@@ -90,7 +90,7 @@ def test_tune_survives_kill_and_ctrl_c_and_hands_over_a_file_that_works(home: Pa
 
     # Resumed to the end.
     third = start("--resume", campaign.id, "--out", str(out), "--json", str(tmp_path / "tune.json"))
-    stdout, stderr = third.communicate(timeout=280)
+    stdout, stderr = third.communicate(timeout=800)
     assert third.returncode == 0, stderr
     assert max(len(line) for line in stdout.splitlines() if not line.startswith("wrote ")) <= 80
     assert f"wrote {out / 'tune.json'}\n" in stdout
