@@ -55,7 +55,7 @@ def _every_slice(subject: Subject, panels: Sequence[Rounds], notes: tuple[str, .
         f"Servers stood side by side and took turns, one at a time. A dot is one turn, in {unit}, when it was"
         f" measured.{cross}"
     )
-    head = ("least", "median", "most", "turns", "dropped", "others’ CPU")
+    head = ("least", "median", "most", "turns", "dropped", "others' CPU")
     table = Table((Cell("arm"), *(Cell(name, "num") for name in head)), tuple(map(_rounds_row, panels)))
     drawn = (plots.rounds(panels, name="time", title=f"Every turn in {unit}, per arm"),)
     return Section("time", "Every turn over time", lead, drawn, tables=(table,), notes=notes)
