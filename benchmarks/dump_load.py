@@ -2,8 +2,8 @@
 
 A dump as mysqldump writes it is generated: three tables with secondary indexes, statements of about 1 MB.
 Both sides start from an empty server; the time runs from the first statement until the server has answered
-the last one and has been stopped in an orderly way. Pairs alternate in who begins. The bar: the geometric
-mean of plain ÷ flushlab is at least 1.5.
+the last one and has been stopped in an orderly way. Pairs alternate in who begins. Both must end with the
+same definitions and the same rows. The bar: the geometric mean of plain ÷ flushlab is at least 1.5.
 
 Run: .venv/bin/python benchmarks/dump_load.py [--server mariadb@10.11] [--megabytes 2048] [--pairs 3]
 """
@@ -77,19 +77,32 @@ def write_dump(file: Path, size_bytes: int) -> None:
         out.write("-- Dump completed\n")
 
 
-def plain(build: Build, client: str, dump: Path, root: DataRoot) -> float:
-    """Seconds of the client on a stock server."""
+def state(server: Sandbox) -> list[object]:
+    """What the tables are and what is in them."""
+    shown = [server.query(f"SHOW CREATE TABLE shop.{table}") for table in TABLES]
+    return [shown, server.query(f"CHECKSUM TABLE {', '.join(f'shop.{table}' for table in TABLES)} EXTENDED")]
+
+
+def plain(build: Build, client: str, dump: Path, root: DataRoot) -> tuple[float, list[object]]:
+    """Seconds of the client on a stock server, and the end."""
     with Sandbox.start(build, data_root=root) as server:
         began = time.monotonic()
         with dump.open("rb") as stream:
             command = [client, f"--defaults-file={server.endpoint.option_file}"]
             subprocess.run(command, stdin=stream, check=True)
-        server.stop()
-        return time.monotonic() - began
+        return stopped(server, began)
 
 
-def ours(build: Build, dump: Path, root: DataRoot) -> float:
-    """Seconds of flushlab's way."""
+def stopped(server: Sandbox, began: float) -> tuple[float, list[object]]:
+    """Seconds until it is, and what it holds when it runs again."""
+    server.stop()
+    seconds = time.monotonic() - began
+    server.start_again()
+    return seconds, state(server)
+
+
+def ours(build: Build, dump: Path, root: DataRoot) -> tuple[float, list[object]]:
+    """Seconds of flushlab's way, and the end."""
     data = open_dataset(dump)
     assert isinstance(data, Dump)
     survey = data.survey()
@@ -98,8 +111,7 @@ def ours(build: Build, dump: Path, root: DataRoot) -> float:
     with Sandbox.start(build, settings=settings, arguments=arguments, data_root=root) as server:
         began = time.monotonic()
         data.load(Filling(server, survey, choose_database(data, None), lambda _: None, data.path))
-        server.stop()
-        return time.monotonic() - began
+        return stopped(server, began)
 
 
 def main() -> int:
@@ -107,16 +119,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--server", default="mariadb@10.11", help="a build that brings a client")
+    parser.add_argument("--server", default="mariadb@10.11", help="a build; mysql@9.7 lends its client")
     parser.add_argument("--megabytes", type=int, default=2048)
     parser.add_argument("--pairs", type=int, default=3)
     parser.add_argument("--dir", type=Path, help="for the dump and the data directories")
     parser.add_argument("--json", type=Path, help="write the figures to a file")
     given = parser.parse_args()
     build = find_build(given.server)
-    client = build.client
-    if client is None:
-        raise SystemExit(f"error: {build.name} brings no client")
+    client = build.client or find_build("mysql@9.7").client
+    assert client is not None
     with tempfile.TemporaryDirectory(dir=given.dir) as folder:
         dump = Path(folder) / "shop.sql"
         write_dump(dump, given.megabytes << 20)
@@ -126,11 +137,14 @@ def main() -> int:
         found = []
         for number in range(given.pairs):
             if number % 2:
-                theirs = plain(build, client, dump, root)
-                found.append((theirs, ours(build, dump, root)))
+                theirs, end = plain(build, client, dump, root)
+                mine, other = ours(build, dump, root)
             else:
-                mine = ours(build, dump, root)
-                found.append((plain(build, client, dump, root), mine))
+                mine, other = ours(build, dump, root)
+                theirs, end = plain(build, client, dump, root)
+            if other != end:
+                raise SystemExit("error: the two ways end with different tables")
+            found.append((theirs, mine))
             sys.stdout.write(
                 f"{size / found[-1][0]:8.1f} MB/s plain  {size / found[-1][1]:8.1f} MB/s flushlab\n"
             )

@@ -25,7 +25,8 @@ from flushlab import _core
 from flushlab.build import Build
 from flushlab.campaign.bench import bench
 from flushlab.datadir import DataRoot, Snapshot, Snapshots
-from flushlab.dataset import choose_database, loaded, open_dataset
+from flushlab.dataset import Survey, choose_database, loaded, open_dataset
+from flushlab.dataset.loaded import fast_settings
 from flushlab.errors import DumpRefused, StorageError
 from flushlab.machine import home
 from flushlab.record import StreamSpec
@@ -36,6 +37,59 @@ from tests.conftest import StartSandbox, require_build
 SHOP = (Path(__file__).parent / "shop.sql").read_bytes()
 CLERK = "clerk@'10.0.0.%'"
 Load = Callable[..., Sandbox]
+
+KEYS = """
+SET NAMES utf8mb4;
+/*!40014 SET @OLD_FOREIGN_KEY_CHECKS=@@FOREIGN_KEY_CHECKS, FOREIGN_KEY_CHECKS=0 */;
+/*!40101 SET @OLD_SQL_MODE=@@SQL_MODE, SQL_MODE='NO_AUTO_VALUE_ON_ZERO' */;
+SET autocommit=0;
+{tables}
+/*!40014 SET FOREIGN_KEY_CHECKS=@OLD_FOREIGN_KEY_CHECKS */;
+"""
+TABLE = """
+CREATE TABLE {name} (
+  `id` int NOT NULL,
+  `a` varchar(40) NOT NULL DEFAULT '; `',
+  `b` int DEFAULT NULL,{definition}
+) ENGINE={engine} DEFAULT CHARSET=utf8mb4{partitions};
+LOCK TABLES {name} WRITE;
+/*!40000 ALTER TABLE {name} DISABLE KEYS */;
+INSERT INTO {name} (`id`,`a`,`b`) VALUES (0,'x',3),(2,'INSERT INTO `y`',NULL);
+INSERT INTO {name} (`id`,`a`,`b`) VALUES (3,'it\\'s',3);
+/*!40000 ALTER TABLE {name} ENABLE KEYS */;
+UNLOCK TABLES;
+COMMIT;
+CREATE TRIGGER {trigger} BEFORE INSERT ON {name} FOR EACH ROW SET NEW.`b` = 1;
+"""
+PRIMARY, KEY = "\n  PRIMARY KEY (`id`)", ",\n  KEY `k` (`b`)"
+BOUND = ",\n  CONSTRAINT {0} FOREIGN KEY (`b`) REFERENCES {1} (`{2}`) ON DELETE SET NULL"
+LATE: dict[str, tuple[str, str]] = {
+    "`child`": (f"{PRIMARY}{KEY}{BOUND.format('`f`', '`parent`', 'id')}", "InnoDB"),
+    "`grow`": (
+        "\n  KEY `z` (`b`,`a`(7)),\n  UNIQUE KEY `u` (`id`),\n  KEY `y` (`a`) COMMENT 'a, b'",
+        "InnoDB",
+    ),
+    "`is`": ("\n  KEY `z` (`b` DESC) USING BTREE,\n  KEY `y` (`id`,`b`)", "InnoDB"),
+    "`of`": (f"{PRIMARY}{BOUND.format('`o`', '`to`', 'b')}", "InnoDB"),
+    "`parent`": (PRIMARY + KEY, "InnoDB"),
+    "`self`": (f"{PRIMARY}{KEY}{BOUND.format('`s`', '`self`', 'id')}", "InnoDB"),
+    "`split`": (PRIMARY + KEY, "InnoDB"),
+}
+"""Tables whose indexes wait; a foreign key brings one."""
+BOUND_TO = (
+    "SELECT constraint_name, table_name, referenced_table_name, unique_constraint_name, delete_rule"
+    " FROM information_schema.referential_constraints WHERE constraint_schema = %s ORDER BY 1"
+)
+EARLY: dict[str, tuple[str, str]] = {
+    "`always`": (f"\n  `c` int GENERATED ALWAYS AS (`id` + 1) VIRTUAL,{PRIMARY},\n  KEY `c` (`c`)", "InnoDB"),
+    "`file`": (PRIMARY + KEY, "MyISAM"),
+    "`größer`": ("\n  `ß` int,\n  KEY `ß` (`ß`)", "InnoDB"),
+    "`plain`": (PRIMARY, "InnoDB"),
+    "`text`": (f"{PRIMARY}{KEY},\n  FULLTEXT KEY `a` (`a`)", "InnoDB"),
+    "`to`": (PRIMARY + KEY, "InnoDB"),
+    "`tick``s`": (PRIMARY + KEY, "InnoDB"),
+}
+"""Those that keep them; the foreign key of `of` needs the index of `to`."""
 
 
 def tool(*names: str) -> str:
@@ -292,3 +346,54 @@ def test_test_suite_starts_with_the_dump(build: Callable[[str], Build], tmp_path
             cursor = connection.cursor()
             cursor.execute("SELECT id FROM item")
             assert cursor.fetchall() == ((1,),)
+
+
+@pytest.mark.parametrize("name", ["mariadb@10.11", "mysql@5.7", "mysql@8.0", "mysql@9.7"])
+def test_tables_whose_indexes_wait_for_their_rows_end_as_the_dump_has_them(
+    sandbox: StartSandbox, name: str
+) -> None:
+    tables = {**LATE, **EARLY}
+    fast = fast_settings(require_build(name), Survey(digest="", bytes=0, sql_bytes=0, databases=()))
+    old = {"restrict_fk_on_non_standard_key": "OFF"} if name == "mysql@9.7" else {}
+    server = sandbox(name, settings={**fast, **old})
+
+    def load(database: str, from_bytes: int | None) -> tuple[list[Any], int]:
+        server.query(f"CREATE DATABASE {database}")
+        spec = StreamSpec(endpoint=server.endpoint, database=database, late_indexes_from_bytes=from_bytes)
+        before = altered(server)
+        stream = _core.ScriptStream(msgspec.json.encode(spec))
+        stream.feed(dump(tables).encode())
+        stream.finish()
+        server.query(f"USE {database}")
+        shown = [server.query(f"SHOW CREATE TABLE {table}") for table in sorted(tables)]
+        rows = [
+            row[1] for table in sorted(tables) for row in server.query(f"CHECKSUM TABLE {table} EXTENDED")
+        ]
+        bound = server.query(BOUND_TO, [database])
+        return [*shown, bound, rows], altered(server) - before
+
+    plain, statements = load("one", None)
+    late, with_indexes = load("two", 1)
+    assert late == plain
+    assert all(isinstance(checksum, int) for checksum in late[-1])
+    assert with_indexes - statements == 2 * len(LATE)
+
+
+def altered(server: Sandbox) -> int:
+    """ALTER TABLE statements that the server has run."""
+    return int(str(server.query("SHOW GLOBAL STATUS LIKE 'Com_alter_table'")[0][1]))
+
+
+def dump(tables: dict[str, tuple[str, str]]) -> str:
+    """As mysqldump writes them, in the order of their names."""
+    found = [
+        TABLE.format(
+            name=table,
+            trigger=f"`before {at}`",
+            definition=definition,
+            engine=engine,
+            partitions=" PARTITION BY HASH (`id`) PARTITIONS 2" if table == "`split`" else "",
+        )
+        for at, (table, (definition, engine)) in enumerate(sorted(tables.items()))
+    ]
+    return KEYS.format(tables="".join(found))

@@ -50,6 +50,7 @@ mod endpoint;
 mod error;
 mod handoff;
 mod histogram;
+mod late_indexes;
 mod layout;
 mod meter;
 mod policy;

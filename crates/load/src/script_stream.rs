@@ -3,6 +3,7 @@
 //! For dumps: of any size, with statements to leave out. What is left out is the caller's to say.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -12,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::address::{Address, Transport};
 use crate::connection::Connection;
 use crate::endpoint::Endpoint;
+use crate::late_indexes::LateIndexes;
 use crate::script::{excerpt, words, Splitter};
 use crate::spec::unreadable;
 use crate::{Cutoff, Error};
@@ -41,6 +43,8 @@ struct Json {
     leave_out_databases: Vec<String>,
     /// Words that are taken out of statements that set `sql_mode`.
     leave_out_modes: Vec<String>,
+    /// Rows of a table before its indexes wait for the rest; they never do without.
+    late_indexes_from_bytes: Option<usize>,
 }
 
 /// What has been run.
@@ -67,6 +71,8 @@ struct State {
     /// Of those that wait, and of the one under way.
     bytes: usize,
     ended: bool,
+    /// The server has answered everything.
+    done: bool,
     failed: Option<Error>,
     progress: StreamProgress,
 }
@@ -117,10 +123,15 @@ impl ScriptStream {
             std::thread::spawn(move || {
                 let mut session = Session {
                     connection,
+                    late_indexes: LateIndexes::new(spec.late_indexes_from_bytes),
                     rules: Rules::of(spec),
                     outside: false,
                 };
-                work(&shared, &mut session);
+                let working = AssertUnwindSafe(|| work(&shared, &mut session));
+                if let Err(said) = catch_unwind(working) {
+                    shared.lock().failed = Some(Error::panicked(&*said));
+                    shared.changed.notify_all();
+                }
             })
         };
         Ok(Self {
@@ -163,7 +174,7 @@ impl ScriptStream {
     /// [`crate::Kind::Server`] with number, line and beginning of the statement that the server refused.
     pub fn wait(&self, all: bool) -> Result<bool, Error> {
         let ready = |state: &State| match all {
-            true => state.ended && state.waiting.is_empty() && state.bytes == 0,
+            true => state.done,
             false => state.bytes < AHEAD_BYTES,
         };
         let state = self.shared.lock();
@@ -213,7 +224,7 @@ impl ScriptStream {
 impl Drop for ScriptStream {
     fn drop(&mut self) {
         let mut state = self.shared.lock();
-        let finished = state.ended && state.waiting.is_empty() && state.bytes == 0;
+        let finished = state.done;
         state.waiting.clear();
         state.ended = true;
         drop(state);
@@ -236,6 +247,13 @@ fn work(shared: &Shared, session: &mut Session) {
             .wait_while(state, |state| state.waiting.is_empty() && !state.ended)
             .unwrap_or_else(PoisonError::into_inner);
         let Some(statement) = state.waiting.pop_front() else {
+            drop(state);
+            let outcome = session.late_indexes.give_back(&mut session.connection);
+            let mut state = shared.lock();
+            state.done = outcome.is_ok();
+            state.failed = outcome.err().map(|error| told(error, "at the end"));
+            drop(state);
+            shared.changed.notify_all();
             return;
         };
         drop(state);
@@ -251,7 +269,13 @@ fn work(shared: &Shared, session: &mut Session) {
                 }
             }
             Err(error) => {
-                state.failed = Some(told(error, &statement));
+                let at = format!("statement {} (line {})", statement.number, statement.line);
+                let mut error = told(error, &at);
+                if error.errno.is_some() {
+                    error.message.push_str("\n  ");
+                    error.message.push_str(&excerpt(&statement.sql));
+                }
+                state.failed = Some(error);
                 state.waiting.clear();
                 state.ended = true;
             }
@@ -265,15 +289,10 @@ fn work(shared: &Shared, session: &mut Session) {
     }
 }
 
-/// The server's words as its own client prints them, under the statement's number, over its beginning.
-fn told(mut error: Error, statement: &Waiting) -> Error {
-    let at = format!("statement {} (line {})", statement.number, statement.line);
+/// The server's words as its own client prints them, behind where it said them.
+fn told(mut error: Error, at: &str) -> Error {
     error.message = match (error.errno, &error.sqlstate) {
-        (Some(errno), Some(sqlstate)) => format!(
-            "{at}: ERROR {errno} ({sqlstate}): {}\n  {}",
-            error.message,
-            excerpt(&statement.sql)
-        ),
+        (Some(errno), Some(sqlstate)) => format!("{at}: ERROR {errno} ({sqlstate}): {}", error.message),
         _ => format!("{at}: {}", error.message),
     };
     error
@@ -281,6 +300,7 @@ fn told(mut error: Error, statement: &Waiting) -> Error {
 
 struct Session {
     connection: Connection,
+    late_indexes: LateIndexes,
     rules: Rules,
     /// The current database is one of which nothing is run.
     outside: bool,
@@ -306,14 +326,13 @@ impl Session {
         } else if self.outside && word(0) != "SET" {
             return Ok(Some("statements in them".to_owned()));
         }
-        if word(0) == "SET" {
-            if let Some(changed) = self.rules.without_modes(sql) {
-                self.connection.query_bytes(&changed)?;
-                return Ok(Some("sql_mode".to_owned()));
-            }
-        }
-        self.connection.query_bytes(sql)?;
-        Ok(None)
+        let changed = match word(0) {
+            "SET" => self.rules.without_modes(sql),
+            _ => None,
+        };
+        self.late_indexes.before(&mut self.connection, sql)?;
+        self.connection.query_bytes(changed.as_deref().unwrap_or(sql))?;
+        Ok(changed.map(|_| "sql_mode".to_owned()))
     }
 }
 
@@ -347,11 +366,22 @@ impl Rules {
 
     /// The database that a USE or CREATE DATABASE names, if nothing of it is run.
     fn outside(&self, sql: &[u8]) -> Option<&str> {
+        const WORDS: [&str; 9] = [
+            "USE", "CREATE", "ALTER", "DROP", "DATABASE", "SCHEMA", "IF", "NOT", "EXISTS",
+        ];
         let text = String::from_utf8_lossy(sql);
-        let named = text
-            .split(|byte: char| !(byte.is_alphanumeric() || "_-$".contains(byte)))
-            .collect::<Vec<_>>();
-        let found = self.databases.iter().find(|name| named.contains(&name.as_str()));
+        let quoted = text.split('`').nth(1);
+        let name = quoted.or_else(|| {
+            let mut words = text.split(|byte: char| !(byte.is_alphanumeric() || "_-$!".contains(byte)));
+            words.find(|word| {
+                let known = WORDS.iter().any(|known| known.eq_ignore_ascii_case(word));
+                !known && !word.is_empty() && !word.starts_with('!')
+            })
+        })?;
+        let found = self
+            .databases
+            .iter()
+            .find(|known| known.eq_ignore_ascii_case(name));
         found.map(String::as_str)
     }
 
@@ -441,11 +471,19 @@ mod tests {
     fn databases_are_found_by_their_whole_names() {
         for sql in [
             "USE `mysql`",
+            "use mysql",
             "CREATE DATABASE /*!32312 IF NOT EXISTS*/ `mysql` /*!40100 x */",
+            "/*!40000 DROP DATABASE IF EXISTS mysql*/",
         ] {
             assert_eq!(rules().outside(sql.as_bytes()), Some("mysql"), "{sql}");
         }
-        assert_eq!(rules().outside(b"USE `mysql_shop`"), None);
-        assert_eq!(rules().outside(b"USE mysql2"), None);
+        for sql in [
+            "USE `mysql_shop`",
+            "USE mysql2",
+            "USE `my mysql`",
+            "CREATE DATABASE shop COMMENT 'was mysql'",
+        ] {
+            assert_eq!(rules().outside(sql.as_bytes()), None, "{sql}");
+        }
     }
 }

@@ -5,7 +5,7 @@ Sits beside `workload`. What is there is looked at before anything is started (`
 """
 
 from flushlab.dataset.directory import Directory
-from flushlab.dataset.loaded import analyze, loaded, settings_of
+from flushlab.dataset.loaded import analyze, estimated_bytes, loaded, settings_of
 from flushlab.dataset.open import choose_database, open_dataset
 from flushlab.dataset.survey import Dataset, Survey
 
@@ -15,6 +15,7 @@ __all__ = [
     "Survey",
     "analyze",
     "choose_database",
+    "estimated_bytes",
     "loaded",
     "open_dataset",
     "settings_of",

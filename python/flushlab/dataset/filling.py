@@ -63,6 +63,8 @@ _MODES: dict[str, list[tuple[tuple[int, ...], tuple[str, ...]]]] = {
 }
 """SQL modes that a flavor does not know, from that version on. Dumps of routines and triggers set them."""
 
+LATE_INDEXES_FROM_BYTES = 2 << 20
+"""Of a table's rows: below, dropping its indexes and building them by sorting takes longer than it saves."""
 _SAY_EVERY_S = 10.0
 _WORKERS = 4
 T = TypeVar("T")
@@ -165,6 +167,7 @@ class Filling:
             leave_out=LEFT_OUT,
             leave_out_databases=tuple(sorted(SYSTEM_DATABASES)),
             leave_out_modes=tuple(modes),
+            late_indexes_from_bytes=LATE_INDEXES_FROM_BYTES,
         )
         try:
             stream = _core.ScriptStream(msgspec.json.encode(spec))

@@ -24,7 +24,7 @@ from flushlab.server import Sandbox, Server
 from flushlab.server.identifier import quoted
 from flushlab.units import format_seconds, format_size
 
-FORMAT = "4"
+FORMAT = "5"
 """Raise this when the way data sets are loaded changes."""
 
 NO_PLUGINS = "--plugin-dir=/nonexistent"
@@ -34,6 +34,10 @@ _LEAST_POOL = 128 << 20
 _POOL_SHARE = 0.5
 _POOL_PER_SQL = 1.5
 _LARGEST_PACKET = 1 << 30
+_SORT_BUFFER = 16 << 20
+_FILL_PERCENT = 70
+"""Of the pages of an index that is built by sorting: about what inserts in random order leave. Full pages
+would split under a workload's first inserts, as those of a server in production do not."""
 _LEAST_REDO, _MOST_REDO = 64 << 20, 1 << 30
 """The redo log is as large as the dump, within these: MySQL before 8.0.30 writes all of it at its start."""
 
@@ -136,6 +140,21 @@ def loaded(
     return snapshots.make(key, fill)
 
 
+def estimated_bytes(data: Dataset) -> int:
+    """Of its tables and indexes in InnoDB, about.
+
+    Raises:
+        StorageError: it cannot be read.
+    """
+    if isinstance(data, Directory):
+        return sum(file.stat().st_size for file in data.files)
+    return _in_tables(cast(Loadable, data).survey())
+
+
+def _in_tables(survey: Survey) -> int:
+    return int(_POOL_PER_SQL * max(survey.sql_bytes, survey.bytes))
+
+
 def analyze(server: Server) -> None:
     """Brings the statistics of all user tables up to date: a server that is stopped soon after a load would
     save those of nearly empty tables."""
@@ -176,7 +195,7 @@ def _require(server: Server, database: str, path: str) -> None:
 
 def fast_settings(build: Build, survey: Survey) -> dict[str, Value]:
     """How the loading server runs: nothing is flushed, written twice or logged for replicas."""
-    pool = max(_LEAST_POOL, int(_POOL_PER_SQL * max(survey.sql_bytes, survey.bytes)))
+    pool = max(_LEAST_POOL, _in_tables(survey))
     settings: dict[str, Value] = {
         "innodb_flush_log_at_trx_commit": 0,
         "innodb_doublewrite": "OFF",
@@ -187,6 +206,8 @@ def fast_settings(build: Build, survey: Survey) -> dict[str, Value]:
         "innodb_io_capacity": 2000,
         "innodb_io_capacity_max": 20000,
         "innodb_log_buffer_size": 64 << 20,
+        "innodb_sort_buffer_size": _SORT_BUFFER,
+        "innodb_fill_factor": _FILL_PERCENT,
         "max_allowed_packet": _LARGEST_PACKET,
         "performance_schema": "OFF",
     }
@@ -197,4 +218,6 @@ def fast_settings(build: Build, survey: Survey) -> dict[str, Value]:
         settings["innodb_log_file_size"] = redo
     if build.flavor == "mysql" and build.version >= (8, 0):
         settings["log_bin"] = "OFF"
+    if build.flavor == "mysql" and build.version >= (8, 0, 27):
+        settings["innodb_ddl_buffer_size"] = 4 * _SORT_BUFFER
     return settings

@@ -327,6 +327,8 @@ class StreamSpec(msgspec.Struct, frozen=True, kw_only=True):
         leave_out: beginnings of statements that are not run, as words in capitals.
         leave_out_databases: databases of which nothing is run.
         leave_out_modes: words that are taken out of statements that set `sql_mode`.
+        late_indexes_from_bytes: of a table's rows, before its plain indexes are dropped until all rows are
+            there; None: they never are.
     """
 
     endpoint: Endpoint
@@ -334,6 +336,7 @@ class StreamSpec(msgspec.Struct, frozen=True, kw_only=True):
     leave_out: tuple[str, ...] = ()
     leave_out_databases: tuple[str, ...] = ()
     leave_out_modes: tuple[str, ...] = ()
+    late_indexes_from_bytes: int | None = None
 
 
 class StreamProgress(msgspec.Struct, frozen=True, kw_only=True):
