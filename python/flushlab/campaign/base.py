@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from flushlab.build.verbose_help import verbose_help
-from flushlab.campaign.data import Data
+from flushlab.campaign.data import Data, bytes_of
 from flushlab.campaign.target import Target
 from flushlab.campaign.watcher import Watcher
 from flushlab.errors import StartFailed, UsageError
@@ -126,7 +126,7 @@ def fitted(
     memory: str | None,
     exact: bool,
     connections: int,
-    factor: float = 1.0,
+    data: Data | None,
 ) -> Fit:
     """A production server's settings as this machine can hold them; the watcher is told what was scaled.
 
@@ -140,7 +140,7 @@ def fitted(
         memory=memory,
         exact=exact,
         connections=connections,
-        factor=factor,
+        data_bytes=bytes_of(data),
     )
     for line in lines(found, "--memory changes it, --exact refuses it"):
         watcher.say(line)

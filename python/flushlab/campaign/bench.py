@@ -113,7 +113,9 @@ def bench(
             **file_settings(Path(base) if base else None, target, watcher),
             **persisted_settings(data, target, watcher),
         }
-        fit = fitted(theirs, target, watcher, memory=memory, exact=exact, connections=shape.threads)
+        fit = fitted(
+            theirs, target, watcher, memory=memory, exact=exact, connections=shape.threads, data=data
+        )
         given = {**fit.settings, **asked_for}
         if theirs:
             given |= as_read(given, read_base(given, target, Launch(), watcher, also=given), target)

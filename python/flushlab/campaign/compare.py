@@ -13,7 +13,7 @@ import msgspec
 from flushlab.build import Progress, silent
 from flushlab.campaign.base import file_settings, persisted_settings
 from flushlab.campaign.configurations import Configuration, Given, read, spelled
-from flushlab.campaign.data import open_data
+from flushlab.campaign.data import bytes_of, open_data
 from flushlab.campaign.duration import ends_by_itself
 from flushlab.campaign.facts import SeriesFacts
 from flushlab.campaign.series import Asked, Compared, Loaded, check, run
@@ -210,6 +210,7 @@ def _whole(
                 exact=asked.exact,
                 connections=connections,
                 factor=factor,
+                data_bytes=bytes_of(asked.data),
             )
             factor = min(factor, fits[file].factor)
     notes: list[Warning] = []

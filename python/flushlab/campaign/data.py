@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from flushlab.build import Progress, silent
-from flushlab.dataset import Dataset, choose_database, open_dataset
+from flushlab.dataset import Dataset, choose_database, estimated_bytes, open_dataset
 from flushlab.errors import UsageError
 from flushlab.units import format_size
 from flushlab.workload import ON_DATA
@@ -77,6 +77,15 @@ def open_data(
         progress(f"reading {dataset.path} ({format_size(size)})")
     needed = database is not None or workload.startswith(ON_DATA)
     return Data(dataset=dataset, database=choose_database(dataset, database) if needed else "")
+
+
+def bytes_of(data: Data | None) -> int | None:
+    """Of its tables and indexes in InnoDB, about; None without data.
+
+    Raises:
+        StorageError: they cannot be read.
+    """
+    return estimated_bytes(data.dataset) if data is not None else None
 
 
 def data_of(request: OnData, progress: Progress = silent) -> Data | None:

@@ -292,7 +292,15 @@ def decide(loaded: Loaded, asked: Asked, target: Target, volumes: Volumes, watch
         **file_settings(Path(asked.base) if asked.base else None, target, watcher),
         **({} if compared else persisted_settings(asked.data, target, watcher)),
     }
-    fit = fitted(theirs, target, watcher, memory=asked.memory, exact=asked.exact, connections=_threads(plan))
+    fit = fitted(
+        theirs,
+        target,
+        watcher,
+        memory=asked.memory,
+        exact=asked.exact,
+        connections=_threads(plan),
+        data=asked.data,
+    )
     plan = msgspec.structs.replace(plan, base={**fit.settings, **plan.base})
     base = {**fit.settings, **base}
     values = read_base(base, target, launch, watcher, also=_names(plan))

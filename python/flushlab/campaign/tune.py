@@ -235,7 +235,15 @@ def decide(asked: Asked, target: Target, watcher: Watcher) -> TuneRequest:
         **file_settings(asked.base, target, watcher),
         **persisted_settings(asked.data, target, watcher),
     }
-    fit = fitted(theirs, target, watcher, memory=asked.memory, exact=asked.exact, connections=max(threads))
+    fit = fitted(
+        theirs,
+        target,
+        watcher,
+        memory=asked.memory,
+        exact=asked.exact,
+        connections=max(threads),
+        data=asked.data,
+    )
     original, runs = {**theirs, **given}, {**fit.settings, **given}
     kept = [target.catalog.setting(name.replace("-", "_")).name for name in asked.keep]
     kept += names_fixed(fit.scaled)

@@ -88,6 +88,7 @@ def fit_here(
     exact: bool = False,
     connections: int = 1,
     factor: float = 1.0,
+    data_bytes: int | None = None,
 ) -> Fit:
     """A production server's settings as this machine can hold them.
 
@@ -99,6 +100,7 @@ def fit_here(
         exact: refuse what does not fit.
         connections: that the workload opens.
         factor: shrink the pool and the redo log to this share at least.
+        data_bytes: of the data set, about; None: not known.
 
     Raises:
         UsageError: not a size, or `exact` and something does not fit.
@@ -111,6 +113,7 @@ def fit_here(
         disk_bytes=root.free_bytes() // DISK_PART,
         connections=connections,
         factor=factor,
+        data_bytes=data_bytes,
     )
     if exact and fitted.scaled:
         what = ", ".join(f"{one.name} = {one.yours} ({one.why})" for one in fitted.scaled)

@@ -1,9 +1,9 @@
 """Fit: a production server's settings as a smaller machine can hold them. Pure; sits in `settings`.
 
 What does not fit is scaled, and nothing else: the buffer pool and the redo log by one factor, so that they
-stay in proportion to each other (and to data that is scaled alike); the buffers that all connections share,
-and those of each, only where they alone would fill the memory; the number of connections last. Each change is
-a row `yours / here / why`.
+stay in proportion to each other (and to data that is scaled alike), or each by itself where the pool still
+holds all of the data; the buffers that all connections share, and those of each, only where they alone would
+fill the memory; the number of connections last. Each change is a row `yours / here / why`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ REDO_IN_PARTS_SINCE = (8, 0, 30)
 """First MySQL that does not fill the whole redo log with zeros at the first start, which every trial has."""
 _REDO_WRITTEN_AT_MOST = 512 << 20
 """Of redo log, for those that do: where sizes are scaled anyway, trials should not wait for it."""
-_WIDTH, _VALUE_AT_MOST = 80, 12
+_WIDTH, _VALUE_AT_MOST, _VALUE_SHOWN, _WHY_AT_LEAST = 80, 12, 24, 20
 _SPARE_CONNECTIONS = 50
 _G, _M = 1 << 30, 1 << 20
 _POOL_STEP, _REDO_STEP = 128 * _M, 4 * _M
@@ -88,6 +88,7 @@ def fit(
     disk_bytes: int,
     connections: int,
     factor: float = 1.0,
+    data_bytes: int | None = None,
 ) -> Fit:
     """The settings as a machine can hold them.
 
@@ -98,8 +99,10 @@ def fit(
         disk_bytes: that its redo log and its tablespaces may take before there is any data.
         connections: that the workload opens.
         factor: the pool and the redo log shrink to this share at least, so that several files shrink alike.
+        data_bytes: of the data set, about; None: not known.
     """
-    return _Fitting(settings, identity, memory_bytes, disk_bytes, connections, factor).done()
+    fitting = _Fitting(settings, identity, memory_bytes, disk_bytes, connections, factor, data_bytes)
+    return fitting.done()
 
 
 class _Fitting:
@@ -111,12 +114,15 @@ class _Fitting:
         disk_bytes: int,
         connections: int,
         factor: float,
+        data_bytes: int | None,
     ) -> None:
         self._given = Configuration(settings, identity)
         self._identity = identity
         self._settings = dict(settings)
         self._memory, self._disk, self._connections = memory_bytes, disk_bytes, connections
         self._factor = factor
+        self._data = data_bytes
+        self._held = False
         self._scaled: list[Scaled] = []
 
     def done(self) -> Fit:
@@ -154,26 +160,35 @@ class _Fitting:
         beside = use.shared_bytes - pool + use.connection_bytes * min(use.connections, self._connections)
         room, disk = self._memory - beside, self._disk
         limits = [(self._factor, "as the other file's had to be")]
-        if pool:
-            limits.append((room / pool, f"{format_size(room)} of memory are left for it"))
+        memory = (room / pool, f"{format_size(room)} of memory are left for it") if pool else (1.0, "")
         if redo:
             limits.append((disk / redo, f"{format_size(disk)} of disk for the redo log"))
+        if POOL in self._settings:
+            limits.append(memory)
         if min(limits)[0] >= 1:
             return
         if redo and self._identity.flavor == "mysql" and self._identity.version < REDO_IN_PARTS_SINCE:
             most = _REDO_WRITTEN_AT_MOST
             limits.append((most / redo, f"{format_size(most)} of redo, written at each start"))
+        if self._data is not None and self._data <= min(room, pool * self._factor):
+            self._held = True
+            if memory[0] < 1:
+                self._change(POOL, pool, self._pool(room), memory[1])
+            self._redo(*min(limit for limit in limits if limit is not memory))
+            return
         factor, why = min(limits)
         if POOL in self._settings:
             here = self._pool(pool * factor)
             self._change(POOL, pool, here, why)
             factor = here / pool
         self._factor = factor
-        proportion = "in proportion to the pool" if POOL in self._settings else why
+        self._redo(factor, "in proportion to the pool" if POOL in self._settings else why)
+
+    def _redo(self, factor: float, why: str) -> None:
         for name in REDO:
             if name in self._settings:
                 size = number_of(self._given, name)
-                self._change(name, size, self._rounded(name, size * factor), proportion)
+                self._change(name, size, self._rounded(name, size * min(1.0, factor)), why)
 
     def _pool(self, wanted: float) -> int:
         """The largest pool up to this size that the server does not enlarge; fewer instances if need be."""
@@ -228,7 +243,12 @@ class _Fitting:
 
     def _not_transferable(self) -> Iterator[str]:
         names = {one.name for one in self._scaled}
-        if POOL in names:
+        if POOL in names and self._held:
+            yield (
+                "Reads of data that your pool does not hold, if there are any: here the pool holds all of the"
+                " data set."
+            )
+        elif POOL in names:
             part = int(str(self._settings[POOL])) / number_of(self._given, POOL)
             share = f"{part * 100:.2g}%"
             yield (
@@ -261,17 +281,20 @@ def lines(fitted: Fit, way_out: str) -> list[str]:
         *((one.name, one.yours, one.here, one.why) for one in fitted.scaled),
     ]
     for name, yours, here, why in rows:
-        row = f"  {name:<{width}}  {yours:>{values}}  {here:>{values}}  "
-        found += textwrap.wrap(
-            why,
-            _WIDTH,
-            initial_indent=row,
-            subsequent_indent=" " * len(row),
-        )
-    found.append("What does not transfer to your server:")
+        row = f"  {name:<{width}}  {_short(yours):>{values}}  {_short(here):>{values}}  "
+        if len(row) > _WIDTH - _WHY_AT_LEAST:
+            found.append(row.rstrip())
+            row = " " * (width + 4)
+        found += textwrap.wrap(why, _WIDTH, initial_indent=row, subsequent_indent=" " * len(row))
+    if fitted.not_transferable:
+        found.append("What does not transfer to your server:")
     for text in fitted.not_transferable:
         found += textwrap.wrap(text, _WIDTH, initial_indent="  ", subsequent_indent="    ")
     return found
+
+
+def _short(value: str) -> str:
+    return value if len(value) <= _VALUE_SHOWN else f"{value[: _VALUE_SHOWN - 1]}…"
 
 
 def as_warnings(fitted: Fit) -> tuple[Warning, ...]:

@@ -18,8 +18,11 @@ def fitted(
     memory: int = 12 * G,
     disk: int = 50 * G,
     connections: int = 16,
+    data: int | None = None,
 ) -> Fit:
-    return fit(settings, server, memory_bytes=memory, disk_bytes=disk, connections=connections)
+    return fit(
+        settings, server, memory_bytes=memory, disk_bytes=disk, connections=connections, data_bytes=data
+    )
 
 
 @pytest.mark.parametrize("server", ALL, ids=lambda one: one.name)
@@ -48,6 +51,31 @@ def test_a_redo_log_larger_than_the_disk_takes_the_pool_with_it() -> None:
     found = fitted(settings, MYSQL8046, disk=16 * G)
     assert found.settings == {"innodb_buffer_pool_size": 4 * G, "innodb_log_file_size": 8 * G}
     assert found.scaled[0].why == "16 GiB of disk for the redo log"
+
+
+def test_a_redo_log_keeps_its_size_where_the_smaller_pool_still_holds_all_data() -> None:
+    settings: dict[str, Value] = {"innodb_buffer_pool_size": 96 * G, "innodb_log_file_size": 16 * G}
+    found = fitted(settings, MARIADB1011, data=2 * G)
+    assert 10 * G <= int(str(found.settings["innodb_buffer_pool_size"])) <= 12 * G
+    assert found.settings["innodb_log_file_size"] == 16 * G
+    assert found.factor == 1.0, "another file's pool that holds the data too need not shrink with it"
+    assert found.not_transferable == (
+        "Reads of data that your pool does not hold, if there are any:"
+        " here the pool holds all of the data set.",
+    )
+    larger = fitted(settings, MARIADB1011, data=20 * G)
+    assert larger == fitted(settings, MARIADB1011)
+
+
+def test_a_redo_log_larger_than_the_disk_leaves_a_pool_that_holds_all_data() -> None:
+    settings: dict[str, Value] = {"innodb_buffer_pool_size": 8 * G, "innodb_log_file_size": 16 * G}
+    found = fitted(settings, MYSQL8046, disk=16 * G, data=1 * G)
+    assert found.settings == {"innodb_buffer_pool_size": 8 * G, "innodb_log_file_size": 8 * G}
+
+
+def test_a_redo_log_without_a_pool_in_the_file_does_not_shrink_for_memory() -> None:
+    settings: dict[str, Value] = {"innodb_log_file_size": 2 * G}
+    assert fitted(settings, memory=200 * M).settings == settings
 
 
 def test_a_pool_of_many_instances_ends_as_what_the_server_makes_of_it() -> None:
@@ -91,6 +119,14 @@ def test_buffers_that_alone_fill_the_memory_shrink_too_and_never_below_their_def
 def test_a_system_tablespace_larger_than_the_disk_starts_small() -> None:
     found = fitted({"innodb_data_file_path": "ibdata1:80G;ibdata2:80G:autoextend"})
     assert found.settings == {"innodb_data_file_path": "ibdata1:12M:autoextend"}
+
+
+def test_a_value_that_is_too_long_for_the_table_is_cut_and_its_reason_stands_below() -> None:
+    found = fitted({"innodb_data_file_path": "ibdata1:80G;ibdata2:80G;ibdata3:80G:autoextend"})
+    assert lines(found, "--exact refuses it")[2:] == [
+        "  innodb_data_file_path  ibdata1:80G;ibdata2:80G…  ibdata1:12M:autoextend",
+        "                         50 GiB of disk for files without data",
+    ]
 
 
 def test_the_table_says_yours_here_and_why_and_what_does_not_transfer() -> None:
