@@ -321,10 +321,12 @@ class BoundSeries:
     def _debts(self, base: list[Trial], trials: list[Trial]) -> Iterator[Warning]:
         """Arms that leave much more, or much less, than the base to the turns of others."""
         reference = _left_bytes(base)
+        again = _left_bytes([trial for trial in trials if trial.arm.name == CONTROL])
+        least, most = min(reference, again), max(reference, again)
         for arm in self.request.running:
-            left = _left_bytes([trial for trial in trials if trial.arm.name == arm.name])
-            more, less = max(left, reference), min(left, reference)
-            if more > DEBT_BYTES and more > DEBT_FACTOR * less:
+            own = [trial for trial in trials if trial.arm.name == arm.name and trial.slices]
+            left = _left_bytes(own)
+            if own and max(left, least) > DEBT_BYTES and not least / DEBT_FACTOR < left < most * DEBT_FACTOR:
                 text = (
                     f"{arm.name} left {format_size(round(left))} of writes per event to the turns of others, "
                     f"the base {format_size(round(reference))}: the ratio does not have them; --fresh does"
