@@ -198,6 +198,18 @@ def test_bench_of_a_command_shows_seconds() -> None:
     check("bench-command.txt", text_of(bench.render(record)))
 
 
+def test_bench_says_how_far_its_figure_can_be_trusted() -> None:
+    load = msgspec.structs.replace(load_result(), per_second=(900, 12_000, 11_000, 10_000))
+    record = trial(load=load, foreign_cpu_share=0.55, steal_share=0.08)
+    text = text_of(bench.render(record))
+    assert "900 to 12,000 a second, median 10,000" in text
+    assert "other programs took 55% of the CPU, the hypervisor 8%" in text
+    document = bench.document(record)
+    assert document["range"] == {"slowest": 900, "median": 10_000, "fastest": 12_000}
+    assert document["others"] == {"cpu_share": 0.55, "steal_share": 0.08}
+    assert bench.document(trial(load=None))["range"] is None
+
+
 def test_bench_of_an_upsert_shows_rows_and_commits() -> None:
     load = msgspec.structs.replace(load_result(), rows=ROWS)
     check("bench-upsert.txt", text_of(bench.render(trial(unit="rows/s", load=load))))

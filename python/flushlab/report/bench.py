@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +13,8 @@ from rich.text import Text
 from flushlab.record import KindTime, Latency, LoadResult, Trial
 
 SCHEMA = "flushlab.bench/1"
+
+_LEAST_SECONDS = 3
 
 
 def document(trial: Trial) -> dict[str, Any]:
@@ -34,6 +37,8 @@ def document(trial: Trial) -> dict[str, Any]:
             "max": latency.max,
         },
         "per_second": list(load.per_second) if load else [],
+        "range": _range(load),
+        "others": {"cpu_share": trial.foreign_cpu_share, "steal_share": trial.steal_share},
         "client_cpu_us_per_event": load.client_cpu_us_per_event if load else None,
         "client_busy": load.client_busy if load else None,
         "client_bound": load.client_bound if load else False,
@@ -65,6 +70,12 @@ def render(trial: Trial) -> RenderableType:
     table.add_column()
     digits = 2 if trial.figure < 100 else 0
     table.add_row("figure", Text(f"{trial.figure:,.{digits}f} {trial.unit}", style="bold"))
+    if (seconds := _range(trial.load)) is not None:
+        words = f"{seconds['slowest']:,} to {seconds['fastest']:,} a second, median {seconds['median']:,}"
+        table.add_row("range", words)
+    if trial.foreign_cpu_share is not None:
+        stolen = f", the hypervisor {trial.steal_share:.0%}" if trial.steal_share >= 0.01 else ""
+        table.add_row("others", f"other programs took {trial.foreign_cpu_share:.0%} of the CPU{stolen}")
     if trial.load is not None:
         _add_load(table, trial.load)
         _add_syncs(table, trial, trial.load)
@@ -77,7 +88,21 @@ def render(trial: Trial) -> RenderableType:
     )
     doubts = [Text(f"warning: {warning.text}", style="yellow") for warning in trial.warnings]
     kinds = [_kinds(trial.load.kinds)] if trial.load is not None and trial.load.kinds else []
-    return Group(*_void(trial), table, *kinds, *doubts)
+    one = Text(
+        "one run proves no difference: flushlab compare measures in turns, with intervals", style="dim"
+    )
+    return Group(*_void(trial), table, *kinds, *doubts, one)
+
+
+def _range(load: LoadResult | None) -> dict[str, int] | None:
+    """How far the seconds of the window lie apart; None where there are too few to say."""
+    if load is None or len(load.per_second) < _LEAST_SECONDS:
+        return None
+    return {
+        "slowest": min(load.per_second),
+        "median": statistics.median_low(load.per_second),
+        "fastest": max(load.per_second),
+    }
 
 
 def _void(trial: Trial) -> Iterator[RenderableType]:
