@@ -1,0 +1,71 @@
+"""`flushlab compare` on real servers: what a user types, what comes out, and what is left after Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.waiting import wait_until
+
+COMPARE = [sys.executable, "-m", "flushlab", "compare"]
+RELAXED = "innodb_flush_log_at_trx_commit=0"
+SMALL = ["--server", "mariadb@10.11", "--threads", "2", "--tables", "1", "--table-size", "500"]
+
+
+@pytest.mark.server("mariadb@10.11")
+def test_settings_and_an_option_file_are_compared_and_the_page_is_written(
+    private_home_with_builds: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "my.cnf").write_text(f"[mysqld]\n{RELAXED}\n")
+    words = ["my.cnf", "other: innodb_log_buffer_size=32M", *SMALL, "--blocks", "2", "--seconds", "4"]
+    done = subprocess.run(
+        [*COMPARE, *words, "--out", "out"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads((tmp_path / "out" / "compare.json").read_text())
+    (arm,) = found["arms"]
+    assert (found["base"]["name"], arm["name"], arm["outcome"]) == ("my.cnf", "other", "measured")
+    assert arm["settings"] == {"innodb_log_buffer_size": 32 << 20}
+    assert arm["guarantees"] == found["base"]["guarantees"]  # it is on top of the file that stands first
+    assert arm["ratio"]["low"] <= arm["ratio"]["estimate"] <= arm["ratio"]["high"]
+    assert found["control"] is not None
+    assert (found["interleaved"], found["rounds"] > 0) == (True, True)
+    assert "again: flushlab compare " in done.stdout
+    assert "Every turn over time" in (tmp_path / "out" / "report.html").read_text()
+
+
+@pytest.mark.server("mariadb@10.11")
+def test_after_ctrl_c_what_is_known_is_printed_and_the_comparison_can_be_resumed(
+    private_home_with_builds: Path, tmp_path: Path
+) -> None:
+    words = ["base", RELAXED, *SMALL, "--seconds", "60", "--json", "found.json"]
+    errors = tmp_path / "err"
+    with errors.open("w") as stderr:
+        running = subprocess.Popen(
+            [*COMPARE, *words], cwd=tmp_path, stdout=subprocess.PIPE, stderr=stderr, text=True
+        )
+        try:
+            wait_until(
+                lambda: "arms 0 · " in errors.read_text() or running.poll() is not None,
+                "a first block",
+                240.0,
+            )
+            os.kill(running.pid, signal.SIGINT)
+            said, _ = running.communicate(timeout=120)
+        finally:
+            running.kill()
+    assert running.returncode == 130, errors.read_text()
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert found["ending"] == "interrupted"
+    assert f"resume with: flushlab compare --resume {found['campaign']}" in said
