@@ -11,9 +11,8 @@ sync_binlog=1000 where no policy is named.
 
 Parts: `pipelines` (commits/s and processor time of each way of flushing, and the ordered section), `strict`
 (redo=1 and sync_binlog=1 against what the disk's syncs allow), `encode` (against the rate at which the
-processors can encode), `encoder` (bytes/s of crates/binlog), `large` (small transactions while one of 64 MiB
-commits), `think` (with a server's own processor time per transaction), `calibration` (`serial` against
-MySQL).
+processors can encode), `encoder` (bytes/s of crates/binlog), `think` (with a server's own processor time per
+transaction), `calibration` (`serial` against MySQL).
 """
 
 from __future__ import annotations
@@ -42,14 +41,6 @@ from flushlab.server import Sandbox
 ROOT = Path(__file__).parent.parent
 SHAPE = {"kind": "oltp_update_non_index", "tables": 100, "rows": 100_000}
 SMALL = 700
-LARGE = 64 << 20
-LARGE_SHAPE = {
-    "kind": "sizes",
-    "redo_bytes": SMALL,
-    "binlog_bytes": SMALL,
-    "large_every": 1,
-    "large_bytes": LARGE,
-}
 SERVER = "mysql@9.7"
 SERVER_TABLES = 8
 
@@ -73,7 +64,6 @@ class Reached(msgspec.Struct, frozen=True):
     redo_bytes: int
     binlog_bytes: int
     latency_us: Latency | None
-    small_latency_us: Latency | None
     ordered_ns_per_commit: float | None
     encode_ns_per_commit: float | None
     write_ns_per_commit: float | None
@@ -310,33 +300,6 @@ def encode(bench: Bench) -> None:
     bench.bar("parallel ÷ encoding on all processors, best", best, least=0.5)
 
 
-def large(bench: Bench) -> None:
-    """Small transactions of 15 committers while the sixteenth commits one of 64 MiB after the other."""
-    table = table_of(
-        "small beside large ones of 64 MiB", ("flush", "p50 ms", "p99 ms", "max ms", "p99 ratio")
-    )
-    ways = (SERIAL, LEADER, PARALLEL)
-    reached = bench.rounds_of(ways, 16, shape=LARGE_SHAPE, redo_capacity_bytes=256 << 20, rotate_bytes=0)
-
-    def small(one: Reached) -> Latency:
-        assert one.small_latency_us is not None, "a large transaction was committed meanwhile"
-        return one.small_latency_us
-
-    shares: list[float] = []
-    for way in ways:
-        ours = reached[way.name]
-        shares = ratios(ours, reached[SERIAL.name], lambda one: small(one).p99)
-        table.add_row(
-            way.name,
-            f"{median([small(one).p50 for one in ours]) / 1000:.3f}",
-            f"{median([small(one).p99 for one in ours]) / 1000:.3f}",
-            f"{median([small(one).max for one in ours]) / 1000:.1f}",
-            spread(shares),
-        )
-    bench.console.print(table)
-    bench.bar("p99 beside a large transaction, parallel ÷ serial", statistics.median(shares), most=0.25)
-
-
 def think(bench: Bench, think_us: float) -> None:
     """With processor time before each commit, as a server needs for the statement itself."""
     title = f"{think_us:g} µs of processor time before each commit; ratios to serial"
@@ -479,7 +442,6 @@ def main() -> int:
         "strict": strict,
         "encoder": encoder,
         "encode": encode,
-        "large": large,
         "think": lambda bench: think(bench, flags.think_us),
         "calibration": calibration,
     }

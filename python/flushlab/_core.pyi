@@ -173,7 +173,8 @@ class CommitPath:
         """Makes the files and starts the threads.
 
         Raises:
-            CoreError: storage, measurement (no threads), or usage if it was started before.
+            CoreError: storage, measurement (no threads, or a disk that hangs), or usage if it was started
+                before.
         """
 
     def progress(self) -> bytes:
@@ -189,11 +190,12 @@ class CommitPath:
     def wait(self, seconds: float) -> bytes | None:
         """Waits up to `seconds` for the result: JSON, or None while the run goes on.
 
-        commits, seconds, commits_per_s, latency_us and small_latency_us (p50, p99, max, or null),
-        group_size, groups, redo_fsyncs, binlog_fsyncs, fsyncs_per_s, bytes_at_risk, cpu_us_per_commit,
-        ordered_ns_per_commit, encode_ns_per_commit, write_ns_per_commit (null where nothing was sampled),
-        redo_bytes, binlog_bytes, all of the measured window; switches, rotations and last_gtid of the
-        whole run; files (name, bytes) that were left.
+        commits, seconds, commits_per_s, latency_us (p50, p99, max, or null), group_size, groups,
+        redo_fsyncs, binlog_fsyncs, fsyncs_per_s, bytes_at_risk, cpu_us_per_commit, ordered_ns_per_commit,
+        encode_ns_per_commit, write_ns_per_commit (null where nothing was sampled), redo_bytes,
+        binlog_bytes and phases (flush, redo, sync_binlog, switch_us, seconds, commits: what was reached under
+        each policy, and how long the change to it took), all of the measured window; switches, rotations
+        and last_gtid of the whole run; files (name, bytes) that were left.
 
         Raises:
             CoreError: what made the run fail; its files are removed then unless `keep`.
@@ -358,7 +360,8 @@ def measure_disk(spec: bytes) -> bytes:
 
     Raises:
         CoreError: usage for a spec that contradicts itself.
-        OSError: the file system fails; it names the directory.
+        OSError: the file system fails; it names the directory. ETIMEDOUT: the measurement did not end within
+            the window and `stall_seconds` (60) more; what hangs is left behind.
         KeyboardInterrupt: on Ctrl-C.
     """
 

@@ -212,33 +212,6 @@ impl Body {
         Ok(())
     }
 
-    /// Bytes of the GTID event alone, which a transaction begins with.
-    pub fn head_size(&self, grouped: bool) -> u64 {
-        self.gtid_size(grouped) as u64
-    }
-
-    /// Writes the GTID event alone. For a transaction that was finished before its number was known, at the
-    /// position where it stands: all else of it stays as it is.
-    ///
-    /// # Errors
-    /// The transaction is not committed, or `out` is not exactly as large as
-    /// [`head_size`](Self::head_size).
-    pub fn finish_head_into(&self, place: &Place, out: &mut [u8]) -> Result<(), EncodeError> {
-        if self.stage != Stage::Committed {
-            return Err(EncodeError::Order("`finish_head_into` needs `commit` before it"));
-        }
-        let grouped = place.commit_id != 0;
-        let wanted = self.head_size(grouped);
-        if out.len() as u64 != wanted {
-            return Err(EncodeError::Size {
-                given: out.len(),
-                wanted,
-            });
-        }
-        self.put_gtid(place, self.size(grouped), out);
-        Ok(())
-    }
-
     /// Copies the events, one after the other while they are in the cache, and patches each.
     fn put_events(&self, position: u64, out: &mut [u8]) {
         let checksums = self.format.checksum_size();

@@ -8,9 +8,9 @@
 use std::io;
 use std::ops::{Deref, DerefMut};
 
-use crate::log_buffer::LogBuffer;
+use crate::log_buffer::{LogBuffer, Place};
 use crate::session::{Answer, Session};
-use crate::sync::{fence, locked, yield_now, Mutex, MutexGuard, Ordering};
+use crate::sync::{fence, locked, yield_now, AtomicU64, Backoff, Mutex, MutexGuard, Ordering};
 
 /// Bits of a place's tag that hold its owner; the rest is where its redo ends.
 const OWNER_BITS: u32 = 9;
@@ -59,6 +59,25 @@ pub(crate) struct CombiningLock<T> {
     lock: Mutex<T>,
     pub(crate) buffer: LogBuffer,
     pub(crate) sessions: Box<[Session]>,
+    /// Those who wait without sleeping, where there may be too many.
+    yielding: AtomicU64,
+}
+
+/// So many wait without sleeping at most: more threads that may run would leave others no processor.
+const MOST_YIELDING: usize = 64;
+
+/// One who waits without sleeping.
+pub(crate) struct Yielding<'a> {
+    count: Option<&'a AtomicU64>,
+    pub(crate) is_one_of_few: bool,
+}
+
+impl Drop for Yielding<'_> {
+    fn drop(&mut self) {
+        if let Some(count) = self.count {
+            count.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
 }
 
 /// The lock while it is held.
@@ -99,6 +118,7 @@ impl<T> CombiningLock<T> {
             lock: Mutex::new(state),
             buffer,
             sessions,
+            yielding: AtomicU64::new(0),
         }
     }
 
@@ -115,6 +135,16 @@ impl<T> CombiningLock<T> {
             lock: self,
             guard: Some(guard),
         })
+    }
+
+    /// Counts one who begins to wait; with few committers nothing needs to be counted.
+    pub(crate) fn yielding(&self) -> Yielding<'_> {
+        let count = (self.sessions.len() > MOST_YIELDING).then_some(&self.yielding);
+        let before = count.map_or(0, |count| count.fetch_add(1, Ordering::Relaxed));
+        Yielding {
+            count,
+            is_one_of_few: before < MOST_YIELDING as u64,
+        }
     }
 
     /// Carries out what is ready unless somebody is at it or nothing is; `false` if so.
@@ -135,6 +165,24 @@ impl<T> CombiningLock<T> {
         Ok(true)
     }
 
+    /// Waits until the buffer has room for a place; makes room by `work` while nobody else holds the lock.
+    pub(crate) fn wait_for_room(
+        &self,
+        place: &Place,
+        mut work: impl FnMut(&mut T) -> io::Result<()>,
+        alive: impl Fn() -> io::Result<()>,
+    ) -> io::Result<()> {
+        let mut backoff = Backoff::default();
+        while !self.buffer.has_room(place) {
+            if let Some(mut holder) = self.try_lock() {
+                work(&mut holder)?;
+            }
+            alive()?;
+            backoff.pause();
+        }
+        Ok(())
+    }
+
     /// Waits for the answer to `me`; carries out by `work` whatever is ready while nobody else does.
     pub(crate) fn wait(
         &self,
@@ -147,7 +195,12 @@ impl<T> CombiningLock<T> {
         if patience.lingers {
             yield_now();
         }
-        for _ in 0..=patience.yields {
+        let yielding = self.yielding();
+        for _ in 0..=if yielding.is_one_of_few {
+            patience.yields
+        } else {
+            0
+        } {
             if let Some(answer) = session.answer() {
                 return Ok(answer);
             }
@@ -155,6 +208,7 @@ impl<T> CombiningLock<T> {
                 yield_now();
             }
         }
+        drop(yielding);
         loop {
             alive()?;
             let answer = session.park_unless(|| self.carry_out(patience.rounds, &mut work))?;

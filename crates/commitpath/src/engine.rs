@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -80,9 +80,8 @@ pub(crate) struct Commit<'a> {
 /// Both logs and everybody who commits through them.
 pub(crate) struct Engine {
     flavor: Flavor,
-    pub(crate) folder: PathBuf,
     fixed_clock_us: Option<u64>,
-    policy: AtomicU64,
+    pub(crate) policy: AtomicU64,
     pub(crate) redo: RedoLog,
     /// Size at which the next file begins.
     pub(crate) rotate_bytes: u64,
@@ -131,7 +130,6 @@ impl Engine {
             policy: AtomicU64::new(settings.policy.to_bits()),
             redo,
             rotate_bytes: settings.rotate_bytes,
-            folder: settings.folder.to_path_buf(),
             file_number: AtomicU64::new(u64::from(number)),
             gtid_before_file: AtomicU64::new(last_gtid),
             gtid_before_section: AtomicU64::new(last_gtid),
@@ -326,7 +324,13 @@ impl Engine {
         let session = &self.sessions()[me as usize];
         // A leader that works is soon done; one that lingers or waits for the disk wants the processor.
         let gives_way = self.linger == Some(true) || self.policy().syncs_redo();
-        for _ in 0..if gives_way { YIELDS } else { SPINS } {
+        let yielding = self.log.yielding();
+        let looks = match yielding.is_one_of_few {
+            true if gives_way => YIELDS,
+            true => SPINS,
+            false => 0,
+        };
+        for _ in 0..looks {
             if let Some(answer) = session.answer() {
                 return Ok(answer);
             }
@@ -335,6 +339,7 @@ impl Engine {
                 false => spin_loop(),
             }
         }
+        drop(yielding);
         loop {
             self.check_alive()?;
             if let Some(answer) = session.park_unless(|| Ok(false))? {
@@ -347,17 +352,12 @@ impl Engine {
     pub(crate) fn rotate(&self, log: &mut Log) -> io::Result<()> {
         let durable = self.policy().syncs_at_rotation();
         log.files.rotate(log.gtid_number, durable)?;
-        self.note_rotation(log);
-        Ok(())
-    }
-
-    /// Tells those who sync and those who get places of the file that has just been begun.
-    pub(crate) fn note_rotation(&self, log: &Log) {
         self.unsynced.begin(log.files.file().clone());
         self.file_number
             .store(u64::from(log.files.number()), Ordering::Relaxed);
         self.gtid_before_file.store(log.gtid_number, Ordering::Relaxed);
         self.counters.rotations.fetch_add(1, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Lets places be reserved behind what is in the file.
@@ -407,8 +407,9 @@ impl Engine {
             self.policy.store(policy.to_bits(), Ordering::Release);
             return Ok(());
         }
-        if policy.flush == Flush::Redo {
-            // Recovery appends to a binlog that has no holes.
+        if policy.flush == Flush::Redo || self.policy().flush == Flush::Redo {
+            // Recovery appends to a binlog that has no holes; and what redo alone has made durable is so in the
+            // binlog before a checkpoint may forget it.
             self.sync_binlog()?;
         }
         self.policy.store(policy.to_bits(), Ordering::Release);

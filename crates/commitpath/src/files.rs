@@ -99,24 +99,6 @@ impl Files {
     /// Ends the file and begins the next; `last_gtid` is the number of the last GTID before it. With
     /// `durable` both are synced at once, as servers do it; without, the caller syncs the old one later.
     pub(crate) fn rotate(&mut self, last_gtid: u64, durable: bool) -> io::Result<()> {
-        let next = self.folder.join(file_name(BASENAME, self.number + 1));
-        self.end_for_next(durable)?;
-        self.file = Arc::new(new_file(&next)?);
-        self.begin(last_gtid, durable)
-    }
-
-    /// The same with a next file that has a transaction already, behind the bytes of [`head`](Self::head).
-    pub(crate) fn rotate_to(&mut self, aside: &Aside, last_gtid: u64) -> io::Result<()> {
-        self.end_for_next(false)?;
-        let next = self.folder.join(file_name(BASENAME, self.number));
-        fs::rename(&aside.path, next)?;
-        self.file = aside.file.clone();
-        self.begin(last_gtid, false)?;
-        self.position = aside.end;
-        Ok(())
-    }
-
-    fn end_for_next(&mut self, durable: bool) -> io::Result<()> {
         let next = file_name(BASENAME, self.number + 1);
         let event = rotate_event(&self.format, self.timestamp, self.position, &next);
         self.write(&event)?;
@@ -125,7 +107,8 @@ impl Files {
             self.file.sync_data()?;
         }
         self.number += 1;
-        Ok(())
+        self.file = Arc::new(new_file(&self.folder.join(next))?);
+        self.begin(last_gtid, durable)
     }
 
     /// Ends the log in good order.
@@ -136,9 +119,9 @@ impl Files {
         self.file.sync_data()
     }
 
-    /// What the file numbered `number` begins with.
-    fn head(&self, number: u32, last_gtid: u64) -> Vec<u8> {
-        let name = file_name(BASENAME, number);
+    /// What the file begins with.
+    fn head(&self, last_gtid: u64) -> Vec<u8> {
+        let name = file_name(BASENAME, self.number);
         let identity = self.format.identity();
         let previous = match (self.format.flavor(), last_gtid) {
             (flavor, 0) => Previous::nothing(flavor),
@@ -151,21 +134,15 @@ impl Files {
             &self.format,
             &Head {
                 timestamp: self.timestamp,
-                first: number == self.first_number,
+                first: self.number == self.first_number,
                 previous: &previous,
                 checkpoint: &name,
             },
         )
     }
 
-    /// Where the first transaction begins in a file behind others. Their numbers do not matter: GTIDs
-    /// without gaps take the same bytes whatever they are.
-    pub(crate) fn head_size(&self) -> u64 {
-        self.head(self.number + 1, 1).len() as u64
-    }
-
     fn begin(&mut self, last_gtid: u64, durable: bool) -> io::Result<()> {
-        let head = self.head(self.number, last_gtid);
+        let head = self.head(last_gtid);
         self.position = 0;
         self.write(&head)?;
         if durable {
@@ -178,35 +155,6 @@ impl Files {
         }
         Ok(())
     }
-}
-
-/// A file that is written before its turn has come.
-#[derive(Debug)]
-pub(crate) struct Aside {
-    pub(crate) path: PathBuf,
-    pub(crate) file: Arc<File>,
-    /// Where its transaction ends.
-    pub(crate) end: u64,
-}
-
-impl Aside {
-    /// Makes an empty one for a committer.
-    pub(crate) fn create(folder: &Path, owner: u32) -> io::Result<Self> {
-        let path = folder.join(format!("{BASENAME}.{ASIDE}{owner}"));
-        let file = Arc::new(new_file(&path)?);
-        Ok(Self { path, file, end: 0 })
-    }
-}
-
-/// What the names of files that are written aside have instead of a number.
-const ASIDE: &str = "aside";
-
-/// Whether a file was written aside and never became the log's next.
-pub(crate) fn is_aside(name: &str) -> bool {
-    let rest = name
-        .strip_prefix(BASENAME)
-        .and_then(|rest| rest.strip_prefix('.'));
-    rest.is_some_and(|rest| rest.starts_with(ASIDE))
 }
 
 pub(crate) fn index_path(folder: &Path) -> PathBuf {

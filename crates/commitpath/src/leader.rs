@@ -27,8 +27,12 @@ impl Engine {
             return self.wait_or_write(me);
         }
         self.flush_stage.take(group);
-        let count = self.fitting(group);
-        let (members, behind) = group.split_at(count);
+        self.lead(me, group)
+    }
+
+    /// Commits what of a group fits the ring, its leader first.
+    pub(crate) fn lead(&self, me: u32, group: &[u32]) -> io::Result<Answer> {
+        let (members, behind) = group.split_at(self.fitting(group));
         // Those that the ring has no room for find another leader, who has room for himself at least.
         self.send_back(me, behind);
         while !self.place_group(members)? {

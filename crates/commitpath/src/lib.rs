@@ -45,6 +45,8 @@ mod engine;
 mod error;
 #[cfg(not(feature = "loom"))]
 mod files;
+#[cfg(all(test, not(feature = "loom")))]
+mod interleavings;
 #[cfg(not(feature = "loom"))]
 mod leader;
 #[cfg(not(feature = "loom"))]
@@ -70,5 +72,5 @@ pub use {
     parallel::PERSIST_LIMIT,
     policy::{Flush, Policy},
     run::CommitPath,
-    spec::{LatencyUs, Progress, RunResult, Spec, WrittenFile, IDENTITY, MAX_COMMITTERS},
+    spec::{LatencyUs, Phase, Progress, RunResult, Spec, WrittenFile, IDENTITY, MAX_COMMITTERS},
 };

@@ -149,14 +149,14 @@ fn bytes_and_slots_are_used_again_only_after_they_were_released() {
     });
 }
 
-fn combining(sessions: usize) -> Arc<CombiningLock<Drain>> {
+fn combining(sessions: usize, bytes: usize) -> Arc<CombiningLock<Drain>> {
     let identity = Identity {
         server_id: 1,
         uuid: Uuid([7; 16]),
         domain: 0,
     };
     let format = Format::new("9.7.4", identity).unwrap();
-    let (buffer, drain) = LogBuffer::new(8, 4, 100);
+    let (buffer, drain) = LogBuffer::new(bytes, 4, 100);
     buffer.open(&drain, 0);
     let sessions = (0..sessions).map(|_| Session::new(&format)).collect();
     Arc::new(CombiningLock::new(drain, buffer, sessions))
@@ -202,7 +202,7 @@ fn commit(lock: &CombiningLock<Drain>, me: u32) {
 #[test]
 fn everybody_is_answered_whoever_does_the_work() {
     check(3, || {
-        let lock = combining(2);
+        let lock = combining(2, 8);
         let other = {
             let lock = lock.clone();
             thread::spawn(move || commit(&lock, 1))
@@ -215,7 +215,7 @@ fn everybody_is_answered_whoever_does_the_work() {
 #[test]
 fn who_found_the_lock_taken_is_not_forgotten_by_a_holder_that_did_other_things() {
     check(3, || {
-        let lock = combining(1);
+        let lock = combining(1, 8);
         let keeper = {
             let lock = lock.clone();
             thread::spawn(move || drop(lock.lock()))
@@ -254,31 +254,63 @@ fn a_queue_has_one_leader_at_a_time_and_forgets_nobody() {
 }
 
 #[test]
-fn who_empties_a_buffer_makes_room_for_those_that_it_waits_for() {
+fn who_has_the_section_closed_makes_room_for_the_places_that_it_waits_for() {
     check(2, || {
         // Bytes for one place: the second waits until the first is emptied.
-        let (buffer, mut drain) = LogBuffer::new(4, 4, 100);
-        buffer.open(&drain, 0);
-        let [first, second] = [(); 2].map(|()| buffer.reserve(1, 4).unwrap());
-        fill(&buffer, first, 1, 1);
-        let buffer = Arc::new(buffer);
+        let lock = combining(1, 2);
+        let place = lock.buffer.reserve(1, 2).unwrap();
+        fill(&lock.buffer, place, 1, 0);
         let filler = {
-            let buffer = buffer.clone();
+            let lock = lock.clone();
             thread::spawn(move || {
-                while !buffer.has_room(&second) {
+                let Some(place) = lock.buffer.reserve(1, 2) else {
+                    return 0;
+                };
+                // It could not get the lock either; loom lets those who try wait for it.
+                while !lock.buffer.has_room(&place) {
                     thread::yield_now();
                 }
-                fill(&buffer, second, 2, 2);
+                fill(&lock.buffer, place, 2, 0);
+                1
             })
         };
+        let mut holder = lock.lock();
+        let (_, next) = lock.buffer.close().unwrap();
+        let end = lock.buffer.ring_position(next);
         let mut found = Vec::new();
         let emptied = || {
-            empty(&buffer, &mut drain, &mut found);
-            Ok(drain.ready() == 8)
+            empty(&lock.buffer, &mut holder, &mut found);
+            Ok(holder.ready() >= end)
         };
         make_room_until_done(emptied, || Ok(())).unwrap();
-        assert_eq!(found, [(1, vec![1; 4]), (2, vec![2; 4])]);
-        filler.join().unwrap();
+        drop(holder);
+        let all = [(0, vec![1; 2]), (0, vec![2; 2])];
+        assert_eq!(found, all[..1 + filler.join().unwrap()]);
+    });
+}
+
+#[test]
+fn who_waits_for_room_makes_it_while_nobody_else_does() {
+    check(2, || {
+        let lock = combining(2, 2);
+        let write = |lock: &CombiningLock<Drain>, byte: u8| {
+            let place = lock.buffer.reserve(1, 2).unwrap();
+            let work = |drain: &mut Drain| {
+                empty(&lock.buffer, drain, &mut Vec::new());
+                Ok(())
+            };
+            lock.wait_for_room(&place, work, || Ok(())).unwrap();
+            fill(&lock.buffer, place, byte, u64::from(byte));
+        };
+        let other = {
+            let lock = lock.clone();
+            thread::spawn(move || write(&lock, 0))
+        };
+        write(&lock, 1);
+        other.join().unwrap();
+        let mut found = Vec::new();
+        empty(&lock.buffer, &mut lock.lock(), &mut found);
+        assert_eq!(found.len(), 1, "the second is there, the first was in its way");
     });
 }
 

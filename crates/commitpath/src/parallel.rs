@@ -5,19 +5,16 @@
 //! what a commit waits for: a record with the events in the redo log, which one sync makes durable; the file
 //! follows later.
 
-use std::fs;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering;
 
 use flushlab_binlog::{Body, Place as BinlogPlace};
 
 use crate::combining::Tag;
 use crate::engine::{lock, Commit, Engine, Log};
-use crate::files::Aside;
 use crate::log_buffer::Place;
 use crate::measure::Watch;
-use crate::policy::{Flush, Policy};
+use crate::policy::Flush;
 use crate::redo::{Entry, Kind};
 use crate::session::Answer;
 use crate::sync::Backoff;
@@ -124,16 +121,11 @@ impl Engine {
 
     /// Waits until the ring has room for the place, writing what is in the way.
     pub(crate) fn wait_for_room(&self, place: &Place) -> io::Result<()> {
-        let mut backoff = Backoff::default();
-        while !self.binlog().has_room(place) {
-            if let Some(mut log) = self.log.try_lock() {
-                self.drain(&mut log)?;
-                self.write_ready(&mut log)?;
-            }
-            self.check_alive()?;
-            backoff.pause();
-        }
-        Ok(())
+        self.log.wait_for_room(
+            place,
+            |log| self.drain(log).and_then(|_| self.write_ready(log)),
+            || self.check_alive(),
+        )
     }
 
     /// Waits for the answer; carries out the ready prefix whenever nobody else does.
@@ -229,11 +221,6 @@ impl Engine {
     /// Commits what the ring has no room for: alone, with the section closed.
     fn commit_large(&self, commit: &mut Commit<'_>) -> io::Result<Answer> {
         let (me, lsn) = (commit.me, self.prepare(commit)?);
-        // The head of a file without GTIDs before it has another size.
-        let follows = self.committed.load(Ordering::Acquire) > 0;
-        if follows && !self.policy().syncs_at_rotation() {
-            return self.commit_aside(me, lsn);
-        }
         let Some(mut log) = self.lock_closed(|policy| policy.flush != Flush::Serial)? else {
             return Ok(Answer::Again);
         };
@@ -241,8 +228,7 @@ impl Engine {
         self.persist_redo(policy, lsn)?;
         let session = &self.sessions()[me as usize];
         let body = lock(&session.body);
-        let size = body.size(false) as usize;
-        let mut whole = vec![0; size];
+        let mut whole = vec![0; body.size(false) as usize];
         log.gtid_number += 1;
         let committed = self.committed.load(Ordering::Relaxed);
         let place = self.place(
@@ -257,62 +243,13 @@ impl Engine {
         if policy.flush == Flush::Redo {
             self.sync_binlog()?;
         }
-        Ok(Answer::Committed(self.end_alone(&mut log, me, policy, lsn)?))
-    }
-
-    /// The last GTID is the committer's, who had the log for himself: counts it, and lets the others go on.
-    fn end_alone(&self, log: &mut Log, me: u32, policy: Policy, lsn: u64) -> io::Result<u64> {
-        self.sessions()[me as usize].number(log.gtid_number);
+        session.number(log.gtid_number);
         self.committed.fetch_max(log.gtid_number, Ordering::Release);
         self.count_group(policy, 1, lsn);
         if log.files.position() >= self.rotate_bytes {
-            self.rotate(log)?;
+            self.rotate(&mut log)?;
         }
-        self.open_section(log);
-        Ok(log.gtid_number)
-    }
-
-    /// Commits a large transaction by a file of its own, which is written beside all others' commits and then
-    /// becomes the log's next (as MariaDB's `binlog_large_commit_threshold` does, MDEV-32014). Only its GTID
-    /// event and the file's head are written under the lock.
-    fn commit_aside(&self, me: u32, lsn: u64) -> io::Result<Answer> {
-        let session = &self.sessions()[me as usize];
-        let body = lock(&session.body);
-        let head_size = self.lock_log().files.head_size();
-        let mut aside = Aside::create(&self.folder, me)?;
-        // The number of its GTID and what it waits for are put in below.
-        let mut place = BinlogPlace {
-            position: head_size,
-            gtid_number: 1,
-            last_committed: 0,
-            sequence_number: 1,
-            commit_us: self.clock_us(),
-            commit_id: 0,
-        };
-        let mut whole = vec![0; body.size(false) as usize];
-        body.finish_into(&place, &mut whole).map_err(io::Error::other)?;
-        aside.file.write_all_at(&whole, head_size)?;
-        aside.file.sync_data()?;
-        aside.end = head_size + whole.len() as u64;
-
-        let Some(mut log) = self.lock_closed(|policy| !policy.syncs_at_rotation())? else {
-            fs::remove_file(&aside.path)?;
-            return Ok(Answer::Again);
-        };
-        let policy = self.policy();
-        self.persist_redo(policy, lsn)?;
-        place.gtid_number = log.gtid_number + 1;
-        let gtid = &mut whole[..body.head_size(false) as usize];
-        body.finish_head_into(&place, gtid).map_err(io::Error::other)?;
-        aside.file.write_all_at(gtid, head_size)?;
-        let before = log.gtid_number;
-        log.files.rotate_to(&aside, before)?;
-        self.note_rotation(&log);
-        log.gtid_number += 1;
-        self.unsynced.add(aside.end);
-        let gtid_number = self.end_alone(&mut log, me, policy, lsn)?;
-        drop(log);
-        self.sync_binlog()?;
-        Ok(Answer::Committed(gtid_number))
+        self.open_section(&mut log);
+        Ok(Answer::Committed(log.gtid_number))
     }
 }

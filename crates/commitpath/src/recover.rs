@@ -31,7 +31,7 @@ use flushlab_binlog::check::{Checker, FileReport, Found, Options, Verdict};
 use flushlab_binlog::{clear_in_use, Flavor};
 
 use crate::error::Error;
-use crate::files::{index_path, is_aside, read_index, write_index, BASENAME};
+use crate::files::{index_path, read_index, write_index, BASENAME};
 use crate::redo::{self, Checkpoint, Kind};
 
 /// The last event of a file's head, in MySQL and in MariaDB.
@@ -100,7 +100,7 @@ fn remove_unnamed(folder: &Path, index: &[String]) -> Result<(), Error> {
     for entry in fs::read_dir(folder).map_err(storage)? {
         let path = entry.map_err(storage)?.path();
         let name = name_of(&path);
-        if number_of(&name).is_some() && !index.contains(&name) || is_aside(&name) {
+        if number_of(&name).is_some() && !index.contains(&name) {
             remove_if_there(&path)?;
         }
     }

@@ -4,7 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{mpsc, Arc, Condvar, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -13,12 +13,13 @@ use nix::time::{clock_gettime, ClockId};
 
 use crate::engine::{lock, Engine, Settings};
 use crate::error::{Error, Kind};
-use crate::files::{is_aside, BASENAME};
+use crate::files::BASENAME;
 use crate::measure::{latencies, Latencies};
+use crate::policy::Policy;
 use crate::recover::recover;
 use crate::redo;
 use crate::shape::{Source, Transactions};
-use crate::spec::{LatencyUs, Progress, RunResult, Spec, When, WrittenFile};
+use crate::spec::{LatencyUs, Phase, Progress, RunResult, Spec, When, WrittenFile};
 use crate::sync::Padded;
 
 const WARMING_UP: u8 = 0;
@@ -29,6 +30,9 @@ const DONE: u8 = 2;
 const TICK: Duration = Duration::from_millis(5);
 /// How often the watchdog looks whether anything has moved.
 const STALL_TICK: Duration = Duration::from_millis(100);
+/// Longest that a disk may take for the files, beside writing them at so many bytes per second.
+const STALLED: Duration = Duration::from_secs(30);
+const SLOWEST_DISK: u64 = 4 << 20;
 /// innodb_flush_log_at_timeout, and the interval of parallel flush's sync.
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -43,8 +47,6 @@ struct Shared {
     left: AtomicU64,
     commits: Box<[Padded<AtomicU64>]>,
     running: AtomicU64,
-    /// Large transactions that are committing now.
-    large: AtomicU64,
     started: Instant,
     burn: Burn,
 }
@@ -165,12 +167,16 @@ impl CommitPath {
     /// Makes the files and starts the threads.
     ///
     /// # Errors
-    /// Storage: the files cannot be made. Measurement: no threads. Usage: started before.
+    /// Storage: the files cannot be made. Measurement: they are not made in time, or there are no threads. Usage:
+    /// started before.
     pub fn start(&mut self) -> Result<(), Error> {
         if self.shared.is_some() {
             return Err(Error::usage("the run was started before").hint("make another one"));
         }
-        let shared = Arc::new(prepare(&self.spec)?);
+        let shared = Arc::new(prepare_within(
+            STALLED + Duration::from_secs(self.spec.redo_capacity_bytes / SLOWEST_DISK),
+            &self.spec,
+        )?);
         self.spawn("watchdog", &shared, give_up_when_stalled)?;
         self.spawn("commits", &shared, |shared, outcome| {
             outcome.tell(supervise(shared))
@@ -243,6 +249,27 @@ fn no_thread(error: impl std::fmt::Display) -> Error {
     Error::new(Kind::Measurement, format!("no thread is to be had: {error}")).hint("take fewer committers")
 }
 
+/// Makes the files on a thread of its own: one that a hanging disk holds is left behind.
+fn prepare_within(limit: Duration, spec: &Spec) -> Result<Shared, Error> {
+    let (done, prepared) = mpsc::channel();
+    let spec = spec.clone();
+    let thread = thread::Builder::new().name("files".to_owned());
+    // Nobody may be listening any more.
+    thread
+        .spawn(move || drop(done.send(prepare(&spec))))
+        .map_err(no_thread)?;
+    prepared.recv_timeout(limit).unwrap_or_else(|_| {
+        let seconds = limit.as_secs_f64();
+        Err(stalled(&format!(
+            "redo and binlog were not made within {seconds} s"
+        )))
+    })
+}
+
+fn stalled(message: &str) -> Error {
+    Error::new(Kind::Measurement, message).hint("if the disk hangs, dmesg says so")
+}
+
 fn prepare(spec: &Spec) -> Result<Shared, Error> {
     let timestamp = match spec.fixed_clock_us {
         Some(us) => (us / 1_000_000) as u32,
@@ -293,7 +320,6 @@ fn prepare(spec: &Spec) -> Result<Shared, Error> {
         left: AtomicU64::new(spec.transactions),
         commits: (0..spec.committers).map(|_| Padded::default()).collect(),
         running: AtomicU64::new(0),
-        large: AtomicU64::new(0),
         started: Instant::now(),
         burn: Burn::new(spec.think_us),
         spec: spec.clone(),
@@ -318,12 +344,6 @@ fn refuse_other_family(spec: &Spec, theirs: Flavor) -> Result<(), Error> {
     Err(Error::usage(message).hint(format!("give a format of {theirs}, or an empty folder")))
 }
 
-/// What a committer measured in the window.
-struct Measured {
-    all: Latencies,
-    small: Option<Latencies>,
-}
-
 /// Gives the run up when nothing has moved for as long as its spec says, whatever holds its threads. Looks are
 /// counted, not the time between them: of a process that was stopped nothing is expected.
 fn give_up_when_stalled(shared: &Arc<Shared>, outcome: &Outcome) {
@@ -335,10 +355,9 @@ fn give_up_when_stalled(shared: &Arc<Shared>, outcome: &Outcome) {
         unchanged = if now == last { unchanged + 1 } else { 0 };
         last = now;
         if unchanged == looks {
-            let message = format!("no commit, write or sync ended for {limit} s");
             shared
                 .engine
-                .fail(Error::new(Kind::Measurement, message).hint("if the disk hangs, dmesg says so"));
+                .fail(stalled(&format!("no commit, write or sync ended for {limit} s")));
         }
         // Its own end takes those who look only as long.
         if let (true, Some(failure)) = (unchanged > looks + 10, shared.engine.failure()) {
@@ -362,7 +381,7 @@ fn supervise(shared: &Arc<Shared>) -> Result<RunResult, Error> {
     for error in committers.iter().filter_map(|committer| committer.as_ref().err()) {
         shared.engine.fail(no_thread(error));
     }
-    let window = watch(shared);
+    let (window, phases) = watch(shared);
     shared.stop.store(true, Ordering::Relaxed);
     let mut measured = Vec::with_capacity(committers.len());
     for committer in committers {
@@ -392,22 +411,20 @@ fn supervise(shared: &Arc<Shared>) -> Result<RunResult, Error> {
     };
     match shared.engine.failure() {
         Some(failure) => Err(failure),
-        None => Ok(result(shared, &window, &measured, files)),
+        None => Ok(result(shared, &window, &measured, phases, files)),
     }
 }
 
-fn spawn(seat: Seat) -> io::Result<JoinHandle<Measured>> {
+fn spawn(seat: Seat) -> io::Result<JoinHandle<Latencies>> {
     thread::Builder::new()
         .name(format!("committer {}", seat.me))
         .stack_size(256 << 10)
         .spawn(move || commit_until_over(&seat.shared, seat.me))
 }
 
-fn commit_until_over(shared: &Shared, me: u32) -> Measured {
-    let mut measured = Measured {
-        all: latencies(),
-        small: shared.source.has_large().then(latencies),
-    };
+/// Gives the latencies of the window.
+fn commit_until_over(shared: &Shared, me: u32) -> Latencies {
+    let mut measured = latencies();
     let outcome = commit_all(shared, me, &mut measured);
     if let Err(error) = outcome {
         shared.fail("a commit failed", &error);
@@ -415,7 +432,7 @@ fn commit_until_over(shared: &Shared, me: u32) -> Measured {
     measured
 }
 
-fn commit_all(shared: &Shared, me: u32, measured: &mut Measured) -> io::Result<()> {
+fn commit_all(shared: &Shared, me: u32, measured: &mut Latencies) -> io::Result<()> {
     let session = &shared.engine.sessions()[me as usize];
     session.take(thread::current());
     let mut transactions = Transactions::new(&shared.source, me);
@@ -432,28 +449,16 @@ fn commit_all(shared: &Shared, me: u32, measured: &mut Measured) -> io::Result<(
             .next(&mut lock(&session.body), xid)
             .map_err(io::Error::other)?;
         shared.burn.burn();
-        if transactions.large {
-            shared.large.fetch_add(1, Ordering::Relaxed);
-        }
-        let beside_large = shared.large.load(Ordering::Relaxed) > 0;
         let start = Instant::now();
         let gtid_number = shared.engine.commit(me, xid, transactions.redo(), &mut group)?;
         let took = start.elapsed();
-        let beside_large = beside_large || shared.large.load(Ordering::Relaxed) > 0;
-        if transactions.large {
-            shared.large.fetch_sub(1, Ordering::Relaxed);
-        }
         if let Some(file) = &mut acknowledged {
             tell(file, gtid_number, xid)?;
         }
         let commits = &shared.commits[me as usize];
         commits.store(commits.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         if shared.phase.load(Ordering::Relaxed) == MEASURING {
-            let ns = took.as_nanos() as u64;
-            measured.all.saturating_record(ns);
-            if let (Some(small), true, false) = (&mut measured.small, beside_large, transactions.large) {
-                small.saturating_record(ns);
-            }
+            measured.saturating_record(took.as_nanos() as u64);
         }
     }
     Ok(())
@@ -518,18 +523,45 @@ fn cpu() -> Duration {
     clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
 }
 
-/// Warms up, measures, changes policies when they are due; gives the window's two ends.
-fn watch(shared: &Shared) -> [Moment; 2] {
+/// The phases of a window: each ends where the next begins.
+struct Phases(Vec<(Policy, Duration, Instant, u64)>);
+
+impl Phases {
+    fn begin(&mut self, shared: &Shared, took: Duration) {
+        let now = (shared.engine.policy(), took, Instant::now(), shared.commits());
+        self.0.push(now);
+    }
+
+    fn end(self, closed: &Moment) -> Vec<Phase> {
+        let ends = self.0.iter().skip(1).map(|next| (next.2, next.3));
+        let ends: Vec<_> = ends.chain([(closed.at, closed.commits)]).collect();
+        let phase =
+            |((policy, took, begun, before), (ended, commits)): ((Policy, Duration, Instant, u64), _)| {
+                Phase {
+                    policy,
+                    switch_us: took.as_secs_f64() * 1e6,
+                    seconds: Instant::duration_since(&ended, begun).as_secs_f64(),
+                    commits: commits - before,
+                }
+            };
+        self.0.into_iter().zip(ends).map(phase).collect()
+    }
+}
+
+/// Warms up, measures, changes policies when they are due; gives the window's two ends and its phases.
+fn watch(shared: &Shared) -> ([Moment; 2], Vec<Phase>) {
     let spec = &shared.spec;
     let warm = Duration::from_secs_f64(spec.warmup_seconds);
     let end = (spec.seconds > 0.0).then(|| warm + Duration::from_secs_f64(spec.seconds));
     let mut changes = spec.changes.as_slice();
     let mut opened = None;
+    let mut phases = Phases(Vec::new());
     while shared.running.load(Ordering::Acquire) > 0 && !shared.is_over() {
         let elapsed = shared.started.elapsed();
         if opened.is_none() && elapsed >= warm {
             shared.engine.counters.open_window();
             opened = Some(Moment::now(shared));
+            phases.begin(shared, Duration::ZERO);
             shared.phase.store(MEASURING, Ordering::Relaxed);
         }
         if end.is_some_and(|end| elapsed >= end) {
@@ -542,8 +574,12 @@ fn watch(shared: &Shared) -> [Moment; 2] {
             };
             if due {
                 changes = rest;
+                let before = Instant::now();
                 if let Err(error) = shared.engine.change(*policy) {
                     shared.fail("the policy cannot be changed", &error);
+                }
+                if opened.is_some() {
+                    phases.begin(shared, before.elapsed());
                 }
                 continue;
             }
@@ -558,13 +594,15 @@ fn watch(shared: &Shared) -> [Moment; 2] {
     let opened = opened.unwrap_or_else(|| Moment::now(shared));
     let closed = Moment::now(shared);
     shared.phase.store(DONE, Ordering::Relaxed);
-    [opened, closed]
+    let phases = phases.end(&closed);
+    ([opened, closed], phases)
 }
 
 fn result(
     shared: &Shared,
     [opened, closed]: &[Moment; 2],
-    measured: &[Measured],
+    measured: &[Latencies],
+    phases: Vec<Phase>,
     files: Vec<WrittenFile>,
 ) -> RunResult {
     let counters = &shared.engine.counters;
@@ -573,14 +611,11 @@ fn result(
     let groups = closed.groups - opened.groups;
     let redo_fsyncs = closed.fsyncs.0 - opened.fsyncs.0;
     let binlog_fsyncs = closed.fsyncs.1 - opened.fsyncs.1;
-    let small: Vec<_> = measured.iter().filter_map(|one| one.small.as_ref()).collect();
-    let all: Vec<_> = measured.iter().map(|one| &one.all).collect();
     RunResult {
         commits,
         seconds,
         commits_per_s: commits as f64 / seconds.max(1e-9),
-        latency_us: latency_us(&all),
-        small_latency_us: latency_us(&small),
+        latency_us: latency_us(measured),
         group_size: (closed.grouped - opened.grouped) as f64 / groups.max(1) as f64,
         groups,
         redo_fsyncs,
@@ -593,6 +628,7 @@ fn result(
         write_ns_per_commit: counters.write.mean(),
         redo_bytes: closed.redo - opened.redo,
         binlog_bytes: closed.binlog - opened.binlog,
+        phases,
         switches: counters.switches.load(Ordering::Relaxed),
         rotations: counters.rotations.load(Ordering::Relaxed),
         last_gtid: shared.engine.committed.load(Ordering::Relaxed),
@@ -600,10 +636,10 @@ fn result(
     }
 }
 
-fn latency_us(of: &[&Latencies]) -> Option<LatencyUs> {
+fn latency_us(of: &[Latencies]) -> Option<LatencyUs> {
     let mut sum = latencies();
     for one in of {
-        sum.add(*one).expect("all have the same bounds");
+        sum.add(one).expect("all have the same bounds");
     }
     let us = |ns: u64| ns as f64 / 1000.0;
     (!sum.is_empty()).then(|| LatencyUs {
@@ -626,7 +662,7 @@ fn own_files(folder: &Path) -> Vec<PathBuf> {
             .strip_prefix(BASENAME)
             .and_then(|rest| rest.strip_prefix('.'))
             .is_some_and(|rest| rest == "index" || rest.bytes().all(|byte| byte.is_ascii_digit()));
-        name == redo::NAME || numbered || is_aside(name)
+        name == redo::NAME || numbered
     };
     let mut files: Vec<_> = entries
         .filter_map(|entry| entry.ok().map(|entry| entry.path()))
@@ -684,20 +720,18 @@ fn thread_time() -> Duration {
 mod tests {
     use super::*;
 
-    fn shared(folder: &Path, more: &str) -> (Spec, Arc<Shared>) {
+    fn spec(folder: &Path, more: &str) -> Spec {
         let spec = format!(
             r#"{{"directory": {folder:?}, "redo": 2, "sync_binlog": 0, "flush": "parallel", "committers": 2,
                 "seconds": 60, "redo_capacity_bytes": 4194304, "log_buffer_bytes": 1048576{more}}}"#
         );
-        let spec = Spec::from_json(spec.as_bytes()).unwrap();
-        let shared = Arc::new(prepare(&spec).unwrap());
-        (spec, shared)
+        Spec::from_json(spec.as_bytes()).unwrap()
     }
 
     #[test]
     fn a_committer_that_panics_or_never_begins_counts_no_longer_and_the_panic_ends_the_run() {
         let folder = tempfile::tempdir().unwrap();
-        let (_, shared) = shared(folder.path(), "");
+        let shared = Arc::new(prepare(&spec(folder.path(), "")).unwrap());
         drop(Seat::new(&shared, 0));
         assert_eq!(shared.running.load(Ordering::Relaxed), 0);
         assert!(!shared.is_over());
@@ -721,9 +755,7 @@ mod tests {
     #[test]
     fn a_run_that_a_paused_thread_holds_ends_with_an_error_and_lets_its_caller_go() {
         let folder = tempfile::tempdir().unwrap();
-        let (spec, _) = shared(folder.path(), r#", "stall_seconds": 0.2"#);
-        remove_files(folder.path());
-        let mut run = CommitPath::new(spec);
+        let mut run = CommitPath::new(spec(folder.path(), r#", "stall_seconds": 0.2"#));
         run.start().unwrap();
         let shared = run.shared.clone().unwrap();
         let held = shared.engine.lock_log();
@@ -732,6 +764,21 @@ mod tests {
         assert!(failure.hint.is_some());
         drop(run);
         drop(held);
+    }
+
+    #[test]
+    fn files_that_a_hanging_disk_never_makes_end_the_run_before_it_begins() {
+        let folder = tempfile::tempdir().unwrap();
+        // Opening it waits for a writer, who never comes.
+        let fifo = folder.path().join(redo::NAME);
+        let made = std::process::Command::new("mkfifo").arg(fifo).status();
+        assert!(made.unwrap().success());
+        let spec = spec(folder.path(), r#", "resume": true"#);
+        let Err(failure) = prepare_within(Duration::from_millis(200), &spec) else {
+            panic!("nobody writes the FIFO");
+        };
+        assert_eq!(failure.message, "redo and binlog were not made within 0.2 s");
+        assert!(failure.hint.is_some());
     }
 
     #[test]

@@ -141,11 +141,6 @@ impl Source {
             committers,
         }))
     }
-
-    /// Bytes that a transaction's body may need at once.
-    pub(crate) fn has_large(&self) -> bool {
-        matches!(self.shape, Shape::Sizes { large_every, .. } if large_every > 0)
-    }
 }
 
 /// The table of transactions of given size: `id BIGINT PRIMARY KEY, data LONGBLOB NOT NULL`.
@@ -171,8 +166,6 @@ pub(crate) struct Transactions {
     changes: Vec<u8>,
     own_rows: u32,
     made: u64,
-    /// Bytes that a row's event needs beyond its blob, found by the first.
-    pub(crate) large: bool,
     redo: std::ops::Range<usize>,
 }
 
@@ -192,7 +185,6 @@ impl Transactions {
             changes,
             own_rows,
             made: 0,
-            large: false,
             redo: 0..0,
         }
     }
@@ -216,8 +208,8 @@ impl Transactions {
                 large_every,
                 large_bytes,
             } => {
-                self.large = self.committer == 0 && large_every > 0 && self.made.is_multiple_of(large_every);
-                let bytes = if self.large { large_bytes } else { binlog_bytes };
+                let large = self.committer == 0 && large_every > 0 && self.made.is_multiple_of(large_every);
+                let bytes = if large { large_bytes } else { binlog_bytes };
                 self.blobs(body, bytes as usize)?;
                 redo_bytes as usize
             }

@@ -350,6 +350,20 @@ pub struct WrittenFile {
     pub bytes: u64,
 }
 
+/// What was reached under one policy of a run, from the moment at which it held.
+#[derive(Debug, Clone, Serialize)]
+pub struct Phase {
+    /// The policy.
+    #[serde(flatten)]
+    pub policy: Policy,
+    /// How long the change to it took, committers running; 0 for the first.
+    pub switch_us: f64,
+    /// Length.
+    pub seconds: f64,
+    /// Commits that were acknowledged.
+    pub commits: u64,
+}
+
 /// What a run reached. Figures are those of the measured window.
 #[derive(Debug, Clone, Serialize)]
 pub struct RunResult {
@@ -361,8 +375,6 @@ pub struct RunResult {
     pub commits_per_s: f64,
     /// From handing the transaction over until it is acknowledged.
     pub latency_us: Option<LatencyUs>,
-    /// The same of small transactions that were committed while a large one was.
-    pub small_latency_us: Option<LatencyUs>,
     /// Commits that were acknowledged together, on average.
     pub group_size: f64,
     /// Such groups.
@@ -389,6 +401,8 @@ pub struct RunResult {
     pub redo_bytes: u64,
     /// Binlog that was written.
     pub binlog_bytes: u64,
+    /// By policy, in their order.
+    pub phases: Vec<Phase>,
     /// Changes of the way of flushing in the whole run.
     pub switches: u64,
     /// Binlog files that were ended in the whole run because they were full.

@@ -64,7 +64,7 @@ impl Backoff {
     const YIELDS: u32 = 32;
     const SHORTEST: Duration = Duration::from_micros(50);
     /// Doublings of the shortest sleep.
-    const DOUBLINGS: u32 = 4;
+    const DOUBLINGS: u32 = 7;
 
     pub(crate) fn pause(&mut self) {
         // loom is to try every other thread, and knows no time.

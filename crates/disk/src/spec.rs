@@ -68,6 +68,14 @@ pub struct Spec {
     pub file_bytes: u64,
     /// Length of the measured window in seconds.
     pub seconds: f64,
+    /// Beyond the window, it may take so long at most.
+    #[serde(default = "stall_seconds")]
+    pub stall_seconds: f64,
+}
+
+/// Preparing a file takes two seconds and one sync; a disk that takes longer than this is out of order.
+fn stall_seconds() -> f64 {
+    60.0
 }
 
 /// Latency of an operation, from the write to the end of its sync, in microseconds.

@@ -25,6 +25,7 @@ fn spec(directory: &Path, way: Way) -> Spec {
         depth: 1,
         file_bytes: 1 << 20,
         seconds: 0.05,
+        stall_seconds: 60.0,
     }
 }
 

@@ -1,17 +1,28 @@
 //! One measurement of a disk.
 
+use std::time::Duration;
+
 use flushlab_disk::{Error, Spec};
+use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+
+/// As the kernel numbers it.
+const ETIMEDOUT: i32 = 110;
 
 #[pyfunction]
 pub fn measure_disk<'py>(py: Python<'py>, spec: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
     let spec: Spec = serde_json::from_slice(spec)
         .map_err(|error| crate::binlog::usage(py, format!("no measurement of a disk: {error}")))?;
     let directory = spec.directory.display().to_string();
-    let outcome = crate::interruptible(py, move |cutoff| {
+    let limit = Duration::try_from_secs_f64(spec.seconds + spec.stall_seconds).unwrap_or(Duration::MAX);
+    let outcome = crate::interruptible_within(py, limit, move |cutoff| {
         Ok(flushlab_disk::measure(&spec, &|| cutoff.fired()))
     })?;
+    let Some(outcome) = outcome else {
+        let reason = format!("a measurement did not end within {:.0} s", limit.as_secs_f64());
+        return Err(PyOSError::new_err((ETIMEDOUT, reason, directory)));
+    };
     match outcome {
         Ok(outcome) => crate::json(py, &outcome),
         Err(Error::Usage(message)) => Err(crate::binlog::usage(py, message)),

@@ -11,7 +11,7 @@ mod toml;
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use flushlab_load::spec::LoadSpec;
 use flushlab_load::{Cutoff, Error, ScriptSpec};
@@ -56,12 +56,23 @@ fn interruptible<T: Send + 'static>(
     py: Python<'_>,
     work: impl FnOnce(Arc<Cutoff>) -> Result<T, Error> + Send + 'static,
 ) -> PyResult<T> {
+    let outcome = interruptible_within(py, Duration::MAX, work)?;
+    Ok(outcome.expect("work without a limit ends"))
+}
+
+/// The same for `limit` at most; `None` if the work has not ended by then: its thread is left behind.
+fn interruptible_within<T: Send + 'static>(
+    py: Python<'_>,
+    limit: Duration,
+    work: impl FnOnce(Arc<Cutoff>) -> Result<T, Error> + Send + 'static,
+) -> PyResult<Option<T>> {
+    let begun = Instant::now();
     let cutoff = Arc::new(Cutoff::new());
     let (done, waiting) = mpsc::channel();
     let worker = {
         let cutoff = cutoff.clone();
         std::thread::spawn(move || {
-            // The receiver outlives this thread: it is joined below.
+            // Nobody may be listening any more.
             let _ = done.send(work(cutoff));
         })
     };
@@ -77,6 +88,10 @@ fn interruptible<T: Send + 'static>(
         match received {
             Ok(outcome) => break Some(outcome),
             Err(RecvTimeoutError::Disconnected) => break None,
+            Err(RecvTimeoutError::Timeout) if begun.elapsed() > limit => {
+                cutoff.fire();
+                return interrupted.map_or(Ok(None), Err);
+            }
             Err(RecvTimeoutError::Timeout) => {
                 if let Err(signal) = py.check_signals() {
                     cutoff.fire();
@@ -94,7 +109,7 @@ fn interruptible<T: Send + 'static>(
         (None, Err(said)) => Err(Error::panicked(&*said)),
         (None, Ok(())) => unreachable!("work that ends has an outcome"),
     };
-    outcome.map_err(|error| core_error(py, error))
+    outcome.map(Some).map_err(|error| core_error(py, error))
 }
 
 #[pyclass(module = "flushlab._core", frozen)]
