@@ -13,6 +13,8 @@ from flushlab.probe.ceilings import CommitCell, Maker, measure, refusal
 from flushlab.probe.fake import FakeCommitPath
 from flushlab.probe.folder import MAX_BYTES
 from flushlab.probe.policy import FLUSH_MODES, SECOND, STRICT, Policy
+from flushlab.probe.switching import SwitchCell
+from flushlab.probe.switching import measure as switch
 from tests.unit.probes import MEDIUM
 
 MAKERS: dict[str, Maker] = {"core": _core.CommitPath, "fake": FakeCommitPath}
@@ -53,3 +55,13 @@ def test_what_is_no_spec_is_a_usage_error() -> None:
     with pytest.raises(_core.CoreError) as raised:
         _core.CommitPath(msgspec.json.encode({"redo": 1}))
     assert raised.value.kind == "usage"
+
+
+def test_modes_are_switched_while_commits_go_on_and_the_binlog_stays_whole(tmp_path: Path) -> None:
+    cell = SwitchCell(policy=SECOND, modes=("serial", "parallel-leader", "parallel", "serial"), committers=8)
+    found = switch(tmp_path, cell, seconds=1, most_bytes=200 << 20, medium=MEDIUM, make=_core.CommitPath)
+    assert found is not None and found.binlog_is_whole
+    modes = [phase.flush for phase in found.phases]
+    assert modes == list(cell.modes[: len(modes)])
+    assert [phase.switch_us > 0 for phase in found.phases] == [number > 0 for number in range(len(modes))]
+    assert 0 < sum(phase.commits for phase in found.phases) <= found.transactions

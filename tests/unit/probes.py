@@ -18,6 +18,8 @@ from flushlab.record import (
     ProbeRecord,
     RefusedFlush,
     Share,
+    Switching,
+    SwitchPhase,
     Warning,
 )
 
@@ -125,6 +127,21 @@ SHARE = Share(
     best_per_s=240_000,
     share=0.2,
     warnings=(Warning("client-bound", "base: the figure is the client's, not the server's"),),
+)
+
+
+SWITCHING = Switching(
+    redo=2,
+    sync_binlog=1000,
+    committers=64,
+    phases=(
+        SwitchPhase(flush="serial", switch_us=0, seconds=0.4, commits=60_000),
+        SwitchPhase(flush="parallel", switch_us=320.0, seconds=0.4, commits=96_000),
+        SwitchPhase(flush="serial", switch_us=180.0, seconds=0.4, commits=59_000),
+    ),
+    longest_commit_us=4_200.0,
+    transactions=221_000,
+    binlog_is_whole=True,
 )
 
 

@@ -60,6 +60,10 @@ def probe(
             "--committers", help="Numbers of committing threads, such as 1,16,64.", show_default=False
         ),
     ] = None,
+    switch: Annotated[
+        bool,
+        typer.Option("--switch", help="Also switch between the flush modes while commits go on."),
+    ] = False,
     against: Annotated[
         str | None,
         typer.Option(
@@ -98,6 +102,7 @@ def probe(
     Examples:
       flushlab probe --dir /var/lib/mysql --quick
       flushlab probe --policy 2/1000 --flush serial --committers 16,64
+      flushlab probe --policy second --committers 64 --switch
       flushlab probe --server mysql@9.7 --set sync_binlog=1000
     """
     from flushlab.cli.progress import StepProgress
@@ -114,6 +119,7 @@ def probe(
         quick=quick,
         seconds=seconds,
         matrix=matrix,
+        switch=switch,
         servers=_servers(where, against, server, threads, setting or [], quick),
     )
     with StepProgress() as progress:

@@ -82,6 +82,13 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     rows: int = 100_000
 
 
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """Another flush mode, so many seconds after the start, the warm-up included."""
+
+    after_seconds: float
+    flush: FlushMode
+
+
 class CommitSpec(msgspec.Struct, frozen=True, kw_only=True):
     """What goes down to the core; see `_core.CommitPath`."""
 
@@ -98,6 +105,7 @@ class CommitSpec(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
     seed: int = 1
     redo_capacity_bytes: int
+    changes: tuple[Change, ...] = ()
 
 
 class CommitRun(Protocol):
@@ -205,11 +213,8 @@ def measure(
         MeasurementError: the commit path does not end, or finds no threads.
         KeyboardInterrupt: on Ctrl-C.
     """
-    with core_errors(Path(medium.directory)):
-        run = make(msgspec.json.encode(_spec(cell, folder, seconds)))
-        with _stopped(run):
-            run.start()
-            result, noise = _follow(run, seconds, most_bytes - REDO_BYTES)
+    answer, noise = run_of(folder, cell, seconds=seconds, most_bytes=most_bytes, medium=medium, make=make)
+    result = msgspec.json.decode(answer, type=_Result)
     if result.latency_us is None:
         return None
     return Ceiling(
@@ -229,6 +234,29 @@ def measure(
         write_ns_per_commit=result.write_ns_per_commit,
         seconds=result.seconds,
     )
+
+
+def run_of(
+    folder: Path,
+    cell: CommitCell,
+    *,
+    seconds: float,
+    most_bytes: int,
+    medium: Medium,
+    make: Maker,
+    changes: tuple[Change, ...] = (),
+) -> tuple[bytes, float | None]:
+    """One run of the commit path, and the noise of its rate; with changes its files are left.
+
+    Raises:
+        StorageError, MeasurementError, KeyboardInterrupt: as `measure`.
+    """
+    spec = msgspec.structs.replace(_spec(cell, folder, seconds), changes=changes, keep=bool(changes))
+    with core_errors(Path(medium.directory)):
+        run = make(msgspec.json.encode(spec))
+        with _stopped(run):
+            run.start()
+            return _follow(run, seconds, most_bytes - REDO_BYTES)
 
 
 def _spec(cell: CommitCell, folder: Path, seconds: float) -> CommitSpec:
@@ -270,7 +298,7 @@ def _stopped(run: CommitRun) -> Iterator[None]:
             run.wait(_SECONDS_TO_END)
 
 
-def _follow(run: CommitRun, seconds: float, most_bytes: int) -> tuple[_Result, float | None]:
+def _follow(run: CommitRun, seconds: float, most_bytes: int) -> tuple[bytes, float | None]:
     """Waits for the result and notes the commits of each slice of the window meanwhile."""
     seen: list[tuple[float, int]] = []
     end = time.monotonic() + seconds + _SECONDS_TO_END
@@ -285,7 +313,7 @@ def _follow(run: CommitRun, seconds: float, most_bytes: int) -> tuple[_Result, f
                 f"the commit path did not end within {seconds + _SECONDS_TO_END:.0f} s",
                 hint="the disk hangs; see dmesg",
             )
-    return msgspec.json.decode(answer, type=_Result), noise(seen)
+    return answer, noise(seen)
 
 
 def noise(seen: Sequence[tuple[float, int]]) -> float | None:

@@ -17,6 +17,9 @@ from flushlab.record import DiskFigure, DiskLatency, Layout, Medium, Order, Way
 SIZES = (512, 4096, 16384)
 """What InnoDB's redo log, small binlog writes and InnoDB's pages write."""
 
+STALL_SECONDS = 60.0
+"""Files are written for 2 s and synced once before a window; a disk that needs longer for that hangs."""
+
 DURABLE: tuple[Way, ...] = ("fsync", "fdatasync", "dsync", "direct_dsync", "sync_file_range")
 
 
@@ -30,7 +33,7 @@ class DiskCell(msgspec.Struct, frozen=True, kw_only=True):
     depth: int = 1
 
 
-class DiskSpec(msgspec.Struct, frozen=True, kw_only=True):
+class DiskSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What goes down to the core.
 
     Attributes:
@@ -38,6 +41,7 @@ class DiskSpec(msgspec.Struct, frozen=True, kw_only=True):
         way, bytes, layout, order, depth: of the cell.
         file_bytes: size of a file, at most.
         seconds: length of the window.
+        stall_seconds: a measurement may take so much longer than its window, files included.
     """
 
     directory: str
@@ -48,6 +52,7 @@ class DiskSpec(msgspec.Struct, frozen=True, kw_only=True):
     depth: int
     file_bytes: int
     seconds: float
+    stall_seconds: float = STALL_SECONDS
 
 
 class _Measured(msgspec.Struct, frozen=True):
@@ -91,7 +96,7 @@ def measure(folder: Path, cell: DiskCell, *, seconds: float, file_bytes: int, me
     """Measures one cell in `folder`, which is the probe's own.
 
     Raises:
-        StorageError: the file system fails, or is full.
+        StorageError: the file system fails, is full, or hangs.
         KeyboardInterrupt: on Ctrl-C.
     """
     spec = DiskSpec(
@@ -103,6 +108,7 @@ def measure(folder: Path, cell: DiskCell, *, seconds: float, file_bytes: int, me
         depth=cell.depth,
         file_bytes=file_bytes,
         seconds=seconds,
+        stall_seconds=STALL_SECONDS,
     )
     with storage_errors(Path(medium.directory)):
         answer = _core.measure_disk(msgspec.json.encode(spec))

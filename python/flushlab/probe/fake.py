@@ -66,14 +66,28 @@ class FakeCommitPath:
             "commits": int(rate * seconds),
             "seconds": seconds,
             "commits_per_s": rate,
-            "latency_us": {"p50": syncs * SYNC_US + COMMIT_US, "p99": 2 * syncs * SYNC_US + 5 * COMMIT_US},
+            "latency_us": {
+                "p50": syncs * SYNC_US + COMMIT_US,
+                "p99": 2 * syncs * SYNC_US + 5 * COMMIT_US,
+                "max": 3 * syncs * SYNC_US + 9 * COMMIT_US,
+            },
             "group_size": group,
             "fsyncs_per_s": syncs * rate / group,
             "bytes_at_risk": 0 if syncs else int(rate * 700),
             "cpu_us_per_commit": COMMIT_US,
             "ordered_ns_per_commit": 2_000 if self._spec["flush"] == "serial" else 200,
             "encode_ns_per_commit": 500,
+            "last_gtid": int(rate * seconds),
+            "phases": self._phases(rate * seconds),
         }
+
+    def _phases(self, commits: float) -> list[dict[str, Any]]:
+        modes = [self._spec["flush"], *(change["flush"] for change in self._spec["changes"])]
+        seconds, each = self._spec["seconds"] / len(modes), int(commits / len(modes))
+        return [
+            {"flush": mode, "switch_us": 50.0 * bool(number), "seconds": seconds, "commits": each}
+            for number, mode in enumerate(modes)
+        ]
 
 
 def _refuse(spec: dict[str, Any]) -> None:

@@ -9,6 +9,7 @@ import errno
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from threading import Thread
 
 from flushlab.datadir.data_root import free_bytes
 from flushlab.errors import FlushlabError, NoSpace, NotWritable, StorageError
@@ -22,6 +23,9 @@ MIN_FREE_BYTES = 256 << 20
 
 MAX_BYTES = 1 << 30
 """What a probe's files take at most, all together; half of what is free if that is less."""
+
+REMOVAL_SECONDS = 30.0
+"""A disk that has not removed the files by then hangs: nobody waits for it."""
 
 _TELLING = ("barrier", "nobarrier", "volatile", "sync", "async", "data", "flush")
 _HINT = "choose a writable directory with --dir"
@@ -82,14 +86,21 @@ def existing(directory: Path) -> Path:
 def probe_folder(directory: Path) -> Iterator[Path]:
     """A new folder in `directory`; it is removed with everything in it.
 
+    If the disk hangs, the next flushlab removes it.
+
     Raises:
         NotWritable: the directory cannot be written to.
         NoSpace: it is full.
     """
-    with ExitStack() as stack:
-        with storage_errors(directory):
-            folder = stack.enter_context(passing_folder(directory, "probe"))
+    stack = ExitStack()
+    with storage_errors(directory):
+        folder = stack.enter_context(passing_folder(directory, "probe"))
+    try:
         yield folder
+    finally:
+        removal = Thread(target=stack.close, daemon=True)
+        removal.start()
+        removal.join(REMOVAL_SECONDS)
 
 
 @contextmanager

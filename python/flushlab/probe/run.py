@@ -17,7 +17,7 @@ import msgspec
 
 from flushlab import machine
 from flushlab.errors import UsageError
-from flushlab.probe import against, ceilings, disk, honesty
+from flushlab.probe import against, ceilings, disk, honesty, switching
 from flushlab.probe.against import MeasuredServer
 from flushlab.probe.budget import Budget
 from flushlab.probe.ceilings import CommitCell, Maker, Matrix
@@ -25,7 +25,16 @@ from flushlab.probe.disk import DiskCell
 from flushlab.probe.folder import existing, medium_of, most_bytes, probe_folder, storage_errors
 from flushlab.probe.policy import Policy
 from flushlab.probe.reading import headline, read
-from flushlab.record import Ceiling, DiskFigure, Machine, Medium, ProbeRecord, RefusedFlush, Warning
+from flushlab.record import (
+    Ceiling,
+    DiskFigure,
+    Machine,
+    Medium,
+    ProbeRecord,
+    RefusedFlush,
+    Switching,
+    Warning,
+)
 from flushlab.telemetry.cpu import CpuTimes, cpu_times
 from flushlab.version import __version__
 
@@ -49,6 +58,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         seconds: length of every window; None: what fits into 60 s, 15 s if quick.
         matrix: of the ceilings.
         servers: that are compared with the ceilings of their own policies.
+        switch: also change the flush mode while committers commit.
     """
 
     directory: Path
@@ -56,6 +66,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float | None = None
     matrix: Matrix
     servers: tuple[MeasuredServer, ...] = ()
+    switch: bool = False
 
 
 class Watch(Protocol):
@@ -86,6 +97,7 @@ def probe(request: Request, watch: Watch, make: Maker) -> ProbeRecord:
             measured = tuple(steps.disk(own, medium, most))
         with _below(folder, "commits") as own:
             reached = tuple(steps.ceilings(own, medium, most, make))
+        switched = tuple(steps.switches(folder, medium, most, make))
     facts = machine.describe(directory)
     record = ProbeRecord(
         started_at=started,
@@ -97,6 +109,7 @@ def probe(request: Request, watch: Watch, make: Maker) -> ProbeRecord:
         disk=measured,
         ceilings=reached,
         refused=refused,
+        switches=switched,
         against=against.shares(request.servers, reached, medium),
         warnings=(
             *honesty.doubts(medium, measured),
@@ -156,12 +169,15 @@ class _Steps:
     def __init__(self, request: Request, cells: Sequence[CommitCell], watch: Watch) -> None:
         self._disk = disk.cells(quick=request.quick)
         self._cells = cells
+        self._switches = switching.cells(cells) if request.switch else ()
         self._watch = watch
         own = QUICK_DISK_SECONDS if request.quick else DISK_SECONDS
         naturals = [*(own for _ in self._disk), *(cell.natural_seconds for cell in cells)]
+        naturals += [cell.natural_seconds for cell in self._switches]
         limit: float | None = QUICK_LIMIT_S if request.quick else LIMIT_S
         if request.seconds is not None:
-            naturals, limit = [request.seconds] * len(naturals), None
+            naturals, limit = [request.seconds] * (len(self._disk) + len(cells)), None
+            naturals += [request.seconds * len(cell.modes) for cell in self._switches]
         self._total, self._nothing = len(naturals), 0
         self._budget = Budget(limit, naturals, time.monotonic)
 
@@ -184,6 +200,19 @@ class _Steps:
                 found = ceilings.measure(
                     folder, cell, seconds=window, most_bytes=most, medium=medium, make=make
                 )
+                if found is None:
+                    self._nothing += 1
+                else:
+                    yield found
+
+    def switches(self, folder: Path, medium: Medium, most: int, make: Maker) -> Iterator[Switching]:
+        for step, cell in enumerate(self._switches, len(self._disk) + len(self._cells)):
+            window = self._begin(step, f"{cell.policy.name} · switching · {cell.committers} committers")
+            if window is not None:
+                with _below(folder, "switching") as own:
+                    found = switching.measure(
+                        own, cell, seconds=window, most_bytes=most, medium=medium, make=make
+                    )
                 if found is None:
                     self._nothing += 1
                 else:

@@ -56,6 +56,8 @@ from flushlab.record.probe import (
     ProbeRecord,
     RefusedFlush,
     Share,
+    Switching,
+    SwitchPhase,
     Way,
 )
 from flushlab.record.server import Launch, ServerIdentity, Storage
@@ -120,6 +122,8 @@ __all__ = [
     "Storage",
     "StreamProgress",
     "StreamSpec",
+    "SwitchPhase",
+    "Switching",
     "TextParameter",
     "Trial",
     "TxnSpec",

@@ -148,6 +148,42 @@ class RefusedFlush(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
 
+class SwitchPhase(msgspec.Struct, frozen=True, kw_only=True):
+    """The commits under one flush mode of a run that switches.
+
+    Attributes:
+        flush: the mode.
+        switch_us: how long the switch to it took, commits going on; 0 for the first.
+        seconds: length.
+        commits: acknowledged in it.
+    """
+
+    flush: FlushMode
+    switch_us: float
+    seconds: float
+    commits: int
+
+
+class Switching(msgspec.Struct, frozen=True, kw_only=True):
+    """A run in which the flush mode changed while committers committed.
+
+    Attributes:
+        redo, sync_binlog, committers: the run's.
+        phases: in their order.
+        longest_commit_us: from the request to the acknowledgement, over all phases: no stop was longer.
+        transactions: in the binlog.
+        binlog_is_whole: the strict checker finds them all in its files, without a gap in the GTIDs.
+    """
+
+    redo: int
+    sync_binlog: int
+    committers: int
+    phases: tuple[SwitchPhase, ...]
+    longest_commit_us: float
+    transactions: int
+    binlog_is_whole: bool
+
+
 class Share(msgspec.Struct, frozen=True, kw_only=True):
     """A measured server beside the ceiling of its policy.
 
@@ -189,6 +225,7 @@ class ProbeRecord(msgspec.Struct, frozen=True, kw_only=True):
         disk: in the order in which they were measured.
         ceilings: likewise.
         refused: flush modes that a policy does not permit.
+        switches: runs that switched the flush mode live, with `--switch`.
         against: measured servers beside their ceilings.
         headline: the answer in one line.
         reading: the answer in plain words, a sentence or a few for each subject.
@@ -204,6 +241,7 @@ class ProbeRecord(msgspec.Struct, frozen=True, kw_only=True):
     disk: tuple[DiskFigure, ...] = ()
     ceilings: tuple[Ceiling, ...] = ()
     refused: tuple[RefusedFlush, ...] = ()
+    switches: tuple[Switching, ...] = ()
     against: tuple[Share, ...] = ()
     headline: str = ""
     reading: tuple[str, ...] = ()

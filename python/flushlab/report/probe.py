@@ -13,7 +13,7 @@ from rich.text import Text
 from flushlab.probe.policy import Policy
 from flushlab.probe.reading import by_policy, duration
 from flushlab.probe.scaling import PROCESSORS, curves
-from flushlab.record import Ceiling, DiskFigure, ProbeRecord, Warning
+from flushlab.record import Ceiling, DiskFigure, ProbeRecord, Switching, SwitchPhase, Warning
 from flushlab.units import format_size
 
 SCHEMA = "flushlab.probe/1"
@@ -38,6 +38,8 @@ def render(record: ProbeRecord) -> RenderableType:
         parts += [_ceilings(policy, cells), Text("")]
     if record.refused:
         parts += [*_refused(record), Text("")]
+    for switched in record.switches:
+        parts += [_switching(switched), Text(switch_words(switched)), Text("")]
     if record.against:
         parts += [_shares(record), Text("")]
     parts += [Text(sentence) for sentence in record.reading]
@@ -163,6 +165,29 @@ def _refused(record: ProbeRecord) -> list[Text]:
         Text(f"not at {Policy(one.redo, one.sync_binlog).name}: {one.reason}", style="dim")
         for one in record.refused
     ]
+
+
+def _switching(one: Switching) -> Table:
+    """What was reached under each mode, in their order."""
+    table = _grid(f"switching live, {Policy(one.redo, one.sync_binlog).name}", "switch took", "commits/s")
+    for phase in one.phases:
+        table.add_row(phase.flush, *switch_figures(phase))
+    return table
+
+
+def switch_figures(phase: SwitchPhase) -> tuple[str, str]:
+    """How long the switch took, and commits/s after it."""
+    took = duration(phase.switch_us) if phase.switch_us else "-"
+    return took, f"{phase.commits / phase.seconds:,.0f}" if phase.seconds else "-"
+
+
+def switch_words(one: Switching) -> str:
+    """What became of the commits and of the binlog meanwhile."""
+    whole = "whole: every transaction is there once" if one.binlog_is_whole else "DAMAGED: this is a bug"
+    return (
+        f"With {one.committers} committers, no commit took longer than {duration(one.longest_commit_us)}."
+        f" The binlog of {one.transactions:,} transactions is {whole}."
+    )
 
 
 def _shares(record: ProbeRecord) -> Table:

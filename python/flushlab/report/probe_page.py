@@ -17,7 +17,15 @@ from flushlab.record import Ceiling, DiskFigure, FlushMode, ProbeRecord, Share, 
 from flushlab.report import probe_plots
 from flushlab.report.page.page import MAX_CODE, MAX_ROWS, NOTHING_TO_DO, template
 from flushlab.report.page.parts import Cell, Section, Table, times
-from flushlab.report.probe import device_words, doubts, impossible, size_words, way_words
+from flushlab.report.probe import (
+    device_words,
+    doubts,
+    impossible,
+    size_words,
+    switch_figures,
+    switch_words,
+    way_words,
+)
 from flushlab.store import CampaignRow
 from flushlab.units import format_seconds, format_size
 
@@ -46,6 +54,7 @@ def render(record: ProbeRecord, campaign: str) -> str:
     """The page of a stored probe."""
     sections = [
         *ceilings(record),
+        *_switches(record),
         *_shares(record),
         *_scaling(record),
         *_disk(record),
@@ -139,6 +148,21 @@ def _refused(record: ProbeRecord, policy: Policy) -> Iterator[str]:
     for one in record.refused:
         if Policy(one.redo, one.sync_binlog) == policy:
             yield f"Not measured: {one.reason}."
+
+
+def _switches(record: ProbeRecord) -> Iterator[Section]:
+    head = (Cell("flush"), Cell("switch took", "num"), Cell("commits/s", "num"))
+    for one in record.switches:
+        rows = [
+            (Cell(phase.flush, "name"), *(Cell(text, "num") for text in switch_figures(phase)))
+            for phase in one.phases
+        ]
+        yield Section(
+            f"switching-{one.redo}-{one.sync_binlog}",
+            f"Switching the flush mode live at {Policy(one.redo, one.sync_binlog).name}",
+            switch_words(one),
+            tables=(Table(head, tuple(rows)),),
+        )
 
 
 def _shares(record: ProbeRecord) -> Iterator[Section]:

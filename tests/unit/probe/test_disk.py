@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import msgspec
 import pytest
 
 from flushlab import _core
-from flushlab.errors import NoSpace, NotWritable
+from flushlab.errors import NoSpace, NotWritable, StorageError
 from flushlab.probe import disk
 from flushlab.probe.disk import DiskCell, cells, measure
 from flushlab.record import DiskFigure
@@ -65,6 +66,17 @@ def test_a_real_folder_is_measured_by_the_core(tmp_path: Path) -> None:
     assert figure.refused == "" and figure.latency_us is not None
     assert figure.operations_per_s == pytest.approx(figure.operations / figure.seconds)
     assert figure.seconds >= 0.05 and figure.file_bytes == 1 << 20
+
+
+def test_a_disk_that_hangs_is_told_and_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disk, "STALL_SECONDS", 0.1)
+    # Opening it to write waits for a reader, who comes at the end.
+    os.mkfifo(tmp_path / "extending")
+    cell = DiskCell(way="fdatasync", bytes=4096, layout="extending")
+    with pytest.raises(StorageError, match="/srv/data failed: a measurement did not end") as raised:
+        measure(tmp_path, cell, seconds=0.05, file_bytes=1 << 20, medium=MEDIUM)
+    assert "dmesg" in (raised.value.hint or "")
+    os.close(os.open(tmp_path / "extending", os.O_RDONLY | os.O_NONBLOCK))
 
 
 def test_the_core_refuses_a_spec_that_is_none() -> None:

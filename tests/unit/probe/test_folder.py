@@ -2,12 +2,16 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Event
 
 import msgspec
 import pytest
 
 from flushlab.errors import NoSpace, NotWritable, StorageError
+from flushlab.probe import folder as probe_folders
 from flushlab.probe.folder import (
     MIN_FREE_BYTES,
     existing,
@@ -85,3 +89,23 @@ def test_the_medium_is_what_the_kernel_tells(tmp_path: Path) -> None:
 
 def test_memory_is_told_as_such() -> None:
     assert medium_of(Path("/dev/shm")).in_memory
+
+
+def test_a_disk_that_hangs_holds_nobody_who_removes_files_there(
+    tmp_path: Path, private_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hangs, removed = Event(), Event()
+
+    @contextmanager
+    def slow(parent: Path, what: str) -> Iterator[Path]:
+        yield parent
+        hangs.wait(30)
+        removed.set()
+
+    monkeypatch.setattr(probe_folders, "passing_folder", slow)
+    monkeypatch.setattr(probe_folders, "REMOVAL_SECONDS", 0.01)
+    with probe_folder(tmp_path):
+        pass
+    assert not removed.is_set()
+    hangs.set()
+    assert removed.wait(30)
