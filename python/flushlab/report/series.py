@@ -271,7 +271,7 @@ def notes(facts: SeriesFacts) -> Iterator[RenderableType]:
     """What stands below the result: the base's figure, sizes, doubts, how to go on."""
     if facts.base_figure is not None:
         digits = 2 if facts.base_figure < 100 else 0
-        words = f"base: {facts.base_figure:,.{digits}f} {facts.unit}"
+        words = f"{facts.base_name}: {facts.base_figure:,.{digits}f} {facts.unit}"
         windows = "" if facts.unit == "s" else f", windows of {facts.seconds:.3g} s"
         if facts.rounds:
             windows = f", {counted(facts.rounds, 'round')} of {facts.slice_s or 0:.2g} s each"
