@@ -16,7 +16,7 @@ use crate::IDENTITY;
 
 const LIMIT: Duration = Duration::from_secs(30);
 const REDO: [u8; 300] = [7; 300];
-const COMMITTERS: u32 = 64;
+const COMMITTERS: u32 = 66;
 
 fn policy(flush: Flush) -> Policy {
     let (redo, sync_binlog) = if flush == Flush::Redo { (1, 1) } else { (2, 1000) };
@@ -94,7 +94,7 @@ fn a_leader_is_not_sent_back_once_a_part_of_its_group_has_committed() {
         answers(12..14),
         [Some(Answer::Committed(13)), Some(Answer::Again)]
     );
-    assert!(answers(13..64)
+    assert!(answers(13..66)
         .iter()
         .all(|answer| *answer == Some(Answer::Again)));
 }
@@ -152,4 +152,15 @@ fn what_redo_alone_made_durable_is_synced_in_the_binlog_before_redo_is_left() {
         assert!(engine.unsynced.written() > before + 20_000);
         assert_eq!(engine.unsynced.at_risk(), 0);
     }
+}
+
+#[test]
+fn of_many_that_wait_few_want_a_processor_meanwhile() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = engine(folder.path(), Flush::Serial, 1 << 30);
+    let mut waiting: Vec<_> = (0..COMMITTERS).map(|_| engine.log.yielding()).collect();
+    assert!(waiting[..64].iter().all(|one| one.is_one_of_few));
+    assert!(waiting[64..].iter().all(|one| !one.is_one_of_few));
+    waiting.clear();
+    assert!(engine.log.yielding().is_one_of_few);
 }
