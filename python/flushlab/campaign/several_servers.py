@@ -112,7 +112,7 @@ def differing(base: Trial, own: Trial, asked: Iterable[str], catalog: Catalog) -
         and _decides(name, catalog)
     }
     first = sorted(told.items(), key=lambda one: not catalog.setting(one[0]).durability)
-    words = [f"{name}={_spelled(value)} ({_spelled(before)})" for name, (value, before) in first]
+    words = [f"{name}{_spelled(value, before)}" for name, (value, before) in first]
     more = f" and {len(words) - _MOST_TOLD} more" if len(words) > _MOST_TOLD else ""
     return ", ".join(words[:_MOST_TOLD]) + more
 
@@ -121,5 +121,8 @@ def _decides(name: str, catalog: Catalog) -> bool:
     return name in catalog and bool(catalog.setting(name).contract or catalog.setting(name).durability)
 
 
-def _spelled(value: Value) -> str:
-    return "…" if len(str(value)) > _LONG else str(value) or "''"
+def _spelled(value: Value, before: Value) -> str:
+    """`=ON (OFF)`; of long values only that they differ."""
+    if max(len(str(value)), len(str(before))) > _LONG:
+        return " differs"
+    return f"={value} ({before})"

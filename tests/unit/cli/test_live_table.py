@@ -59,4 +59,4 @@ def test_without_a_terminal_each_run_is_a_line_under_the_name_that_the_user_gave
     shown({})
     said = capsys.readouterr().err
     assert "my.cnf: 9,000 transactions/s" in said
-    assert "void: other programs used 55% of the CPU time" in said
+    assert "other programs used 55% of the CPU time" in said
