@@ -93,9 +93,9 @@ EARLY: dict[str, tuple[str, str]] = {
 
 
 def tool(*names: str) -> str:
-    """A program on PATH or of a build that is here; absent, it skips the test."""
+    """A program of a build that is here, else on PATH; absent, it skips the test."""
     folders = [Path(build.client).parent for build in map(_brings, ("mysql@9.7",)) if build and build.client]
-    path = os.pathsep.join([os.environ["PATH"], *map(str, folders)])
+    path = os.pathsep.join([*map(str, folders), os.environ["PATH"]])
     found = next(filter(None, (shutil.which(name, path=path) for name in names)), None)
     if found is None:
         pytest.skip(f"{names[0]} is not installed")
