@@ -268,7 +268,7 @@ def check(asked: Asked) -> None:
     if asked.precision is not None and not 0 < asked.precision < 1:
         raise UsageError(
             f"--precision {asked.precision:g} is out of range",
-            hint="it takes a share above 0 and below 1; 0.02 is ± 2 %",
+            hint="it takes more than 0% and less than 100%, for example 2%",
         )
     if not 0 < asked.scale <= MAX_SCALE:
         raise UsageError(

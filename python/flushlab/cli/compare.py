@@ -129,17 +129,19 @@ def compare(
 
 
 def _share(text: str | None) -> float | None:
-    """`2%` and `0.02` as a share.
+    """`2%` and `0.02` as a fraction.
 
     Raises:
-        UsageError: it is no number.
+        UsageError: it is neither.
     """
     if text is None:
         return None
     try:
         return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     except ValueError:
-        raise UsageError(f"--precision {text!r} is no share", hint="for example --precision 2%") from None
+        raise UsageError(
+            f"--precision {text!r} is not a percentage", hint="for example --precision 2%"
+        ) from None
 
 
 def _say_again(campaign_id: str) -> None:

@@ -122,7 +122,7 @@ def answer(facts: SeriesFacts) -> Text:
     (fastest, comparison), *_ = differ
     ratio, text = comparison.ratio, Text(style="bold")
     if comparison.verdict == "slower":
-        text.append(f"{facts.base_name} is the fastest; nothing proved faster.")
+        text.append(f"Nothing proved faster than {facts.base_name}.")
         return text
     text.append(f"{fastest.name} is {ratio.estimate:.2f}× as fast as {facts.base_name} ")
     text.append(interval(ratio, brackets=True), style="not bold")
