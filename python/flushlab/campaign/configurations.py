@@ -131,4 +131,4 @@ def _settings(text: str) -> dict[str, Value]:
 def _meant(name: str, *, among_others: bool) -> str:
     if name in load_option_names().names():
         return f"give it a value: {name}=…"
-    return "quote a value that has blanks, like NAME='a b'" if among_others else _EXAMPLE
+    return "quote a value that contains spaces, like NAME='a b'" if among_others else _EXAMPLE
