@@ -94,7 +94,9 @@ def test_a_probe_measures_the_disk_and_the_ceilings_of_two_policies(place: Path,
     assert both["fsyncs_per_s"] > 1.9 * both["commits_per_s"], "one connection syncs both logs per commit"
     assert redo["fsyncs_per_s"] < 1.2 * redo["commits_per_s"]
     assert {(one["redo"], one["flush"]) for one in said["refused"]} == {(1, "parallel"), (2, "redo")}
-    assert said["headline"] in page.read_text()
+    repeated = f"flushlab probe --dir {place} --seconds 0.2 --committers 1 --quick"
+    assert said["command"] == repeated
+    assert said["headline"] in page.read_text() and repeated in page.read_text()
 
 
 def test_a_policy_that_contradicts_itself_is_refused_with_the_rule_and_the_way_out(place: Path) -> None:

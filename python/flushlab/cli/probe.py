@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -121,6 +122,20 @@ def probe(
         matrix=matrix,
         switch=switch,
         servers=_servers(where, against, server, threads, setting or [], quick),
+        command=_command(
+            {
+                "--dir": [str(where)],
+                "--seconds": [f"{seconds:g}"] if seconds is not None else [],
+                "--policy": policy or [],
+                "--flush": flush or [],
+                "--committers": [committers] if committers is not None else [],
+                "--against": [against] if against else [],
+                "--server": [server] if server else [],
+                "--threads": [str(threads)] if server else [],
+                "--set": setting or [],
+            },
+            {"--quick": quick, "--switch": switch},
+        ),
     )
     with StepProgress() as progress:
         record = run(request, progress, ceilings.native())
@@ -150,6 +165,12 @@ def _check(
         raise UsageError("--against and --server cannot be combined", hint="use one of them")
     if settings and not server:
         raise UsageError("--set needs --server", hint="add --server, or remove --set")
+
+
+def _command(options: dict[str, list[str]], switches: dict[str, bool]) -> str:
+    """The command line of these."""
+    words = [word for name, values in options.items() for value in values for word in (name, value)]
+    return shlex.join(["flushlab", "probe", *words, *(name for name, given in switches.items() if given)])
 
 
 def _directory(chosen: Path | None) -> Path:
@@ -236,7 +257,7 @@ def _save(record: ProbeRecord, page: str | None, *, told: bool) -> None:
         plan = {"title": f"What {record.medium.directory} allows", "quick": record.quick}
         store.create_campaign(campaign, "probe", msgspec.json.encode(plan))
         store.set_state(campaign, "done", msgspec.json.encode(record))
-        if told:
+        if told and not page:
             stdout.print(f"HTML page: flushlab report {campaign}", markup=False, soft_wrap=True)
         if page:
             from flushlab.cli.report import write_page

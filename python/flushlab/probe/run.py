@@ -59,6 +59,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         matrix: of the ceilings.
         servers: that are compared with the ceilings of their own policies.
         switch: also change the flush mode while committers commit.
+        command: the command line that asks for this.
     """
 
     directory: Path
@@ -67,6 +68,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     matrix: Matrix
     servers: tuple[MeasuredServer, ...] = ()
     switch: bool = False
+    command: str = "flushlab probe"
 
 
 class Watch(Protocol):
@@ -103,6 +105,7 @@ def probe(request: Request, watch: Watch, make: Maker) -> ProbeRecord:
         started_at=started,
         seconds=time.monotonic() - begin.at,
         quick=request.quick,
+        command=request.command,
         machine=facts,
         medium=medium,
         flushlab=__version__,

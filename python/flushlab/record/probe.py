@@ -219,6 +219,7 @@ class ProbeRecord(msgspec.Struct, frozen=True, kw_only=True):
         started_at: ISO 8601, UTC.
         seconds: that it took.
         quick: the short matrix with short windows.
+        command: the command line that repeats it.
         machine: that measured.
         medium: the place.
         flushlab: version.
@@ -244,5 +245,6 @@ class ProbeRecord(msgspec.Struct, frozen=True, kw_only=True):
     switches: tuple[Switching, ...] = ()
     against: tuple[Share, ...] = ()
     headline: str = ""
+    command: str = "flushlab probe"
     reading: tuple[str, ...] = ()
     warnings: tuple[Warning, ...] = ()

@@ -371,5 +371,4 @@ def _machine(record: ProbeRecord) -> Iterator[Section]:
 
 
 def _repeat(record: ProbeRecord) -> Iterator[Section]:
-    words = ["flushlab probe", "--dir", record.medium.directory, *(["--quick"] if record.quick else [])]
-    yield Section("repeat", "How to repeat it", code=(("", " ".join(words)),))
+    yield Section("repeat", "How to repeat it", code=(("", record.command),))
