@@ -9,7 +9,7 @@ use std::sync::Arc;
 use flushlab_binlog::sample::sbtest;
 use flushlab_binlog::{Body, Change, Column, ColumnType, EncodeError, Format, Table, Value, BINARY};
 use flushlab_rows::shape::{write_c, write_pad, C_LENGTH, PAD_LENGTH};
-use flushlab_rows::Random;
+use flushlab_rows::{Bits, Random};
 use serde::Deserialize;
 
 /// Schema of the tables.

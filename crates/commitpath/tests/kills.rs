@@ -34,7 +34,7 @@ use flushlab_binlog::check::{Checker, Options, Verdict};
 use flushlab_commitpath::recover::{recover, Recovered};
 use flushlab_commitpath::redo::{self, Kind};
 use flushlab_commitpath::{CommitPath, Spec};
-use flushlab_rows::Random;
+use flushlab_rows::{Bits, Random};
 use serde_json::{json, Value};
 
 /// Longest wait for a victim's first acknowledgement.

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use flushlab_rows::Random;
+use flushlab_rows::{Bits, Random};
 
 use crate::Error;
 

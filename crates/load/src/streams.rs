@@ -29,6 +29,8 @@ impl Stream {
 mod tests {
     use std::collections::HashSet;
 
+    use flushlab_rows::Bits;
+
     use super::*;
 
     #[test]

@@ -2,7 +2,7 @@
 
 mod zipfian;
 
-use crate::Random;
+use crate::Bits;
 pub use zipfian::Zipfian;
 
 /// A distribution over ranges of whole numbers, with its parameters.
@@ -26,14 +26,14 @@ impl Distribution {
 
     /// Draws from `low..=high`; `low <= high`.
     #[inline]
-    pub fn draw(&self, random: &mut Random, low: u32, high: u32) -> u32 {
+    pub fn draw(&self, random: &mut impl Bits, low: u32, high: u32) -> u32 {
         debug_assert!(low <= high);
         low + self.offset(random, u64::from(high - low)) as u32
     }
 
     /// Draws from `0..=span`; a span of 2^53 or more is drawn with 53 bits.
     #[inline]
-    pub fn offset(&self, random: &mut Random, span: u64) -> u64 {
+    pub fn offset(&self, random: &mut impl Bits, span: u64) -> u64 {
         match self {
             Self::Uniform => match span.checked_add(1) {
                 Some(count) => random.below(count),
@@ -61,7 +61,7 @@ impl Gaussian {
     }
 
     #[inline]
-    fn offset(&self, random: &mut Random, span: u64) -> u64 {
+    fn offset(&self, random: &mut impl Bits, span: u64) -> u64 {
         let mean = sum_of_units(random, self.iterations) / f64::from(self.iterations);
         ((mean * (span as f64 + 1.0)) as u64).min(span)
     }
@@ -93,7 +93,7 @@ impl Special {
     }
 
     #[inline]
-    fn offset(&self, random: &mut Random, span: u64) -> u64 {
+    fn offset(&self, random: &mut impl Bits, span: u64) -> u64 {
         let range = span as f64;
         let draw = random.unit();
         if draw * range * self.widening < range {
@@ -123,19 +123,20 @@ impl Pareto {
     }
 
     #[inline]
-    fn offset(&self, random: &mut Random, span: u64) -> u64 {
+    fn offset(&self, random: &mut impl Bits, span: u64) -> u64 {
         (((span as f64 + 1.0) * random.unit().powf(self.power)) as u64).min(span)
     }
 }
 
 #[inline]
-fn sum_of_units(random: &mut Random, count: u32) -> f64 {
+fn sum_of_units(random: &mut impl Bits, count: u32) -> f64 {
     (0..count).map(|_| random.unit()).sum()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Random;
 
     const DRAWS: usize = 400_000;
 

@@ -1,6 +1,7 @@
 //! The texts of `c` and `pad`: groups of eleven random digits joined by dashes.
 
-use crate::Random;
+use crate::digits::PAIRS;
+use crate::Bits;
 
 /// Length of `c`: ten groups.
 pub const C_LENGTH: usize = text_length(10);
@@ -15,31 +16,21 @@ const fn text_length(groups: usize) -> usize {
     groups * (DIGITS + 1) - 1
 }
 
-const PAIRS: [[u8; 2]; 100] = {
-    let mut pairs = [[0; 2]; 100];
-    let mut i = 0;
-    while i < 100 {
-        pairs[i] = [b'0' + (i / 10) as u8, b'0' + (i % 10) as u8];
-        i += 1;
-    }
-    pairs
-};
-
 /// Writes a fresh `c`.
 #[inline]
-pub fn write_c(text: &mut [u8; C_LENGTH], random: &mut Random) {
+pub fn write_c(text: &mut [u8; C_LENGTH], random: &mut impl Bits) {
     write_groups(text, random);
 }
 
 /// Writes a fresh `pad`.
 #[inline]
-pub fn write_pad(text: &mut [u8; PAD_LENGTH], random: &mut Random) {
+pub fn write_pad(text: &mut [u8; PAD_LENGTH], random: &mut impl Bits) {
     write_groups(text, random);
 }
 
 /// Fills a text of groups and the dashes between them.
 #[inline]
-pub(crate) fn write_groups(text: &mut [u8], random: &mut Random) {
+pub fn write_groups(text: &mut [u8], random: &mut impl Bits) {
     for group in text.chunks_mut(DIGITS + 1) {
         let mut number = random.below(BOUND);
         for i in (0..DIGITS / 2).rev() {
@@ -56,6 +47,7 @@ pub(crate) fn write_groups(text: &mut [u8], random: &mut Random) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Random;
 
     fn groups(text: &[u8]) -> Vec<usize> {
         let text = std::str::from_utf8(text).unwrap();

@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flushlab_rows::value::{Content, Generator, Value};
-use flushlab_rows::Random;
+use flushlab_rows::{Bits, Random};
 use flushlab_wire::command::{self, Param};
 use flushlab_wire::response::Completed;
 

@@ -2,7 +2,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
 use flushlab_rows::shape::{write_c, write_pad, C_LENGTH, PAD_LENGTH};
-use flushlab_rows::Random;
+use flushlab_rows::{Bits, Random};
 use flushlab_wire::command::Param;
 use flushlab_wire::response::Completed;
 

@@ -1,4 +1,4 @@
-use crate::Random;
+use crate::Bits;
 
 /// Below this the quotients of [`log1p_over`] and [`expm1_over`] are taken from their series.
 const NEAR_ZERO: f64 = 1e-8;
@@ -30,7 +30,7 @@ impl Zipfian {
     }
 
     #[inline]
-    pub(super) fn offset(&self, random: &mut Random, span: u64) -> u64 {
+    pub(super) fn offset(&self, random: &mut impl Bits, span: u64) -> u64 {
         let count = span as f64 + 1.0;
         let last = self.integral(count + 0.5);
         loop {

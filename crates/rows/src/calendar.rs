@@ -1,11 +1,11 @@
 //! Days and seconds since 1970 as texts of the proleptic Gregorian calendar.
 
-use super::put_digits;
+use crate::digits::put_digits;
 
 const DAY: i64 = 86_400;
 
 /// `YYYY-MM-DD HH:MM:SS` of years 0 to 9999.
-pub(super) fn put_datetime(text: &mut Vec<u8>, seconds: i64) {
+pub fn put_datetime(text: &mut Vec<u8>, seconds: i64) {
     put_date(text, seconds.div_euclid(DAY));
     let rest = seconds.rem_euclid(DAY) as u64;
     for (mark, part) in [(b' ', rest / 3600), (b':', rest / 60 % 60), (b':', rest % 60)] {
@@ -15,7 +15,7 @@ pub(super) fn put_datetime(text: &mut Vec<u8>, seconds: i64) {
 }
 
 /// `YYYY-MM-DD`.
-pub(super) fn put_date(text: &mut Vec<u8>, days: i64) {
+pub fn put_date(text: &mut Vec<u8>, days: i64) {
     let (year, month, day) = civil(days);
     put_digits(text, year.unsigned_abs(), 4);
     text.push(b'-');

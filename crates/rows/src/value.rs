@@ -1,14 +1,13 @@
 //! Values of the parameters of a user's own statements.
 
-mod calendar;
-
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use crate::digits::{put_decimal, put_digits};
 use crate::distribution::Distribution;
 use crate::shape::write_groups;
-use crate::Random;
+use crate::{calendar, Bits, Random};
 
 /// A drawn value; its text's memory is used again.
 #[derive(Debug, Default, Clone)]
@@ -225,7 +224,7 @@ impl Generator {
                 if *binary {
                     text.extend_from_slice(&uuid);
                 } else {
-                    put_hex(text, &uuid);
+                    put_uuid(text, &uuid);
                 }
             }
             Self::DateTime { low, high } => {
@@ -258,30 +257,6 @@ fn between(random: &mut Random, distribution: &Distribution, low: i64, high: i64
     low.wrapping_add(distribution.offset(random, high.wrapping_sub(low) as u64) as i64)
 }
 
-fn put_decimal(text: &mut Vec<u8>, number: i64, digits: u32) {
-    if number < 0 {
-        text.push(b'-');
-    }
-    let unit = 10u64.pow(digits);
-    let size = number.unsigned_abs();
-    let whole = size / unit;
-    put_digits(text, whole, whole.checked_ilog10().unwrap_or(0) + 1);
-    if digits > 0 {
-        text.push(b'.');
-        put_digits(text, size % unit, digits);
-    }
-}
-
-/// Appends the last `count` digits of a number.
-fn put_digits(text: &mut Vec<u8>, mut number: u64, count: u32) {
-    let from = text.len();
-    text.resize(from + count as usize, b'0');
-    for digit in text[from..].iter_mut().rev() {
-        *digit = b'0' + (number % 10) as u8;
-        number /= 10;
-    }
-}
-
 fn put_pattern(text: &mut Vec<u8>, pattern: &[u8], random: &mut Random) {
     text.extend(pattern.iter().map(|&byte| match byte {
         b'#' => b'0' + random.below(10) as u8,
@@ -304,7 +279,8 @@ fn uuid(ascending: bool, random: &mut Random) -> [u8; 16] {
     bytes
 }
 
-fn put_hex(text: &mut Vec<u8>, uuid: &[u8; 16]) {
+/// Appends a UUID as text.
+pub fn put_uuid(text: &mut Vec<u8>, uuid: &[u8; 16]) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     for (place, byte) in uuid.iter().enumerate() {
         if matches!(place, 4 | 6 | 8 | 10) {

@@ -1,0 +1,86 @@
+use flushlab_rows::Bits;
+
+use crate::draw::Draw;
+use crate::format::Kind;
+use crate::generator::{Cell, Generator};
+use crate::Format;
+
+/// Which NULLs there are does not depend on how many numbers a value takes.
+const NULLS: u64 = 0x6e75_6c6c_7300_0001;
+
+/// Makes the cells of one column.
+#[derive(Debug)]
+pub(crate) struct Column {
+    name: String,
+    key: u64,
+    /// A cell is NULL if a draw of 64 bits is below; 0 for none.
+    null_below: u64,
+    always_null: bool,
+    kind: Kind,
+    generator: Generator,
+}
+
+impl Column {
+    pub fn new(name: &str, key: u64, null: f64, cell: Cell) -> Self {
+        Self {
+            name: name.to_owned(),
+            key,
+            null_below: (null * 2f64.powi(64)) as u64,
+            always_null: null >= 1.0,
+            kind: cell.kind,
+            generator: cell.generator,
+        }
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// What LOAD DATA makes of the field that a variable holds, if not the field itself.
+    pub fn load_expression(&self, variable: &str) -> Option<String> {
+        (self.kind == Kind::Bytes).then(|| format!("UNHEX({variable})"))
+    }
+
+    pub fn can_be_null(&self) -> bool {
+        self.null_below > 0
+            || matches!(&self.generator, Generator::ForeignKey(reference) if reference.parent.can_be_null())
+    }
+
+    #[inline]
+    pub fn is_null(&self, row: u64) -> bool {
+        if self.null_below > 0
+            && (self.always_null || Draw::new(self.key ^ NULLS, row).bits() < self.null_below)
+        {
+            return true;
+        }
+        match &self.generator {
+            Generator::ForeignKey(reference) => reference.is_null(row, &mut self.draw(row)),
+            _ => false,
+        }
+    }
+
+    /// Appends the cell of a row.
+    #[inline]
+    pub fn write(&self, row: u64, format: Format, out: &mut Vec<u8>) {
+        if self.is_null(row) {
+            format.null(out);
+        } else {
+            format.cell(self.kind, out, |out| self.put(row, out));
+        }
+    }
+
+    /// Appends the value of a row as it is.
+    #[inline]
+    pub fn put(&self, row: u64, out: &mut Vec<u8>) {
+        self.generator.put(row, &mut self.draw(row), out);
+    }
+
+    #[inline]
+    fn draw(&self, row: u64) -> Draw {
+        Draw::new(self.key, row)
+    }
+}

@@ -1,0 +1,202 @@
+//! How a row is written: what separates, quotes and escapes.
+
+/// What reads the rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// LOAD DATA with its defaults: tab, newline, backslash; NULL is `\N`. Bytes are hexadecimal digits.
+    LoadData,
+    /// A list of rows behind VALUES. Needs backslash escapes, as they are without NO_BACKSLASH_ESCAPES.
+    Values,
+    /// RFC 4180 with `\n`: quotes where a comma, quote or line break needs them; NULL is empty and an empty text `""`.
+    Csv,
+}
+
+/// How a generator's bytes become a cell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A number: as it is.
+    Number,
+    /// A text of at least one byte, none of which means anything to any format.
+    Clean,
+    /// A text.
+    Text,
+    /// Bytes.
+    Bytes,
+}
+
+impl Format {
+    #[inline]
+    pub(crate) fn begin_row(self, out: &mut Vec<u8>) {
+        if self == Self::Values {
+            out.push(b'(');
+        }
+    }
+
+    #[inline]
+    pub(crate) fn between_cells(self, out: &mut Vec<u8>) {
+        out.push(match self {
+            Self::LoadData => b'\t',
+            Self::Values | Self::Csv => b',',
+        });
+    }
+
+    #[inline]
+    pub(crate) fn end_row(self, out: &mut Vec<u8>) {
+        out.push(match self {
+            Self::LoadData | Self::Csv => b'\n',
+            Self::Values => b')',
+        });
+    }
+
+    #[inline]
+    pub(crate) fn null(self, out: &mut Vec<u8>) {
+        match self {
+            Self::LoadData => out.extend_from_slice(b"\\N"),
+            Self::Values => out.extend_from_slice(b"NULL"),
+            Self::Csv => {}
+        }
+    }
+
+    /// Writes what `put` appends as a cell.
+    #[inline]
+    pub(crate) fn cell(self, kind: Kind, out: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>)) {
+        match (self, kind) {
+            (_, Kind::Number) | (Self::LoadData | Self::Csv, Kind::Clean) => put(out),
+            (Self::Values, Kind::Clean) => {
+                out.push(b'\'');
+                put(out);
+                out.push(b'\'');
+            }
+            (Self::Values, Kind::Bytes) => {
+                out.extend_from_slice(b"X'");
+                put_hex(out, put);
+                out.push(b'\'');
+            }
+            (_, Kind::Bytes) => put_hex(out, put),
+            (Self::Values, Kind::Text) => {
+                out.push(b'\'');
+                let from = out.len();
+                put(out);
+                escape(out, from, |byte| match byte {
+                    b'\'' => Some(b'\''),
+                    b'\\' => Some(b'\\'),
+                    b'\n' => Some(b'n'),
+                    0 => Some(b'0'),
+                    _ => None,
+                });
+                out.push(b'\'');
+            }
+            (Self::LoadData, Kind::Text) => {
+                let from = out.len();
+                put(out);
+                escape(out, from, |byte| match byte {
+                    b'\t' => Some(b't'),
+                    b'\n' => Some(b'n'),
+                    b'\\' => Some(b'\\'),
+                    0 => Some(b'0'),
+                    _ => None,
+                });
+            }
+            (Self::Csv, Kind::Text) => {
+                let from = out.len();
+                put(out);
+                quote_for_csv(out, from);
+            }
+        }
+    }
+}
+
+/// Whether no format gives any of these bytes a meaning.
+pub(crate) fn is_clean(text: &[u8]) -> bool {
+    !text
+        .iter()
+        .any(|byte| matches!(byte, b'\t' | b'\n' | b'\r' | b'\\' | b'\'' | b'"' | b',' | 0))
+}
+
+/// Puts a backslash before each byte from there on that is to be written otherwise.
+fn escape(out: &mut Vec<u8>, from: usize, otherwise: impl Fn(u8) -> Option<u8>) {
+    let Some(first) = out[from..].iter().position(|&byte| otherwise(byte).is_some()) else {
+        return;
+    };
+    let rest = out.split_off(from + first);
+    for byte in rest {
+        match otherwise(byte) {
+            Some(other) => out.extend_from_slice(&[b'\\', other]),
+            None => out.push(byte),
+        }
+    }
+}
+
+fn quote_for_csv(out: &mut Vec<u8>, from: usize) {
+    let text = &out[from..];
+    if !text.is_empty()
+        && !text
+            .iter()
+            .any(|byte| matches!(byte, b',' | b'"' | b'\n' | b'\r'))
+    {
+        return;
+    }
+    let text = out.split_off(from);
+    out.push(b'"');
+    for byte in text {
+        if byte == b'"' {
+            out.push(b'"');
+        }
+        out.push(byte);
+    }
+    out.push(b'"');
+}
+
+fn put_hex(out: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>)) {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    let from = out.len();
+    put(out);
+    let count = out.len() - from;
+    out.resize(from + 2 * count, 0);
+    // From the end: no byte is overwritten before it is read.
+    for place in (0..count).rev() {
+        let byte = out[from + place];
+        out[from + 2 * place] = DIGITS[usize::from(byte >> 4)];
+        out[from + 2 * place + 1] = DIGITS[usize::from(byte & 15)];
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cell(format: Format, kind: Kind, text: &[u8]) -> String {
+        let mut out = Vec::new();
+        format.cell(kind, &mut out, |out| out.extend_from_slice(text));
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn load_data_escapes_what_would_end_a_cell() {
+        let text = |text| cell(Format::LoadData, Kind::Text, text);
+        assert_eq!(text(b"a\tb\nc\\d\0e'\","), "a\\tb\\nc\\\\d\\0e'\",");
+        assert_eq!(text(b"\\N"), "\\\\N", "the text, not NULL");
+        assert_eq!(text(b""), "");
+    }
+
+    #[test]
+    fn values_are_literals() {
+        assert_eq!(
+            cell(Format::Values, Kind::Text, b"it's \\ a\n\0"),
+            "'it\\'s \\\\ a\\n\\0'"
+        );
+        assert_eq!(cell(Format::Values, Kind::Number, b"-7"), "-7");
+        assert_eq!(cell(Format::Values, Kind::Bytes, b"\x00\xffA"), "X'00FF41'");
+        assert_eq!(cell(Format::Values, Kind::Clean, b"x"), "'x'");
+    }
+
+    #[test]
+    fn csv_quotes_only_what_needs_it() {
+        let text = |text| cell(Format::Csv, Kind::Text, text);
+        assert_eq!(text(b"a \"b\", c"), "\"a \"\"b\"\", c\"");
+        assert_eq!(text(b"plain"), "plain");
+        assert_eq!(text(b"two\nlines"), "\"two\nlines\"");
+        assert_eq!(text(b""), "\"\"", "an empty text is not NULL");
+        assert_eq!(cell(Format::Csv, Kind::Bytes, b"\x01"), "01");
+    }
+}

@@ -1,0 +1,406 @@
+//! Generators as the plan's JSON has them, checked and built.
+
+use std::fmt;
+
+use serde::de::{self, Deserializer, Visitor};
+use serde::Deserialize;
+
+use super::object::Member;
+use super::{in_one_case, Cell, Generator, Pattern, Reference};
+use crate::format::{is_clean, Kind};
+use crate::index::{Index, JsonDistribution};
+use crate::plan::Site;
+use crate::Error;
+
+/// Longest text.
+const LONGEST: u32 = 16 << 20;
+/// Most digits behind a decimal's point.
+const DIGITS: u32 = 18;
+
+/// The structs of `flushlab.record.fill` whose names end in `Generator`.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub(crate) enum JsonGenerator {
+    Sequence {
+        #[serde(deserialize_with = "whole")]
+        start: i128,
+        #[serde(deserialize_with = "whole")]
+        step: i128,
+    },
+    Integer {
+        #[serde(deserialize_with = "whole")]
+        low: i128,
+        #[serde(deserialize_with = "whole")]
+        high: i128,
+        #[serde(default)]
+        distribution: JsonDistribution,
+    },
+    Decimal {
+        low: i64,
+        high: i64,
+        digits: u32,
+        #[serde(default)]
+        distribution: JsonDistribution,
+    },
+    Date {
+        low: i64,
+        high: i64,
+        #[serde(default)]
+        distribution: JsonDistribution,
+    },
+    Datetime {
+        low: i64,
+        high: i64,
+        #[serde(default)]
+        digits: u32,
+        #[serde(default)]
+        distribution: JsonDistribution,
+    },
+    Text {
+        low: u32,
+        high: u32,
+        alphabet: String,
+    },
+    RowText {
+        groups: u32,
+    },
+    Choice {
+        values: Vec<JsonValue>,
+        weights: Vec<u64>,
+    },
+    Pattern {
+        pattern: String,
+    },
+    ForeignKey {
+        table: String,
+        column: String,
+        #[serde(default)]
+        distribution: JsonDistribution,
+    },
+    Constant {
+        value: JsonValue,
+    },
+    Uuid {
+        /// Of version 7: the moment of the first row, in milliseconds since 1970. Else of version 4.
+        #[serde(default)]
+        start_ms: Option<u64>,
+        binary: bool,
+    },
+    Bytes {
+        low: u32,
+        high: u32,
+    },
+    Json {
+        fields: Vec<JsonField>,
+    },
+}
+
+/// A member of a JSON object.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct JsonField {
+    name: String,
+    generator: JsonGenerator,
+    #[serde(default)]
+    null: f64,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum JsonValue {
+    Integer(i64),
+    Text(String),
+}
+
+impl JsonValue {
+    fn bytes(&self) -> Box<[u8]> {
+        match self {
+            Self::Integer(integer) => integer.to_string().into_bytes().into(),
+            Self::Text(text) => text.as_bytes().into(),
+        }
+    }
+}
+
+impl JsonGenerator {
+    /// As plans spell it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Sequence { .. } => "sequence",
+            Self::Integer { .. } => "integer",
+            Self::Decimal { .. } => "decimal",
+            Self::Date { .. } => "date",
+            Self::Datetime { .. } => "datetime",
+            Self::Text { .. } => "text",
+            Self::RowText { .. } => "row_text",
+            Self::Choice { .. } => "choice",
+            Self::Pattern { .. } => "pattern",
+            Self::ForeignKey { .. } => "foreign_key",
+            Self::Constant { .. } => "constant",
+            Self::Uuid { .. } => "uuid",
+            Self::Bytes { .. } => "bytes",
+            Self::Json { .. } => "json",
+        }
+    }
+
+    /// How many different values it can be told to give, each once; `None` if it cannot be told so, or need not.
+    pub fn count(&self, site: &Site<'_, '_>) -> Result<Option<u64>, Error> {
+        Ok(match self {
+            Self::Integer { low, high, .. } => Some(span(*low, *high)?.saturating_add(1)),
+            Self::Decimal { low, high, .. }
+            | Self::Date { low, high, .. }
+            | Self::Datetime { low, high, .. } => {
+                Some(span((*low).into(), (*high).into())?.saturating_add(1))
+            }
+            Self::Text { low, alphabet, .. } => {
+                Some((in_one_case(alphabet.as_bytes()).len() as u64).saturating_pow(*low))
+            }
+            Self::Choice { values, .. } => Some(values.len() as u64),
+            Self::ForeignKey { table, .. } => Some(site.rows_of(table)?),
+            Self::Pattern { pattern } => Pattern::count(pattern)?,
+            _ => None,
+        })
+    }
+
+    /// Builds it; with an index its values are those that the index tells.
+    pub fn build(&self, site: &mut Site<'_, '_>, index: Option<Index>) -> Result<Cell, Error> {
+        let mut unique = index.is_some();
+        let rows = site.rows();
+        let drawn = |low: i128, high: i128, distribution: &JsonDistribution| match &index {
+            Some(index) => Ok(index.clone()),
+            None => Index::drawn(span(low, high)?, low as f64, rows, *distribution),
+        };
+        let (kind, generator) = match self {
+            Self::Sequence { start, step } => {
+                let last = start + step * i128::from(rows.max(1) - 1);
+                let fits = i128::from(i64::MIN)..=i128::from(u64::MAX);
+                if !fits.contains(start) || !fits.contains(&last) {
+                    return Err(Error::new(format!(
+                        "the sequence ends at {last}, which no integer holds"
+                    )));
+                }
+                unique = *step != 0;
+                (
+                    Kind::Number,
+                    Generator::Sequence {
+                        start: *start,
+                        step: *step,
+                    },
+                )
+            }
+            Self::Integer {
+                low,
+                high,
+                distribution,
+            } => {
+                let index = drawn(*low, *high, distribution)?;
+                (Kind::Number, Generator::Integer { low: *low, index })
+            }
+            Self::Decimal {
+                low,
+                high,
+                digits,
+                distribution,
+            } => {
+                check(*digits <= DIGITS, || {
+                    format!("digits is {digits}; it takes 0 to {DIGITS}")
+                })?;
+                let index = drawn((*low).into(), (*high).into(), distribution)?;
+                (
+                    Kind::Number,
+                    Generator::Decimal {
+                        low: *low,
+                        digits: *digits,
+                        index,
+                    },
+                )
+            }
+            Self::Date {
+                low,
+                high,
+                distribution,
+            } => {
+                let index = drawn((*low).into(), (*high).into(), distribution)?;
+                (Kind::Clean, Generator::Date { low: *low, index })
+            }
+            Self::Datetime {
+                low,
+                high,
+                digits,
+                distribution,
+            } => {
+                check(*digits <= 6, || format!("digits is {digits}; it takes 0 to 6"))?;
+                let index = drawn((*low).into(), (*high).into(), distribution)?;
+                (
+                    Kind::Clean,
+                    Generator::DateTime {
+                        low: *low,
+                        digits: *digits,
+                        index,
+                    },
+                )
+            }
+            Self::Text { low, high, alphabet } => {
+                let (low, high) = (*low, *high);
+                check(low <= high && high <= LONGEST, || {
+                    format!("a text of {low} to {high} characters")
+                })?;
+                let alphabet = if unique {
+                    in_one_case(alphabet.as_bytes())
+                } else {
+                    alphabet.clone().into_bytes()
+                };
+                check(alphabet.is_ascii() && (1..=256).contains(&alphabet.len()), || {
+                    "an alphabet has 1 to 256 characters of ASCII".to_owned()
+                })?;
+                let kind = if is_clean(&alphabet) && low > 0 {
+                    Kind::Clean
+                } else {
+                    Kind::Text
+                };
+                let alphabet = alphabet.into();
+                (
+                    kind,
+                    Generator::Text {
+                        low,
+                        high,
+                        alphabet,
+                        unique: index,
+                    },
+                )
+            }
+            Self::RowText { groups } => {
+                check((1..=1000).contains(groups), || {
+                    format!("groups is {groups}; it takes 1 to 1000")
+                })?;
+                (
+                    Kind::Clean,
+                    Generator::RowText {
+                        groups: *groups as usize,
+                    },
+                )
+            }
+            Self::Choice { values, weights } => choice(values, weights, index)?,
+            Self::Pattern { pattern } => {
+                unique = unique || Pattern::count(pattern)?.is_none();
+                let pattern = Pattern::build(pattern, index, site)?;
+                (pattern.kind(), Generator::Pattern(pattern))
+            }
+            Self::ForeignKey {
+                table,
+                column,
+                distribution,
+            } => {
+                let parents = site.rows_of(table)?;
+                check(parents > 0, || format!("{table} has no rows to refer to"))?;
+                let index = drawn(0, i128::from(parents) - 1, distribution)?;
+                let parent = site.column_of(table, column)?;
+                let own_table = site.is_own_table(table);
+                unique = unique && !own_table;
+                let kind = parent.kind();
+                (
+                    kind,
+                    Generator::ForeignKey(Reference {
+                        parent,
+                        index,
+                        own_table,
+                    }),
+                )
+            }
+            Self::Uuid { start_ms, binary } => {
+                unique = true;
+                let kind = if *binary { Kind::Bytes } else { Kind::Clean };
+                let (start_ms, binary) = (*start_ms, *binary);
+                (kind, Generator::Uuid { start_ms, binary })
+            }
+            Self::Bytes { low, high } => {
+                let (low, high) = (*low, *high);
+                check(low <= high && high <= LONGEST, || {
+                    format!("{low} to {high} bytes")
+                })?;
+                (Kind::Bytes, Generator::Bytes { low, high })
+            }
+            Self::Json { fields } => {
+                let members = fields.iter().map(|field| {
+                    let column = site.inner(&field.name, field.null, &field.generator)?;
+                    Member::new(&field.name, column)
+                });
+                (Kind::Text, Generator::Json(members.collect::<Result<_, _>>()?))
+            }
+            Self::Constant { value } => (
+                kind_of(std::slice::from_ref(value)),
+                Generator::Constant(value.bytes()),
+            ),
+        };
+        Ok(Cell {
+            generator,
+            kind,
+            unique,
+        })
+    }
+}
+
+fn choice(values: &[JsonValue], weights: &[u64], unique: Option<Index>) -> Result<(Kind, Generator), Error> {
+    check(!values.is_empty() && values.len() == weights.len(), || {
+        format!("{} values have {} weights", values.len(), weights.len())
+    })?;
+    let mut sum = 0u64;
+    let mut sums = Vec::new();
+    for (value, weight) in values.iter().zip(weights) {
+        sum = sum
+            .checked_add(*weight)
+            .ok_or_else(|| Error::new("the weights' sum is too large"))?;
+        sums.push((sum, value.bytes()));
+    }
+    check(sum > 0, || "all weights are 0".to_owned())?;
+    let generator = Generator::Choice {
+        values: sums.into(),
+        unique,
+    };
+    Ok((kind_of(values), generator))
+}
+
+fn kind_of(values: &[JsonValue]) -> Kind {
+    let is_number = |value: &JsonValue| matches!(value, JsonValue::Integer(_));
+    if values.iter().all(is_number) {
+        Kind::Number
+    } else if values
+        .iter()
+        .map(JsonValue::bytes)
+        .all(|value| !value.is_empty() && is_clean(&value))
+    {
+        Kind::Clean
+    } else {
+        Kind::Text
+    }
+}
+
+fn span(low: i128, high: i128) -> Result<u64, Error> {
+    let span = high.checked_sub(low).and_then(|span| u64::try_from(span).ok());
+    span.ok_or_else(|| Error::new(format!("low is {low} and high is {high}")))
+}
+
+fn check(holds: bool, otherwise: impl FnOnce() -> String) -> Result<(), Error> {
+    if holds {
+        Ok(())
+    } else {
+        Err(Error::new(otherwise()))
+    }
+}
+
+/// A number of 64 bits with or without a sign: what serde buffers for tagged enums has no i128.
+fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i128, D::Error> {
+    struct Whole;
+    impl Visitor<'_> for Whole {
+        type Value = i128;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a whole number of 64 bits")
+        }
+        fn visit_i64<E: de::Error>(self, number: i64) -> Result<i128, E> {
+            Ok(number.into())
+        }
+        fn visit_u64<E: de::Error>(self, number: u64) -> Result<i128, E> {
+            Ok(number.into())
+        }
+    }
+    deserializer.deserialize_any(Whole)
+}

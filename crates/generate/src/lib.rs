@@ -1,0 +1,23 @@
+//! Rows of tables from a plan, as bytes that a server loads.
+//!
+//! * [`Plan`]: JSON of `flushlab.record.FillPlan`, checked.
+//! * [`Table`]: writes any row by its number, in any [`Format`].
+//!
+//! Promises: the bytes of a row depend on the plan, its seed and the row's number alone: not on the thread, the rows
+//! before it or the other columns. A unique column never has a value twice, and nothing is drawn anew for that.
+
+#![forbid(unsafe_code)]
+
+mod column;
+mod draw;
+mod error;
+mod format;
+mod generator;
+mod index;
+mod plan;
+mod table;
+
+pub use error::Error;
+pub use format::Format;
+pub use plan::Plan;
+pub use table::Table;

@@ -1,0 +1,80 @@
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::column::Column;
+use crate::{Error, Format};
+
+/// A table of a plan.
+#[derive(Debug)]
+pub struct Table {
+    name: String,
+    rows: u64,
+    names: Vec<String>,
+    columns: Vec<Arc<Column>>,
+}
+
+impl Table {
+    pub(crate) fn new(name: &str, rows: u64, columns: Vec<Arc<Column>>) -> Self {
+        Self {
+            name: name.to_owned(),
+            rows,
+            names: columns.iter().map(|column| column.name().to_owned()).collect(),
+            columns,
+        }
+    }
+
+    /// Its name, as it is: not quoted.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Names of the columns that its rows have, in their order.
+    pub fn columns(&self) -> &[String] {
+        &self.names
+    }
+
+    /// How many rows it gets.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// For each column what LOAD DATA has to set it to if not to the field as it is read: SQL of the variable
+    /// `@cN`, N being the column's place from 1.
+    pub fn load_expressions(&self) -> Vec<Option<String>> {
+        let columns = self.columns.iter().enumerate();
+        columns
+            .map(|(place, column)| column.load_expression(&format!("@c{}", place + 1)))
+            .collect()
+    }
+
+    /// Appends one row, from 0: for LOAD DATA and CSV with the end of its line, for VALUES in parentheses.
+    ///
+    /// # Errors
+    /// What a generator of the user raised.
+    pub fn write_row(&self, row: u64, format: Format, out: &mut Vec<u8>) -> Result<(), Error> {
+        format.begin_row(out);
+        for (number, column) in self.columns.iter().enumerate() {
+            if number > 0 {
+                format.between_cells(out);
+            }
+            column.write(row, format, out);
+        }
+        format.end_row(out);
+        Ok(())
+    }
+
+    /// Appends rows; for VALUES with commas between them.
+    ///
+    /// # Errors
+    /// What a generator of the user raised.
+    pub fn write_rows(&self, rows: Range<u64>, format: Format, out: &mut Vec<u8>) -> Result<(), Error> {
+        let first = rows.start;
+        for row in rows {
+            if format == Format::Values && row > first {
+                out.push(b',');
+            }
+            self.write_row(row, format, out)?;
+        }
+        Ok(())
+    }
+}
