@@ -356,7 +356,7 @@ def _by_the_way(request: SeriesRequest, target: Target, watcher: Watcher) -> Ser
         return msgspec.structs.replace(request, why_fresh=why)
     slice_s = max(SLICE_S, *(workload.slice_s or 0.0 for workload in workloads))
     blocks, seconds = blocks_of(request.blocks, request.timing.seconds, slice_s)
-    blocks_words = f"{counted(blocks, 'block')}, {seconds:g} s of each arm in each"
+    blocks_words = f"{counted(blocks, 'block')}, {seconds:.2g} s of each arm in each"
     watcher.say(f"arms stand side by side and take turns: {blocks_words}")
     timing = msgspec.structs.replace(request.timing, seconds=seconds)
     looks = request.looks or (request.kind == "compare" and blocks >= LOOKS_BLOCKS)

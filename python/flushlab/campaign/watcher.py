@@ -41,6 +41,10 @@ class Spent(NamedTuple):
         return self._replace(seconds=self.seconds + time.monotonic() - since)
 
 
+TELL_S = 10.0
+"""Blocks of turns are short: of those that end in so many seconds, one is told."""
+
+
 class Watcher:
     """Says what happens.
 
@@ -52,6 +56,8 @@ class Watcher:
         self.say = say
         self._budget_s: float | None = None
         self._names: Mapping[str, str] = {}
+        self._turns: list[Trial] = []
+        self._told = -TELL_S
 
     def warn(self, text: str) -> None:
         """A line that should not be overlooked."""
@@ -77,16 +83,30 @@ class Watcher:
 
     def starting(self, request: Request, progress: Progress, spent: Spent) -> None:
         """A trial is about to run."""
+        if not self._turns or _block(self._turns[0]) == (request.stage, request.block):
+            return
+        turns, self._turns = self._turns, []
+        now = time.monotonic()
+        if now - self._told >= TELL_S:
+            self._told = now
+            figures = ", ".join(f"{self.known_as(one.arm.name)} {_figure(one)}" for one in turns)
+            stage, block = _block(turns[0])
+            self.say(
+                f"{stage} {block} · {figures} {turns[0].unit}{self._outlook(progress, spent, progress.done)}"
+            )
 
     def ended(self, trial: Trial, progress: Progress, spent: Spent) -> None:
         """A trial has been saved and is about to be told; it is spent."""
-        self.say(self._line(trial, progress, spent))
+        if trial.slices and trial.outcome == "measured":
+            self._turns.append(trial)
+        else:
+            self.say(self._line(trial, progress, spent))
 
     def _line(self, trial: Trial, progress: Progress, spent: Spent) -> str:
         if trial.outcome == "void":
             what = f"disturbed, {trial.reason}: measuring longer"
         elif trial.outcome == "measured" and trial.figure is not None:
-            what = f"{trial.figure:,.{2 if trial.figure < 100 else 0}f} {trial.unit}"
+            what = f"{_figure(trial)} {trial.unit}"
         else:
             what = f"{trial.outcome}: {trial.reason.strip().splitlines()[0] if trial.reason.strip() else ''}"
         outlook = self._outlook(progress, spent, progress.done + 1)
@@ -102,6 +122,15 @@ class Watcher:
             left_s = spent.repeated_s / spent.trials * left
             parts.append(f"about {format_seconds(left_s)} left")
         return f" ({', '.join(parts)})" if parts else ""
+
+
+def _block(trial: Trial) -> tuple[str, int]:
+    return trial.stage, trial.block
+
+
+def _figure(trial: Trial) -> str:
+    figure = trial.figure or 0.0
+    return f"{figure:,.{2 if figure < 100 else 0}f}"
 
 
 def watching(progress: Say | Watcher) -> Watcher:

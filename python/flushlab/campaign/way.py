@@ -18,9 +18,9 @@ from flushlab.trial.standing import SLICE_S
 from flushlab.units import format_size
 from flushlab.workload import Workload
 
-MOST_ROUNDS, ENOUGH_BLOCKS = 4, 15
-"""Rounds of a block on standing servers: fewer where there would be less than so many blocks, on which the
-intervals rest."""
+LEAST_ROUNDS, MOST_ROUNDS, ENOUGH_BLOCKS = 2, 4, 30
+"""Rounds of a block on standing servers: neighbouring rounds have a little in common, so one alone is no
+block; more than two where that leaves so many blocks, on which the intervals rest."""
 MOST_BLOCKS = 1_000
 LOOKS_BLOCKS = 10
 """From so many blocks on a comparison is judged while it runs, too: of fewer, a look takes too much."""
@@ -55,7 +55,8 @@ def blocks_of(blocks: int, seconds: float, slice_s: float = SLICE_S) -> tuple[in
     in so many blocks with a window of so many seconds; but never less than a slice in a block."""
     total_s = blocks * seconds
     rounds = max(1, round(total_s / slice_s))
-    of_block = min(MOST_ROUNDS, max(1, rounds // ENOUGH_BLOCKS))
+    least = LEAST_ROUNDS if rounds >= LEAST_ROUNDS * LOOKS_BLOCKS else 1
+    of_block = min(MOST_ROUNDS, max(least, rounds // ENOUGH_BLOCKS))
     count = min(max(blocks, round(rounds / of_block)), MOST_BLOCKS)
     return count, max(total_s / count, slice_s)
 

@@ -1,4 +1,4 @@
-"""The table that `flushlab compare` shows while it runs; without a terminal, a line per run.
+"""The table that `flushlab compare` shows while it runs; without a terminal, lines.
 
 CLI layer. Ratios stand in it as soon as they may be shown: what the looks on the way have proven, which no
 later one takes back. Until then it has each configuration's own figures, which prove nothing.
@@ -17,7 +17,7 @@ from rich.live import Live
 from rich.text import Text
 
 from flushlab.campaign.doubts import disturbed_words
-from flushlab.campaign.watcher import Spent
+from flushlab.campaign.watcher import Spent, Watcher
 from flushlab.cli.output import console
 from flushlab.cli.progress import CampaignProgress
 from flushlab.experiment.protocol import Progress, Request
@@ -77,6 +77,7 @@ class LiveTable(CampaignProgress):
 
     def starting(self, request: Request, progress: Progress, spent: Spent) -> None:
         """A run is about to begin."""
+        super().starting(request, progress, spent)
         self._found = progress.found
         outlook = self._outlook(progress, spent, progress.done)
         self._doing = f"block {request.block + 1}: {self.known_as(request.arm.name)}{outlook}"
@@ -88,7 +89,7 @@ class LiveTable(CampaignProgress):
         self._why = trial.reason if trial.outcome == "void" else ""
         self._rows[trial.arm.name].add(trial)
         if not console.is_terminal or trial.outcome not in ("measured", "void"):
-            console.print(self._line(trial, progress, spent), markup=False)
+            Watcher.ended(self, trial, progress, spent)
 
     def table(self) -> RenderableType:
         """What is known now; fits 80 columns."""

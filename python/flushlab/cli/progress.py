@@ -1,4 +1,4 @@
-"""Progress on stderr: a live bar on a terminal; elsewhere a line per trial of a campaign."""
+"""Progress on stderr: a live bar on a terminal; elsewhere lines, of trials and of blocks of turns."""
 
 from __future__ import annotations
 
@@ -69,7 +69,8 @@ class CampaignProgress(Watcher):
 
     def starting(self, request: Request, progress: Progress, spent: Spent) -> None:
         """A trial is about to run."""
-        super().starting(request, progress, spent)
+        if not console.is_terminal:
+            super().starting(request, progress, spent)
         if self._bar is not None:
             outlook = self._outlook(progress, spent, progress.done)
             doing = f"{request.stage} · {self.known_as(request.arm.name)[:32]}{outlook}"
@@ -78,4 +79,4 @@ class CampaignProgress(Watcher):
     def ended(self, trial: Trial, progress: Progress, spent: Spent) -> None:
         """A trial has been saved; said in a line where nobody sees the bar, or where it has no figure."""
         if trial.outcome != "measured" or not console.is_terminal:
-            console.print(self._line(trial, progress, spent), markup=False)
+            super().ended(trial, progress, spent)

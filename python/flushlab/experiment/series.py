@@ -210,7 +210,8 @@ class Series:
             return
         scores = {name: cells for name, cells in arms.scores.items() if name not in arms.settled}
         family = 1 + len(self._plan.arms)
-        for one in compare(scores, BASE, alpha=looks.alpha_at(arms.finished), family=family):
+        alpha = looks.alpha_at(arms.finished)
+        for one in compare(scores, BASE, alpha=alpha, family=family, twin=CONTROL):
             self._seen.setdefault(one.arm, []).append(one)
         if self._plan.precision is not None:
             arms.settled |= {
@@ -226,7 +227,7 @@ class Series:
     def _compared(self, blocks: Blocks) -> dict[str, Comparison]:
         if blocks is self._arms and self._seen:
             return self._held()
-        return {one.arm: one for one in compare(blocks.scores, BASE, alpha=self._alpha)}
+        return {one.arm: one for one in compare(blocks.scores, BASE, alpha=self._alpha, twin=CONTROL)}
 
     def _pairs(self, comparisons: Mapping[str, Comparison]) -> dict[tuple[str, str], Ratio]:
         """Ratios of arms to other arms: from the blocks that they share; with `best`, which shares none, from

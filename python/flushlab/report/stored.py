@@ -63,6 +63,7 @@ class StoredPlan(msgspec.Struct, frozen=True, kw_only=True):
     blocks: int | None = None
     servers: tuple[str, ...] = ()
     configurations: tuple[str, ...] = ()
+    base_name: str = "base"
     measured_s: float | None = None
     asked_blocks: int | None = None
     precision: float | None = None

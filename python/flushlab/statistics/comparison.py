@@ -4,9 +4,12 @@ Sits in `statistics`; pure. Promises intervals that hold for all arms at once wi
 1 - alpha under the model, from two blocks up, with cells missing or not, and never a bootstrap (at 3
 to 8 blocks a percentile bootstrap covers 75 to 88 % where it says 95 %).
 
-Where an arm shares `OWN_BLOCKS` blocks with the base or more, its interval is Student's of their differences:
-nothing is assumed of its variance, so an arm that stalls neither borrows the others' calm nor spoils it. With
-fewer blocks the arms share one variance, because their own would have too few degrees of freedom.
+Where an arm shares `OWN_BLOCKS` blocks with the base or more, its ratio is that of their sums, so that blocks
+in which the machine gave little weigh little, and its interval Student's of what is left of each block (W. G.
+Cochran, *Sampling Techniques*, 3rd ed., section 6.3; enlarged by the block's own weight: J. G. MacKinnon and
+H. White, J. Econometrics 29 (1985) 305-325). Nothing is assumed of its variance, so an arm that stalls does
+not borrow the others' calm, nor spoil it. With fewer blocks the arms share one variance, because their own
+would have too few degrees of freedom.
 
 Model with fewer: score(arm, block) = arm + block + error, errors independent with one variance (the additive
 two-way layout; G. W. Snedecor and W. G. Cochran, *Statistical Methods*, 8th ed., chapter 14). Without
@@ -15,8 +18,10 @@ missing cells the estimate is the mean of the paired log-ratios. Limits: Dunnett
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Collection, Mapping
+import operator
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -25,7 +30,8 @@ from numpy.typing import NDArray
 from flushlab.record import Comparison, Ratio
 from flushlab.statistics.dunnett import critical_value, shift_for_power
 
-Scores = Mapping[str, Mapping[int, float]]
+Cells = Mapping[int, float]
+Scores = Mapping[str, Cells]
 """Score of each arm in each block: the log of the figure, signed so that more is better. A cell that was
 not measured (refused, void) is absent."""
 
@@ -108,6 +114,7 @@ def compare(
     alpha: float = 0.05,
     only: Collection[str] | None = None,
     family: int = 0,
+    twin: str = "",
 ) -> tuple[Comparison, ...]:
     """Every arm against the base, with intervals that hold for all of them at once.
 
@@ -117,6 +124,8 @@ def compare(
         alpha: probability that any of the intervals misses its ratio.
         only: the arms to compare, if not all; the others still serve the model and its variance.
         family: number of arms whose intervals hold at once, if there were more of them than are compared.
+        twin: the arm that is the base once more: from `OWN_BLOCKS` blocks on the others are compared with the
+            mean of both, which narrows their intervals by a seventh.
 
     Returns:
         One comparison per arm, in the order of `scores`. Unequal correlations (cells missing) are replaced
@@ -136,8 +145,9 @@ def compare(
     for i in compared:
         arm, blocks = found.arms[i], found.blocks[i]
         if blocks >= OWN_BLOCKS:
-            estimate, error = _paired(scores[arm], scores[base])
-            df, limit = blocks - 1, critical_value(1 - (1 - alpha) ** (1 / family), 1, blocks - 1)
+            both = (base,) if arm == twin or twin not in scores else (base, twin)
+            estimate, error, df = _of_sums(scores[arm], [scores[name] for name in both])
+            limit = critical_value(1 - (1 - alpha) ** (1 / family), 1, df)
         else:
             estimate, error = float(found.estimate[i]), float(found.error[i])
             df, limit = found.df, critical_value(alpha, family, found.df, correlation)
@@ -145,11 +155,20 @@ def compare(
     return tuple(comparisons)
 
 
-def _paired(arm: Mapping[int, float], base: Mapping[int, float]) -> tuple[float, float]:
-    """Mean of the differences in shared blocks, and its standard error."""
-    differences = np.array([arm[block] - base[block] for block in sorted(arm.keys() & base.keys())])
-    deviation = max(float(differences.std(ddof=1)), RESOLUTION)
-    return float(differences.mean()), deviation / math.sqrt(differences.size)
+def _of_sums(arm: Cells, bases: Sequence[Cells]) -> tuple[float, float, int]:
+    """Log of the ratio of an arm's sum to that of the bases' mean, over the blocks in which all were measured
+    (to the first base's alone where these are few), its standard error and degrees of freedom."""
+    shared = sorted(functools.reduce(operator.and_, (set(cells) for cells in (arm, *bases))))
+    if len(shared) < OWN_BLOCKS:
+        bases = bases[:1]
+        shared = sorted(arm.keys() & bases[0].keys())
+    logs = np.array([[cells[block] for block in shared] for cells in (arm, *bases)])
+    values = np.exp(logs - logs.max())
+    own, base = values[0], values[1:].mean(axis=0)
+    ratio = own.sum() / base.sum()
+    left = (own - ratio * base) / (1 - base / base.sum()) / own.mean()
+    deviation = max(math.sqrt(float((left**2).mean())), RESOLUTION)
+    return math.log(ratio), deviation / math.sqrt(left.size), left.size - 1
 
 
 def _comparison(arm: str, estimate: float, error: float, limit: float, df: int, blocks: int) -> Comparison:

@@ -162,7 +162,7 @@ class Draft:
             *self.warnings,
             *measured.warnings,
             *_doubts(seen, self.redo_capacity_bytes),
-            *without_effect(self.settings, self.server, measured, seen),
+            *(without_effect(self.settings, self.server, measured, seen) if seen.before is not None else ()),
         )
         seconds = {**self.seconds, "warm_up": measured.warm_up_s}
         seconds["window"] = measured.window_s

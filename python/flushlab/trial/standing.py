@@ -5,7 +5,8 @@ that intervals come out narrower than those of fresh servers in the same time (d
 
     once an arm:  restore snapshot -> start with its settings -> warm up -> pause
     each block:   READ BACK every setting -> rounds: every server one slice, in random order
-                  (resume -> window -> pause), telemetry around them all -> a record per arm
+                  (resume -> window -> pause) -> a record per arm
+    some blocks:  telemetry around them all; it takes as long as a slice
 
 What a server leaves for later it pays in the slices of others. The catalog says of which settings that is the
 very effect; they are not for this runner.
@@ -17,6 +18,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,6 +42,8 @@ LATE_FACTOR = 2.0
 """A round does not count if a slice took so many times what it should, by a clock that goes on while the
 machine sleeps. What other programs take is no reason: the random order makes noise of it, and to leave rounds
 out for it would favour servers that leave them more."""
+STARTS = 2
+"""Servers that start at a time: they wait for the disk as long as for a processor."""
 MOST_ROUNDS = 3
 """So many times the rounds that are due are run at most, the ones that do not count included."""
 
@@ -97,14 +101,20 @@ class StandingRunner:
         began = time.monotonic()
         parts, trials = list[_Part](), dict[str, Trial]()
         try:
-            for arm in request.beside:
-                draft = Draft(arm=arm, stage=request.stage, block=request.block, variant=request.variant)
+            drafts = [
+                Draft(arm=arm, stage=request.stage, block=request.block, variant=request.variant)
+                for arm in request.beside
+            ]
+            starting = self._start(drafts)
+            for draft in drafts:
                 try:
+                    if draft.arm.name in starting:
+                        starting[draft.arm.name].result()
                     parts.append(_Part(draft, *self._standing(draft)))
                 except NOT_STARTED as error:
-                    trials[arm.name] = draft.not_started(error)
+                    trials[draft.arm.name] = draft.not_started(error)
             for part in parts:
-                part.open(self.runner_of(part.draft.arm))
+                part.open(self.runner_of(part.draft.arm), observed=is_observed(request.block))
             self._take_rounds(request, parts)
             trials |= {part.draft.arm.name: part.concluded() for part in parts}
         except BaseException:
@@ -114,15 +124,25 @@ class StandingRunner:
         self._end(part.draft.arm.name for part in parts if part.ended is not None)
         return _timed(request, trials, parts, time.monotonic() - began)
 
+    def _start(self, drafts: Sequence[Draft]) -> dict[str, Future[None]]:
+        """Starts the servers of arms that have none, some at a time; waits until all have, or have failed."""
+
+        def start(draft: Draft, runner: TrialRunner) -> None:
+            server = runner.start(draft.arm, variant=draft.variant)
+            self._stands[draft.arm.name] = _Stand(server)
+            draft.seconds.update(server.seconds)
+
+        missing = [
+            (draft, self.runner_of(draft.arm)) for draft in drafts if draft.arm.name not in self._stands
+        ]
+        with ThreadPoolExecutor(STARTS, "stand") as pool:
+            return {draft.arm.name: pool.submit(start, draft, runner) for draft, runner in missing}
+
     def _standing(self, draft: Draft) -> tuple[_Stand, Turns]:
-        """The arm's server and its load, started and warmed up where they were not."""
+        """The arm's server and its load, warmed up where it was not."""
         arm, runner = draft.arm, self.runner_of(draft.arm)
-        stand = self._stands.get(arm.name)
+        stand = self._stands[arm.name]
         try:
-            if stand is None:
-                server = runner.start(arm, variant=draft.variant)
-                stand = self._stands[arm.name] = _Stand(server)
-                draft.seconds.update(server.seconds)
             turns = stand.turns.get(draft.variant)
             if turns is None:
                 driving = runner.workloads[draft.variant].driving(stand.server)
@@ -155,6 +175,12 @@ class StandingRunner:
                 due -= 1
             if not due or not running:
                 return
+
+
+def is_observed(block: int) -> bool:
+    """Whether a block has telemetry: the first ones, and then ever fewer, 0, 1, 2, 4, 8 and so on. It costs a
+    tenth of a second and more of each server, and its figures are rates that many blocks tell no better."""
+    return block & (block - 1) == 0
 
 
 @dataclass
@@ -195,14 +221,15 @@ class _Part:
     own_bytes: int = 0
     all_bytes: int = 0
 
-    def open(self, runner: TrialRunner) -> None:
-        """Reads the settings back and opens the telemetry."""
+    def open(self, runner: TrialRunner, *, observed: bool) -> None:
+        """Reads the settings back and opens the telemetry, if this block is to have any."""
         server = self.stand.server
         try:
             if broken := self.draft.read_back(server, runner.catalog):
                 self.ended = self.draft.ended("invalid", broken)
                 return
-            self.telemetry.enter_context(observe(server, self.seen))
+            if observed:
+                self.telemetry.enter_context(observe(server, self.seen))
             self.all_bytes = -_written_bytes(server.pid)
         except (ServerError, MeasurementError, ProtocolError) as error:
             self._fail(error)
@@ -244,8 +271,6 @@ class _Part:
             self.telemetry.close()
             kept = [n for n, one in enumerate(self.slices) if not one.dropped]
             counted = kept or range(len(self.slices))
-            if not any(self.results[n].events for n in counted):
-                return self.draft.ended("void", "no event ended in any of its slices")
             measured = self.turns.measured([self.results[n] for n in counted])
         except (ServerError, MeasurementError, ProtocolError) as error:
             return self._fail(error)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
+import msgspec
+
 from flushlab.errors import MeasurementError
 from flushlab.record import ErrorCount, Latency, LoadResult, OpenLoop, RowCounts, StatementLatency, Warning
 from flushlab.server.protocol import Server
@@ -18,6 +20,9 @@ from flushlab.workload.protocol import COMMITS, MOST_SLICE_S, Driving, Measured,
 LEAD_S = 0.03
 """From the first event of a slice to the beginning of its window: connections fall into step again."""
 PROBES_S = (0.5, 2.0, 8.0)
+NOTHING = 0.5
+"""Where no event ended in any slice, so much of one is taken to have: a ratio needs a figure, and to measure
+once more would be to choose by what came out."""
 LATENCIES = 50
 """A slice has room for so many events of each connection, as for `COMMITS`."""
 
@@ -71,12 +76,11 @@ class Turns:
         return result
 
     def measured(self, results: Sequence[LoadResult]) -> Measured:
-        """What its slices give together.
-
-        Raises:
-            MeasurementError: nothing was committed in them.
-        """
-        return measured(self._driving, together(results), self.warm_up_s, self.warnings)
+        """What its slices give together."""
+        whole = together(results)
+        if not whole.throughput:
+            whole = msgspec.structs.replace(whole, throughput=NOTHING / whole.seconds)
+        return measured(self._driving, whole, self.warm_up_s, self.warnings)
 
     def stop(self) -> None:
         """Ends it and closes its connections."""

@@ -5,7 +5,7 @@ import pytest
 from flushlab.campaign.watcher import Spent, Watcher
 from flushlab.cli.progress import CampaignProgress
 from flushlab.experiment.protocol import Progress, Request
-from flushlab.record import Arm
+from flushlab.record import Arm, Slice
 from tests.unit.records import trial
 
 
@@ -45,3 +45,32 @@ def test_what_follows_the_last_trial_is_part_of_the_time_left() -> None:
     progress = Progress(stage="confirm", done=18, total=20, after=2.5)
     watcher.ended(trial(seconds={"window": 10.0}), progress, Spent(190.0, 190.0, 19))
     assert "about 35 s left" in lines[0]
+
+
+def test_of_short_blocks_of_turns_one_is_told_for_all_that_end_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lines: list[str] = []
+    watcher, now, progress = Watcher(lines.append), [0.0], Progress(stage="arms", done=1, total=9)
+    watcher.names({"base": "mine", "fast": "fast"})
+    monkeypatch.setattr("flushlab.campaign.watcher.time.monotonic", lambda: now[0])
+    turn = Slice(round=0, start_s=0.0, seconds=1.0, events=50)
+    for block in range(13):
+        for name, figure in (("base", 50.0), ("fast", 5000.0)):
+            request = Request(arm=Arm(name=name, settings={}), stage="arms", block=block)
+            watcher.starting(request, progress, Spent())
+            done = trial(arm=request.arm, stage="arms", block=block, figure=figure, slices=(turn,))
+            watcher.ended(done, progress, Spent())
+            now[0] += 1.0
+    assert lines == [
+        "arms 0 · mine 50.00, fast 5,000 transactions/s",
+        "arms 5 · mine 50.00, fast 5,000 transactions/s",
+        "arms 10 · mine 50.00, fast 5,000 transactions/s",
+    ]
+
+
+def test_a_turn_that_fails_is_told_at_once() -> None:
+    lines: list[str] = []
+    failed = trial(outcome="failed", reason="the server died")
+    Watcher(lines.append).ended(failed, Progress(stage="bench", done=1, total=9), Spent())
+    assert lines == ["bench 1 · base: failed: the server died"]

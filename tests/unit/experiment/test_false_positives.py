@@ -50,7 +50,7 @@ def test_a_series_of_identical_arms_keeps_what_it_promises(simulation: ModuleTyp
 
 
 def test_identical_servers_differ_at_any_look_no_more_often_than_advertised(simulation: ModuleType) -> None:
-    found = rates(simulation, "compare A/A, 12 blocks, busy MariaDB 10.11")
+    found = rates(simulation, "compare A/A, 15 blocks, busy MariaDB 10.11")
     assert found["interval_missed"] <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / CAMPAIGNS)
     assert abs(found["bias"]) < 0.02
 

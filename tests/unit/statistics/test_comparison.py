@@ -133,3 +133,39 @@ def test_the_detectable_gain_is_found_in_four_of_five() -> None:
         for _ in range(campaigns)
     )
     assert found / campaigns == pytest.approx(0.8, abs=0.05)
+
+
+def test_with_many_blocks_a_ratio_is_that_of_sums_so_that_stalled_blocks_weigh_little() -> None:
+    logs = table(Random(9), {"base": 0.0, "arm": 0.1}, 20, 0.02)
+    logs["arm"][7], logs["base"][7] = logs["arm"][7] - 12, logs["base"][7] - 9  # next to nothing, of both
+    (found,) = compare(logs, "base")
+    rates = {arm: [math.exp(y) for y in cells.values()] for arm, cells in logs.items()}
+    assert found.ratio.estimate == pytest.approx(sum(rates["arm"]) / sum(rates["base"]))
+    assert found.ratio.half_width < 0.02
+    assert found.verdict == "faster"
+
+
+def test_with_many_blocks_the_base_measured_twice_narrows_what_is_compared_with_it() -> None:
+    arms = {"base": 0.0, "control": 0.0, "arm": 0.0}
+    alone, twice, control, missed, random = 0.0, 0.0, 0.0, 0, Random(10)
+    for _ in range(1000):
+        scores = table(random, arms, 16, 0.05)
+        found = {one.arm: one for one in compare(scores, "base", twin="control")}
+        alone += compare(scores, "base")[1].ratio.half_width
+        twice += found["arm"].ratio.half_width
+        control += found["control"].ratio.half_width
+        missed += any(one.verdict != "no difference found" for one in found.values())
+    assert twice / alone == pytest.approx(math.sqrt(3 / 4), rel=0.03)
+    assert control == pytest.approx(alone, rel=0.03), "the control itself is compared with the base alone"
+    assert missed <= 1000 * (0.05 + 3 * math.sqrt(0.05 * 0.95 / 1000))
+
+
+def test_a_twin_that_was_seldom_measured_is_left_alone() -> None:
+    scores = table(Random(11), {"base": 0.0, "control": 0.0, "arm": 0.0}, 12, 0.05)
+    without = {"base": scores["base"], "arm": scores["arm"]}
+    scores["control"] = {b: y for b, y in scores["control"].items() if b < 9}
+    (_, found), (alone,) = (
+        compare(scores, "base", family=2, twin="control"),
+        compare(without, "base", family=2),
+    )
+    assert found == alone

@@ -10,7 +10,7 @@ import pytest
 from flushlab.record import Arm, LoadResult
 from flushlab.server.fake import FakeServer
 from flushlab.trial.measurement import Draft
-from flushlab.trial.standing import _Part, _Stand
+from flushlab.trial.standing import _Part, _Stand, is_observed
 
 
 class Turns:
@@ -36,3 +36,7 @@ def test_a_slice_in_which_the_machine_slept_does_not_count(
     (one,) = part.slices
     assert (one.round, one.seconds, one.events) == (7, 0.5, 50)
     assert one.dropped is not counts
+
+
+def test_the_first_blocks_have_telemetry_and_then_ever_fewer() -> None:
+    assert [block for block in range(40) if is_observed(block)] == [0, 1, 2, 4, 8, 16, 32]

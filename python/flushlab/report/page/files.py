@@ -52,7 +52,7 @@ _QUANTITIES = (
 def section(subject: Subject) -> Iterator[Section]:
     """Where fsyncs and bytes went."""
     shown = shown_arms(subject)[:MAX_PANELS]
-    rows = [one for arm in shown if (one := activity(arm, subject.arms[arm])) is not None]
+    rows = [one for arm in shown if (one := activity(subject.named(arm), subject.arms[arm])) is not None]
     told = [quantity for quantity in _QUANTITIES if any(quantity.read(row) for row in rows)]
     if not told:
         return

@@ -26,11 +26,11 @@ def section(subject: Subject) -> Iterator[Section]:
     shown = candidates[:MAX_PANELS]
     left = len(candidates) - len(shown)
     notes = (f"{left} more {'arms are' if left > 1 else 'arm is'} not shown.",) if left else ()
-    panels = [panel for arm in shown if (panel := rounds(arm, subject.arms[arm])) is not None]
+    panels = [panel for arm in shown if (panel := rounds(subject.named(arm), subject.arms[arm])) is not None]
     if panels:
         yield _every_slice(subject, panels, notes)
         return
-    lines = [line for arm in shown if (line := throughput(arm, subject.arms[arm])) is not None]
+    lines = [line for arm in shown if (line := throughput(subject.named(arm), subject.arms[arm])) is not None]
     if not lines:
         yield from _every_trial(subject, shown, notes)
         return
@@ -82,7 +82,7 @@ def _line_row(line: Throughput) -> tuple[Cell, ...]:
 def _every_trial(subject: Subject, shown: Sequence[str], notes: tuple[str, ...]) -> Iterator[Section]:
     unit = subject.found.unit
     rows = {
-        arm: own
+        subject.named(arm): own
         for arm in shown
         if (own := [trial.figure for trial in subject.arms[arm] if trial.figure is not None])
     }

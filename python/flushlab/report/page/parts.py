@@ -93,6 +93,10 @@ class Subject(NamedTuple):
     trials: Sequence[Trial]
     arms: Mapping[str, list[Trial]]
 
+    def named(self, arm: str) -> str:
+        """What people call an arm."""
+        return self.plan.base_name if arm == BASE else arm
+
 
 def shown_arms(subject: Subject) -> list[str]:
     """The base, the arm of the answer, then what was compared; all that ran as long as nothing was."""
