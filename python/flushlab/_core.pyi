@@ -18,6 +18,7 @@ __all__ = [
     "check_binlogs",
     "check_schedule",
     "count_statements",
+    "describe_rows",
     "measure_disk",
     "parse_toml",
     "prepare_tables",
@@ -327,6 +328,17 @@ def check_binlogs(files: list[str], gaps: bool) -> bytes:
     Raises:
         OSError: a file cannot be read.
         KeyboardInterrupt: on Ctrl-C.
+    """
+
+def describe_rows(plan: bytes) -> bytes:
+    """What values a plan's columns get: to be held against their types.
+
+    Args:
+        plan: JSON of a `GeneratorSpec`.
+
+    Returns:
+        JSON: `tables`, of each a list with the widest values of every column and whether it can be NULL; or
+        `problem` with `table`, `column` and `message`, if no rows can be made from the plan.
     """
 
 def write_sample_binlog(

@@ -1,6 +1,7 @@
 use flushlab_rows::Bits;
 
 use crate::draw::Draw;
+use crate::extent::Extent;
 use crate::format::Kind;
 use crate::generator::{Cell, Generator};
 use crate::Format;
@@ -34,6 +35,11 @@ impl Column {
 
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The widest of the values of so many rows.
+    pub fn extent(&self, rows: u64) -> Extent {
+        self.generator.extent(rows)
     }
 
     pub fn kind(&self) -> Kind {

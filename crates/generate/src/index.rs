@@ -92,6 +92,11 @@ impl Index {
         }
     }
 
+    /// The largest number.
+    pub fn span(&self) -> u64 {
+        self.span
+    }
+
     /// The number of a row.
     #[inline]
     pub fn of(&self, row: u64, draw: &mut Draw) -> u64 {

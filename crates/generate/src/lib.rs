@@ -1,6 +1,7 @@
 //! Rows of tables from a plan, as bytes that a server loads.
 //!
 //! * [`Plan`]: JSON of `flushlab.record.FillPlan`, checked.
+//! * [`Extent`]: the widest of a column's values, to be held against its type.
 //! * [`Table`]: writes any row by its number, in any [`Format`].
 //!
 //! Promises: the bytes of a row depend on the plan, its seed and the row's number alone: not on the thread, the rows
@@ -11,6 +12,7 @@
 mod column;
 mod draw;
 mod error;
+mod extent;
 mod format;
 mod generator;
 mod index;
@@ -18,6 +20,7 @@ mod plan;
 mod table;
 
 pub use error::Error;
+pub use extent::Extent;
 pub use format::Format;
 pub use plan::Plan;
 pub use table::Table;

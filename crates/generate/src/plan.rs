@@ -160,11 +160,13 @@ impl Site<'_, '_> {
             if other.together.as_ref() != Some(together) {
                 continue;
             }
+            if other.unique || other.generator.is_unique()? {
+                return Ok(None);
+            }
             if number == self.column {
                 divisor = combinations;
             }
-            let count = other.generator.count(self)?.unwrap_or(1);
-            combinations = combinations.saturating_mul(count);
+            combinations = combinations.saturating_mul(other.generator.count(self)?.unwrap_or(1));
         }
         self.enough(combinations)?;
         Ok(Some(Index::combined(count - 1, self.key, combinations, divisor)))

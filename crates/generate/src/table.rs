@@ -2,7 +2,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::column::Column;
-use crate::{Error, Format};
+use crate::{Error, Extent, Format};
 
 /// A table of a plan.
 #[derive(Debug)]
@@ -36,6 +36,15 @@ impl Table {
     /// How many rows it gets.
     pub fn rows(&self) -> u64 {
         self.rows
+    }
+
+    /// For each column the widest of its values, and whether it may be NULL.
+    pub fn extents(&self) -> Vec<(Extent, bool)> {
+        let extents = self
+            .columns
+            .iter()
+            .map(|column| (column.extent(self.rows), column.can_be_null()));
+        extents.collect()
     }
 
     /// For each column what LOAD DATA has to set it to if not to the field as it is read: SQL of the variable

@@ -7,6 +7,7 @@
 mod binlog;
 mod commitpath;
 mod disk;
+mod generate;
 mod toml;
 
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -298,5 +299,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(binlog::check_binlogs, module)?)?;
     module.add_function(wrap_pyfunction!(binlog::write_sample_binlog, module)?)?;
     module.add_function(wrap_pyfunction!(disk::measure_disk, module)?)?;
+    module.add_function(wrap_pyfunction!(generate::describe_rows, module)?)?;
     module.add_function(wrap_pyfunction!(version, module)?)
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::de::{self, Deserializer, Visitor};
 use serde::Deserialize;
 
+use super::bcrypt::Bcrypt;
 use super::object::Member;
 use super::{in_one_case, Cell, Generator, Pattern, Reference};
 use crate::format::{is_clean, Kind};
@@ -30,8 +31,9 @@ pub(crate) enum JsonGenerator {
     Integer {
         #[serde(deserialize_with = "whole")]
         low: i128,
-        #[serde(deserialize_with = "whole")]
-        high: i128,
+        /// The number of the table's rows if there is none.
+        #[serde(default, deserialize_with = "perhaps_whole")]
+        high: Option<i128>,
         #[serde(default)]
         distribution: JsonDistribution,
     },
@@ -86,6 +88,19 @@ pub(crate) enum JsonGenerator {
         start_ms: Option<u64>,
         binary: bool,
     },
+    Time {
+        low: i64,
+        high: i64,
+        #[serde(default)]
+        digits: u32,
+        #[serde(default)]
+        distribution: JsonDistribution,
+    },
+    Bcrypt {
+        password: String,
+        cost: u32,
+        distinct: bool,
+    },
     Bytes {
         low: u32,
         high: u32,
@@ -137,16 +152,31 @@ impl JsonGenerator {
             Self::ForeignKey { .. } => "foreign_key",
             Self::Constant { .. } => "constant",
             Self::Uuid { .. } => "uuid",
+            Self::Time { .. } => "time",
+            Self::Bcrypt { .. } => "bcrypt",
             Self::Bytes { .. } => "bytes",
             Self::Json { .. } => "json",
         }
     }
 
+    /// Whether no value comes twice, without being told so.
+    pub fn is_unique(&self) -> Result<bool, Error> {
+        Ok(match self {
+            Self::Sequence { step, .. } => *step != 0,
+            Self::Uuid { .. } => true,
+            Self::Pattern { pattern } => Pattern::count(pattern)?.is_none(),
+            _ => false,
+        })
+    }
+
     /// How many different values it can be told to give, each once; `None` if it cannot be told so, or need not.
     pub fn count(&self, site: &Site<'_, '_>) -> Result<Option<u64>, Error> {
         Ok(match self {
-            Self::Integer { low, high, .. } => Some(span(*low, *high)?.saturating_add(1)),
+            Self::Integer { low, high, .. } => {
+                Some(span(*low, high.unwrap_or(site.rows().into()))?.saturating_add(1))
+            }
             Self::Decimal { low, high, .. }
+            | Self::Time { low, high, .. }
             | Self::Date { low, high, .. }
             | Self::Datetime { low, high, .. } => {
                 Some(span((*low).into(), (*high).into())?.saturating_add(1))
@@ -163,7 +193,7 @@ impl JsonGenerator {
 
     /// Builds it; with an index its values are those that the index tells.
     pub fn build(&self, site: &mut Site<'_, '_>, index: Option<Index>) -> Result<Cell, Error> {
-        let mut unique = index.is_some();
+        let mut unique = index.is_some() || self.is_unique()?;
         let rows = site.rows();
         let drawn = |low: i128, high: i128, distribution: &JsonDistribution| match &index {
             Some(index) => Ok(index.clone()),
@@ -178,7 +208,6 @@ impl JsonGenerator {
                         "the sequence ends at {last}, which no integer holds"
                     )));
                 }
-                unique = *step != 0;
                 (
                     Kind::Number,
                     Generator::Sequence {
@@ -192,7 +221,8 @@ impl JsonGenerator {
                 high,
                 distribution,
             } => {
-                let index = drawn(*low, *high, distribution)?;
+                let high = high.unwrap_or(site.rows().max(1).into());
+                let index = drawn(*low, high, distribution)?;
                 (Kind::Number, Generator::Integer { low: *low, index })
             }
             Self::Decimal {
@@ -244,7 +274,7 @@ impl JsonGenerator {
                 check(low <= high && high <= LONGEST, || {
                     format!("a text of {low} to {high} characters")
                 })?;
-                let alphabet = if unique {
+                let alphabet = if index.is_some() {
                     in_one_case(alphabet.as_bytes())
                 } else {
                     alphabet.clone().into_bytes()
@@ -281,7 +311,6 @@ impl JsonGenerator {
             }
             Self::Choice { values, weights } => choice(values, weights, index)?,
             Self::Pattern { pattern } => {
-                unique = unique || Pattern::count(pattern)?.is_none();
                 let pattern = Pattern::build(pattern, index, site)?;
                 (pattern.kind(), Generator::Pattern(pattern))
             }
@@ -307,10 +336,28 @@ impl JsonGenerator {
                 )
             }
             Self::Uuid { start_ms, binary } => {
-                unique = true;
                 let kind = if *binary { Kind::Bytes } else { Kind::Clean };
                 let (start_ms, binary) = (*start_ms, *binary);
                 (kind, Generator::Uuid { start_ms, binary })
+            }
+            Self::Time {
+                low,
+                high,
+                digits,
+                distribution,
+            } => {
+                let index = drawn((*low).into(), (*high).into(), distribution)?;
+                let (low, digits) = (*low, *digits);
+                check(digits <= 6, || format!("digits is {digits}; it takes 0 to 6"))?;
+                (Kind::Clean, Generator::Time { low, digits, index })
+            }
+            Self::Bcrypt {
+                password,
+                cost,
+                distinct,
+            } => {
+                let bcrypt = Bcrypt::new(password, *cost, *distinct, site.key)?;
+                (Kind::Clean, Generator::Bcrypt(bcrypt))
             }
             Self::Bytes { low, high } => {
                 let (low, high) = (*low, *high);
@@ -403,4 +450,11 @@ fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i128, D::Error> {
         }
     }
     deserializer.deserialize_any(Whole)
+}
+
+/// The same, or null.
+fn perhaps_whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i128>, D::Error> {
+    #[derive(Deserialize)]
+    struct Some(#[serde(deserialize_with = "whole")] i128);
+    Ok(Option::<Some>::deserialize(deserializer)?.map(|number| number.0))
 }

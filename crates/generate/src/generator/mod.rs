@@ -1,5 +1,6 @@
 //! What makes values: built from the plan's JSON, then asked for any row's bytes.
 
+mod bcrypt;
 mod json;
 mod object;
 mod pattern;
@@ -12,8 +13,10 @@ use flushlab_rows::value::put_uuid;
 use flushlab_rows::Bits;
 
 use crate::draw::Draw;
+use crate::extent::Extent;
 use crate::format::Kind;
 use crate::index::Index;
+use bcrypt::Bcrypt;
 pub(crate) use json::JsonGenerator;
 use object::Member;
 use pattern::Pattern;
@@ -61,6 +64,10 @@ pub(crate) enum Generator {
     Constant(Box<[u8]>),
     /// Of version 4, or of 7 if there is a first moment in milliseconds; as text or as 16 bytes.
     Uuid { start_ms: Option<u64>, binary: bool },
+    /// Seconds, in units of the last of `digits` places behind the point.
+    Time { low: i64, digits: u32, index: Index },
+    /// A hash of a password.
+    Bcrypt(Bcrypt),
     /// Random bytes.
     Bytes { low: u32, high: u32 },
     /// A JSON object.
@@ -68,6 +75,57 @@ pub(crate) enum Generator {
 }
 
 impl Generator {
+    /// The widest of the values of so many rows.
+    pub fn extent(&self, rows: u64) -> Extent {
+        let up_to = |low: i64, index: &Index| (low, low.wrapping_add_unsigned(index.span()));
+        match self {
+            Self::Sequence { start, step } => {
+                let last = start + i128::from(rows.max(1) - 1) * step;
+                Extent::Integer {
+                    low: *start.min(&last),
+                    high: *start.max(&last),
+                }
+            }
+            Self::Integer { low, index } => Extent::Integer {
+                low: *low,
+                high: low + i128::from(index.span()),
+            },
+            Self::Decimal { low, digits, index } => {
+                let ((low, high), digits) = (up_to(*low, index), *digits);
+                Extent::Decimal { low, high, digits }
+            }
+            Self::Date { low, index } => {
+                let (low, high) = up_to(*low, index);
+                Extent::Date { low, high }
+            }
+            Self::DateTime { low, digits, index } => {
+                let ((low, high), digits) = (up_to(*low, index), *digits);
+                Extent::Datetime { low, high, digits }
+            }
+            Self::Time { low, digits, index } => {
+                let ((low, high), digits) = (up_to(*low, index), *digits);
+                Extent::Time { low, high, digits }
+            }
+            Self::Text { high, .. } => text(u64::from(*high)),
+            Self::RowText { groups } => text(*groups as u64 * 12 - 1),
+            Self::Choice { values, .. } => Extent::Choice {
+                values: values.iter().map(|(_, value)| lossless(value)).collect(),
+            },
+            Self::Constant(value) => Extent::Choice {
+                values: vec![lossless(value)],
+            },
+            Self::Pattern(pattern) => pattern.extent(rows),
+            Self::ForeignKey(reference) => reference.parent.extent(reference.index.span() + 1),
+            Self::Uuid { binary: true, .. } => Extent::Bytes { bytes: 16 },
+            Self::Uuid { .. } => text(36),
+            Self::Bytes { high, .. } => Extent::Bytes {
+                bytes: u64::from(*high),
+            },
+            Self::Json(members) => object::extent(members, rows),
+            Self::Bcrypt(_) => text(60),
+        }
+    }
+
     /// Appends the value of a row.
     #[inline]
     pub fn put(&self, row: u64, draw: &mut Draw, out: &mut Vec<u8>) {
@@ -132,6 +190,10 @@ impl Generator {
                     put_uuid(out, &uuid);
                 }
             }
+            Self::Time { low, digits, index } => {
+                put_time(out, low.wrapping_add_unsigned(index.of(row, draw)), *digits);
+            }
+            Self::Bcrypt(bcrypt) => bcrypt.put(draw, out),
             Self::Bytes { low, high } => {
                 let from = out.len();
                 out.resize(
@@ -144,6 +206,24 @@ impl Generator {
             }
             Self::Json(members) => object::put(members, row, out),
         }
+    }
+}
+
+/// `HHH:MM:SS`, and places behind the point.
+fn put_time(out: &mut Vec<u8>, time: i64, digits: u32) {
+    if time < 0 {
+        out.push(b'-');
+    }
+    let unit = 10u64.pow(digits);
+    let (seconds, rest) = (time.unsigned_abs() / unit, time.unsigned_abs() % unit);
+    put_digits(out, seconds / 3600, if seconds < 360_000 { 2 } else { 3 });
+    for part in [seconds / 60 % 60, seconds % 60] {
+        out.push(b':');
+        put_digits(out, part, 2);
+    }
+    if digits > 0 {
+        out.push(b'.');
+        put_digits(out, rest, digits);
     }
 }
 
@@ -164,6 +244,18 @@ fn uuid(start_ms: Option<u64>, row: u64, draw: &mut Draw) -> [u8; 16] {
     bytes[..8].copy_from_slice(&high.to_be_bytes());
     bytes[8..].copy_from_slice(&low.to_be_bytes());
     bytes
+}
+
+fn text(characters: u64) -> Extent {
+    Extent::Text {
+        characters,
+        bytes: characters,
+    }
+}
+
+/// Values of choices come from JSON's strings.
+fn lossless(value: &[u8]) -> String {
+    String::from_utf8_lossy(value).into_owned()
 }
 
 /// Characters that one draw of 64 bits yields: the bias of the last is below 2^-16.

@@ -1,6 +1,7 @@
 //! JSON objects.
 
 use crate::column::Column;
+use crate::extent::Extent;
 use crate::format::Kind;
 use crate::Error;
 
@@ -26,6 +27,21 @@ impl Member {
             name: quoted.into(),
             column,
         })
+    }
+}
+
+/// The widest of the objects of so many rows. Each byte of a text may become six.
+pub(crate) fn extent(members: &[Member], rows: u64) -> Extent {
+    let lengths = members.iter().map(|member| {
+        let (_, bytes) = member.column.extent(rows).length();
+        let quoted = match member.column.kind() {
+            Kind::Number | Kind::Clean => bytes + 2,
+            _ => 6 * bytes + 2,
+        };
+        member.name.len() as u64 + quoted.max(4) + 1
+    });
+    Extent::Json {
+        bytes: lengths.sum::<u64>() + 2,
     }
 }
 

@@ -8,6 +8,7 @@ use flushlab_rows::Bits;
 use super::{in_one_case, put_characters, spell};
 use crate::column::Column;
 use crate::draw::Draw;
+use crate::extent::Extent;
 use crate::format::{is_clean, Kind};
 use crate::index::Index;
 use crate::plan::Site;
@@ -105,6 +106,24 @@ impl Pattern {
         } else {
             Kind::Text
         }
+    }
+
+    /// The widest of the texts of so many rows.
+    pub fn extent(&self, rows: u64) -> Extent {
+        let lengths = self.pieces.iter().map(|piece| match piece {
+            Piece::Literal(literal) => {
+                let continued = literal.iter().filter(|&&byte| byte & 0xc0 == 0x80).count();
+                ((literal.len() - continued) as u64, literal.len() as u64)
+            }
+            Piece::Row { width } => {
+                let digits = u64::from((rows.max(1).ilog10() + 1).max(*width));
+                (digits, digits)
+            }
+            Piece::Class { high, .. } => (u64::from(*high), u64::from(*high)),
+            Piece::Column(column) => column.extent(rows).length(),
+        });
+        let (characters, bytes) = lengths.fold((0, 0), |sum, length| (sum.0 + length.0, sum.1 + length.1));
+        Extent::Text { characters, bytes }
     }
 
     #[inline]

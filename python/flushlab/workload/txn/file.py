@@ -14,10 +14,11 @@ from itertools import pairwise
 
 import msgspec
 
+from flushlab.plan.draws import wrong
 from flushlab.plan.table import File, Table, nearest
 from flushlab.plan.toml import Entry, Node, read_toml
 from flushlab.record import Parameter, TxnSpec, TxnStatement, TxnTransaction
-from flushlab.workload.txn.parameters import read_parameter, wrong
+from flushlab.workload.txn.parameters import read_parameter
 from flushlab.workload.txn.statements import Mistake, Sentence, read_statements
 
 DATABASE = "flushlab_txn"

@@ -1,0 +1,290 @@
+"""Generators: what a `generator` may be, and the keys of each: one entry of `GENERATORS` per generator.
+
+Sits in `generate`; pure. docs/reference/fill-plan.md lists them; tests hold it against this registry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from flushlab.plan import draws
+from flushlab.plan.table import File, Table, nearest
+from flushlab.plan.toml import Node
+from flushlab.record.fill import (
+    BcryptGenerator,
+    BytesGenerator,
+    ChoiceGenerator,
+    ConstantGenerator,
+    DateGenerator,
+    DatetimeGenerator,
+    DecimalGenerator,
+    Distribution,
+    ForeignKeyGenerator,
+    Generator,
+    IntegerGenerator,
+    JsonField,
+    JsonGenerator,
+    PatternGenerator,
+    RowTextGenerator,
+    SequenceGenerator,
+    TextGenerator,
+    TimeGenerator,
+    UuidGenerator,
+)
+
+_INTEGERS = (-(2**63), 2**64 - 1)
+_LONGEST = 1 << 24
+_MOST_GROUPS = 1000
+_TIME_HOURS = 839
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+DISTRIBUTIONS: Mapping[str, tuple[str, ...]] = {
+    "uniform": (),
+    "normal": ("mean", "sd"),
+    "zipf": ("exponent",),
+    "pareto": ("h",),
+    "special": (),
+    "gaussian": (),
+    "ascending": (),
+}
+"""How numbers of a range are drawn, with the keys of each."""
+
+_DRAWN = ("distribution", *(key for keys in DISTRIBUTIONS.values() for key in keys))
+
+
+class _Entry(msgspec.Struct, frozen=True):
+    keys: tuple[str, ...]
+    read: Callable[[Table], Generator]
+
+
+def _distribution(table: Table, digits: int = 0, *, numbers: bool = True) -> Distribution:
+    """The distribution that a column names; `digits` scale what is given in values."""
+    name = draws.word(table, "distribution", tuple(DISTRIBUTIONS), "uniform")
+    taken = DISTRIBUTIONS[name]
+    for key in _DRAWN[1:]:
+        if key in table and key not in taken:
+            hint = f"it takes {', '.join(taken)}" if taken else "remove it"
+            raise table.file.error(table.entries[key], f"{key} is not a key of the distribution {name}", hint)
+    if name == "zipf":
+        exponent = table.number("exponent", 1.0)
+        if not 0 <= exponent <= 30:
+            raise draws.wrong(table, "exponent", f"exponent is {exponent:g}", "it takes 0 to 30")
+        return Distribution(name=name, exponent=exponent)
+    if name == "pareto":
+        h = table.number("h", 0.2)
+        if not 0 < h < 1:
+            what = f"h is {h:g}, which is not a share"
+            raise draws.wrong(table, "h", what, "0.2: the first 20 % of the values get 80 % of the rows")
+        return Distribution(name=name, h=h)
+    if name == "normal":
+        if not numbers:
+            what = "a normal distribution needs numbers: a mean and a deviation"
+            raise draws.wrong(table, "distribution", what, "gaussian is a bell around the middle")
+        table.need("mean", "sd")
+        mean, sd = table.number("mean", 0.0), table.number("sd", 1.0)
+        if sd <= 0:
+            raise draws.wrong(table, "sd", f"sd is {sd:g}", "a standard deviation is above 0")
+        return Distribution(name=name, mean=mean * 10**digits, sd=sd * 10**digits)
+    return Distribution(name=name)
+
+
+def _sequence(table: Table) -> Generator:
+    start, step = table.whole("start", 1, *_INTEGERS), table.whole("step", 1, *draws.INT64)
+    return SequenceGenerator(start=start, step=step)
+
+
+def _integer(table: Table) -> Generator:
+    table.need("low", "high")
+    low = table.whole("low", 0, *_INTEGERS)
+    if table.entries["high"].node.value == "rows":
+        return IntegerGenerator(low=low, high=None, distribution=_distribution(table))
+    high = table.whole("high", 0, *_INTEGERS)
+    draws.check_order(table, low, high)
+    if high - low > 2**64 - 1:
+        raise draws.wrong(table, "high", "the range has more than 2^64 numbers", "make it narrower")
+    return IntegerGenerator(low=low, high=high, distribution=_distribution(table))
+
+
+def _decimal(table: Table) -> Generator:
+    table.need("low", "high")
+    digits = table.whole("digits", 2, 0, draws.MOST_DIGITS)
+    low, high = draws.scaled(table, "low", digits), draws.scaled(table, "high", digits)
+    draws.check_order(table, low, high)
+    return DecimalGenerator(low=low, high=high, digits=digits, distribution=_distribution(table, digits))
+
+
+def _date(table: Table) -> Generator:
+    low = draws.moment(table, "low", "2020-01-01").toordinal() - draws.EPOCH
+    high = draws.moment(table, "high", "2024-12-31").toordinal() - draws.EPOCH
+    draws.check_order(table, low, high)
+    return DateGenerator(low=low, high=high, distribution=_distribution(table, numbers=False))
+
+
+def _datetime(table: Table) -> Generator:
+    digits = table.whole("digits", 0, 0, 6)
+    unit = timedelta(microseconds=10 ** (6 - digits))
+    low = (draws.moment(table, "low", "2020-01-01") - _EPOCH) // unit
+    high = (draws.moment(table, "high", "2024-12-31T23:59:59") - _EPOCH) // unit
+    draws.check_order(table, low, high)
+    distribution = _distribution(table, numbers=False)
+    return DatetimeGenerator(low=low, high=high, digits=digits, distribution=distribution)
+
+
+def _time(table: Table) -> Generator:
+    digits = table.whole("digits", 0, 0, 6)
+    low, high = _clock(table, "low", "00:00:00", digits), _clock(table, "high", "23:59:59", digits)
+    draws.check_order(table, low, high)
+    distribution = _distribution(table, numbers=False)
+    return TimeGenerator(low=low, high=high, digits=digits, distribution=distribution)
+
+
+def _clock(table: Table, key: str, default: str, digits: int) -> int:
+    """`-HHH:MM:SS` in units of the last digit behind the point."""
+    node = table.get(key)
+    text = default if node is None else str(node.value)
+    parts = text.removeprefix("-").split(":")
+    whole = len(parts) == 3 and all(part.isdigit() for part in parts)
+    hours, minutes, seconds = map(int, parts) if whole else (_TIME_HOURS, 0, 0)
+    if hours >= _TIME_HOURS or minutes > 59 or seconds > 59:
+        raise draws.wrong(table, key, f"{key} is {text}, which is not a time", 'write "12:00:00"')
+    total = (hours * 3600 + minutes * 60 + seconds) * int(10**digits)
+    return -total if text.startswith("-") else total
+
+
+def _text(table: Table) -> Generator:
+    low, high = draws.lengths(table, longest=_LONGEST)
+    return TextGenerator(low=low, high=high, alphabet=draws.alphabet(table))
+
+
+def _choice(table: Table) -> Generator:
+    values, weights = draws.choices(table)
+    return ChoiceGenerator(values=values, weights=weights)
+
+
+def _pattern(table: Table) -> Generator:
+    table.need("pattern")
+    return PatternGenerator(pattern=table.text("pattern"))
+
+
+def _foreign_key(table: Table) -> Generator:
+    table.need("table", "column")
+    return ForeignKeyGenerator(
+        table=table.text("table"),
+        column=table.text("column"),
+        distribution=_distribution(table, numbers=False),
+    )
+
+
+def _constant(table: Table) -> Generator:
+    table.need("value")
+    node = table.entries["value"].node
+    if node.kind not in ("string", "integer") or not isinstance(node.value, str | int):
+        raise table.file.wrong_type(node, "value", "a string or a whole number")
+    return ConstantGenerator(value=node.value)
+
+
+def _uuid(table: Table) -> Generator:
+    version = table.whole("version", 4, 4, 7)
+    if version not in (4, 7):
+        raise draws.wrong(table, "version", f"version is {version}", "4 is random, 7 ascends with time")
+    if version == 4 and "start" in table:
+        raise table.file.error(table.entries["start"], "start is for version 7", "remove it")
+    start = draws.moment(table, "start", "2024-01-01")
+    return UuidGenerator(
+        start_ms=(start - _EPOCH) // timedelta(milliseconds=1) if version == 7 else None,
+        binary=table.truth("binary", False),
+    )
+
+
+def _bytes(table: Table) -> Generator:
+    low, high = draws.lengths(table, longest=_LONGEST)
+    return BytesGenerator(low=low, high=high)
+
+
+def _bcrypt(table: Table) -> Generator:
+    return BcryptGenerator(
+        password=table.text("password", "password"),
+        cost=table.whole("cost", 10, 4, 31),
+        distinct=table.truth("distinct", False),
+    )
+
+
+def _json(table: Table) -> Generator:
+    table.need("fields")
+    node = table.entries["fields"].node
+    if node.kind != "table":
+        raise table.file.wrong_type(node, "fields", "a table of generators", "write fields = { id = { … } }")
+    fields = []
+    for entry in node.entries:
+        what = f"the field {entry.key}"
+        inner = read_generator(table.file, entry.node, what, ("null",))
+        fields.append(JsonField(name=entry.key, generator=inner[1], null=share(inner[0])))
+    return JsonGenerator(fields=tuple(fields))
+
+
+GENERATORS: Mapping[str, _Entry] = {
+    "sequence": _Entry(("start", "step"), _sequence),
+    "integer": _Entry(("low", "high", *_DRAWN), _integer),
+    "decimal": _Entry(("low", "high", "digits", *_DRAWN), _decimal),
+    "date": _Entry(("low", "high", *_DRAWN), _date),
+    "datetime": _Entry(("low", "high", "digits", *_DRAWN), _datetime),
+    "time": _Entry(("low", "high", "digits", *_DRAWN), _time),
+    "text": _Entry(("length", "alphabet", "characters"), _text),
+    "pattern": _Entry(("pattern",), _pattern),
+    "choice": _Entry(("values", "weights"), _choice),
+    "constant": _Entry(("value",), _constant),
+    "foreign_key": _Entry(("table", "column", *_DRAWN), _foreign_key),
+    "uuid": _Entry(("version", "start", "binary"), _uuid),
+    "bcrypt": _Entry(("password", "cost", "distinct"), _bcrypt),
+    "bytes": _Entry(("length",), _bytes),
+    "json": _Entry(("fields",), _json),
+    "row_text": _Entry(
+        ("groups",), lambda table: RowTextGenerator(groups=table.whole("groups", 10, 1, _MOST_GROUPS))
+    ),
+}
+
+
+def read_generator(file: File, node: Node, what: str, more: tuple[str, ...]) -> tuple[Table, Generator]:
+    """What a table with the key `generator` describes.
+
+    Args:
+        file: makes errors.
+        node: the table.
+        what: it is, for messages.
+        more: keys that it may have beside those of its generator.
+
+    Raises:
+        UsageError: with the place: an unknown generator, a key that it does not have, a value without sense.
+    """
+    if node.kind != "table":
+        raise file.wrong_type(node, what, "a table", 'write { generator = "sequence" }')
+    named = next((entry.node for entry in node.entries if entry.key == "generator"), None)
+    if named is None:
+        slip = next((entry for entry in node.entries if nearest(entry.key, ["generator"])), None)
+        if slip is not None:
+            raise file.error(slip, f"{slip.key} is not a key of {what}", "did you mean generator?")
+        raise file.error(node, f"{what} has no generator", f"it takes {', '.join(GENERATORS)}")
+    if named.kind != "string":
+        raise file.wrong_type(named, "generator", "a string in quotes")
+    name = str(named.value)
+    if name not in GENERATORS:
+        hint = nearest(name, GENERATORS) or f"it takes {', '.join(GENERATORS)}"
+        raise file.error(named, f"there is no generator {name!r}", hint)
+    entry = GENERATORS[name]
+    table = Table(file, node, "", f"{what}, made by {name}", ("generator", *more, *entry.keys))
+    return table, entry.read(table)
+
+
+def share(table: Table, key: str = "null") -> float:
+    """A share, 0 to 1.
+
+    Raises:
+        UsageError: it is none.
+    """
+    given = table.number(key, 0.0)
+    if not 0 <= given <= 1:
+        raise draws.wrong(table, key, f"{key} is {given:g}, which is not a share", "it takes 0 to 1")
+    return given

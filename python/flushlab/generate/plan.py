@@ -1,0 +1,353 @@
+"""Plan: tables and what their rows are made of; found, read and checked before anything is loaded.
+
+Sits in `generate`; apart from reading that one file it is pure. Built-in plans lie in `builtin/`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from flushlab import _core
+from flushlab.errors import StorageError, UsageError
+from flushlab.generate.create import TableDefinition, create_table
+from flushlab.generate.generators import read_generator, share
+from flushlab.generate.types import misfit, parse_type
+from flushlab.plan.table import File, Table, nearest
+from flushlab.plan.toml import Entry, Node, read_toml
+from flushlab.record.fill import ForeignKeyGenerator, GeneratedColumn, GeneratedTable, GeneratorSpec
+
+_BUILTIN = Path(__file__).parent / "builtin"
+_SUFFIX = ".toml"
+_LARGEST = 8 << 20
+_SEED = 2**63 - 1
+_MOST_ROWS = 10**15
+_COLUMN_KEYS = ("type", "null", "unique", "same_row")
+_TABLE_KEYS = ("rows", "primary_key", "unique", "index", "options", "create", "column")
+
+
+class PlanTable(msgspec.Struct, frozen=True, kw_only=True):
+    """A table of a plan.
+
+    Attributes:
+        rows: how many it gets.
+        columns: that its rows have, in their order; others get their default.
+        create: its CREATE TABLE, without a database and without `;`.
+    """
+
+    name: str
+    rows: int
+    columns: tuple[str, ...]
+    create: str
+
+
+class FillPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """A plan that is ready to run.
+
+    Attributes:
+        name: of the built-in plan, or the file's without its suffix.
+        spec: what `flushlab._core` makes rows from.
+        tables: those that others refer to come first.
+    """
+
+    name: str
+    spec: GeneratorSpec
+    tables: tuple[PlanTable, ...]
+
+    @property
+    def json(self) -> bytes:
+        """What `flushlab._core` reads."""
+        return msgspec.json.encode(self.spec)
+
+
+def builtin_names() -> tuple[str, ...]:
+    """Names of the plans that come with flushlab."""
+    return tuple(sorted(file.stem for file in _BUILTIN.glob(f"*{_SUFFIX}")))
+
+
+def plan_text(name: str) -> tuple[str, str]:
+    """The text of a plan and its path; a file that is there comes before a built-in plan.
+
+    Raises:
+        UsageError: there is none of that name, or it is no text.
+        StorageError: it cannot be read.
+    """
+    path = Path(name).expanduser()
+    if not path.is_file():
+        if name not in builtin_names():
+            names = ", ".join(builtin_names())
+            near = difflib.get_close_matches(path.stem, builtin_names(), n=1)
+            advice = f"did you mean {near[0]}? " if near else ""
+            raise UsageError(f"there is no plan {name}", hint=f"{advice}give a file, or one of {names}")
+        path = _BUILTIN / f"{name}{_SUFFIX}"
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise StorageError(f"{path} cannot be read: {error.strerror}") from error
+    if len(content) > _LARGEST:
+        what = f"{path} has {len(content)} bytes, which is too large for a plan"
+        raise UsageError(what, hint="is it the right file?")
+    try:
+        return content.decode("utf-8"), str(path)
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise UsageError(f"{path}:{line}: this is not UTF-8 text", hint="save the plan as UTF-8") from None
+
+
+def read_plan(name: str, *, rows: int | None = None, seed: int | None = None) -> FillPlan:
+    """A built-in plan or that of a file, checked.
+
+    Args:
+        name: a file, or the name of a built-in plan.
+        rows: of its largest table; the others keep their ratio to it.
+        seed: instead of the plan's.
+
+    Raises:
+        UsageError: there is none of that name, or it has a mistake: `PATH:LINE:COL: …`.
+        StorageError: it cannot be read.
+    """
+    text, path = plan_text(name)
+    return parse_plan(text, path=path, rows=rows, seed=seed)
+
+
+def parse_plan(text: str, *, path: str, rows: int | None = None, seed: int | None = None) -> FillPlan:
+    """The plan that a TOML text holds.
+
+    Args:
+        text: content of the file.
+        path: for messages; the plan is named after it.
+        rows: of its largest table; the others keep their ratio to it.
+        seed: instead of the plan's.
+
+    Raises:
+        UsageError: it has a mistake: `PATH:LINE:COL: …`.
+    """
+    return _Parser(read_toml(text, path=path), path).plan(rows, seed)
+
+
+class _Column(msgspec.Struct, frozen=True):
+    """A column as it stands in the file."""
+
+    table: Table
+    definition: str
+    made: GeneratedColumn
+
+
+class _Table(msgspec.Struct, frozen=True):
+    """A table as it stands in the file."""
+
+    table: Table
+    made: GeneratedTable
+    columns: Mapping[str, _Column]
+    definition: TableDefinition
+
+
+class _Parser:
+    def __init__(self, document: Node, path: str) -> None:
+        self._file = File(path)
+        self._root = Table(self._file, document, "", "a plan", ("title", "text", "seed", "table"))
+        self._root.need("table")
+
+    def plan(self, rows: int | None, seed: int | None) -> FillPlan:
+        node = self._root.entries["table"].node
+        if node.kind != "table" or any(entry.node.kind != "table" for entry in node.entries):
+            raise self._file.wrong_type(node, "table", "a table of each name", "write [table.NAME]")
+        tables = [self._table(entry) for entry in node.entries]
+        tables = self._parents_first(_scaled(tables, rows))
+        own_seed = self._root.whole("seed", 1, 0, _SEED)
+        spec = GeneratorSpec(
+            seed=own_seed if seed is None else seed, tables=tuple(table.made for table in tables)
+        )
+        self._check(spec, tables)
+        return FillPlan(
+            name=Path(self._file.path).stem,
+            spec=spec,
+            tables=tuple(
+                PlanTable(
+                    name=table.made.name,
+                    rows=table.made.rows,
+                    columns=tuple(table.columns),
+                    create=table.table.text("create").strip().rstrip(";") or create_table(table.definition),
+                )
+                for table in tables
+            ),
+        )
+
+    def _table(self, entry: Entry) -> _Table:
+        table = Table(self._file, entry.node, "", f"the table {entry.key}", _TABLE_KEYS)
+        table.need("column")
+        node = table.entries["column"].node
+        if node.kind != "table" or not node.entries:
+            raise self._file.wrong_type(
+                node, "column", "a table of columns", 'write [table.NAME.column] and id = { generator = "…" }'
+            )
+        columns = {one.key: self._column(one, "create" in table) for one in node.entries}
+        primary = self._columns(table, "primary_key", columns)
+        if "create" in table and "options" in table:
+            what = "options go into CREATE TABLE, and the plan has one of its own"
+            raise self._file.error(table.entries["options"], what, "write them there")
+        uniques = self._keys(table, "unique", columns)
+        made = GeneratedTable(
+            name=entry.key,
+            rows=table.whole("rows", 1000, 0, _MOST_ROWS),
+            columns=self._unique(table, columns, ([primary] if primary else []) + uniques),
+        )
+        definition = TableDefinition(
+            name=entry.key,
+            columns={name: column.definition for name, column in columns.items()},
+            primary_key=primary,
+            unique=tuple(uniques),
+            index=tuple(self._keys(table, "index", columns)),
+            foreign_keys=_foreign_keys(made.columns, entry.key),
+            options=table.text("options"),
+        )
+        return _Table(table, made, columns, definition)
+
+    def _column(self, entry: Entry, created: bool) -> _Column:
+        table, generator = read_generator(self._file, entry.node, f"the column {entry.key}", _COLUMN_KEYS)
+        if not created:
+            table.need("type")
+        return _Column(
+            table,
+            table.text("type"),
+            GeneratedColumn(
+                name=entry.key,
+                generator=generator,
+                null=share(table),
+                unique=table.truth("unique", False),
+                same_row=table.text("same_row") or None,
+            ),
+        )
+
+    def _columns(self, table: Table, key: str, columns: Mapping[str, _Column]) -> tuple[str, ...]:
+        node = table.get(key)
+        return () if node is None else self._names(table, key, node, columns)
+
+    def _keys(self, table: Table, key: str, columns: Mapping[str, _Column]) -> list[tuple[str, ...]]:
+        hint = f'write {key} = ["a", ["b", "c"]]: one key of a, and one of b and c'
+        items = table.items(key, ("string", "array"), "a list of columns", hint)
+        return [self._names(table, key, item, columns) for item in items]
+
+    def _names(self, table: Table, key: str, node: Node, columns: Mapping[str, _Column]) -> tuple[str, ...]:
+        items = node.items if node.kind == "array" else (node,)
+        for item in items:
+            if item.kind != "string":
+                raise self._file.wrong_type(item, key, "names of columns", f'write {key} = ["id"]')
+            if str(item.value) not in columns:
+                what = f"{key} has {str(item.value)!r}, which is no column of {table.what}"
+                raise self._file.error(item, what, nearest(str(item.value), columns))
+        return tuple(str(item.value) for item in items)
+
+    def _unique(
+        self, table: Table, columns: Mapping[str, _Column], keys: Iterable[tuple[str, ...]]
+    ) -> tuple[GeneratedColumn, ...]:
+        """The columns, with what makes their keys unique."""
+        made = {name: column.made for name, column in columns.items()}
+        keys = sorted(keys, key=len)
+        for key in keys:
+            if len(key) == 1:
+                made[key[0]] = msgspec.structs.replace(made[key[0]], unique=True)
+        for number, key in enumerate(keys, start=1):
+            if len(key) == 1 or any(made[name].unique for name in key):
+                continue
+            taken = {made[name].together for name in key if made[name].together}
+            if any(all(made[other].together != one or other in key for other in made) for one in taken):
+                continue  # some of its columns are unique together already
+            if taken:
+                what = f"the key of {', '.join(key)} shares a column with another unique key"
+                raise self._file.error(table.node, what, "make one of its columns unique by itself")
+            for name in key:
+                made[name] = msgspec.structs.replace(made[name], together=f"key {number}")
+        return tuple(made.values())
+
+    def _parents_first(self, tables: list[_Table]) -> list[_Table]:
+        """In an order in which no table comes before those that it refers to, if there is one."""
+        left, ordered = list(tables), list[_Table]()
+        while left:
+            names = {table.made.name for table in left}
+            free = [table for table in left if not (_parents(table) & names - {table.made.name})]
+            ordered += free or left[:1]
+            left = [table for table in left if table not in ordered]
+        return ordered
+
+    def _check(self, spec: GeneratorSpec, tables: list[_Table]) -> None:
+        """Holds the columns' types against their values."""
+        described = msgspec.json.decode(_core.describe_rows(msgspec.json.encode(spec)))
+        by_name = {table.made.name: table for table in tables}
+        if problem := described.get("problem"):
+            raise self._problem(problem, by_name)
+        for table, extents in zip(tables, described["tables"], strict=True):
+            for column, (extent, can_be_null) in zip(table.columns.values(), extents, strict=True):
+                self._check_column(table, column, extent, can_be_null)
+
+    def _problem(self, problem: Mapping[str, str | None], tables: Mapping[str, _Table]) -> UsageError:
+        message = str(problem["message"])
+        table = tables.get(str(problem["table"]))
+        column = table.columns.get(str(problem["column"])) if table is not None else None
+        if column is None:
+            return UsageError(f"{self._file.path}: {message}", hint="see docs/reference/fill-plan.md")
+        what = f"the column {column.made.name}: {message}"
+        hint: str | None = "see docs/reference/fill-plan.md"
+        if message.startswith("there is no table") and isinstance(column.made.generator, ForeignKeyGenerator):
+            hint = nearest(column.made.generator.table, tables) or f"there are {', '.join(tables)}"
+        return self._file.error(column.table.node, what, hint)
+
+    def _check_column(
+        self, table: _Table, column: _Column, extent: Mapping[str, object], can_be_null: bool
+    ) -> None:
+        if not column.definition:
+            return
+        where = column.table.entries["type"].node
+        kind = parse_type(column.definition)
+        if kind is None:
+            what = f"type is {column.definition!r}, which is no column's definition"
+            raise self._file.error(where, what, 'write "VARCHAR(40) NOT NULL"')
+        name = column.made.name
+        shown = kind.name.upper() + (f"({kind.size})" if kind.size is not None else "")
+        why = misfit(kind, extent)
+        if why is not None:
+            raise self._file.error(
+                where, f"{name} does not fit: {shown} {why}", "change the type or the generator"
+            )
+        if can_be_null and (kind.not_null or name in table.definition.primary_key):
+            raise self._file.error(
+                where, f"{name} is NOT NULL, and some of its values are NULL", "remove null"
+            )
+
+
+def _foreign_keys(
+    columns: Iterable[GeneratedColumn], own: str
+) -> tuple[tuple[tuple[str, ...], str, tuple[str, ...]], ...]:
+    """Columns, parent and its columns of each foreign key; those within the table itself are left out."""
+    keys: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {}
+    for column in columns:
+        generator = column.generator
+        if not isinstance(generator, ForeignKeyGenerator) or generator.table == own:
+            continue
+        name = f"{column.same_row or column.name} {generator.table}"
+        mine, _, theirs = keys.get(name, ((), "", ()))
+        keys[name] = ((*mine, column.name), generator.table, (*theirs, generator.column))
+    return tuple(keys.values())
+
+
+def _parents(table: _Table) -> set[str]:
+    generators = (column.generator for column in table.made.columns)
+    return {generator.table for generator in generators if isinstance(generator, ForeignKeyGenerator)}
+
+
+def _scaled(tables: list[_Table], rows: int | None) -> list[_Table]:
+    largest = max(table.made.rows for table in tables)
+    if rows is None or not largest:
+        return tables
+    return [
+        msgspec.structs.replace(
+            table,
+            made=msgspec.structs.replace(
+                table.made, rows=max(1, table.made.rows * rows // largest) if table.made.rows else 0
+            ),
+        )
+        for table in tables
+    ]

@@ -1,0 +1,171 @@
+"""Draws: how files spell ranges, alphabets, choices and moments, for parameters of loads and for columns.
+
+Sits in `plan`; pure. Every mistake is a UsageError with its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, date, datetime
+from decimal import Decimal, InvalidOperation
+
+from flushlab.errors import UsageError
+from flushlab.plan.table import Table, nearest
+from flushlab.plan.toml import Node
+
+INT64 = (-(2**63), 2**63 - 1)
+EPOCH = date(1970, 1, 1).toordinal()
+MOST_DIGITS = 18
+"""Behind the point of a decimal."""
+
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+ALPHABETS = {
+    "letters": _LETTERS,
+    "digits": "0123456789",
+    "alphanumeric": f"{_LETTERS}{_LETTERS.upper()}0123456789",
+    "hex": "0123456789abcdef",
+}
+_LONGEST_TEXT = 1 << 20
+_MOST_WEIGHT = 1_000_000
+
+
+def wrong(table: Table, key: str, what: str, hint: str) -> UsageError:
+    """An error at the value of a key, or at its table where the key is left out."""
+    return table.file.error(table.entries[key].node if key in table else table.node, what, hint)
+
+
+def word(table: Table, key: str, words: tuple[str, ...], default: str = "") -> str:
+    """One of several words; the first is the default if none is given.
+
+    Raises:
+        UsageError: another one.
+    """
+    given = table.text(key, default or words[0])
+    if given not in words:
+        hint = nearest(given, words) or f"it takes {', '.join(words)}"
+        raise wrong(table, key, f"unknown {key} {given!r}", hint)
+    return given
+
+
+def check_order(table: Table, low: int, high: int) -> None:
+    """Holds the bounds `low` and `high` against each other.
+
+    Raises:
+        UsageError: they are the wrong way round.
+    """
+    if low > high:
+        raise wrong(table, "high", "high is below low", "put the smaller one first")
+
+
+def scaled(table: Table, key: str, digits: int, default: str = "0") -> int:
+    """A number, counted in units of the last of its digits behind the point.
+
+    Raises:
+        UsageError: it needs more digits, or more than 64 bits.
+    """
+    node = table.get(key)
+    if node is not None and node.kind == "string":
+        text = str(node.value)
+    else:
+        text = repr(table.number(key, float(default))) if node is not None else default
+        text = str(node.value) if node is not None and node.kind == "integer" else text
+    try:
+        number = Decimal(text).scaleb(digits)
+    except InvalidOperation:
+        raise wrong(table, key, f"{key} is {text}, which is not a number", "write 12.34") from None
+    if number != int(number) or not INT64[0] < number < INT64[1]:
+        what = f"{key} is {text}, which needs more than {digits} decimal digits"
+        raise wrong(table, key, what, "give it more digits, or another bound")
+    return int(number)
+
+
+def lengths(table: Table, default: int | None = None, longest: int = _LONGEST_TEXT) -> tuple[int, int]:
+    """The bounds of `length`: a number, or a list of two.
+
+    Raises:
+        UsageError: they are no range; or there is none, and no default.
+    """
+    if default is None:
+        table.need("length")
+    node = table.get("length")
+    if node is not None and node.kind == "array":
+        bounds = table.items("length", ("integer",), "a length or a list of two", "write length = [5, 20]")
+        if len(bounds) != 2:
+            raise wrong(table, "length", f"length has {len(bounds)} bounds", "write length = [5, 20]")
+        low, high = map(integer, bounds)
+    else:
+        low = high = table.whole("length", default or 0, 0, longest)
+    if not 0 <= low <= high <= longest:
+        what = f"length is {low} to {high}, which is not a range"
+        raise wrong(table, "length", what, f"it takes 0 to {longest}")
+    return low, high
+
+
+def alphabet(table: Table, alphabets: Mapping[str, str] = ALPHABETS) -> str:
+    """The characters of `alphabet` or `characters`.
+
+    Raises:
+        UsageError: they are unknown, none, or not ASCII.
+    """
+    named = alphabets[word(table, "alphabet", tuple(alphabets))]
+    if "characters" not in table:
+        return named
+    given = table.text("characters")
+    if not given or not given.isascii() or "alphabet" in table:
+        what = "characters takes ASCII characters, and cannot be combined with alphabet"
+        raise wrong(table, "characters", what, 'write characters = "abc"')
+    return given
+
+
+def choices(table: Table) -> tuple[tuple[int | str, ...], tuple[int, ...]]:
+    """`values` and as many `weights`.
+
+    Raises:
+        UsageError: there are no values, or not a weight for each.
+    """
+    table.need("values")
+    values = table.items(
+        "values", ("string", "integer"), "a list of strings or whole numbers", 'write ["a", "b"]'
+    )
+    if not values:
+        raise wrong(table, "values", "values is empty", 'write values = ["a", "b"]')
+    weights = table.items("weights", ("integer",), "a list of whole numbers", "write weights = [3, 1]")
+    if weights and len(weights) != len(values):
+        what = f"there are {len(values)} values and {len(weights)} weights"
+        raise wrong(table, "weights", what, "give every value a weight, or none")
+    for weight in weights:
+        if not 0 <= integer(weight) <= _MOST_WEIGHT:
+            what = f"a weight is {weight.value}, which is out of range"
+            raise table.file.error(weight, what, f"it takes 0 to {_MOST_WEIGHT}")
+    if weights and not any(map(integer, weights)):
+        raise wrong(table, "weights", "no value has a weight above 0", "give one a weight")
+    return (
+        tuple(node.value for node in values if isinstance(node.value, int | str)),
+        tuple(map(integer, weights)) or (1,) * len(values),
+    )
+
+
+def moment(table: Table, key: str, default: str | None = None) -> datetime:
+    """A date, perhaps with a time, in UTC; TOML's own or a text.
+
+    Raises:
+        UsageError: it is none; or there is none, and no default.
+    """
+    if default is None:
+        table.need(key)
+    node = table.get(key)
+    if node is not None and node.kind not in ("datetime", "string"):
+        raise table.file.wrong_type(node, key, "a date", "write 2024-01-31, or 2024-01-31T12:00:00")
+    given = str(node.value) if node is not None else str(default)
+    try:
+        found = datetime.fromisoformat(given)
+    except ValueError:
+        what = f"{key} is {given}, which is not a date"
+        raise wrong(table, key, what, "write 2024-01-31, or 2024-01-31T12:00:00") from None
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+
+
+def integer(node: Node) -> int:
+    """The value of a node that is an integer."""
+    assert isinstance(node.value, int)
+    return node.value
