@@ -8,7 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml 2>/dev/null)
 SERVERS := mariadb@10.11 mysql@5.7 mysql@8.0 mysql@9.7 mariadb@11.8
-TUNE := --server mariadb --workload oltp_update_non_index --floor second --minutes 8
+TUNE := --server mariadb --workload oltp_update_non_index --floor second --minutes 5
 
 help: ## Say what each target does
 	@awk -F':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
@@ -19,7 +19,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt scripts/setup.sh $(RUST)
 	@scripts/setup.sh $(VENV)
 	@touch $@
 
-tune: setup ## The main job: tune the embedded MariaDB in 8 minutes at most (TUNE='…' for other options)
+tune: setup ## The main job: tune the embedded MariaDB in 5 minutes at most (TUNE='…' for other options)
 	$(BIN)/flushlab tune $(TUNE) --out out
 
 check: setup ## Lint, types, layers, unit and golden tests, cargo tests; needs no server

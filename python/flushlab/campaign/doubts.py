@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from flushlab.experiment.objective import p99_us
 from flushlab.record import Comparison, Trial, Warning
@@ -15,7 +15,8 @@ NOISE_RANGE = 0.30
 
 BUSY_SHARE = 0.25
 """A campaign that found nothing blames the machine where this share of its trials was disturbed: each was
-repeated, at the expense of blocks, and blocks that were disturbed again say less or nothing."""
+repeated, at the expense of blocks, and blocks that were disturbed again say less or nothing. Arms that take
+turns are told of others that used such a share of the CPU time."""
 
 
 GROWTH = 1.25
@@ -23,7 +24,7 @@ GROWTH = 1.25
 
 
 def doubts(
-    trials: Iterable[Trial],
+    trials: Collection[Trial],
     base: list[Trial],
     control: Comparison | None,
     *,
@@ -65,6 +66,10 @@ def doubts(
     if sizes and sizes[-1] > GROWTH * sizes[0]:
         grew = f"the data grew from {format_size(sizes[0])} to {format_size(sizes[-1])} from run to run"
         yield Warning("data-grew", f"{grew}: ratios are of all these sizes together")
+    beside = [trial.foreign_cpu_share or 0.0 for trial in trials if trial.slices]
+    if beside and (share := sum(beside) / len(beside)) > BUSY_SHARE:
+        text = f"other programs used {share:.0%} of the CPU time meanwhile, which makes intervals wider"
+        yield Warning("busy-machine", text)
     if void := disturbed(trials):
         text = (
             f"{disturbed_words(void)}; a disturbed trial is repeated once, and left out of the ratios where "

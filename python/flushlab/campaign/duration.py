@@ -18,8 +18,8 @@ def ends_by_itself(workload: str) -> bool:
 
 TURN_FACTOR, TURN_S = 1.1, 0.15
 """Of a trial on a standing server: what its slices take more than they measure, and telemetry (measured)."""
-STAND_S = OVERHEAD_S + 4.0
-"""Until a server stands: restore, start, warm-up."""
+STAND_S = 4.5
+"""Until a server stands: restore, start, warm-up (measured on two busy processors)."""
 
 
 def trial_s(workload: str, timing: Timing, *, standing: bool = False) -> float:

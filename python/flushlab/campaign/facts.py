@@ -51,6 +51,7 @@ class Takes(msgspec.Struct, frozen=True, kw_only=True):
         data_bytes: about what the data take, or None where they cannot be foreseen.
         disk_bytes: about what all data directories take, or None.
         free_disk_bytes: what there is.
+        servers: that stand at once.
     """
 
     pool_bytes: int
@@ -59,6 +60,7 @@ class Takes(msgspec.Struct, frozen=True, kw_only=True):
     data_bytes: int | None
     disk_bytes: int | None
     free_disk_bytes: int
+    servers: int = 1
 
 
 class Outlook(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,6 +114,8 @@ class TuneFacts(msgspec.Struct, frozen=True, kw_only=True):
         figures: of every arm in the confirmation blocks, the base and the control included.
         trials, disturbed: how many were run, and how many of them other load disturbed.
         others: what others took of the machine before the first trial; None if nobody looked.
+        interleaved: arms stood side by side and were measured in turns; else each trial had a fresh server.
+        why_fresh: why it had, where that was not asked for.
         outlook: of a dry run, which has nothing else to tell.
     """
 
@@ -139,6 +143,8 @@ class TuneFacts(msgspec.Struct, frozen=True, kw_only=True):
     trials: int = 0
     disturbed: int = 0
     others: OtherLoad | None = None
+    interleaved: bool = False
+    why_fresh: str = ""
     outlook: Outlook | None = None
 
 

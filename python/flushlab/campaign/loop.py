@@ -83,6 +83,7 @@ def run(
             store.save(campaign_id, trial)
             spent = spent.and_of(trial)
             watcher.ended(trial, experiment.progress, spent)
+            watcher.look_around(trial)
             experiment.tell(trial)
     except KeyboardInterrupt:
         return "interrupted"

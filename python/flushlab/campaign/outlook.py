@@ -56,12 +56,13 @@ def of_tune(tuning: Tuning, target: Target) -> Outlook:
     """The outlook of a tuning."""
     request = tuning.request
     known = not ends_by_itself(request.workload)
-    one_s = trial_s(request.workload, request.timing)
+    one_s = trial_s(request.workload, request.timing, standing=request.side_by_side > 0)
+    seconds: tuple[float | None, float | None] = None, None
     if known or request.trials is not None:
-        least, most = (_trials(tuning, noise, one_s) for noise in (CALM, USUAL))
-        seconds = (_whole_s(least, one_s), _whole_s(most, one_s)) if known else (None, None)
+        (least, least_s), (most, most_s) = (_simulated(tuning, noise) for noise in (CALM, USUAL))
+        seconds = (least_s, most_s) if known else seconds
     else:
-        least, most, seconds = tuning.experiment().least_trials, None, (None, None)
+        least, most = tuning.experiment().least_trials, None
     shape = msgspec.structs.asdict(request.shape)
     data_bytes = data_bytes_of(request.workload, shape, request.dataset)
     settings = [{**request.base, **candidate.settings} for candidate in request.candidates]
@@ -73,9 +74,9 @@ def of_tune(tuning: Tuning, target: Target) -> Outlook:
         trials_most=most,
         trial_s=one_s if known else None,
         least_s=seconds[0],
-        likely_s=seconds[1],
+        likely_s=None if seconds[1] is None else min(seconds[1], request.budget_s or seconds[1]),
         most_s=request.budget_s,
-        takes=_takes([request.base, *settings], target, data_bytes),
+        takes=_takes([request.base, *settings], target, data_bytes, servers=request.side_by_side or 1),
         writes=_writes(target, request.data_root),
     )
 
@@ -114,17 +115,19 @@ def of_series(request: SeriesRequest, target: Target) -> Outlook:
     )
 
 
-def _trials(tuning: Tuning, noise: float, one_s: float) -> int:
-    """How many trials the planner asks for where no candidate does anything."""
+def _simulated(tuning: Tuning, noise: float) -> tuple[int, float]:
+    """How many trials the planner asks for where no candidate does anything, and the seconds of the whole."""
     plan = tuning.plan()
     trials = SimulatedTrials(
-        lambda _: 0.0, plan.base, noise=Noise(trial=noise), seed=plan.seed, trial_s=one_s
+        lambda _: 0.0,
+        plan.base,
+        noise=Noise(trial=noise),
+        seed=plan.seed,
+        trial_s=plan.trial_s,
+        stand_s=plan.stand_s,
     )
-    return run_to_end(Tune(plan), trials)
-
-
-def _whole_s(trials: int, one_s: float) -> float:
-    return START_S + (trials + END_TRIALS) * one_s + END_S
+    count = run_to_end(Tune(plan), trials)
+    return count, START_S + trials.spent_s + END_TRIALS * (plan.stand_s or plan.trial_s) + END_S
 
 
 def _takes(
@@ -140,6 +143,7 @@ def _takes(
         data_bytes=data_bytes,
         disk_bytes=None if copy is None else (1 + servers) * copy,  # the first is the snapshot
         free_disk_bytes=target.volume.data_root.free_bytes(),
+        servers=servers,
     )
 
 

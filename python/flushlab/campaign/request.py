@@ -44,6 +44,9 @@ class TuneRequest(msgspec.Struct, frozen=True, kw_only=True):
         dataset: path of the user's data, or None.
         dataset_key: what it held; a resumed campaign must find the same.
         database: of the user's data, that the workload is for.
+        fresh: each trial was to have a fresh server.
+        side_by_side: servers that stand at once and take turns; 0: each trial has a fresh one.
+        why_fresh: why they are fresh where that was not asked for; empty otherwise.
         keep: settings that had to stay as they are.
         memory: that the server may use, as the user wrote it, or None.
         data_root, disk_iops: where, and how slow.
@@ -69,6 +72,9 @@ class TuneRequest(msgspec.Struct, frozen=True, kw_only=True):
     candidates: tuple[Candidate, ...]
     timing: Timing
     steady_state: bool = False
+    fresh: bool = False
+    side_by_side: int = 0
+    why_fresh: str = ""
     objective: Objective = "throughput"
     p99_limit: float = Guards().p99_ratio
     standalone: bool = False

@@ -36,7 +36,8 @@ from flushlab.campaign.target import (
 )
 from flushlab.campaign.tuning import FIRST_LOOK_MINUTES, Tuning
 from flushlab.campaign.watcher import Watcher, watching
-from flushlab.errors import UsageError
+from flushlab.campaign.way import beside
+from flushlab.errors import BudgetTooSmall, UsageError
 from flushlab.experiment.objective import Objective
 from flushlab.experiment.protocol import Request
 from flushlab.machine import available_memory_bytes
@@ -47,7 +48,7 @@ from flushlab.settings.fit import as_warnings, names_fixed
 from flushlab.settings.floor import Floor
 from flushlab.settings.given import parse_settings
 from flushlab.store import Store, open_store
-from flushlab.trial import TrialRunner
+from flushlab.trial import StandingRunner, TrialRunner
 from flushlab.units import parse_size
 from flushlab.workload import (
     Timing,
@@ -60,7 +61,8 @@ from flushlab.workload import (
     workload_options,
 )
 
-DEFAULT_MINUTES = 10.0
+DEFAULT_MINUTES, DEFAULT_MINUTES_FRESH = 5.0, 10.0
+SIDE_BY_SIDE = Timing(warm_up_s=1.5, max_warm_up_s=4.0, seconds=1.0)
 FIRST_LOOK = Timing(warm_up_s=1.5, max_warm_up_s=4.0, seconds=4.0)
 STEADY = Timing(warm_up_s=5.0, max_warm_up_s=30.0, seconds=20.0, max_seconds=180.0)
 
@@ -88,6 +90,7 @@ class Asked:
     data_root: str | None
     disk_iops: int | None
     seed: int | None
+    fresh: bool
     options: Mapping[str, object]
 
 
@@ -114,6 +117,7 @@ def tune(
     data_root: Path | str | None = None,
     disk_iops: int | None = None,
     seed: int | None = None,
+    fresh: bool = False,
     wait_for_quiet: bool = False,
     dry_run: bool = False,
     resume: str | None = None,
@@ -129,7 +133,7 @@ def tune(
         server: a build (`mariadb`, `mysql@5.7`), a tarball or a URL.
         workload: one of sysbench's, `upsert`, `txn:FILE`, `sql:FILE` or `command: …`.
         floor: the least guarantees that you accept.
-        minutes, trials: the budget in time, in trials; 10 minutes if neither is given.
+        minutes, trials: the budget in time, in trials; if neither is given 5 minutes, 10 on fresh servers.
         base: your option file, which everything is compared with.
         settings: on top of the base (`--set`).
         keep: settings that must stay as they are.
@@ -147,6 +151,7 @@ def tune(
         data_root: where data directories go.
         disk_iops: make a slow disk: at most this many writes/s (root, cgroups).
         seed: of every random order.
+        fresh: start a fresh server for every trial, also where servers could stand side by side.
         wait_for_quiet: wait until other programs leave the machine alone, for half an hour at most.
         dry_run: only say what would be done, in `outlook`; nothing is started or written.
         resume: id of a campaign to resume; everything else is as it was, then.
@@ -180,6 +185,7 @@ def tune(
         data_root=absolute(data_root),
         disk_iops=disk_iops,
         seed=seed,
+        fresh=fresh,
         options=options,
     )
     if dry_run:
@@ -218,7 +224,7 @@ def decide(asked: Asked, target: Target, watcher: Watcher) -> TuneRequest:
         raise UsageError(f"--threads has several numbers, but {asked.workload} opens no connections itself")
     if shape.rate and "rate" not in taken:
         raise UsageError(f"--rate {shape.rate:g}: {asked.workload} runs to its end and takes no rate")
-    minutes = DEFAULT_MINUTES if asked.minutes is None and asked.trials is None else asked.minutes
+    minutes = DEFAULT_MINUTES_FRESH if asked.minutes is None and asked.trials is None else asked.minutes
     if (minutes is not None and minutes <= 0) or (asked.trials is not None and asked.trials <= 0):
         raise UsageError("the budget must be above 0", hint="give --minutes or --trials")
     if not asked.p99_limit >= 1:
@@ -274,7 +280,7 @@ def decide(asked: Asked, target: Target, watcher: Watcher) -> TuneRequest:
     if asked.seconds is not None:
         seconds = parse_timing(asked.seconds).seconds
         timing = msgspec.structs.replace(timing, seconds=seconds) if steady else timing.with_window(seconds)
-    return TuneRequest(
+    request = TuneRequest(
         build=build.name,
         build_id=build.id,
         basedir=asked.basedir,
@@ -300,18 +306,48 @@ def decide(asked: Asked, target: Target, watcher: Watcher) -> TuneRequest:
         dataset=asked.data.dataset.path if asked.data else None,
         dataset_key=asked.data.dataset.key if asked.data else {},
         database=asked.data.database if asked.data else None,
+        fresh=asked.fresh,
         keep=asked.keep,
         memory=asked.memory,
         data_root=asked.data_root,
         disk_iops=asked.disk_iops,
         seed=asked.seed if asked.seed is not None else secrets.randbelow(1 << 31),
     )
+    return request if asked.fresh else _by_the_way(request, asked, target, watcher)
+
+
+def _by_the_way(request: TuneRequest, asked: Asked, target: Target, watcher: Watcher) -> TuneRequest:
+    """The request with its servers side by side, where they can stand so; says how it will be measured."""
+    workloads = _workloads(request)
+    servers, why = beside(request, workloads, target)
+    if not servers:
+        if workloads[0].slice_s is not None:
+            watcher.say(f"each trial gets a fresh server: {why}")
+        return msgspec.structs.replace(request, why_fresh=why)
+    some = f", {servers} at a time against the base ({why})" if why else ""
+    watcher.say(f"servers stand side by side and take turns{some}")
+    slice_s = max(workload.slice_s or 0.0 for workload in workloads)
+    each_s = asked.seconds or max(SIDE_BY_SIDE.seconds, slice_s)
+    timing = msgspec.structs.replace(SIDE_BY_SIDE, seconds=each_s)
+    request = msgspec.structs.replace(request, side_by_side=servers, timing=timing)
+    if asked.minutes is not None or asked.trials is not None:
+        return request
+    shorter = msgspec.structs.replace(request, minutes=DEFAULT_MINUTES)
+    try:
+        _tuning(shorter, target).experiment()
+    except BudgetTooSmall:
+        return request
+    return shorter
+
+
+def _tuning(request: TuneRequest, target: Target) -> Tuning:
+    return Tuning(request, target.identity, target.volume.data_root.storage, _launch(request))
 
 
 def _foresee(asked: Asked, target: Target, watcher: Watcher) -> TuneFacts:
     """The outlook as facts; see `outlook`."""
     request = decide(asked, target, watcher)
-    tuning = Tuning(request, target.identity, target.volume.data_root.storage, _launch(request))
+    tuning = _tuning(request, target)
     found = tuning.conclude(
         tuning.experiment(), (), "dry run", "", target.volume.machine(), target.catalog, None
     )
@@ -328,18 +364,16 @@ def carry_out(
     began: float,
 ) -> TuneFacts:
     """Runs the campaign and gathers its facts; see `stored.carry_out`."""
-    tuning = Tuning(
-        request=request,
-        identity=target.identity,
-        storage=target.volume.data_root.storage,
-        launch=_launch(request),
-    )
+    tuning = _tuning(request, target)
     experiment = tuning.experiment()
 
     def run_trial(asked: Request) -> Trial:
+        if request.side_by_side:
+            return standing.run(asked)
         return runner.run(asked.arm, stage=asked.stage, block=asked.block, variant=asked.variant)
 
     def conclude(campaign_id: str, ending: Ending) -> TuneFacts:
+        standing.close()
         if ending != "interrupted" and experiment.result().winner is not None:
             watcher.say("measuring how long the winner and the base take to recover after SIGKILL")
         return tuning.conclude(
@@ -353,7 +387,10 @@ def carry_out(
             others,
         )
 
-    with _runner(request, target, watcher) as runner:
+    with (
+        _runner(request, target, watcher) as runner,
+        StandingRunner(lambda _: runner, request.seed) as standing,
+    ):
         runner.preparation.load(request.base)
         others = look_around(target.volume.data_root.path, watcher, wait=wait_for_quiet)
         return carry_out_stored(
@@ -376,13 +413,16 @@ def _launch(request: TuneRequest) -> Launch:
     return Launch(arguments=connection_arguments(max(request.threads)))
 
 
-def _runner(request: TuneRequest, target: Target, watcher: Watcher) -> TrialRunner:
-    workloads: tuple[Workload, ...] = tuple(
-        parse_workload(
-            request.workload, msgspec.structs.replace(request.shape, threads=count), Path(request.folder)
-        )
+def _workloads(request: TuneRequest) -> tuple[Workload, ...]:
+    shape, folder = request.shape, Path(request.folder)
+    return tuple(
+        parse_workload(request.workload, msgspec.structs.replace(shape, threads=count), folder)
         for count in request.threads
     )
+
+
+def _runner(request: TuneRequest, target: Target, watcher: Watcher) -> TrialRunner:
+    workloads = _workloads(request)
     if request.workload_digest and fingerprint(workloads[0]) != request.workload_digest:
         raise UsageError(
             f"the workload {request.workload} has changed since the campaign began",

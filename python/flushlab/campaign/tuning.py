@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from flushlab.campaign.doubts import contradictions, disturbed, doubts, geometric_mean, mean_p99_us
-from flushlab.campaign.duration import trial_s
+from flushlab.campaign.duration import STAND_S, trial_s
 from flushlab.campaign.facts import Figures, TuneFacts
 from flushlab.campaign.loop import Ending
 from flushlab.campaign.request import TuneRequest
@@ -78,7 +78,9 @@ class Tuning:
             is_free=self.is_free,
             budget_trials=request.trials,
             budget_s=request.budget_s,
-            trial_s=trial_s(request.workload, request.timing),
+            trial_s=trial_s(request.workload, request.timing, standing=request.side_by_side > 0),
+            stand_s=STAND_S if request.side_by_side else 0.0,
+            side_by_side=request.side_by_side,
             seed=request.seed,
             objective=request.objective,
             variants=len(request.threads),
@@ -177,6 +179,8 @@ class Tuning:
             trials=len(trials),
             disturbed=disturbed(trials),
             others=others,
+            interleaved=self.request.side_by_side > 0,
+            why_fresh=self.request.why_fresh,
         )
 
     def _reject_short_windows(self, experiment: Tune, trials: list[Trial], catalog: Catalog) -> None:

@@ -7,6 +7,7 @@ line derives a watcher that shows a bar as well.
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -16,6 +17,11 @@ from flushlab.build import silent
 from flushlab.experiment.protocol import Progress, Request
 from flushlab.record import Trial
 from flushlab.units import format_seconds
+
+BUSY_SHARE, QUIET_SHARE = 0.25, 0.1
+"""Of the CPU time: from which on other programs are told of, and below which they are gone again."""
+LATEST = 8
+"""Trials that a look at the others rests on: one on a standing server lasts a second."""
 
 
 class Spent(NamedTuple):
@@ -58,6 +64,8 @@ class Watcher:
         self._names: Mapping[str, str] = {}
         self._turns: list[Trial] = []
         self._told = -TELL_S
+        self._others: deque[float] = deque(maxlen=LATEST)
+        self._is_busy = False
 
     def warn(self, text: str) -> None:
         """A line that should not be overlooked."""
@@ -101,6 +109,20 @@ class Watcher:
             self._turns.append(trial)
         else:
             self.say(self._line(trial, progress, spent))
+
+    def look_around(self, trial: Trial) -> None:
+        """Says so when other programs come, and when they go: trials on standing servers are not disturbed by
+        them, but intervals narrow more slowly."""
+        if not trial.slices or trial.foreign_cpu_share is None:
+            return
+        self._others.append(trial.foreign_cpu_share)
+        share = sum(self._others) / len(self._others)
+        if len(self._others) == LATEST and not self._is_busy and share > BUSY_SHARE:
+            self._is_busy = True
+            self.say(f"other programs use {share:.0%} of the CPU time: intervals narrow more slowly")
+        elif self._is_busy and share < QUIET_SHARE:
+            self._is_busy = False
+            self.say("other programs leave the machine alone again")
 
     def _line(self, trial: Trial, progress: Progress, spent: Spent) -> str:
         if trial.outcome == "void":

@@ -1,4 +1,4 @@
-"""Way: whether a series is measured on standing servers, in turns, or on a fresh server for each window.
+"""Way: whether a campaign is measured on standing servers, in turns, or on a fresh server for each window.
 
 Sits in `campaign`; decided once, before the first trial, and kept with the request. `trial.standing` is the
 way itself; docs/decisions/0018-standing-servers.md says what it must not be asked.
@@ -6,12 +6,17 @@ way itself; docs/decisions/0018-standing-servers.md says what it must not be ask
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
 
 from flushlab.campaign.outlook import copy_bytes, data_bytes_of
+from flushlab.campaign.request import TuneRequest
 from flushlab.campaign.series_request import BoundArm, SeriesRequest
 from flushlab.campaign.target import Target
 from flushlab.machine import available_memory_bytes
+from flushlab.record import Value
 from flushlab.settings.configuration import Configuration
 from flushlab.settings.memory_use import number_of
 from flushlab.trial.standing import SLICE_S
@@ -28,6 +33,43 @@ BESIDE_BYTES = 300 << 20
 """Of a server, beside its buffer pool and log buffer (measured: 110 MiB to 250 MiB with 16 connections)."""
 MEMORY_SHARE = 0.8
 """Servers that stand may take so much of the memory that is free."""
+
+BESIDE_MOST = 8
+"""Servers of a tuning that stand at once at most: in a round of more the machine has time to change."""
+
+
+class Beside(NamedTuple):
+    """How many servers of a tuning stand side by side.
+
+    Attributes:
+        servers: at once; 0: each trial has a fresh one.
+        why: they are fresh, or so few; empty otherwise.
+    """
+
+    servers: int
+    why: str = ""
+
+
+def beside(request: TuneRequest, workloads: Sequence[Workload], target: Target) -> Beside:
+    """How many servers of a tuning can stand side by side."""
+    if any(workload.slice_s is None for workload in workloads):
+        return Beside(0, f"{request.workload.split(':')[0]} cannot be paused")
+    if request.disk_iops is not None:
+        return Beside(0, "they would share the disk's limit")
+    if request.steady_state:
+        return Beside(0, "some candidates show in what a server does later")
+    settings = [request.base, *({**request.base, **one.settings} for one in request.candidates)]
+    each, free = max(_server_bytes(one, target) for one in settings), available_memory_bytes()
+    servers = int(MEMORY_SHARE * free // each)
+    why = f"each may take {format_size(each)} of {format_size(free)} of memory"
+    data_bytes = data_bytes_of(request.workload, msgspec.structs.asdict(request.shape), request.dataset)
+    if copy := copy_bytes(settings, target, data_bytes):
+        free = target.volume.data_root.free_bytes()
+        if (room := free // copy - 1) < servers:
+            servers, why = room, f"each may take {format_size(copy)} of {format_size(free)} on the disk"
+    if servers >= BESIDE_MOST:
+        return Beside(BESIDE_MOST)
+    return Beside(servers, why) if servers >= 2 else Beside(0, why)
 
 
 def why_fresh(request: SeriesRequest, workloads: Sequence[Workload], target: Target) -> str:
@@ -76,15 +118,18 @@ def _in_the_background(request: SeriesRequest, target: Target) -> tuple[str, str
 
 
 def _too_little_memory(arms: Sequence[BoundArm], target: Target) -> str:
-    wanted = 0
-    for arm in arms:
-        configuration = Configuration(arm.settings, target.identity)
-        wanted += number_of(configuration, "innodb_buffer_pool_size")
-        wanted += number_of(configuration, "innodb_log_buffer_size") + BESIDE_BYTES
+    wanted = sum(_server_bytes(arm.settings, target) for arm in arms)
     free = available_memory_bytes()
     if wanted <= MEMORY_SHARE * free:
         return ""
     return f"{len(arms)} servers side by side may take {format_size(wanted)} of {format_size(free)} of memory"
+
+
+def _server_bytes(settings: Mapping[str, Value], target: Target) -> int:
+    """About what a server may take of the memory."""
+    configuration = Configuration(settings, target.identity)
+    buffers = ("innodb_buffer_pool_size", "innodb_log_buffer_size")
+    return sum(number_of(configuration, name) for name in buffers) + BESIDE_BYTES
 
 
 def _too_little_disk(request: SeriesRequest, arms: Sequence[BoundArm], target: Target) -> str:

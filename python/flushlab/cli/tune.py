@@ -34,7 +34,7 @@ def tune(
         Floor, typer.Option("--floor", help="The weakest guarantees you accept.")
     ] = Floor.SECOND,
     minutes: Annotated[
-        float | None, typer.Option("--minutes", help="Budget in minutes; 10 if no budget is given.")
+        float | None, typer.Option("--minutes", help="Budget in minutes; default: 5, on fresh servers 10.")
     ] = None,
     trials: Annotated[int | None, typer.Option("--trials", help="Budget in trials.")] = None,
     base: options.Base = None,
@@ -83,6 +83,7 @@ def tune(
     data_root: options.DataRoot = None,
     disk_iops: options.DiskIops = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Seed of the random order.")] = None,
+    fresh: options.Fresh = False,
     wait_for_quiet: options.WaitForQuiet = False,
     dry_run: options.DryRun = False,
     json: options.Json = None,

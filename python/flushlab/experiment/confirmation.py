@@ -8,8 +8,10 @@ one of them has proven stays proven; and that nothing is handed over that was re
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
+
+import msgspec
 
 from flushlab.experiment.blocks import BASE, CONTROL, is_disturbed, undisturbed
 from flushlab.experiment.frontier import UNCHANGED, FrontierPoint, Rejected
@@ -22,6 +24,10 @@ from flushlab.statistics import Scores, compare, contrasts, critical_value, held
 
 WORTH_LOG = math.log(1.01)
 """A change that buys less than 1 % is not worth a line in an option file."""
+
+
+PRECISE_LOG = math.log(1.05)
+"""Half the width of an interval that is narrow enough."""
 
 
 class _Look(NamedTuple):
@@ -66,13 +72,32 @@ class Confirmation:
         """Takes an arm out of the running."""
         self._rejected[arm] = reason
 
-    def judge(self, blocks: int, alpha: float) -> None:
-        """One look, after `blocks` blocks, at its share of the error rate."""
-        cells = {name: dict(cells) for name, cells in self._scores.items()}
+    def judge(
+        self, blocks: int, alpha: float, *, since: int = 0, arms: Collection[str] | None = None
+    ) -> None:
+        """One look, after `blocks` blocks, at its share of the error rate.
+
+        Args:
+            blocks: of these arms.
+            alpha: share of the error rate.
+            since: number of the first of these blocks.
+            arms: that stood beside the base in them, if not all; intervals of all arms hold at once.
+        """
+        seen = {BASE, *(self._scores if arms is None else arms)}
+        cells = {
+            name: {block: one for block, one in cells.items() if block >= since}
+            for name, cells in self._scores.items()
+            if name in seen
+        }
         scores = undisturbed(cells, self._disturbed, BASE)
-        compared = {c.arm: c for c in compare(scores, BASE, alpha=alpha)}
+        compared = {c.arm: c for c in compare(scores, BASE, alpha=alpha, family=len(self._scores) - 1)}
         guarded = {name: reason for name in self.selections if (reason := self._guard(name, alpha))}
         self._looks.append(_Look(blocks, alpha, compared, scores, guarded))
+
+    @property
+    def next_block(self) -> int:
+        """Number of a block that nothing was recorded in."""
+        return 1 + max((block for cells in self._scores.values() for block in cells), default=-1)
 
     def _guard(self, arm: str, alpha: float) -> str:
         """Why the arm may not win in spite of its speed; empty if it may."""
@@ -163,13 +188,18 @@ class Confirmation:
                     winner = point
         return winner
 
-    def is_clear(self, floors: Iterable[Floor]) -> bool:
-        """Whether more blocks would change nothing worth knowing."""
+    def is_clear(self, floors: Iterable[Floor], among: Collection[str]) -> bool:
+        """Whether more blocks of some arms would change nothing worth knowing."""
         if not self._looks:
             return False
-        arms = [one for one in self.comparisons if one.arm != CONTROL]
+        arms = [one for one in self.comparisons if one.arm in among]
         between = [p.versus_safer for p in self.frontier(floors) if p.versus_safer is not None]
         return all(_decided(c) for c in (*arms, *between))
+
+    def is_beaten(self, arm: str) -> bool:
+        """Whether it is proven that the arm buys nothing worth a line."""
+        found = self.compared(arm)
+        return found is not None and math.log(found.ratio.high) < WORTH_LOG
 
     def detectable_log(self, power: float) -> float | None:
         """Smallest log gain that some look would have called faster with this power."""
@@ -218,15 +248,23 @@ class Confirmation:
             if other in look.scores
             for found in compare(look.scores, other, alpha=look.alpha, only={arm})
         ]
-        return held(looks) if looks else None
+        if looks:
+            return held(looks)
+        one, base = self.compared(arm), self.compared(other)
+        if one is None or base is None:
+            return None
+        ratio = one.ratio.over(base.ratio)  # they never stood beside each other
+        return msgspec.structs.replace(one, ratio=ratio, verdict=ratio.verdict)
 
 
 def _decided(comparison: Comparison) -> bool:
-    """A verdict whose interval is no wider than half the gain (or 5 %), or a ratio that is 1 within 1 %."""
+    """An interval within 5 % or a tenth of the gain; of arms, what is proven to buy less than 1 % too."""
     low, high = math.log(comparison.ratio.low), math.log(comparison.ratio.high)
-    if comparison.verdict == "no difference found":
-        return max(-low, high) < WORTH_LOG
-    return (high - low) / 2 <= max(0.05, abs(math.log(comparison.ratio.estimate)) / 2)
+    if comparison.verdict == "no difference found" and comparison.arm != CONTROL:
+        return high < WORTH_LOG
+    if comparison.verdict == "slower":
+        return True
+    return (high - low) / 2 <= max(PRECISE_LOG, math.log(comparison.ratio.estimate) / 10)
 
 
 def _mean(values: Iterable[float | None]) -> float | None:

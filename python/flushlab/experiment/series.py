@@ -237,7 +237,7 @@ class Series:
         for arm, against in self._plan.pairs:
             if BEST in (arm, against):
                 if arm in comparisons and against in comparisons:
-                    found[arm, against] = _quotient(comparisons[arm].ratio, comparisons[against].ratio)
+                    found[arm, against] = comparisons[arm].ratio.over(comparisons[against].ratio)
             elif arm in scores and against in scores:
                 asked = {one for one, other in self._plan.pairs if other == against and one in scores}
                 compared = {c.arm: c for c in compare(scores, against, alpha=self._alpha, only=asked)}
@@ -248,8 +248,3 @@ class Series:
 
 def _is_faster(comparison: Comparison | None) -> bool:
     return comparison is not None and comparison.verdict == "faster"
-
-
-def _quotient(one: Ratio, other: Ratio) -> Ratio:
-    """One ratio over another; holds where both hold, so it needs no share of alpha."""
-    return Ratio(estimate=one.estimate / other.estimate, low=one.low / other.high, high=one.high / other.low)

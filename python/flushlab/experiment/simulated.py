@@ -52,6 +52,7 @@ class SimulatedTrials:
         seed: of the noise.
         refuses: reason why the server does not take settings, or None if it does.
         trial_s: seconds that every trial takes.
+        stand_s: seconds until a server stands, where each arm has one throughout a stage.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class SimulatedTrials:
         seed: int,
         refuses: Callable[[Mapping[str, Value]], str | None] = lambda _: None,
         trial_s: float = 9.0,
+        stand_s: float = 0.0,
     ) -> None:
         self._effect = effect
         self._base = dict(base)
@@ -70,7 +72,9 @@ class SimulatedTrials:
         self._random = Random(seed)
         self._refuses = refuses
         self._told = 0
-        self._seconds = {"window": trial_s}
+        self._trial_s, self._stand_s = trial_s, stand_s
+        self._standing: set[tuple[str, str]] = set()
+        self.spent_s = 0.0
         self._drift = self._random.gauss(0, noise.drift) if noise.drift else 0.0
 
     def run(self, request: Request) -> Trial:
@@ -97,6 +101,10 @@ class SimulatedTrials:
         if noise.eaten and self._told >= noise.eaten_from:
             eaten = random.uniform(0, noise.eaten)
         self._told += 1
+        server = request.stage, request.arm.name
+        seconds = {"window": self._trial_s, "prepare": 0.0 if server in self._standing else self._stand_s}
+        self._standing.add(server)
+        self.spent_s += sum(seconds.values())
         scale = noise.trial if settings == self._base else noise.trial * noise.changed
         return Trial(
             arm=request.arm,
@@ -107,7 +115,7 @@ class SimulatedTrials:
             reason=f"other programs used {eaten:.0%} of the CPU time" if eaten > VOID_SHARE else "",
             figure=1000 * (1 - eaten) * math.exp(self._effect(settings) + self._drift + scale * deviate),
             foreign_cpu_share=eaten,
-            seconds=self._seconds,
+            seconds=seconds,
         )
 
 

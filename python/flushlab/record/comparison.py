@@ -34,6 +34,12 @@ class Ratio(msgspec.Struct, frozen=True, kw_only=True):
         """The base against the arm."""
         return Ratio(estimate=1 / self.estimate, low=1 / self.high, high=1 / self.low)
 
+    def over(self, other: Ratio) -> Ratio:
+        """One ratio over another; holds where both hold, so it needs no share of alpha."""
+        return Ratio(
+            estimate=self.estimate / other.estimate, low=self.low / other.high, high=self.high / other.low
+        )
+
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """An arm against the base of the same blocks.

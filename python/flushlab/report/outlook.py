@@ -94,13 +94,15 @@ def _time(outlook: Outlook) -> str:
 def _sizes(takes: Takes) -> Iterator[tuple[str, str]]:
     pool, worst = format_size(takes.pool_bytes), format_size(takes.memory_bytes)
     free = format_size(takes.available_memory_bytes)
-    yield "memory", f"buffer pool {pool}; a server {worst} at worst; {free} available"
+    servers = f"{takes.servers} servers at once" if takes.servers > 1 else "a server"
+    yield "memory", f"buffer pool {pool}; {servers} {worst} at worst; {free} available"
     free = format_size(takes.free_disk_bytes)
     if takes.disk_bytes is None or takes.data_bytes is None:
         yield "disk", f"depends on what the workload writes; {free} free"
     else:
         data, disk = format_size(takes.data_bytes), format_size(takes.disk_bytes)
-        yield "disk", f"about {disk} with two copies of the data ({data}); {free} free"
+        copies = "two" if takes.servers == 1 else takes.servers + 1
+        yield "disk", f"about {disk} with {copies} copies of the data ({data}); {free} free"
 
 
 def _outlook(facts: TuneFacts | SeriesFacts) -> Outlook:

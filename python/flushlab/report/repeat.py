@@ -18,8 +18,8 @@ from flushlab.workload.parse import flag
 _SHAPE = {field.name: field.default for field in msgspec.structs.fields(Shape) if field.name != "options"}
 """Options of workloads, with the default that needs no mention."""
 
-_WINDOW_S = {False: 4.0, True: 20.0}
-"""Window that `tune` chooses by itself: first look, steady state."""
+_WINDOW_S, _BESIDE_S = {False: 4.0, True: 20.0}, 1.0
+"""Window that `tune` chooses by itself: first look, steady state; where servers stand side by side."""
 
 
 def command(row: CampaignRow, plan: StoredPlan) -> str:
@@ -45,8 +45,11 @@ def _tune(plan: StoredPlan) -> Iterator[str]:
         yield _option("--minutes", plan.minutes)
     if plan.trials is not None:
         yield _option("--trials", plan.trials)
-    if plan.timing.seconds not in (None, _WINDOW_S[plan.steady_state]):
+    own_s = _BESIDE_S if plan.side_by_side else _WINDOW_S[plan.steady_state]
+    if plan.timing.seconds not in (None, own_s):
         yield _option("--seconds", plan.timing.seconds)
+    if plan.fresh:
+        yield "--fresh"
     if plan.objective != "throughput":
         yield _option("--objective", plan.objective)
     if plan.p99_limit not in (None, 2.0):

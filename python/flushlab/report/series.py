@@ -13,7 +13,7 @@ from flushlab.campaign.facts import ArmFacts, ClaimFacts, SeriesFacts
 from flushlab.campaign.quiet import blame
 from flushlab.record import Comparison, Ratio, Value
 from flushlab.report.carry_over import carry_over, render_carry_over
-from flushlab.report.tune import spell
+from flushlab.report.tune import spell, way
 from flushlab.settings.floor import Floor
 from flushlab.units import counted, format_latency, format_size
 
@@ -276,10 +276,7 @@ def notes(facts: SeriesFacts) -> Iterator[RenderableType]:
         if facts.rounds:
             windows = f", {counted(facts.rounds, 'round')} of {facts.slice_s or 0:.2g} s each"
         yield Text(f"{words} ({counted(facts.blocks, 'block')}{windows})", style="dim")
-    if facts.interleaved:
-        yield Text("measured side by side, in turns, on servers that stood throughout", style="dim")
-    elif facts.why_fresh and facts.unit != "s":
-        yield Text(f"measured on a fresh server for each window: {facts.why_fresh}", style="dim")
+    yield from way(facts)
     if facts.scale != 1:
         yield Text(f"tables at {facts.scale:g} of the plan's size", style="dim")
     sizes = [("data", facts.data_bytes), ("pool", facts.pool_bytes), ("redo", facts.redo_bytes)]

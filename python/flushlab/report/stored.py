@@ -46,6 +46,7 @@ class StoredPlan(msgspec.Struct, frozen=True, kw_only=True):
     base: Mapping[str, Any] = {}
     timing: _Timing = _Timing()
     steady_state: bool = False
+    side_by_side: int = 0
     objective: Objective = "throughput"
     p99_limit: float | None = None
     standalone: bool = False

@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from flushlab.campaign.facts import Figures, TuneFacts
+from flushlab.campaign.facts import Figures, SeriesFacts, TuneFacts
 from flushlab.campaign.quiet import blame
 from flushlab.experiment.frontier import FrontierPoint
 from flushlab.plan.plan import BASE, CONTROL
@@ -53,6 +53,8 @@ def document(facts: TuneFacts) -> dict[str, Any]:
         "trials": {"run": facts.trials, "disturbed": facts.disturbed},
         "others": facts.others,
         "looks": result.looks,
+        "interleaved": facts.interleaved,
+        "why_fresh": facts.why_fresh,
         "confirmed": list(result.confirmed),
         "dropped": list(result.dropped),
         "rejected": list(result.rejected),
@@ -137,6 +139,9 @@ def answer(facts: TuneFacts) -> Text:
 def _blaming(facts: TuneFacts, words: str) -> Text:
     """Why there is no result: the machine comes first where it was the reason."""
     busy = blame(facts.trials, facts.disturbed, facts.others)
+    for warning in facts.warnings:
+        if warning.slug == "busy-machine":
+            busy = warning.text[0].upper() + warning.text[1:]
     text = Text(f"{busy}.\n{words}" if busy else words, style="bold")
     return (
         text.append("\n--wait-for-quiet waits until the machine is quiet.", style="not bold")
@@ -211,6 +216,7 @@ def _notes(facts: TuneFacts) -> Group:
         if facts.objective == "p99" and facts.base_p99_us is not None:
             figure = f"p99 {facts.base_p99_us / 1000:,.1f} ms at {figure}"
         lines.append(Text(f"base: {figure} ({looks})", style="dim"))
+        lines += way(facts)
     sizes = [("data", facts.data_bytes), ("pool", facts.pool_bytes), ("redo", facts.redo_bytes)]
     known = " : ".join(f"{name} {format_size(size)}" for name, size in sizes if size is not None)
     if known:
@@ -230,6 +236,14 @@ def _notes(facts: TuneFacts) -> Group:
     if facts.ending == "interrupted":
         lines.append(Text(f"interrupted; resume with: flushlab tune --resume {facts.campaign_id}"))
     return Group(*(Padding(line, 0) for line in lines))
+
+
+def way(facts: SeriesFacts | TuneFacts) -> Iterator[RenderableType]:
+    """How it was measured."""
+    if facts.interleaved:
+        yield Text("measured side by side, in turns, on servers that stood throughout", style="dim")
+    elif facts.why_fresh and facts.unit != "s":
+        yield Text(f"measured on a fresh server for each window: {facts.why_fresh}", style="dim")
 
 
 def next_steps(facts: TuneFacts) -> tuple[Step, ...]:

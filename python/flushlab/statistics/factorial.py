@@ -73,7 +73,7 @@ def estimate_effects(
     best: tuple[float, float, float, float, NDArray[np.float64]] | None = None
     for noise in _NOISE:
         for spread in _SPREAD:
-            for drift in (0.1 * noise, noise):
+            for drift in (0.1 * noise, noise, 10 * noise):
                 k = spread**2 * k_effects + k_level + drift**2 * k_block
                 k[np.diag_indices(trials)] += noise**2
                 root = np.linalg.cholesky(k)

@@ -73,6 +73,8 @@ class StandingRunner:
         """
         block = request.stage, request.block
         if self._block != block:
+            if self._block is None or self._block[0] != request.stage:
+                self.close()  # a stage compares servers that stood equally long
             self._block = block
             self._trials.clear()
             self._end(self._stands.keys() - {arm.name for arm in request.beside})
@@ -113,6 +115,7 @@ class StandingRunner:
                     parts.append(_Part(draft, *self._standing(draft)))
                 except NOT_STARTED as error:
                     trials[draft.arm.name] = draft.not_started(error)
+            stood_s = time.monotonic() - began
             for part in parts:
                 part.open(self.runner_of(part.draft.arm), observed=is_observed(request.block))
             self._take_rounds(request, parts)
@@ -122,7 +125,7 @@ class StandingRunner:
                 part.telemetry.__exit__(*sys.exc_info())
             raise
         self._end(part.draft.arm.name for part in parts if part.ended is not None)
-        return _timed(request, trials, parts, time.monotonic() - began)
+        return _timed(request, trials, parts, stood_s, time.monotonic() - began)
 
     def _start(self, drafts: Sequence[Draft]) -> dict[str, Future[None]]:
         """Starts the servers of arms that have none, some at a time; waits until all have, or have failed."""
@@ -311,11 +314,11 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def _timed(
-    request: Request, trials: dict[str, Trial], parts: Sequence[_Part], seconds: float
+    request: Request, trials: dict[str, Trial], parts: Sequence[_Part], stood_s: float, seconds: float
 ) -> dict[str, Trial]:
     """The trials with their times: they ran at once, so the first has the seconds of them all."""
     spent = {
-        "prepare": sum(sum(part.draft.seconds.values()) for part in parts),  # once: the servers stay
+        "prepare": stood_s,  # once: the servers stay
         "window": sum(one.seconds for part in parts for one in part.slices),
     }
     spent["other"] = max(0.0, seconds - sum(spent.values()))

@@ -40,7 +40,7 @@ def seen(facts: TuneFacts | SeriesFacts) -> Outlook:
 
 
 def test_a_tuning_is_foretold_by_its_own_planner(nowhere: Path) -> None:
-    found = seen(flushlab.tune(minutes=6, dry_run=True))
+    found = seen(flushlab.tune(minutes=6, fresh=True, dry_run=True))
     assert "innodb_flush_log_at_trx_commit=2" in [one.what for one in found.tries]
     assert found.trials_most is not None
     assert 20 <= found.trials_least < found.trials_most <= 6 * 60 / 8
@@ -49,6 +49,15 @@ def test_a_tuning_is_foretold_by_its_own_planner(nowhere: Path) -> None:
     assert found.takes.pool_bytes == 128 * MIB < found.takes.memory_bytes
     assert found.takes.data_bytes == pytest.approx(21.4 * MIB, rel=0.01)
     assert list(found.writes) == [str(nowhere / name) for name in ("store.sqlite", "snapshots", "run")]
+    assert not nowhere.exists()
+
+
+def test_servers_that_stand_at_once_are_foretold_with_their_memory_and_disk(nowhere: Path) -> None:
+    one, all_of_them = (seen(flushlab.tune(minutes=6, fresh=fresh, dry_run=True)) for fresh in (True, False))
+    assert (one.takes.servers, all_of_them.takes.servers) == (1, 8)
+    assert all_of_them.takes.memory_bytes == 8 * one.takes.memory_bytes
+    assert one.takes.disk_bytes is not None and all_of_them.takes.disk_bytes is not None
+    assert all_of_them.takes.disk_bytes == one.takes.disk_bytes / 2 * 9
     assert not nowhere.exists()
 
 

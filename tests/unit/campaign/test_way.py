@@ -1,15 +1,16 @@
-"""Which series are measured on standing servers, told by dry runs."""
+"""Which campaigns are measured on standing servers, told by dry runs."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import flushlab
 from flushlab.build.verbose_help import Answer
-from flushlab.campaign import series, way
-from flushlab.campaign.facts import SeriesFacts
+from flushlab.campaign import series, tune, way
+from flushlab.campaign.facts import SeriesFacts, TuneFacts
 from flushlab.campaign.target import Target
 from flushlab.campaign.way import blocks_of
 from flushlab.datadir import DataRoot, Volume
@@ -24,7 +25,8 @@ def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("FLUSHLAB_HOME", str(tmp_path / "home"))
     root = DataRoot(path=tmp_path, storage=Storage(filesystem="ext4"))
     target = Target(MARIADB, load_catalog(), Volume(root), on_paper=True)
-    monkeypatch.setattr(series, "paper_target", lambda *_, **__: target)
+    for module in (series, tune):
+        monkeypatch.setattr(module, "paper_target", lambda *_, **__: target)
     monkeypatch.setattr("flushlab.campaign.base.verbose_help", lambda *_: Answer("", "", refuses=False))
 
 
@@ -108,3 +110,57 @@ def test_as_much_is_measured_as_was_asked_for() -> None:
         count, each_s = blocks_of(blocks, seconds)
         assert count * each_s == pytest.approx(max(blocks * seconds, count * 0.5))
         assert count >= blocks
+
+
+# -- tune ------------------------------------------------------------------------------------------------
+
+
+def tuning(**arguments: Any) -> tuple[TuneFacts, int, list[str]]:
+    """A dry run, the number of servers that would stand at once, and what is said before."""
+    said = list[str]()
+    found = flushlab.tune(dry_run=True, progress=said.append, **arguments)
+    assert found.outlook is not None
+    return found, found.outlook.takes.servers, said
+
+
+def test_a_first_look_is_tuned_side_by_side_in_five_minutes() -> None:
+    found, servers, said = tuning()
+    assert (found.interleaved, found.why_fresh, servers) == (True, "", way.BESIDE_MOST)
+    assert found.outlook is not None and found.outlook.most_s == 300
+    assert "servers stand side by side and take turns" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ({"fresh": True}, ""),
+        ({"minutes": 90.0}, "some candidates show in what a server does later"),
+        ({"workload": "command: true", "minutes": 20.0}, "command cannot be paused"),
+    ],
+)
+def test_tune_uses_fresh_servers_where_it_must_and_says_why(arguments: dict[str, Any], why: str) -> None:
+    found, servers, said = tuning(**arguments)
+    assert (found.interleaved, found.why_fresh, servers) == (False, why, 1)
+    assert any(why in line for line in said) or not why or "command" in why
+
+
+def test_where_memory_is_short_arms_run_in_turns_against_the_base_and_that_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(way, "available_memory_bytes", lambda: 2 << 30)
+    found, servers, said = tuning()
+    assert (found.interleaved, servers) == (True, 3)
+    (line,) = [line for line in said if "side by side" in line]
+    assert line.startswith(
+        "servers stand side by side and take turns, 3 at a time against the base (each may"
+    )
+    monkeypatch.setattr(way, "available_memory_bytes", lambda: 1 << 30)
+    found, servers, said = tuning()
+    assert (found.interleaved, servers) == (False, 1)
+    assert found.why_fresh.endswith("of memory")
+
+
+def test_a_floor_with_many_candidates_has_the_time_that_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flushlab.campaign.tuning.STAND_S", 9.0)
+    found, _, _ = tuning(floor="relaxed")
+    assert found.outlook is not None and found.outlook.most_s == 600

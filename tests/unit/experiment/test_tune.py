@@ -195,6 +195,22 @@ def test_what_a_look_has_proven_stays_when_a_neighbour_eats_half_of_the_machine(
     assert proven >= 4
 
 
+def test_screening_does_not_choose_by_runs_that_a_neighbour_was_in() -> None:
+    """He eats half of the machine whenever `a` is tried, of which a third of the runs know nothing."""
+    tune, trials, turn = Tune(plan(budget_trials=90)), simulated(effect(flush2=1.3, a=1.25)), 0
+    while (request := tune.ask()) is not None:
+        trial = trials.run(request)
+        if request.stage == "screen" and request.arm.settings["a"]:
+            turn += 1
+            if turn % 3:
+                assert trial.figure is not None
+                trial = msgspec.structs.replace(trial, outcome="void", figure=trial.figure / 2)
+        tune.tell(trial)
+    winner = tune.result().winner
+    assert winner is not None
+    assert {"flush": 2, "a": 1}.items() <= winner.settings.items()
+
+
 def test_a_guard_is_not_tripped_by_what_a_neighbour_did_to_the_latency() -> None:
     """Enough blocks are undisturbed; in the others the winner's p99 is fifty times as long."""
     tune, trials = Tune(plan(budget_trials=120)), simulated(effect(flush2=1.3))

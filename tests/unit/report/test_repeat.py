@@ -60,6 +60,7 @@ TUNE = {
     "data_root": ["--data-root", "data"],
     "disk_iops": ["--disk-iops", "120"],
     "seed": ["--seed", "5"],
+    "fresh": ["--fresh"],
     "an option that only some workloads have": ["--skip-trx", "--point-selects", "3"],
 }
 SERIES = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 from flushlab.errors import BudgetTooSmall
 from flushlab.experiment.tune.plan import TunePlan
@@ -11,8 +12,6 @@ from flushlab.record import Trial
 from flushlab.settings.floor import Floor
 from flushlab.units import counted, format_seconds
 
-CONFIRM_BLOCKS_LEAST = 3
-CONFIRM_BLOCKS_MOST = 16
 CONFIRM_SHARE = 0.45
 """Share of the budget that is kept for confirmation: fewer blocks could not prove what screening finds."""
 
@@ -20,6 +19,27 @@ SCREEN_SHARE = 0.36
 SCREEN_RUNS_PER_CANDIDATE = 8
 """More screening runs than this per candidate buy nothing that the confirmation could still see."""
 
+
+class Blocks(NamedTuple):
+    """How many blocks steps may have: few long ones on fresh servers, many short ones on standing servers.
+
+    Attributes:
+        confirm_least, confirm_most: of confirmation.
+        reduce_most: of reduction.
+        screen_least, screen_most: of each group of arms in screening.
+    """
+
+    confirm_least: int
+    confirm_most: int
+    reduce_most: int
+    screen_least: int
+    screen_most: int
+
+
+FRESH = Blocks(confirm_least=3, confirm_most=16, reduce_most=8, screen_least=1, screen_most=1)
+STANDING = Blocks(confirm_least=6, confirm_most=120, reduce_most=24, screen_least=3, screen_most=16)
+SCREEN_SERVERS_MOST = 8
+"""Mixtures in each context that are screened on standing servers: starting them is most of what they cost."""
 
 END_TRIALS = 2.5
 """Trials' worth of time that is kept for the end: the base and the winner recover from SIGKILL under load."""
@@ -33,16 +53,24 @@ class Budget:
 
     Attributes:
         told: trials that were run.
+        blocks: how many steps may have.
+        stands: whether servers stand side by side; else each trial has a fresh one.
+        room: arms that may stand beside the base.
     """
 
     def __init__(self, plan: TunePlan, pool: Pool) -> None:
         self._plan = plan
         self._pool = pool
         self.told = 0
+        self.stands = plan.side_by_side > 0
+        self.blocks = STANDING if self.stands else FRESH
+        self.room = max(plan.side_by_side - 1, 1)
         self._void = 0
         self._spent_s = 0.0
         self._once_s = 0.0
         self._prepared_s = 0.0
+        self._stood: set[tuple[str, str]] = set()
+        self._standing_s = 0.0
 
     def count(self, trial: Trial) -> None:
         """Takes a trial."""
@@ -50,7 +78,12 @@ class Budget:
         self._void += trial.outcome == "void"
         self._spent_s += trial.spent_s
         self._once_s += trial.once_s
-        self._prepared_s += trial.seconds.get("prepare", 0.0)
+        prepared_s = trial.seconds.get("prepare", 0.0)
+        if not self.stands or trial.stage == "calibrate":
+            self._prepared_s += prepared_s
+        else:
+            self._stood.add((trial.stage, trial.arm.name))
+            self._standing_s += prepared_s
 
     @property
     def trial_s(self) -> float:
@@ -58,18 +91,32 @@ class Budget:
         return (self._spent_s - self._once_s) / self.told if self.told else self._plan.trial_s
 
     @property
+    def stand_s(self) -> float:
+        """How long it takes until a server stands: as it did so far, or as it was expected."""
+        return self._standing_s / len(self._stood) if self._stood else self._plan.stand_s
+
+    @property
     def least_trials(self) -> int:
         """So many hold the smallest honest campaign."""
-        cells = 2 + self._screen_least() + CONFIRM_BLOCKS_LEAST * self.confirm_arms_most()
-        return cells * self._plan.variants
+        return (2 + self._screen_least() + self.confirm_least) * self._plan.variants
 
-    def cells(self) -> int:
-        """Cells (one arm in one block, all variants) that are left, if as many are disturbed as so far."""
+    @property
+    def confirm_least(self) -> int:
+        """So many cells hold the smallest honest confirmation."""
+        return self.blocks.confirm_least * self.confirm_arms_most()
+
+    def cells(self, starting: int = 0) -> int:
+        """Cells (one arm in one block, all variants) that are left, if as many are disturbed as so far.
+
+        Args:
+            starting: servers that will have to be started, where they stand side by side.
+        """
         left = math.inf
         if self._plan.budget_trials is not None:
             left = self._plan.budget_trials - self.told
         if self._plan.budget_s is not None and self.told:
-            left = min(left, (self._plan.budget_s - self._end_s - self._spent_s) / max(self.trial_s, 1e-9))
+            left_s = self._plan.budget_s - self._end_s - self._spent_s - starting * self.stand_s
+            left = min(left, left_s / max(self.trial_s, 1e-9))
         repeats = 1 + (self._void / self.told if self.told else 0.0)
         return max(math.floor(left / repeats / self._plan.variants), 0) if left < math.inf else 0
 
@@ -94,7 +141,7 @@ class Budget:
                 f"--trials {plan.budget_trials} is too few: {whom} {least}",
                 hint=f"use --trials {least} or more, {ways}",
             )
-        left_s = (least - self.told) * self.trial_s + self._end_s
+        left_s = (least - self.told) * self.trial_s + self._stands_least() * self.stand_s + self._end_s
         if plan.budget_s is not None and self._spent_s + left_s > plan.budget_s:
             needed_s = self._spent_s - self._prepared_s + left_s
             quiet = "the machine is busy: wait with --wait-for-quiet, or " if self._void else ""
@@ -112,23 +159,36 @@ class Budget:
 
     @property
     def _end_s(self) -> float:
-        return END_TRIALS * self.trial_s + END_S
+        return END_TRIALS * (max(self.stand_s, self._plan.stand_s) or self.trial_s) + END_S
 
     def screen_runs(self, free: int, contexts: int) -> int:
         """Even number of runs per context, from what the confirmation leaves."""
+        if self.stands:
+            return contexts * min(2 * math.ceil(free / 2 + 1), SCREEN_SERVERS_MOST)
         left = self.cells()
         total = left + self.told // self._plan.variants
-        reserve = CONFIRM_BLOCKS_LEAST * self.confirm_arms_most()
+        reserve = self.confirm_least
         share = min(SCREEN_SHARE * total, SCREEN_RUNS_PER_CANDIDATE * (free + 1) * contexts)
         runs = int(min(max(share, 4 * contexts), max(left - reserve, 4 * contexts)))
         return runs // (2 * contexts) * 2 * contexts
 
+    def screen_blocks(self, arms: int, servers: int) -> int:
+        """Blocks that each group of arms may have, where they stand side by side; else one.
+
+        Args:
+            arms: of all groups, the base in each of them counted.
+            servers: of them that have to be started.
+        """
+        total = self.cells() + self.told // self._plan.variants
+        share = SCREEN_SHARE * total - (self.cells() - self.cells(servers))
+        return min(max(int(share / arms), self.blocks.screen_least), self.blocks.screen_most)
+
     def reduce_blocks(self, arms: int, confirm: int) -> int:
         """Blocks of `arms` that reduction may take, keeping the share of a confirmation of `confirm`."""
-        left = self.cells()
+        left = self.cells(arms + confirm)
         total = left + self.told // self._plan.variants
-        reserve = min(max(int(CONFIRM_SHARE * total / confirm), 5), CONFIRM_BLOCKS_MOST) * confirm
-        return min(max(left - reserve, 0) // max(arms, 1), 8)
+        reserve = min(max(int(CONFIRM_SHARE * total / confirm), 5), self.blocks.confirm_most) * confirm
+        return min(max(left - reserve, 0) // max(arms, 1), self.blocks.reduce_most)
 
     def confirm_arms_most(self) -> int:
         """Base, control, one combination per floor that allows more than the floor above, free parts."""
@@ -146,4 +206,15 @@ class Budget:
         if len(self._pool.usable) < 2:
             return 0
         bought = len(self._pool.bought())
-        return (2 * (bought + 1) if bought >= 2 else 0) + (8 if bought else 4)
+        contexts = 2 if bought else 1
+        if self.stands:
+            runs = self.screen_runs(len(self._pool.free()), contexts)
+            cells = runs + math.ceil(runs / self.room) + (bought + 1 if bought >= 2 else 0)
+            return self.blocks.screen_least * cells
+        return (2 * (bought + 1) if bought >= 2 else 0) + 4 * contexts
+
+    def _stands_least(self) -> int:
+        """Servers that the smallest honest campaign has still to start, where they stand side by side."""
+        started = sum(stage == "screen" for stage, _ in self._stood)
+        screened = self._screen_least() // self.blocks.screen_least
+        return max(screened - started, 0) + self.confirm_arms_most()

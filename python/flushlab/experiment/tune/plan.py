@@ -35,6 +35,9 @@ class TunePlan(msgspec.Struct, frozen=True, kw_only=True):
         redo_to_outlast: bytes of redo that a window must write under some settings before it says anything
             about them; None: windows need not outlast the redo log.
         window_limit_s: longest window, in seconds, that a candidate may need for that.
+        side_by_side: servers that may stand at once and take turns: a block is cheap then, a new arm is not.
+            0: every trial starts a fresh one.
+        stand_s: about how long it takes until one stands, as far as that is known before the first.
     """
 
     base: Mapping[str, Value]
@@ -52,3 +55,5 @@ class TunePlan(msgspec.Struct, frozen=True, kw_only=True):
     guards: Guards = Guards()
     redo_to_outlast: Callable[[Mapping[str, Value]], int] | None = None
     window_limit_s: float = math.inf
+    side_by_side: int = 0
+    stand_s: float = 0.0

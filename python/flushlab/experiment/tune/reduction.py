@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
+from flushlab.experiment.blocks import undisturbed
 from flushlab.experiment.confirmation import WORTH_LOG
 from flushlab.experiment.frontier import Dropped
 from flushlab.experiment.protocol import Steps
@@ -15,7 +16,7 @@ from flushlab.experiment.tune.rounds import Rounds
 from flushlab.experiment.tune.screening import Screening
 from flushlab.record import Value
 from flushlab.settings.floor import Floor
-from flushlab.statistics import Scores, contrasts
+from flushlab.statistics import Contrasts, Scores, contrasts
 
 DROP_ERRORS = 1.5
 """A cost below this many of its standard errors is noise, once reduction has measured it: of changes that
@@ -45,17 +46,22 @@ class Reduction:
             for floor, selection in self.chosen.items()
             if len(selection) >= 2
         }
-        wholes = {self.chosen[floor] for floor, droppable in items.items() if droppable}
-        arms = wholes | {self.chosen[floor] - {i} for floor, droppable in items.items() for i in droppable}
-        blocks = self._budget.reduce_blocks(len(arms), len(self.to_confirm()) + 2)
-        scores: dict[str, dict[int, float]] = {}
+        pairs = [
+            (self.chosen[floor], self.chosen[floor] - {i}) for floor, some in items.items() for i in some
+        ]
+        groups = [{one for pair in pairs for one in pair}] if pairs else []
+        if groups and len(groups[0]) > 1 + self._budget.room and self._budget.stands:
+            groups = [set(pair) for pair in dict.fromkeys(pairs)]
+        blocks = self._budget.reduce_blocks(sum(map(len, groups)), len(self.to_confirm()) + 2)
+        scores, disturbed = dict[str, dict[int, float]](), set[tuple[str, int]]()
         if blocks >= 2:
-            ordered = [self._pool.arm(selection) for selection in sorted(arms, key=sorted)]
-            for block in range(blocks):
-                yield from self._rounds.score_block(ordered, "reduce", block, scores)
+            for number, arms in enumerate(groups):
+                ordered = [self._pool.arm(selection) for selection in sorted(arms, key=sorted)]
+                for block in range(number * blocks, (number + 1) * blocks):
+                    yield from self._rounds.score_block(ordered, "reduce", block, scores, disturbed)
         for floor, droppable in items.items():
             selection = self.chosen[floor]
-            costs = self._costs(selection, droppable, scores)
+            costs = self._costs(selection, droppable, scores, disturbed)
             cheap = self._cheap(selection, costs, floor, measured=blocks >= 2)
             if len(cheap) >= 2 and blocks >= 2:
                 cheap = yield from self._drop_together(selection, cheap, floor, blocks)
@@ -99,11 +105,11 @@ class Reduction:
         attempt = 0
         while len(cheap) >= 2 and self._budget.reduce_blocks(2, len(self.to_confirm()) + 2) >= blocks:
             pair = [self._pool.arm(selection), self._pool.arm(selection - frozenset(cheap))]
-            scores: dict[str, dict[int, float]] = {}
+            scores, disturbed = dict[str, dict[int, float]](), set[tuple[str, int]]()
             first = 1000 * (1 + floor.rank) + 100 * attempt  # block numbers of their own
             for block in range(first, first + blocks):
-                yield from self._rounds.score_block(pair, "reduce", block, scores)
-            found = contrasts(scores, pair[1].name) if pair[1].name in scores else None
+                yield from self._rounds.score_block(pair, "reduce", block, scores, disturbed)
+            found = _contrasts(scores, disturbed, pair[1].name)
             if found is not None and float(found.estimate[0]) < max(WORTH_LOG, float(found.error[0])):
                 return cheap
             cheap = cheap[: len(cheap) // 2]
@@ -111,12 +117,15 @@ class Reduction:
         return cheap
 
     def _costs(
-        self, selection: Selection, items: Sequence[int], scores: Scores
+        self,
+        selection: Selection,
+        items: Sequence[int],
+        scores: Scores,
+        disturbed: Collection[tuple[str, int]],
     ) -> dict[int, tuple[float, float]]:
         """Loss by dropping each item and its standard error, log units: screening and reduction pooled."""
         assert self._screening.effects is not None
-        whole = self._pool.arm(selection).name
-        found = contrasts(scores, whole) if whole in scores else None
+        found = _contrasts(scores, disturbed, self._pool.arm(selection).name)
         direct = (
             {}
             if found is None
@@ -142,6 +151,11 @@ class Reduction:
             measured = direct.get(self._pool.arm(selection - {index}).name)
             costs[index] = prior if measured is None else _pooled(prior, measured)
         return costs
+
+
+def _contrasts(scores: Scores, disturbed: Collection[tuple[str, int]], base: str) -> Contrasts | None:
+    """Differences from an arm, of undisturbed cells where there are enough; None without the arm."""
+    return contrasts(undisturbed(scores, disturbed, base), base) if base in scores else None
 
 
 def _pooled(one: tuple[float, float], other: tuple[float, float]) -> tuple[float, float]:

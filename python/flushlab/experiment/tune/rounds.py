@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
-from flushlab.experiment.blocks import BASE, CONTROL, Round, no_base, run_block
+from flushlab.experiment.blocks import BASE, CONTROL, Round, is_disturbed, no_base, run_block
 from flushlab.experiment.objective import score
 from flushlab.experiment.protocol import Steps
 from flushlab.experiment.tune.plan import TunePlan
@@ -53,9 +53,16 @@ class Rounds:
         return finished
 
     def score_block(
-        self, arms: Sequence[Arm], stage: Stage, block: int, scores: dict[str, dict[int, float]]
+        self,
+        arms: Sequence[Arm],
+        stage: Stage,
+        block: int,
+        scores: dict[str, dict[int, float]],
+        disturbed: set[tuple[str, int]],
     ) -> Steps[None]:
-        """A round whose scores are added to `scores`, by arm and block."""
+        """A round; adds its scores, by arm and block, and which of these cells were disturbed."""
         finished, _, _ = yield from self.run(arms, stage, block)
         for name, trials in finished.items():
             scores.setdefault(name, {})[block] = score(trials, self._plan.objective)
+            if is_disturbed(trials):
+                disturbed.add((name, block))

@@ -3,29 +3,37 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from random import Random
 from typing import NamedTuple
 
 import numpy as np
 
+from flushlab.experiment.blocks import BASE, is_disturbed
+from flushlab.experiment.confirmation import WORTH_LOG
 from flushlab.experiment.objective import score
 from flushlab.experiment.protocol import Steps
 from flushlab.experiment.selection import Selection, half_on
-from flushlab.experiment.tune.budget import CONFIRM_BLOCKS_LEAST, Budget
+from flushlab.experiment.tune.budget import Budget
 from flushlab.experiment.tune.plan import TunePlan
 from flushlab.experiment.tune.pool import Pool
 from flushlab.experiment.tune.rounds import Rounds
+from flushlab.record import Trial
 from flushlab.settings.floor import Floor
 from flushlab.statistics import Effects, estimate_effects
 
+CLEAR = 2.0
+"""Deviations from what is worth something beyond which an effect is known well enough for screening."""
+
 
 class Run(NamedTuple):
-    """A screening cell."""
+    """A screening cell; `disturbed` if other load was in it each time that it was tried."""
 
     selection: Selection
     context: int
     block: int
     score: float
+    disturbed: bool = False
 
 
 class Screening:
@@ -51,13 +59,14 @@ class Screening:
         bought = self._pool.bought()
         if len(bought) < 2:
             return
-        for block in range(3 if self._budget.cells() >= 150 else 2):
+        enough = 3 if self._budget.cells() >= 150 else 2
+        for block in range(max(enough, self._budget.blocks.screen_least)):
             singles = [frozenset({index}) for index in bought if index in self._pool.usable]
             arms = [self._pool.base, *(self._pool.arm(single) for single in singles)]
             finished = yield from self._rounds.block(arms, "screen", block)
             for selection in (frozenset[int](), *singles):
                 if (trials := finished.get(self._pool.arm(selection).name)) is not None:
-                    self.runs.append(Run(selection, 0, block, score(trials, self._plan.objective)))
+                    self.add(selection, 0, block, trials)
 
     def screen_free(self) -> Steps[None]:
         """Everything else, half of it on in each run, on the base and on the fastest foundation."""
@@ -82,17 +91,64 @@ class Screening:
         for row in rows:
             order.shuffle(row)
         queue = [(selection, context) for row in rows for context, selection in row]
-        reserve = CONFIRM_BLOCKS_LEAST * self._budget.confirm_arms_most()
+        if self._budget.stands:
+            yield from self._side_by_side(queue, first)
+        else:
+            yield from self._one_by_one(queue, first)
+        self._estimate()
+
+    def _one_by_one(self, queue: Sequence[tuple[Selection, int]], first: int) -> Steps[None]:
+        """Each mixture once, on a fresh server; halfway, what slows down everywhere leaves the others."""
         for number, (planned, context) in enumerate(queue):
-            if self._budget.cells() <= reserve:
-                break  # repeats of disturbed trials used up what was meant for screening
-            block = first + number // 4
+            if self._budget.cells() <= self._budget.confirm_least:
+                return  # repeats of disturbed trials used up what was meant for screening
             if number == len(queue) // 2 and number >= 16:
                 self._estimate()
                 self._drop_harmful()
             selection = planned & (self._pool.usable | self.contexts[context])
-            yield from self._screen_run(selection, context, block)
-        self._estimate()
+            yield from self._screen_run(selection, context, first + number // 4)
+
+    def _side_by_side(self, queue: Sequence[tuple[Selection, int]], first: int) -> Steps[None]:
+        """Groups of mixtures beside the base, until all effects are clear or their share is spent; what slows
+        down everywhere leaves the groups that follow."""
+        groups = _even_groups(list(dict.fromkeys(queue)), self._budget.room)
+        arms = sum(map(len, groups)) + len(groups)
+        for number, planned in enumerate(groups):
+            if number:
+                self._drop_harmful()
+            blocks = self._budget.screen_blocks(arms, sum(map(len, groups[number:])) + (not number))
+            group = [
+                (one & (self._pool.usable | self.contexts[context]), context) for one, context in planned
+            ]
+            for block in range(first, first + blocks):
+                if not group or self._budget.cells() <= self._budget.confirm_least:
+                    break
+                group = yield from self._screen_group(group, block)
+                self._estimate()
+                if block - first + 1 >= self._budget.blocks.screen_least and self._is_clear():
+                    break
+            first += blocks
+
+    def _screen_group(
+        self, group: list[tuple[Selection, int]], block: int
+    ) -> Steps[list[tuple[Selection, int]]]:
+        """One block of a group and the base; what is left of the group."""
+        rows = {self._pool.arm(row[0]).name: row for row in ((frozenset[int](), 0), *group)}
+        arms = [self._pool.arm(selection) for selection, _ in rows.values()]
+        finished, out, _ = yield from self._rounds.run(arms, "screen", block)
+        for name, trials in finished.items():
+            self.add(*rows[name], block, trials)
+        for name, reason in out.items():
+            yield from self._find_culprit(rows[name][0], reason, block)
+        return [row for name, row in rows.items() if name not in out and name != BASE]
+
+    def _is_clear(self) -> bool:
+        """Whether what each candidate does is known well enough to choose by."""
+        assert self.effects is not None
+        free, found = self._pool.free(), self.effects
+        known = abs(found.mean[:, free] - WORTH_LOG) > CLEAR * found.sd[:, free]
+        levels = abs(found.offset[1:] - WORTH_LOG) > CLEAR * found.offset_sd[1:]
+        return bool(known.all() and levels.all())
 
     def foundation(self, floor: Floor) -> Selection | None:
         """What the floor's combination stands on: what it needs, and what it lets be bought.
@@ -126,23 +182,32 @@ class Screening:
             return None
         return float(np.median(self.effects.sd[:, screened]))
 
+    def add(self, selection: Selection, context: int, block: int, trials: Sequence[Trial]) -> None:
+        """Takes the trials of a cell, if it has any."""
+        if trials:
+            found = score(trials, self._plan.objective)
+            self.runs.append(Run(selection, context, block, found, is_disturbed(trials)))
+
     def _screen_run(self, selection: Selection, context: int, block: int) -> Steps[None]:
-        """One run; if the server does not take it, its changes are tried one by one to find the culprit."""
+        """One run on a fresh server."""
         if not selection <= self._pool.usable:
             return
         arm = self._pool.arm(selection)
         finished, out, _ = yield from self._rounds.run([arm], "screen", block)
-        if arm.name in finished:
-            found = score(finished[arm.name], self._plan.objective)
-            self.runs.append(Run(selection, context, block, found))
-        elif arm.name in out and len(selection) > 1:
-            cleared = frozenset[int]().union(*(run.selection for run in self.runs))
-            for suspect in sorted(selection - cleared):
-                single = frozenset({suspect})
-                if self._pool.space.legal(single, self._plan.floor):
-                    yield from self._screen_run(single, 0, block)
-        elif arm.name in out:
-            self._pool.exclude(min(selection, default=0), out[arm.name], refused=True)
+        self.add(selection, context, block, finished.get(arm.name, ()))
+        if arm.name in out:
+            yield from self._find_culprit(selection, out[arm.name], block)
+
+    def _find_culprit(self, selection: Selection, reason: str, block: int) -> Steps[None]:
+        """A server did not take a mixture: its changes are tried one by one."""
+        if len(selection) <= 1:
+            self._pool.exclude(min(selection, default=0), reason, refused=True)
+            return
+        cleared = frozenset[int]().union(*(run.selection for run in self.runs))
+        for suspect in sorted(selection - cleared):
+            single = frozenset({suspect})
+            if self._pool.space.legal(single, self._plan.floor):
+                yield from self._screen_run(single, 0, block)
 
     def _design(self, context: int, runs: int) -> list[Selection]:
         foundation = self.contexts[context]
@@ -152,18 +217,21 @@ class Screening:
         return half_on(self._pool.space, self._pool.space.slots(eligible), foundation, floor, runs, seed)
 
     def _estimate(self) -> None:
-        """Effects of all candidates in all contexts, from every run so far."""
-        if len(self.runs) < 2:
+        """Effects of all candidates in all contexts, from the runs so far that were not disturbed; from all
+        where these are less than half of them."""
+        undisturbed = [run for run in self.runs if not run.disturbed]
+        runs = undisturbed if 2 * len(undisturbed) >= len(self.runs) else self.runs
+        if len(runs) < 2:
             return
-        on = np.zeros((len(self.runs), max(len(self._pool.space.candidates), 1)), dtype=bool)
-        for row, run in enumerate(self.runs):
+        on = np.zeros((len(runs), max(len(self._pool.space.candidates), 1)), dtype=bool)
+        for row, run in enumerate(runs):
             for index in run.selection - self.contexts[run.context]:
                 on[row, index] = True
         self.effects = estimate_effects(
             on,
-            np.array([run.context for run in self.runs]),
-            np.array([run.block for run in self.runs]),
-            np.array([run.score for run in self.runs]),
+            np.array([run.context for run in runs]),
+            np.array([run.block for run in runs]),
+            np.array([run.score for run in runs]),
             contexts=len(self.contexts),
         )
 
@@ -175,3 +243,9 @@ class Screening:
             if worse[index] < 0:
                 reason = f"slower in screening, about {100 * -math.expm1(self.effects.mean[0, index]):.0f} %"
                 self._pool.exclude(index, reason, refused=False)
+
+
+def _even_groups(rows: Sequence[tuple[Selection, int]], room: int) -> list[list[tuple[Selection, int]]]:
+    """Rows in as few groups as there is room for, all of about the same size."""
+    size = math.ceil(len(rows) / max(math.ceil(len(rows) / room), 1))
+    return [list(rows[start : start + size]) for start in range(0, len(rows), size)]

@@ -27,13 +27,13 @@ from flushlab.experiment.frontier import TuneResult
 from flushlab.experiment.objective import redo_rate, score
 from flushlab.experiment.protocol import Conversation, Progress, Request, Steps
 from flushlab.experiment.selection import Space
-from flushlab.experiment.tune.budget import CONFIRM_BLOCKS_LEAST, CONFIRM_BLOCKS_MOST, END_TRIALS, Budget
+from flushlab.experiment.tune.budget import END_TRIALS, Budget
 from flushlab.experiment.tune.combination import Combination
 from flushlab.experiment.tune.plan import TunePlan
 from flushlab.experiment.tune.pool import Pool
 from flushlab.experiment.tune.reduction import Reduction
 from flushlab.experiment.tune.rounds import Rounds
-from flushlab.experiment.tune.screening import Run, Screening
+from flushlab.experiment.tune.screening import Screening
 from flushlab.record import Arm, Trial
 from flushlab.statistics import Looks
 
@@ -163,7 +163,7 @@ class Tune:
             if BASE not in finished:
                 raise MeasurementError("the base yielded no figure, so there is nothing to compare with")
             trials = finished[BASE]
-            self._screening.runs.append(Run(frozenset(), 0, -1, score(trials, self._plan.objective)))
+            self._screening.add(frozenset(), 0, -1, trials)
             steady = steady and not any(w.slug == "window-too-short" for t in trials for w in t.warnings)
             redo_rates += [rate for trial in trials if (rate := redo_rate(trial)) is not None]
             block += 1
@@ -181,26 +181,37 @@ class Tune:
                 )
 
     def _confirm(self) -> Steps[None]:
-        """Fresh blocks with base, control, each floor's combination and its free part."""
-        confirmation = self._confirmation
+        """Fresh blocks with base, control, each floor's combination and its free part; as many at once as
+        may stand beside the base."""
         for selection in self._reduction.to_confirm():
-            confirmation.admit(self._pool.arm(selection).name, selection)
+            self._confirmation.admit(self._pool.arm(selection).name, selection)
         control = Arm(name=CONTROL, settings=self._pool.base.settings)
-        arms = [self._pool.base, control, *map(self._pool.arm, confirmation.selections.values())]
-        affordable = self._budget.cells() // len(arms)
-        blocks = min(max(affordable, CONFIRM_BLOCKS_LEAST), CONFIRM_BLOCKS_MOST)
-        looks = Looks.planned(blocks, self._plan.alpha)
+        arms = [control, *map(self._pool.arm, self._confirmation.selections.values())]
+        room = self._budget.room if self._budget.stands else len(arms)
+        for first in range(0, len(arms), room):
+            yield from self._confirm_group(arms[first : first + room], after=len(arms[first + room :]))
+
+    def _confirm_group(self, arms: list[Arm], *, after: int) -> Steps[None]:
+        """Blocks of the base and the arms, until each of them is clear; so many arms come after them."""
+        confirmation, budget = self._confirmation, self._budget
+        cells = budget.cells(starting=1 + len(arms) + after) * len(arms) // (len(arms) + after)
+        blocks = min(max(cells // (1 + len(arms)), budget.blocks.confirm_least), budget.blocks.confirm_most)
+        looks, first = Looks.planned(blocks, self._plan.alpha), confirmation.next_block
+        group = {arm.name for arm in arms}
         for block in range(blocks):
-            self._expected = self._budget.told + (blocks - block) * len(arms) * self._plan.variants
-            finished, out, _ = yield from self._rounds.run(arms, "confirm", block)
-            arms = [arm for arm in arms if arm.name not in out]
+            cells = (blocks - block) * (1 + len(arms))
+            self._expected = budget.told + cells * self._plan.variants
+            finished, out, _ = yield from self._rounds.run([self._pool.base, *arms], "confirm", first + block)
             for name, reason in out.items():
                 confirmation.reject(name, reason)
             for name, trials in finished.items():
-                confirmation.record(name, block, score(trials, self._plan.objective), trials)
+                score_ = score(trials, self._plan.objective)
+                confirmation.record(name, first + block, score_, trials)
+            arms = [arm for arm in arms if arm.name not in out]
             done = block + 1
-            last = self._budget.out_of_time(len(arms)) and done >= CONFIRM_BLOCKS_LEAST
+            last = budget.out_of_time(1 + len(arms)) and done >= budget.blocks.confirm_least
             if done in looks.blocks or last:
-                confirmation.judge(done, looks.alpha_at(done))
-                if last or confirmation.is_clear(self._reduction.chosen):
+                confirmation.judge(done, looks.alpha_at(done), since=first, arms=group)
+                if last or confirmation.is_clear(self._reduction.chosen, group):
                     break
+                arms = [arm for arm in arms if arm.name == CONTROL or not confirmation.is_beaten(arm.name)]
