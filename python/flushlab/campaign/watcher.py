@@ -20,7 +20,7 @@ from flushlab.units import format_seconds
 
 BUSY_SHARE, QUIET_SHARE = 0.25, 0.1
 """Of the CPU time: from which on other programs are told of, and below which they are gone again."""
-LATEST = 8
+LATEST = 20
 """Trials that a look at the others rests on: one on a standing server lasts a second."""
 
 
@@ -47,6 +47,8 @@ class Spent(NamedTuple):
         return self._replace(seconds=self.seconds + time.monotonic() - since)
 
 
+WIDTH = 120
+"""Figures of a block that are longer than this are told by the least and the most."""
 TELL_S = 10.0
 """Blocks of turns are short: of those that end in so many seconds, one is told."""
 
@@ -98,6 +100,9 @@ class Watcher:
         if now - self._told >= TELL_S:
             self._told = now
             figures = ", ".join(f"{self.known_as(one.arm.name)} {_figure(one)}" for one in turns)
+            if len(figures) > WIDTH:
+                first, *others = sorted(turns, key=lambda one: one.figure or 0.0)
+                figures = f"{len(turns)} arms, {_figure(first)} to {_figure(others[-1])}"
             stage, block = _block(turns[0])
             self.say(
                 f"{stage} {block} · {figures} {turns[0].unit}{self._outlook(progress, spent, progress.done)}"

@@ -90,7 +90,8 @@ class Confirmation:
             if name in seen
         }
         scores = undisturbed(cells, self._disturbed, BASE)
-        compared = {c.arm: c for c in compare(scores, BASE, alpha=alpha, family=len(self._scores) - 1)}
+        family = len(self._scores) - 1
+        compared = {c.arm: c for c in compare(scores, BASE, alpha=alpha, family=family, twin=CONTROL)}
         guarded = {name: reason for name in self.selections if (reason := self._guard(name, alpha))}
         self._looks.append(_Look(blocks, alpha, compared, scores, guarded))
 

@@ -8,7 +8,7 @@ import pytest
 
 from flushlab.campaign import Budget, Watcher, run
 from flushlab.experiment.protocol import Conversation, Progress, Request
-from flushlab.record import Arm, Trial
+from flushlab.record import Arm, Slice, Trial
 from flushlab.store import Store
 from tests.unit.records import trial
 
@@ -139,3 +139,16 @@ def test_the_time_before_the_first_trial_is_spent_too(store: Store) -> None:
         began=time.monotonic() - 60,
     )
     assert (ending, experiment.told) == ("budget spent", ["a"])
+
+
+def test_others_that_come_and_go_are_told_of_once_while_servers_take_turns() -> None:
+    said = list[str]()
+    watcher = Watcher(said.append)
+    turn = Slice(round=0, start_s=0.0, seconds=0.5, events=100)
+    for share in [0.0] * 20 + [0.6] * 40 + [0.0] * 40:
+        watcher.look_around(trial(slices=(turn,), foreign_cpu_share=share))
+    come, gone = said
+    assert come.startswith("other programs use 27% of the CPU time")
+    assert gone == "other programs leave the machine alone again"
+    watcher.look_around(trial(foreign_cpu_share=1.0))
+    assert len(said) == 2, "a trial on a fresh server that was disturbed says so itself"
