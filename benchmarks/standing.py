@@ -1,19 +1,24 @@
 """Arms side by side on standing servers, beside fresh servers: how narrow intervals are; whether they agree.
 
-`--part width`: base, control, flush=2 and the double write off, 16 connections, three minutes on each server,
-with and without a neighbour that eats one processor; beside it fresh servers in the same time. Bars: every
-half-width at most 3 % on a quiet machine and 5 % with the neighbour; at least 80 % of the time is measured.
+`--part width`: base, control, flush=2 and the double write off, 16 connections, three minutes of wall time on
+each server: on a quiet machine, while a neighbour eats one processor, and while another server writes to the
+same disk; after each, fresh servers in the same time. Bars: every half-width at most 3 % quiet, 5 % with the
+neighbour and 6 % with the other server; at least 80 % of the time is measured.
 
-`--part truth`: ten effects of known direction, 30 s of each arm in turns, five times as long on fresh
+`--part truth`: ten effects of known direction on two flavors, in turns and, five times as long, on fresh
 servers. Bar: the two intervals overlap.
 
-Run: .venv/bin/python benchmarks/standing.py [--part width | truth] [--server mariadb@10.11 …] [--json FILE]
+    python benchmarks/standing.py [--part width | truth] [--server …] [--only WORDS] [--json FILE]
+
+A piece takes three to six minutes. With `--json` every piece leaves a line in the file, and what stands there
+is not run again.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import subprocess
 import sys
 import tempfile
@@ -23,13 +28,22 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 import flushlab
 from flushlab.campaign.facts import SeriesFacts
-from flushlab.record import Comparison, Ratio
+from flushlab.record import Ratio
 from flushlab.store import open_store
 
-QUIET_BAR, BUSY_BAR, MEASURED_BAR = 0.03, 0.05, 0.80
+BARS = {"quiet": 0.03, "one processor eaten": 0.05, "another server writes": 0.06}
+MEASURED_BAR = 0.80
 NEIGHBOUR = "import hashlib\nwhile True: hashlib.sha256(bytes(1 << 16))"
+WRITER = ("bench", "--server", "mariadb@10.11", "--seconds", "600", "--threads", "2")
+SERVERS = {"width": ["mariadb@10.11", "mysql@5.7", "mysql@8.0"], "truth": ["mariadb@10.11", "mysql@8.0"]}
+WRITES_AFTER_S = 12.0
+"""Until the other server has been started and warmed up."""
+WIDTH_TIMING = {False: (5, 7.2), True: (3, 8.0)}  # blocks and seconds that fill three minutes; fresh or not
+TRUTH_TIMING = {False: (5, 2.0), True: (5, 10.0)}
 COMMITS = {"innodb_flush_log_at_trx_commit": 1, "sync_binlog": 1}
 BINLOG = {**COMMITS, "log_bin": "ON"}
 FOUR = """title = "four arms"
@@ -95,15 +109,26 @@ def run(plan: str, server: str, *, blocks: int, seconds: float, fresh: bool) -> 
 
 
 @contextmanager
-def neighbour(wanted: bool) -> Iterator[None]:
-    """Another program that eats one processor, if one is wanted."""
-    program = subprocess.Popen([sys.executable, "-c", NEIGHBOUR]) if wanted else None
+def neighbour(state: str) -> Iterator[None]:
+    """Somebody else on the machine, as the state says."""
+    programs = {
+        "quiet": (),
+        "one processor eaten": ("-c", NEIGHBOUR),
+        "another server writes": ("-m", "flushlab", *WRITER),
+    }
+    if not programs[state]:
+        yield
+        return
+    program = subprocess.Popen(
+        [sys.executable, *programs[state]], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    time.sleep(0.0 if state == "one processor eaten" else WRITES_AFTER_S)
     try:
         yield
+        assert program.poll() is None, f"{state}: ended before the measurement did"
     finally:
-        if program is not None:
-            program.kill()
-            program.wait()
+        program.kill()  # a server of its own ends with it
+        program.wait()
 
 
 def half_width(ratio: Ratio) -> float:
@@ -111,61 +136,102 @@ def half_width(ratio: Ratio) -> float:
     return (ratio.high - ratio.low) / 2 / ratio.estimate
 
 
-def measured_share(campaign_id: str) -> float:
-    """Share of a campaign's time that is measured slices."""
+def measured_s(campaign_id: str) -> float:
+    """Seconds of a campaign in which something was measured."""
     with open_store() as store:
-        trials = list(store.trials(campaign_id))
-    slices = sum(one.seconds for trial in trials for one in trial.slices)
-    return slices / sum(trial.spent_s for trial in trials)
+        return sum(trial.seconds.get("window", 0.0) for trial in store.trials(campaign_id))
 
 
-def words(name: str, comparison: Comparison | None) -> str:
-    """`flush-2 1.60 [1.56, 1.64] ± 2.5 %`."""
-    if comparison is None:
+def words(name: str, ratio: Ratio | None) -> str:
+    """`flush-2 1.600 [1.560, 1.640] ± 2.5 %`."""
+    if ratio is None:
         return f"{name} not measured"
-    ratio = comparison.ratio
     return f"{name} {ratio.estimate:.3f} [{ratio.low:.3f}, {ratio.high:.3f}] ± {half_width(ratio):.1%}"
 
 
-def width(servers: list[str]) -> Iterator[tuple[str, bool]]:
-    """Lines, and whether they meet their bar."""
-    for server in servers:
-        for busy in (False, True):
-            for fresh in (False, True):
-                began = time.monotonic()
-                with neighbour(busy):
-                    blocks, seconds = (2, 8.0) if fresh else (5, 6.0)
-                    found = run(FOUR, server, blocks=blocks, seconds=seconds, fresh=fresh)
-                compared = {"control": found.control, **{arm.name: arm.comparison for arm in found.arms}}
-                bar = BUSY_BAR if busy else QUIET_BAR
-                good = all(one is not None and half_width(one.ratio) <= bar for one in compared.values())
-                share = 1.0 if fresh else measured_share(found.campaign_id)
-                state = (
-                    f"{'one processor eaten' if busy else 'quiet'}, {'fresh' if fresh else 'side by side'}"
-                )
-                yield f"{server}, {state}, {time.monotonic() - began:.0f} s, {share:.0%} measured", True
-                for name, one in compared.items():
-                    yield f"  {words(name, one)}", fresh or good
-                yield (
-                    f"  others: {found.others.words if found.others else 'unknown'}",
-                    fresh or share >= MEASURED_BAR,
-                )
+class Piece(NamedTuple):
+    """One campaign of the benchmark.
+
+    Attributes:
+        name: in the lines.
+        plan: its text.
+        server: build.
+        state: of the machine.
+        fresh: on fresh servers.
+        timing: blocks and seconds.
+    """
+
+    name: str
+    plan: str
+    server: str
+    state: str
+    fresh: bool
+    timing: tuple[int, float]
 
 
-def truth(servers: list[str]) -> Iterator[tuple[str, bool]]:
-    """Lines, and whether both ways agree."""
+class Outcome(msgspec.Struct, frozen=True):
+    """What a piece found: ratios by arm, seconds of wall time and the share of them that was measured."""
+
+    name: str
+    ratios: dict[str, Ratio | None]
+    wall_s: float
+    measured: float
+    others: str
+
+    def lines(self, bar: float) -> Iterator[tuple[str, bool]]:
+        """Lines, and whether they meet their bar."""
+        yield f"{self.name}: {self.wall_s:.0f} s, {self.measured:.0%} measured ({self.others})", True
+        for arm, ratio in self.ratios.items():
+            yield f"  {words(arm, ratio)}", ratio is not None and half_width(ratio) <= bar
+
+
+def pieces(part: str, servers: list[str]) -> Iterator[Piece]:
+    """All of a part; first in turns, then fresh."""
     for server in servers:
-        for name, effect in EFFECTS.items():
-            found = []
-            for fresh in (False, True):
-                seconds = 30.0 if fresh else 6.0
-                facts = run(plan_of(effect), server, blocks=5, seconds=seconds, fresh=fresh)
-                found.append(facts.arms[0].comparison)
-            turns, long = found
-            agree = turns is not None and long is not None
-            if turns is not None and long is not None:
-                agree = turns.ratio.low <= long.ratio.high and long.ratio.low <= turns.ratio.high
-            yield f"{server} {words(f'{name}: in turns', turns)}, {words('fresh', long)}", agree
+        if part == "width":
+            for state in BARS:
+                for fresh in (False, True):
+                    name = f"{server}, {state}, {'fresh' if fresh else 'in turns'}"
+                    yield Piece(name, FOUR, server, state, fresh, WIDTH_TIMING[fresh])
+        else:
+            for effect, values in EFFECTS.items():
+                for fresh in (False, True):
+                    name = f"{server}, {effect}, {'fresh' if fresh else 'in turns'}"
+                    yield Piece(name, plan_of(values), server, "quiet", fresh, TRUTH_TIMING[fresh])
+
+
+def measure(piece: Piece) -> Outcome:
+    """Runs a piece."""
+    blocks, seconds = piece.timing
+    began = time.monotonic()
+    with neighbour(piece.state):
+        began = time.monotonic()
+        found = run(piece.plan, piece.server, blocks=blocks, seconds=seconds, fresh=piece.fresh)
+        wall_s = time.monotonic() - began
+    compared = {"control": found.control, **{arm.name: arm.comparison for arm in found.arms}}
+    return Outcome(
+        name=piece.name,
+        ratios={name: one.ratio if one is not None else None for name, one in compared.items()},
+        wall_s=wall_s,
+        measured=measured_s(found.campaign_id) / wall_s,
+        others=found.others.words if found.others else "",
+    )
+
+
+def judged(part: str, piece: Piece, found: Mapping[str, Outcome]) -> Iterator[tuple[str, bool]]:
+    """Lines of a piece, and whether they meet their bar; those of two ways stand with the second."""
+    own = found[piece.name]
+    if part == "width":
+        yield from own.lines(math.inf if piece.fresh else BARS[piece.state])
+        if piece.state == "quiet" and not piece.fresh:
+            yield f"  {own.measured:.0%} of the wall time is measured", own.measured >= MEASURED_BAR
+        return
+    yield from own.lines(math.inf)
+    if piece.fresh:
+        ratios = own.ratios["arm"], found[piece.name.removesuffix("fresh") + "in turns"].ratios["arm"]
+        one, other = ratios
+        agree = one is not None and other is not None and one.low <= other.high and other.low <= one.high
+        yield f"  the two intervals {'overlap' if agree else 'exclude each other'}", agree
 
 
 def main() -> int:
@@ -174,19 +240,27 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--part", choices=("width", "truth"))
-    parser.add_argument("--server", nargs="+", default=["mariadb@10.11", "mysql@5.7", "mysql@8.0"])
-    parser.add_argument("--json", type=Path, help="write the lines to a file")
+    parser.add_argument("--server", nargs="+", help="those of the part, if none is named")
+    parser.add_argument("--only", default="", help="pieces whose name has these words")
+    parser.add_argument("--json", type=Path, help="a line per piece; those that are there are not run again")
     given = parser.parse_args()
-    parts = {"width": width, "truth": truth}
-    lines = []
-    for part in [given.part] if given.part else parts:
-        for line, good in parts[part](given.server):
-            lines.append((line, good))
-            sys.stdout.write(f"{line}{'' if good else '   MISSED'}\n")
-            sys.stdout.flush()
-    if given.json:
-        given.json.write_text(json.dumps(lines) + "\n")
-    return int(not all(good for _, good in lines))
+    kept = given.json.read_bytes().splitlines() if given.json and given.json.exists() else []
+    found = {one.name: one for one in (msgspec.json.decode(line, type=Outcome) for line in kept)}
+    good = True
+    for part in [given.part] if given.part else SERVERS:
+        for piece in pieces(part, given.server or SERVERS[part]):
+            if given.only not in piece.name:
+                continue
+            if piece.name not in found:
+                found[piece.name] = measure(piece)
+                if given.json:
+                    with given.json.open("ab") as file:
+                        file.write(msgspec.json.encode(found[piece.name]) + b"\n")
+            for line, met in judged(part, piece, found):
+                good &= met
+                sys.stdout.write(f"{line}{'' if met else '   MISSED'}\n")
+                sys.stdout.flush()
+    return int(not good)
 
 
 if __name__ == "__main__":
