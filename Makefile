@@ -65,11 +65,12 @@ bench: setup ## Ratios against peers, false positives of the whole procedure
 	$(BIN)/python benchmarks/journeys.py
 	$(BIN)/python benchmarks/standing.py
 
-soak: setup ## Long: 200 kills of servers, 1,000 of each commit pipeline and an hour of random ones, 20 million changed packets, ten million damaged binlogs
+soak: setup ## Long: 100 comparisons of identical servers, 200 kills of servers, 1,000 of each commit pipeline and an hour of random ones, 20 million changed packets, ten million damaged binlogs
 	. scripts/cargo.sh && FLUSHLAB_MUTATIONS=20000000 cargo test --release -q -p flushlab-wire --test mutations
 	. scripts/cargo.sh && FLUSHLAB_BINLOG_EXECUTIONS=10000000 cargo test --release -q -p flushlab-binlog --test mutations
 	. scripts/cargo.sh && FLUSHLAB_COMMIT_KILLS=1000 FLUSHLAB_COMMIT_STRESS_SECONDS=3600 cargo test --release -q -p flushlab-commitpath --test kills
 	FLUSHLAB_TREES=1000 $(BIN)/pytest tests/unit/test_what_is_the_users.py -n 2 -q --timeout 0
+	$(BIN)/python benchmarks/identical_arms.py --campaigns 100
 	FLUSHLAB_KILLS=200 FLUSHLAB_REQUIRE_BUILDS=mariadb@10.11,mysql@5.7 $(BIN)/pytest tests/integration -q -k kill
 
 clean: ## Remove what setup and the builds made here

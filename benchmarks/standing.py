@@ -185,19 +185,24 @@ class Outcome(msgspec.Struct, frozen=True):
             yield f"  {words(arm, ratio)}", ratio is not None and half_width(ratio) <= bar
 
 
-def pieces(part: str, servers: list[str]) -> Iterator[Piece]:
-    """All of a part; first in turns, then fresh."""
+def pieces(part: str, servers: list[str], scale: float) -> Iterator[Piece]:
+    """All of a part, so many times as long; first in turns, then fresh."""
+
+    def timing(way: Mapping[bool, tuple[int, float]], fresh: bool) -> tuple[int, float]:
+        blocks, seconds = way[fresh]
+        return blocks, seconds * scale
+
     for server in servers:
         if part == "width":
             for state in BARS:
                 for fresh in (False, True):
                     name = f"{server}, {state}, {'fresh' if fresh else 'in turns'}"
-                    yield Piece(name, FOUR, server, state, fresh, WIDTH_TIMING[fresh])
+                    yield Piece(name, FOUR, server, state, fresh, timing(WIDTH_TIMING, fresh))
         else:
             for effect, values in EFFECTS.items():
                 for fresh in (False, True):
                     name = f"{server}, {effect}, {'fresh' if fresh else 'in turns'}"
-                    yield Piece(name, plan_of(values), server, "quiet", fresh, TRUTH_TIMING[fresh])
+                    yield Piece(name, plan_of(values), server, "quiet", fresh, timing(TRUTH_TIMING, fresh))
 
 
 def measure(piece: Piece) -> Outcome:
@@ -242,13 +247,14 @@ def main() -> int:
     parser.add_argument("--part", choices=("width", "truth"))
     parser.add_argument("--server", nargs="+", help="those of the part, if none is named")
     parser.add_argument("--only", default="", help="pieces whose name has these words")
+    parser.add_argument("--scale", type=float, default=1.0, help="measure so many times as long")
     parser.add_argument("--json", type=Path, help="a line per piece; those that are there are not run again")
     given = parser.parse_args()
     kept = given.json.read_bytes().splitlines() if given.json and given.json.exists() else []
     found = {one.name: one for one in (msgspec.json.decode(line, type=Outcome) for line in kept)}
     good = True
     for part in [given.part] if given.part else SERVERS:
-        for piece in pieces(part, given.server or SERVERS[part]):
+        for piece in pieces(part, given.server or SERVERS[part], given.scale):
             if given.only not in piece.name:
                 continue
             if piece.name not in found:

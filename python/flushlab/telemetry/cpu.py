@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import time
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -49,6 +50,21 @@ def foreign_share(before: CpuTimes, after: CpuTimes, seconds: float, cpu_count: 
         return None
     ours = (after.own_s - before.own_s) + (after.server_s - before.server_s)
     return max(0.0, after.busy_s - before.busy_s - ours) / (seconds * cpu_count)
+
+
+def wanted_by_others(server_pid: int | None, seconds: float) -> float | None:
+    """Share of the machine's CPU time that others take now, while no load runs; None if it cannot be seen.
+
+    On a machine without idle time, what others take beside a load is what the server does not get, and
+    tells more of the server than of them. This does not.
+
+    Args:
+        server_pid: of the server, which may be busy with itself.
+        seconds: how long to watch.
+    """
+    before, began = cpu_times(server_pid), time.monotonic()
+    time.sleep(seconds)
+    return foreign_share(before, cpu_times(server_pid), time.monotonic() - began, os.cpu_count() or 1)
 
 
 def _processes_s(pids: Iterable[int | None], tick: int) -> float | None:

@@ -19,7 +19,10 @@ from flushlab.telemetry import activity, cpu, innodb, performance, status
 
 @dataclass
 class Observation:
-    """Filled when the window closes; see `record.Trial` for the fields' meaning."""
+    """Filled when the window closes; see `record.Trial` for the fields' meaning.
+
+    `wanted_by_others` is the most of the machine's CPU time that others took before and after the load.
+    """
 
     seconds: float = 0.0
     before: ServerSample | None = None
@@ -27,6 +30,7 @@ class Observation:
     deltas: dict[str, int] = field(default_factory=dict)
     steal_share: float = 0.0
     foreign_cpu_share: float | None = None
+    wanted_by_others: float | None = None
     cpu_pressure_share: float | None = None
     io_pressure_share: float | None = None
     watched: activity.Watched = field(default_factory=activity.Watched)

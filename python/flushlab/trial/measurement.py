@@ -40,13 +40,18 @@ from flushlab.settings.catalog import Catalog
 from flushlab.settings.configuration import Configuration
 from flushlab.settings.effects import Evidence, no_effect
 from flushlab.telemetry import Observation, counted_by, observe
+from flushlab.telemetry.cpu import wanted_by_others
 from flushlab.workload import Measured, Timing, Workload
 
 VOID_STEAL_SHARE = 0.10
 VOID_FOREIGN_CPU_SHARE = 0.25
-"""A window in which more of the machine's CPU time was stolen, or used by strangers, does not count."""
+"""A window does not count in which more of the machine's CPU time was stolen, or if others used more of it
+just before the load began or after it ended. What they use beside the load is no reason: it is what the
+server leaves them, so a fast arm would be judged less often than a slow one, and for its slow windows."""
 JUDGED_WINDOW_S = 1.0
 """Shorter windows are not judged so: the kernel counts CPU time in ticks of 10 ms."""
+LOOK_S = 0.2
+"""At others, at each end."""
 DOUBT_SHARE = 0.04
 """From here on it is said."""
 ROUNDING_SHARE = 0.25
@@ -85,9 +90,13 @@ def measure(
         seen = Observation()
         if outlast_redo and draft.redo_capacity_bytes:
             timing = msgspec.structs.replace(timing, redo_bytes=int(REDO_WRAPS * draft.redo_capacity_bytes))
+        looks = timing.seconds >= JUDGED_WINDOW_S
+        before = wanted_by_others(server.pid, LOOK_S) if looks else None
         measured = workload.run(server, timing, observe(server, seen))
+        after = wanted_by_others(server.pid, LOOK_S) if looks else None
     except (ServerError, MeasurementError, ProtocolError) as error:
         return draft.failed(error)
+    seen.wanted_by_others = max(before or 0.0, after or 0.0)
     judged = measured.load is not None and measured.window_s >= JUDGED_WINDOW_S
     return draft.measured(measured, seen, disturbance(seen) if judged else "")
 
@@ -239,8 +248,8 @@ def disturbance(seen: Observation) -> str:
     """Why a window does not count, or an empty string."""
     if seen.steal_share > VOID_STEAL_SHARE:
         return f"{seen.steal_share:.0%} of the CPU time was stolen by the hypervisor"
-    if (seen.foreign_cpu_share or 0) > VOID_FOREIGN_CPU_SHARE:
-        return f"other programs used {seen.foreign_cpu_share:.0%} of the CPU time"
+    if (seen.wanted_by_others or 0.0) > VOID_FOREIGN_CPU_SHARE:
+        return f"other programs used {seen.wanted_by_others:.0%} of the CPU time beside it"
     return ""
 
 

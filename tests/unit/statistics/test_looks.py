@@ -4,13 +4,14 @@ from statistics import NormalDist
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flushlab.record import Comparison, Ratio
 from flushlab.statistics import Looks, held
 
 
+@settings(deadline=None, max_examples=50)
 @given(blocks=st.integers(2, 100), alpha=st.floats(0.001, 0.2))
 def test_a_look_spends_late_and_never_less_than_what_it_adds(blocks: int, alpha: float) -> None:
     looks = Looks.planned(blocks, alpha)
@@ -35,6 +36,7 @@ def test_intervals_of_all_looks_together_miss_as_often_as_alpha_says(blocks: int
     assert missed.mean() == pytest.approx(0.05, abs=0.006)
 
 
+@settings(deadline=None, max_examples=50)
 @given(blocks=st.integers(4, 100), data=st.data())
 def test_a_schedule_cut_short_spends_what_is_left(blocks: int, data: st.DataObject) -> None:
     looks = Looks.planned(blocks)

@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 
+import msgspec
 import pytest
 
 from flushlab.errors import MeasurementError
@@ -10,9 +11,11 @@ from flushlab.record import Arm, FileActivity, ServerIdentity, Storage, Value, W
 from flushlab.server import FakeServer, Server
 from flushlab.settings.catalog import load_catalog
 from flushlab.telemetry import Observation
+from flushlab.trial import measurement
 from flushlab.trial.measurement import Draft, compare_settings, disturbance, measure
 from flushlab.workload import Measured, Timing
 from flushlab.workload.protocol import Reset
+from tests.unit.records import load_result
 
 CATALOG = load_catalog()
 DATA_BYTES = (
@@ -73,7 +76,10 @@ def test_settings_outside_the_catalog_are_compared_as_people_spell_them(
 def test_a_window_is_disturbed_by_steal_and_by_strangers_only() -> None:
     assert disturbance(Observation(steal_share=0.02, foreign_cpu_share=0.05)) == ""
     assert "stolen" in disturbance(Observation(steal_share=0.2))
-    assert "other programs" in disturbance(Observation(foreign_cpu_share=0.4))
+    assert "other programs" in disturbance(Observation(wanted_by_others=0.4))
+    assert disturbance(Observation(foreign_cpu_share=0.9)) == "", (
+        "what the server left them tells of the server"
+    )
     assert disturbance(Observation(io_pressure_share=0.9, cpu_pressure_share=0.9)) == ""  # our own load
 
 
@@ -147,6 +153,13 @@ class Ended(Whole):
         )
 
 
+class Loaded(Ended):
+    """The same, driven by the load engine."""
+
+    def run(self, server: Server, timing: Timing, window: AbstractContextManager[object]) -> Measured:
+        return msgspec.structs.replace(super().run(server, timing, window), load=load_result())
+
+
 def two_looks(*sizes: tuple[str, int | None]) -> FakeServer:
     """A server with these tables that was looked at before and after a window."""
     counts = {"Innodb_os_log_fsyncs": 10, "Innodb_os_log_written": 1_000_000, "Innodb_pages_written": 5}
@@ -176,6 +189,22 @@ def test_a_setting_without_effect_is_a_doubt_that_names_it() -> None:
     assert doubt.text.startswith("innodb_flush_method=O_DIRECT reads back, but the data files are in memory")
     assert trial.file_activity["redo"] == FileActivity(fsyncs=2, bytes=400_000)
     assert trial.file_activity["data"] == FileActivity(bytes=0)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "outcome"), [(0.1, 0.2, "measured"), (0.0, 0.5, "void"), (None, None, "measured")]
+)
+def test_others_are_judged_by_what_they_take_while_no_load_runs(
+    before: float | None, after: float | None, outcome: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = iter([before, after])
+    monkeypatch.setattr(measurement, "wanted_by_others", lambda pid, seconds: next(looks))
+    monkeypatch.setattr("flushlab.telemetry.observation.cpu.foreign_share", lambda *_: 0.9)
+    draft = Draft(arm=Arm(name="a", settings={}), stage="screen", block=1, variant=0)
+    trial = measure(draft, two_looks(), Loaded(), Timing(), CATALOG)
+    assert trial.outcome == outcome, trial.reason
+    assert trial.foreign_cpu_share == 0.9, "it is told all the same"
+    assert ("other programs used 50%" in trial.reason) is (outcome == "void")
 
 
 def test_tables_of_other_engines_are_a_doubt() -> None:
