@@ -291,6 +291,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<commitpath::CommitPath>()?;
     module.add_class::<Front>()?;
     module.add_class::<ScriptStream>()?;
+    module.add_class::<generate::Rows>()?;
     module.add_function(wrap_pyfunction!(toml::parse_toml, module)?)?;
     module.add_function(wrap_pyfunction!(prepare_tables, module)?)?;
     module.add_function(wrap_pyfunction!(check_schedule, module)?)?;

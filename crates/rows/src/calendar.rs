@@ -1,27 +1,35 @@
 //! Days and seconds since 1970 as texts of the proleptic Gregorian calendar.
 
-use crate::digits::put_digits;
+use crate::digits::{eight_digits, PAIRS};
 
 const DAY: i64 = 86_400;
 
 /// `YYYY-MM-DD HH:MM:SS` of years 0 to 9999.
+#[inline]
 pub fn put_datetime(text: &mut Vec<u8>, seconds: i64) {
-    put_date(text, seconds.div_euclid(DAY));
-    let rest = seconds.rem_euclid(DAY) as u64;
-    for (mark, part) in [(b' ', rest / 3600), (b':', rest / 60 % 60), (b':', rest % 60)] {
-        text.push(mark);
-        put_digits(text, part, 2);
-    }
+    let rest = seconds.rem_euclid(DAY) as u32;
+    let mut moment = [b' '; 19];
+    moment[..10].copy_from_slice(&date(seconds.div_euclid(DAY)));
+    let clock = eight_digits(rest / 3600 * 1_000_000 + rest / 60 % 60 * 1000 + rest % 60);
+    moment[11..].copy_from_slice(&clock);
+    (moment[13], moment[16]) = (b':', b':');
+    text.extend_from_slice(&moment);
 }
 
 /// `YYYY-MM-DD`.
+#[inline]
 pub fn put_date(text: &mut Vec<u8>, days: i64) {
+    text.extend_from_slice(&date(days));
+}
+
+#[inline]
+fn date(days: i64) -> [u8; 10] {
     let (year, month, day) = civil(days);
-    put_digits(text, year.unsigned_abs(), 4);
-    text.push(b'-');
-    put_digits(text, month, 2);
-    text.push(b'-');
-    put_digits(text, day, 2);
+    let mut date = [b'-'; 10];
+    date[..4].copy_from_slice(&eight_digits(year as u32)[4..]);
+    date[5..7].copy_from_slice(&PAIRS[month as usize]);
+    date[8..].copy_from_slice(&PAIRS[day as usize]);
+    date
 }
 
 /// Year, month and day of a number of days since 1970-01-01 (Howard Hinnant, "chrono-compatible low-level

@@ -1,6 +1,6 @@
 //! The texts of `c` and `pad`: groups of eleven random digits joined by dashes.
 
-use crate::digits::PAIRS;
+use crate::digits::{eight_digits, PAIRS};
 use crate::Bits;
 
 /// Length of `c`: ten groups.
@@ -32,16 +32,25 @@ pub fn write_pad(text: &mut [u8; PAD_LENGTH], random: &mut impl Bits) {
 #[inline]
 pub fn write_groups(text: &mut [u8], random: &mut impl Bits) {
     for group in text.chunks_mut(DIGITS + 1) {
-        let mut number = random.below(BOUND);
-        for i in (0..DIGITS / 2).rev() {
-            group[1 + 2 * i..3 + 2 * i].copy_from_slice(&PAIRS[(number % 100) as usize]);
-            number /= 100;
-        }
-        group[0] = b'0' + number as u8;
-        if let Some(dash) = group.get_mut(DIGITS) {
-            *dash = b'-';
+        let number = random.below(BOUND);
+        let digits = eleven_digits(number);
+        // Of a length that the compiler knows, the copy is two stores; else it would be a call.
+        match <&mut [u8; DIGITS + 1]>::try_from(&mut *group) {
+            Ok(whole) => *whole = digits,
+            Err(_) => group[..DIGITS].copy_from_slice(&digits[..DIGITS]),
         }
     }
+}
+
+/// The digits of a number below 10^11, and a dash.
+#[inline]
+fn eleven_digits(number: u64) -> [u8; DIGITS + 1] {
+    let (high, low) = (number / 100_000_000, number % 100_000_000);
+    let mut group = [b'-'; DIGITS + 1];
+    group[0] = b'0' + (high / 100) as u8;
+    group[1..3].copy_from_slice(&PAIRS[(high % 100) as usize]);
+    group[3..DIGITS].copy_from_slice(&eight_digits(low as u32));
+    group
 }
 
 #[cfg(test)]
