@@ -20,9 +20,9 @@ const MOST: usize = 20;
 pub fn eight_digits(number: u32) -> [u8; 8] {
     debug_assert!(number < 100_000_000);
     let fours = u64::from(number / 10_000) | u64::from(number % 10_000) << 32;
-    let hundreds = (fours * 5243 >> 19) & 0x7f_0000_007f;
+    let hundreds = ((fours * 5243) >> 19) & 0x7f_0000_007f;
     let twos = hundreds | (fours - 100 * hundreds) << 16;
-    let tens = (twos * 103 >> 10) & 0x000f_000f_000f_000f;
+    let tens = ((twos * 103) >> 10) & 0x000f_000f_000f_000f;
     let ones = tens | (twos - 10 * tens) << 8;
     (ones | 0x3030_3030_3030_3030).to_le_bytes()
 }
