@@ -6,6 +6,7 @@ blocks releases the interpreter. Ctrl-C is seen within 200 ms wherever a call ca
 `stop` within two seconds, `close_window` once the transactions that are open have ended.
 """
 
+from collections.abc import Callable
 from typing import Literal, final
 
 __all__ = [
@@ -250,7 +251,7 @@ def prepare_tables(spec: bytes) -> None:
 
 @final
 class ScriptStream:
-    """A dump that runs on one connection while more of it is read: statements are split here.
+    """A dump that runs while more of it is read: statements are split here.
 
     Strings, quoted identifiers, comments and conditional comments (`/*! … */`) hide delimiters; `DELIMITER`
     is obeyed. Each statement is tried once.
@@ -263,8 +264,9 @@ class ScriptStream:
     """
 
     def __new__(cls, spec: bytes) -> ScriptStream: ...
-    def feed(self, piece: bytes) -> None:
-        """Takes the next piece of the dump; waits while the server is too far behind.
+    def feed(self, piece: bytes, meanwhile: Callable[[], None] | None = None) -> None:
+        """Takes the next piece of the dump; waits while the server is too far behind, and calls `meanwhile`
+        again and again as long as it does.
 
         Raises:
             CoreError: server, with number, line and beginning of a statement that it refused; usage, with
@@ -272,8 +274,8 @@ class ScriptStream:
             KeyboardInterrupt: on Ctrl-C.
         """
 
-    def finish(self) -> None:
-        """The dump is whole: waits for the last answer.
+    def finish(self, meanwhile: Callable[[], None] | None = None) -> None:
+        """The dump is whole: waits for the last answer, and calls `meanwhile` as `feed` does.
 
         Raises:
             CoreError, KeyboardInterrupt: as `feed`.
@@ -283,7 +285,7 @@ class ScriptStream:
         """JSON of a `StreamProgress`."""
 
     def stop(self) -> None:
-        """Cuts the connection; does nothing after `finish`."""
+        """Cuts its connections; does nothing after `finish`."""
 
 @final
 class Front:

@@ -29,7 +29,7 @@ from flushlab.dataset import Survey, choose_database, loaded, open_dataset
 from flushlab.dataset.loaded import fast_settings
 from flushlab.errors import DumpRefused, StorageError
 from flushlab.machine import home
-from flushlab.record import StreamSpec
+from flushlab.record import StreamProgress, StreamSpec
 from flushlab.server import Sandbox
 from flushlab.suite.database import database
 from tests.conftest import StartSandbox, require_build
@@ -90,6 +90,60 @@ EARLY: dict[str, tuple[str, str]] = {
     "`tick``s`": (PRIMARY + KEY, "InnoDB"),
 }
 """Those that keep them; the foreign key of `of` needs the index of `to`."""
+
+
+END_OF_LINE = ";\n"
+
+
+def big(first: int, verb: str = "INSERT INTO", more: str = "", table: str = "many") -> str:
+    """A statement that is worth handing over."""
+    rows = ",".join(f"({first + at},'{at} it\\'s {'x' * 200}',{at})" for at in range(100))
+    return f"{verb} `{table}` VALUES {rows}{more}{END_OF_LINE}"
+
+
+def large(table: str, more: str = "") -> str:
+    return (
+        f"CREATE TABLE `{table}` (\n  `id` int NOT NULL AUTO_INCREMENT,\n  `a` varchar(300) DEFAULT NULL,\n"
+        f"  `b` int DEFAULT NULL,\n  PRIMARY KEY (`id`),\n  KEY `k` (`b`),\n  KEY `l` (`a`){more}\n)"
+        f" ENGINE=InnoDB DEFAULT CHARSET=latin1{END_OF_LINE}LOCK TABLES `{table}` WRITE{END_OF_LINE}"
+        f"/*!40000 ALTER TABLE `{table}` DISABLE KEYS */{END_OF_LINE}"
+    )
+
+
+def ended(table: str) -> str:
+    return f"/*!40000 ALTER TABLE `{table}` ENABLE KEYS */{END_OF_LINE}UNLOCK TABLES{END_OF_LINE}"
+
+
+MANY = "".join(
+    (
+        "SET NAMES latin1;\nSET foreign_key_checks=0, unique_checks=0, time_zone='+00:00';\n",
+        "SET sql_mode='NO_AUTO_VALUE_ON_ZERO,PIPES_AS_CONCAT';\n",
+        *(large("line", BOUND.format("`f`", "`order`", "id")), big(101, table="line")),
+        *(big(1, table="line"), big(301, table="line"), ended("line")),
+        *(large("many"), big(201), big(101), big(1)),
+        "INSERT INTO `many` (`a`,`b`) VALUES ('numbered by the server',1);\n",
+        *(big(401), big(501), big(701), "INSERT INTO `many` VALUES (NULL,'numbered, too',2);\n", big(1001)),
+        *("REPLACE INTO `many` VALUES (5,'another',5);\n", big(150, "INSERT IGNORE INTO"), big(1201)),
+        *(big(150, more=" ON DUPLICATE KEY UPDATE b = b + VALUES(b)"), big(1301), big(1401)),
+        *("SET @x = (SELECT MAX(id) FROM `many`);\n", "INSERT INTO `many` VALUES (9000,@x,7);\n"),
+        *(big(1501), big(1601), "INSERT INTO `many` SELECT id + 10000, a, b FROM `many`;\n", big(1701)),
+        *(big(1801), big(1901), ended("many")),
+        *(
+            large("order"),
+            big(101, table="order"),
+            big(1, table="order"),
+            big(201, table="order"),
+            ended("order"),
+        ),
+        *("CREATE TABLE `seen` (`id` int, `b` int);\nINSERT INTO `seen` SELECT id, b FROM `order`;\n",),
+        *(
+            "CREATE TRIGGER `t` BEFORE INSERT ON `order` FOR EACH ROW SET NEW.b = 3;\n",
+            big(401, table="order"),
+        ),
+        *(big(501, table="order"), big(601, table="order"), "SET foreign_key_checks=1;\n"),
+    )
+)
+"""Rows that may come in any order, among those that may not; a child before its parent."""
 
 
 def tool(*names: str) -> str:
@@ -357,26 +411,66 @@ def test_tables_whose_indexes_wait_for_their_rows_end_as_the_dump_has_them(
     old = {"restrict_fk_on_non_standard_key": "OFF"} if name == "mysql@9.7" else {}
     server = sandbox(name, settings={**fast, **old})
 
-    def load(database: str, from_bytes: int | None) -> tuple[list[Any], int]:
-        server.query(f"CREATE DATABASE {database}")
-        spec = StreamSpec(endpoint=server.endpoint, database=database, late_indexes_from_bytes=from_bytes)
+    def load(database: str, from_bytes: int | None, connections: int = 1) -> tuple[list[Any], int]:
         before = altered(server)
-        stream = _core.ScriptStream(msgspec.json.encode(spec))
-        stream.feed(dump(tables).encode())
-        stream.finish()
-        server.query(f"USE {database}")
-        shown = [server.query(f"SHOW CREATE TABLE {table}") for table in sorted(tables)]
-        rows = [
-            row[1] for table in sorted(tables) for row in server.query(f"CHECKSUM TABLE {table} EXTENDED")
-        ]
+        run_script(server, database, dump(tables), from_bytes, connections)
         bound = server.query(BOUND_TO, [database])
-        return [*shown, bound, rows], altered(server) - before
+        return [*state(server, database, sorted(tables)), bound], altered(server) - before
 
     plain, statements = load("one", None)
     late, with_indexes = load("two", 1)
     assert late == plain
-    assert all(isinstance(checksum, int) for checksum in late[-1])
-    assert with_indexes - statements == 2 * len(LATE)
+    assert all(isinstance(checksum, int) for _, checksum in late[:-1])
+    bound = sum("CONSTRAINT" in definition for definition, _ in LATE.values())
+    assert with_indexes - statements == 2 * len(LATE) + bound
+    assert load("three", 1, connections=3)[0] == plain
+
+
+@pytest.mark.parametrize("name", ["mariadb@10.11", "mysql@5.7", "mysql@8.0", "mysql@9.7"])
+def test_several_connections_leave_what_one_would(sandbox: StartSandbox, name: str) -> None:
+    fast = fast_settings(require_build(name), Survey(digest="", bytes=0, sql_bytes=0, databases=()))
+    server = sandbox(name, settings=fast)
+
+    def load(database: str, connections: int) -> tuple[list[Any], int]:
+        beside = run_script(server, database, MANY, 1, connections)
+        return state(server, database, ["`many`", "`line`", "`order`", "`seen`"]), beside
+
+    alone, beside = load("one", 1)
+    assert not beside
+    together, beside = load("two", 3)
+    assert together == alone
+    assert beside
+    with pytest.raises(_core.CoreError) as refused:
+        run_script(server, "three", MANY + big(5001) + big(1) + big(5101) + big(1) + big(5201), 1, 3)
+    assert refused.value.args[0].startswith(f"statement {MANY.count(END_OF_LINE) + 2} ")
+    assert "Duplicate entry '1' for key" in refused.value.args[0]
+
+
+def run_script(server: Sandbox, database: str, script: str, from_bytes: int | None, connections: int) -> int:
+    """Loads a dump into a new database; how many statements ran beside the others."""
+    server.query(f"CREATE DATABASE {database}")
+    spec = StreamSpec(
+        endpoint=server.endpoint,
+        database=database,
+        late_indexes_from_bytes=from_bytes,
+        connections=connections,
+    )
+    stream = _core.ScriptStream(msgspec.json.encode(spec))
+    stream.feed(script.encode())
+    stream.finish()
+    return msgspec.json.decode(stream.progress(), type=StreamProgress).beside
+
+
+def state(server: Sandbox, database: str, tables: list[str]) -> list[Any]:
+    """Definition and checksum of each table."""
+    server.query(f"USE {database}")
+    return [
+        (
+            server.query(f"SHOW CREATE TABLE {table}"),
+            server.query(f"CHECKSUM TABLE {table} EXTENDED")[0][1],
+        )
+        for table in tables
+    ]
 
 
 def altered(server: Sandbox) -> int:

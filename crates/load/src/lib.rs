@@ -7,7 +7,7 @@
 //! * [`LoadRun`]: a running load: connections, threads, the measured window.
 //! * [`prepare_tables`], `check_tables`: the tables of a load.
 //! * [`run_script`]: the statements of an SQL script, timed by kind; [`script`] splits it.
-//! * [`ScriptStream`]: a dump of any size, run while it is read.
+//! * [`ScriptStream`]: a dump of any size, run while it is read; `dump`: what of it runs, when and on which connection.
 //! * `drive`: who waits: `blocking` for one connection, `polling` for more.
 //! * `reconnect`: opens lost connections anew; `handoff` gives them back to the thread that polls.
 //! * `worker`: what a thread does besides its work.
@@ -46,11 +46,11 @@ mod control;
 mod cutoff;
 mod dialer;
 mod drive;
+mod dump;
 mod endpoint;
 mod error;
 mod handoff;
 mod histogram;
-mod late_indexes;
 mod layout;
 mod meter;
 mod policy;
@@ -74,10 +74,11 @@ mod worker;
 mod workload;
 
 pub use cutoff::Cutoff;
+pub use dump::queue::StreamProgress;
 pub use endpoint::{CONNECT_TIMEOUT, READ_TIMEOUT};
 pub use error::{Error, Kind};
 pub use run::LoadRun;
 pub use schedule::check_schedule;
 pub use script_run::{run_script, ScriptSpec};
-pub use script_stream::{ScriptStream, StreamProgress};
+pub use script_stream::ScriptStream;
 pub use tables::prepare_tables;

@@ -373,7 +373,7 @@ const MODIFIER_WORDS: usize = 12;
 
 /// What a statement does: its verb, with the kind of its object where the verb alone says little.
 pub fn kind(sql: &[u8]) -> String {
-    let mut words = Words(sql);
+    let mut words = words(sql);
     let Some(verb) = words.next() else {
         return "other".to_owned();
     };
@@ -396,44 +396,70 @@ pub fn kind(sql: &[u8]) -> String {
     }
 }
 
-/// The words of a statement in capitals.
-pub(crate) fn words(sql: &[u8]) -> impl Iterator<Item = String> + '_ {
-    Words(sql)
-}
-
 /// The words of a statement in capitals; comments, strings and identifiers in quotes are passed over,
 /// what stands in conditional comments is not.
-struct Words<'a>(&'a [u8]);
+pub(crate) fn words(sql: &[u8]) -> impl Iterator<Item = String> + '_ {
+    let words = tokens(sql).filter(|token| token.text[0].is_ascii_alphabetic() || token.text[0] == b'_');
+    words.map(|token| token.capitals())
+}
 
-impl Iterator for Words<'_> {
-    type Item = String;
+/// A word or a number, something in quotes with them, or a single character.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Token<'a> {
+    /// Where it begins.
+    pub at: usize,
+    /// Never empty.
+    pub text: &'a [u8],
+}
 
-    fn next(&mut self) -> Option<String> {
-        const STOPS: [bool; 256] = [true; 256];
-        let mut scanner = Scanner {
-            script: self.0,
-            at: 0,
-            line: 1,
-            whole: true,
-        };
-        while scanner.at < self.0.len() {
+impl Token<'_> {
+    pub fn end(&self) -> usize {
+        self.at + self.text.len()
+    }
+
+    pub fn capitals(&self) -> String {
+        String::from_utf8_lossy(self.text).to_ascii_uppercase()
+    }
+
+    pub fn is(&self, word: &str) -> bool {
+        self.text.eq_ignore_ascii_case(word.as_bytes())
+    }
+}
+
+/// The tokens of a statement; comments are passed over, what stands in conditional comments is not.
+pub(crate) fn tokens(sql: &[u8]) -> impl Iterator<Item = Token<'_>> {
+    const STOPS: [bool; 256] = [true; 256];
+    let mut scanner = Scanner {
+        script: sql,
+        at: 0,
+        line: 1,
+        whole: true,
+    };
+    let within = |byte: &&u8| byte.is_ascii_alphanumeric() || **byte == b'_' || !byte.is_ascii();
+    std::iter::from_fn(move || {
+        while scanner.at < sql.len() {
             let at = scanner.at;
-            let word = self.0[at..]
-                .iter()
-                .take_while(|byte| byte.is_ascii_alphabetic() || **byte == b'_')
-                .count();
+            let word = sql[at..].iter().take_while(within).count();
             if word > 0 {
-                let (word, rest) = self.0[at..].split_at(word);
-                self.0 = rest;
-                return Some(String::from_utf8_lossy(word).to_ascii_uppercase());
+                scanner.advance(word);
+                let text = &sql[at..at + word];
+                return Some(Token { at, text });
             }
-            if scanner.next(&STOPS).is_err() {
-                break; // split() has refused such a script already
+            match scanner.next(&STOPS) {
+                Ok(Piece::Code) => {
+                    let text = &sql[at..scanner.at];
+                    return Some(Token { at, text });
+                }
+                Ok(Piece::OpensConditional) => {
+                    let version = scanner.rest().iter().take_while(|byte| byte.is_ascii_digit());
+                    scanner.advance(version.count());
+                }
+                Ok(_) => {}
+                Err(_) => break, // split() has refused such a script already
             }
         }
-        self.0 = &[];
         None
-    }
+    })
 }
 
 /// A statement's beginning for messages; one that shows a password only by its kind.

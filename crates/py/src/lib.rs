@@ -175,14 +175,17 @@ impl LoadRun {
 struct ScriptStream(Mutex<flushlab_load::ScriptStream>, Arc<Cutoff>);
 
 impl ScriptStream {
-    /// Waits for room, or for the end, and looks for signals meanwhile: Ctrl-C cuts the connection.
-    fn wait(&self, py: Python<'_>, all: bool) -> PyResult<()> {
+    /// Waits for room, or for the end; looks for signals meanwhile, for Ctrl-C cuts the connection, and calls `meanwhile`.
+    fn wait(&self, py: Python<'_>, all: bool, meanwhile: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let stream = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         while !py
             .detach(|| stream().wait(all))
             .map_err(|error| core_error(py, error))?
         {
             py.check_signals().inspect_err(|_| self.1.fire())?;
+            if let Some(meanwhile) = meanwhile {
+                meanwhile.call0()?;
+            }
         }
         Ok(())
     }
@@ -200,16 +203,18 @@ impl ScriptStream {
         Ok(Self(Mutex::new(stream), cutoff))
     }
 
-    fn feed(&self, py: Python<'_>, piece: &[u8]) -> PyResult<()> {
-        self.wait(py, false)?;
+    #[pyo3(signature = (piece, meanwhile=None))]
+    fn feed(&self, py: Python<'_>, piece: &[u8], meanwhile: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        self.wait(py, false, meanwhile)?;
         py.detach(|| self.0.lock().unwrap_or_else(PoisonError::into_inner).feed(piece))
             .map_err(|error| core_error(py, error))
     }
 
-    fn finish(&self, py: Python<'_>) -> PyResult<()> {
+    #[pyo3(signature = (meanwhile=None))]
+    fn finish(&self, py: Python<'_>, meanwhile: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         py.detach(|| self.0.lock().unwrap_or_else(PoisonError::into_inner).end())
             .map_err(|error| core_error(py, error))?;
-        self.wait(py, true)
+        self.wait(py, true, meanwhile)
     }
 
     fn progress<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {

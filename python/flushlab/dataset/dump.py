@@ -62,7 +62,7 @@ class Dump(msgspec.Struct, frozen=True, kw_only=True):
         """Runs its statements in their order."""
         database = None if self.survey().databases else filling.database
         file = Path(self.path)
-        filling.run(pieces(file, filling.read), file.name, database=database)
+        filling.run(pieces(file, filling.read), file.name, database=database, alone=True)
 
     @property
     def _stem(self) -> str:

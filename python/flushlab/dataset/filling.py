@@ -28,6 +28,7 @@ from flushlab import _core
 from flushlab.dataset.refused import refused
 from flushlab.dataset.survey import SYSTEM_DATABASES, Survey
 from flushlab.errors import DumpRefused, FlushlabError, HarnessError, ProtocolError, ServerError
+from flushlab.machine import cpu_count
 from flushlab.record import StreamProgress, StreamSpec
 from flushlab.server import Server
 from flushlab.server.control import connect, explain
@@ -142,13 +143,14 @@ class Filling:
             self._server.query("SET GLOBAL local_infile = 1")
             self._server.query("SET GLOBAL time_zone = '+00:00'")
 
-    def run(self, sql: Iterable[bytes], name: str, *, database: str | None) -> None:
+    def run(self, sql: Iterable[bytes], name: str, *, database: str | None, alone: bool = False) -> None:
         """Runs the statements of a file.
 
         Args:
             sql: its pieces.
             name: of the file.
             database: the default at its beginning.
+            alone: no other file is run meanwhile; as many connections are used as there are processors.
 
         Raises:
             DumpRefused: the server did not take a statement.
@@ -168,15 +170,20 @@ class Filling:
             leave_out_databases=tuple(sorted(SYSTEM_DATABASES)),
             leave_out_modes=tuple(modes),
             late_indexes_from_bytes=LATE_INDEXES_FROM_BYTES,
+            connections=min(_WORKERS, cpu_count()) if alone else 1,
         )
         try:
             stream = _core.ScriptStream(msgspec.json.encode(spec))
+
+            def meanwhile() -> None:
+                self._tell_of_indexes(stream)
+
             try:
                 for piece in sql:
-                    stream.feed(piece)
+                    stream.feed(piece, meanwhile)
                     if self._stopped.is_set():
                         return
-                stream.finish()
+                stream.finish(meanwhile)
             finally:
                 stream.stop()
                 self._count(msgspec.json.decode(stream.progress(), type=StreamProgress))
@@ -227,7 +234,7 @@ class Filling:
         """
         if not items:
             return
-        with ThreadPoolExecutor(max_workers=min(_WORKERS, os.cpu_count() or 1, len(items))) as pool:
+        with ThreadPoolExecutor(max_workers=min(_WORKERS, cpu_count(), len(items))) as pool:
             futures = [pool.submit(act, item) for item in items]
             try:
                 done, _ = wait(futures, return_when=FIRST_EXCEPTION)
@@ -275,6 +282,16 @@ class Filling:
             kind = {"server": ServerError, "protocol": ProtocolError}.get(error.kind, HarnessError)
             return kind(f"{name}: {error.message}", hint=error.hint)
         return refused(f"{name}, {error.message}", error.errno, self._survey, self._server.identity)
+
+    def _tell_of_indexes(self, stream: _core.ScriptStream) -> None:
+        """Says what the server is at while it takes no more, now and then."""
+        with self._turn:
+            if time.monotonic() - self._said < _SAY_EVERY_S:
+                return
+            progress = msgspec.json.decode(stream.progress(), type=StreamProgress)
+            if progress.building:
+                self._said = time.monotonic()
+                self._say(f"loading: building the indexes of {', '.join(progress.building)}")
 
     def _count(self, progress: StreamProgress) -> None:
         with self._turn:

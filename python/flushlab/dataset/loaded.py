@@ -24,7 +24,7 @@ from flushlab.server import Sandbox, Server
 from flushlab.server.identifier import quoted
 from flushlab.units import format_seconds, format_size
 
-FORMAT = "5"
+FORMAT = "6"
 """Raise this when the way data sets are loaded changes."""
 
 NO_PLUGINS = "--plugin-dir=/nonexistent"

@@ -329,6 +329,7 @@ class StreamSpec(msgspec.Struct, frozen=True, kw_only=True):
         leave_out_modes: words that are taken out of statements that set `sql_mode`.
         late_indexes_from_bytes: of a table's rows, before its plain indexes are dropped until all rows are
             there; None: they never are.
+        connections: at most, at once; more than one run what comes to the same in any order.
     """
 
     endpoint: Endpoint
@@ -337,6 +338,7 @@ class StreamSpec(msgspec.Struct, frozen=True, kw_only=True):
     leave_out_databases: tuple[str, ...] = ()
     leave_out_modes: tuple[str, ...] = ()
     late_indexes_from_bytes: int | None = None
+    connections: int = 1
 
 
 class StreamProgress(msgspec.Struct, frozen=True, kw_only=True):
@@ -346,11 +348,15 @@ class StreamProgress(msgspec.Struct, frozen=True, kw_only=True):
         statements: answered or left out.
         bytes: of them.
         left_out: statements left out, by the rule that says so.
+        beside: statements that other connections than the first ran; those that build indexes, too.
+        building: tables whose indexes are being built now, with their databases.
     """
 
     statements: int
     bytes: int
     left_out: Mapping[str, int]
+    beside: int = 0
+    building: tuple[str, ...] = ()
 
 
 class Latency(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,0 +1,254 @@
+//! Connections beside the dump's own: they run what need not wait, each in its thread.
+//!
+//! What is given them comes with the state that its session must have, and a hand sets its own alike before it runs
+//! any; one that cannot leaves for good. The dump's own connection runs what no hand takes. Everything is tried once,
+//! unless it met a lock of something that runs beside it: then it runs again, alone.
+
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::{Arc, PoisonError};
+use std::thread::JoinHandle;
+
+use super::queue::{quoting, told, Job, Offer, Shared, State};
+use super::session_state::SessionState;
+use crate::connection::Connection;
+use crate::script::excerpt;
+use crate::Error;
+
+const LOCK_WAIT_TIMEOUT: u16 = 1205;
+const DEADLOCK: u16 = 1213;
+
+type Dial = Box<dyn Fn() -> Result<Connection, Error> + Send>;
+
+pub(crate) struct Hands {
+    shared: Arc<Shared>,
+    dial: Dial,
+    most: usize,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Hands {
+    /// None yet; `most` of them, connected by `dial`.
+    pub fn new(shared: Arc<Shared>, most: usize, dial: Dial) -> Self {
+        Self {
+            shared,
+            dial,
+            most,
+            threads: Vec::new(),
+        }
+    }
+
+    /// Whether there are any; connects them, the first time.
+    pub fn there_are(&mut self) -> bool {
+        for _ in 0..std::mem::take(&mut self.most) {
+            let Ok(connection) = (self.dial)() else {
+                break; // there is no room for more, or the dump's own connection will say why
+            };
+            let shared = self.shared.clone();
+            self.shared.lock().work.hands += 1;
+            self.threads.push(std::thread::spawn(move || {
+                let working = AssertUnwindSafe(|| work(&shared, connection));
+                if let Err(said) = catch_unwind(working) {
+                    let mut state = shared.lock();
+                    state.fail(0, Error::panicked(&*said));
+                    let work = &mut state.work;
+                    (work.hands, work.busy, work.rows_running, work.builds_running) = (0, 0, 0, 0);
+                    drop(state);
+                    shared.changed.notify_all();
+                }
+            }));
+        }
+        self.shared.lock().work.hands > 0
+    }
+
+    /// Has rows run by somebody; by the dump's own connection when the hands have enough to do.
+    pub fn rows(&self, own: &mut Connection, job: Job) {
+        let mut state = self.shared.lock();
+        state.work.rows.push_back(job);
+        let job = match state.work.rows.len() > state.work.hands {
+            true => state.work.rows.pop_front(),
+            false => None,
+        };
+        drop(state);
+        self.shared.offered.notify_one();
+        if let Some(job) = job {
+            self.run(own, job);
+        }
+    }
+
+    /// All rows are there, or one of them failed; the own connection helps.
+    pub fn finish_rows(&self, own: &mut Connection) {
+        loop {
+            let is_under_way = |state: &mut State| state.work.rows.is_empty() && state.work.rows_running > 0;
+            let mut state = self.shared.wait_while(is_under_way);
+            let next = state.work.rows.pop_front();
+            drop(state);
+            match next {
+                Some(job) => self.run(own, job),
+                None => break,
+            }
+        }
+        self.run_again(own);
+    }
+
+    /// Has indexes built beside what follows; back comes what no hand is free for.
+    pub fn build(&self, job: Job) -> Option<Job> {
+        let mut state = self.shared.lock();
+        if state.work.busy >= state.work.hands {
+            return Some(job);
+        }
+        state.work.offer = Offer::Open(job);
+        drop(state);
+        self.shared.offered.notify_all();
+        let mut state = self.shared.wait_while(|state| match state.work.offer {
+            Offer::Open(_) => state.work.busy < state.work.hands,
+            Offer::Looked => state.work.hands > 0,
+            _ => false,
+        });
+        match std::mem::take(&mut state.work.offer) {
+            Offer::Open(job) | Offer::Refused(job) => Some(job),
+            _ => None,
+        }
+    }
+
+    /// All indexes are built, or building one of them failed.
+    pub fn finish_builds(&self, own: &mut Connection) {
+        drop(self.shared.wait_while(|state| state.work.builds_running > 0));
+        self.run_again(own);
+    }
+
+    /// Runs a job on a connection, whose session is as the job's.
+    pub fn run(&self, own: &mut Connection, job: Job) {
+        begins(&mut self.shared.lock(), &job);
+        run(&self.shared, own, job, false);
+    }
+
+    fn run_again(&self, own: &mut Connection) {
+        let again = std::mem::take(&mut self.shared.lock().work.again);
+        for job in again {
+            begins(&mut self.shared.lock(), &job);
+            run(&self.shared, own, job, true);
+        }
+    }
+}
+
+impl Drop for Hands {
+    fn drop(&mut self) {
+        self.shared.lock().work.closed = true;
+        self.shared.offered.notify_all();
+        for thread in self.threads.drain(..) {
+            let _ = thread.join(); // what it had to say is in the shared state
+        }
+    }
+}
+
+/// What a hand does until there is nothing more.
+fn work(shared: &Shared, mut connection: Connection) {
+    let mut alike: Option<Arc<SessionState>> = None;
+    loop {
+        let nothing = |state: &mut State| {
+            let work = &state.work;
+            !work.closed && work.rows.is_empty() && !matches!(work.offer, Offer::Open(_))
+        };
+        let state = shared.offered.wait_while(shared.lock(), nothing);
+        let mut state = state.unwrap_or_else(PoisonError::into_inner);
+        if state.work.closed {
+            return;
+        }
+        let work = &mut state.work;
+        let job = match std::mem::take(&mut work.offer) {
+            Offer::Open(job) => {
+                work.offer = Offer::Looked;
+                Some(job)
+            }
+            other => {
+                work.offer = other;
+                work.rows.pop_front()
+            }
+        };
+        let Some(job) = job else {
+            continue;
+        };
+        work.busy += 1;
+        begins(&mut state, &job);
+        drop(state);
+        if !alike
+            .as_ref()
+            .is_some_and(|alike| Arc::ptr_eq(alike, &job.session))
+        {
+            if !job.session.put_on(&mut connection) {
+                leave(shared, job);
+                return;
+            }
+            alike = Some(job.session.clone());
+        }
+        if job.builds.is_some() {
+            shared.lock().work.offer = Offer::Accepted;
+            shared.changed.notify_all();
+        }
+        run(shared, &mut connection, job, false);
+        let mut state = shared.lock();
+        state.work.busy -= 1;
+        state.progress.beside += 1;
+        drop(state);
+        shared.changed.notify_all();
+    }
+}
+
+/// A hand whose session cannot be set alike gives back what it took.
+fn leave(shared: &Shared, job: Job) {
+    let mut state = shared.lock();
+    ends(&mut state, &job);
+    let work = &mut state.work;
+    (work.hands, work.busy) = (work.hands - 1, work.busy - 1);
+    match job.builds {
+        Some(_) => work.offer = Offer::Refused(job),
+        None => work.rows.push_front(job),
+    }
+    drop(state);
+    shared.changed.notify_all();
+}
+
+fn begins(state: &mut State, job: &Job) {
+    match &job.builds {
+        Some(table) => {
+            state.work.builds_running += 1;
+            state.progress.building.push(table.clone());
+        }
+        None => state.work.rows_running += 1,
+    }
+}
+
+fn ends(state: &mut State, job: &Job) {
+    match &job.builds {
+        Some(table) => {
+            state.work.builds_running -= 1;
+            state.progress.building.retain(|one| one != table);
+        }
+        None => state.work.rows_running -= 1,
+    }
+}
+
+fn run(shared: &Shared, connection: &mut Connection, job: Job, alone: bool) {
+    let outcome = connection.query_bytes(&job.sql);
+    let mut state = shared.lock();
+    ends(&mut state, &job);
+    match outcome {
+        Ok(_) if job.builds.is_none() => state.answered(job.sql.len()),
+        Ok(_) => {}
+        Err(error) if !alone && matches!(error.errno, Some(LOCK_WAIT_TIMEOUT | DEADLOCK)) => {
+            state.work.again.push(job);
+        }
+        Err(mut error) => {
+            if job.builds.is_some() {
+                error.message.push_str(", at ");
+                error.message.push_str(&excerpt(&job.sql));
+                error = told(error, job.place);
+            } else {
+                error = quoting(told(error, job.place), &job.sql);
+            }
+            state.fail(job.place.number, error);
+        }
+    }
+    drop(state);
+    shared.changed.notify_all();
+}

@@ -1,0 +1,197 @@
+//! What is known of a dump under way, shared by who splits it and the connections that run it.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use serde::Serialize;
+
+use super::session_state::SessionState;
+use crate::script::excerpt;
+use crate::Error;
+
+/// What has been run.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct StreamProgress {
+    /// Statements that the server has answered, and those left out.
+    pub statements: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// Statements left out, by the rule that says so.
+    pub left_out: BTreeMap<String, u64>,
+    /// Statements, of the script and those that build indexes, that other connections than the first ran.
+    pub beside: u64,
+    /// Tables whose indexes are being built now.
+    pub building: Vec<String>,
+}
+
+/// Where a statement stands in the script.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place {
+    pub number: u64,
+    pub line: u32,
+}
+
+impl Place {
+    pub const END: Self = Self {
+        number: u64::MAX,
+        line: 0,
+    };
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.number {
+            u64::MAX => write!(out, "at the end"),
+            number => write!(out, "statement {number} (line {})", self.line),
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Statement {
+    pub place: Place,
+    pub sql: Vec<u8>,
+}
+
+/// What any connection may run whose session is set alike.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub place: Place,
+    pub sql: Vec<u8>,
+    pub session: Arc<SessionState>,
+    /// The table whose indexes it builds; else it is a statement of the script, rows of literals.
+    pub builds: Option<String>,
+}
+
+/// What becomes of indexes that a hand is asked to build.
+#[derive(Debug, Default)]
+pub(crate) enum Offer {
+    #[default]
+    None,
+    Open(Job),
+    /// A hand sets its session alike.
+    Looked,
+    Accepted,
+    Refused(Job),
+}
+
+/// Jobs, and who is at them.
+#[derive(Debug, Default)]
+pub(crate) struct Work {
+    /// Rows that any hand may take.
+    pub rows: VecDeque<Job>,
+    pub rows_running: usize,
+    pub builds_running: usize,
+    /// What met a lock of others of these: runs alone.
+    pub again: Vec<Job>,
+    pub offer: Offer,
+    pub hands: usize,
+    pub busy: usize,
+    /// Of what failed, what stands first in the script.
+    pub failed: Option<(u64, Error)>,
+    pub closed: bool,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    pub waiting: VecDeque<Statement>,
+    /// Of those that wait, and of those under way.
+    pub bytes: usize,
+    pub ended: bool,
+    /// The server has answered everything.
+    pub done: bool,
+    pub failed: Option<Error>,
+    pub progress: StreamProgress,
+    pub work: Work,
+}
+
+impl State {
+    /// What does not run is what stands behind it.
+    pub fn fail(&mut self, number: u64, error: Error) {
+        let work = &mut self.work;
+        if work.failed.as_ref().is_none_or(|(first, _)| number < *first) {
+            work.failed = Some((number, error));
+            work.rows.retain(|job| job.place.number < number);
+        }
+    }
+
+    pub fn answered(&mut self, bytes: usize) {
+        self.bytes = self.bytes.saturating_sub(bytes);
+        self.progress.statements += 1;
+        self.progress.bytes += bytes as u64;
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Shared {
+    state: Mutex<State>,
+    /// For who feeds the script and who runs it.
+    pub changed: Condvar,
+    /// For the hands.
+    pub offered: Condvar,
+}
+
+impl Shared {
+    pub fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits on `changed`.
+    pub fn wait_while(&self, condition: impl FnMut(&mut State) -> bool) -> MutexGuard<'_, State> {
+        let state = self.changed.wait_while(self.lock(), condition);
+        state.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn next(&self) -> Option<Statement> {
+        let mut state = self.wait_while(|state| state.waiting.is_empty() && !state.ended);
+        state.waiting.pop_front()
+    }
+
+    pub fn answered(&self, bytes: usize, left_out: Vec<String>) {
+        let mut state = self.lock();
+        state.answered(bytes);
+        for rule in left_out {
+            *state.progress.left_out.entry(rule).or_default() += 1;
+        }
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    pub fn failing(&self) -> bool {
+        self.lock().work.failed.is_some()
+    }
+
+    pub fn fail(&self, place: Place, error: Error) {
+        self.lock().fail(place.number, told(error, place));
+    }
+
+    /// Nothing is under way any more.
+    pub fn conclude(&self) {
+        let mut state = self.lock();
+        state.failed = state.work.failed.take().map(|(_, error)| error);
+        state.done = state.failed.is_none();
+        state.ended = true;
+        state.waiting.clear();
+        drop(state);
+        self.changed.notify_all();
+    }
+}
+
+/// The server's words as its own client prints them, behind where it said them.
+pub(crate) fn told(mut error: Error, place: Place) -> Error {
+    error.message = match (error.errno, &error.sqlstate) {
+        (Some(errno), Some(sqlstate)) => format!("{place}: ERROR {errno} ({sqlstate}): {}", error.message),
+        _ => format!("{place}: {}", error.message),
+    };
+    error
+}
+
+/// What the server said to a statement of the script, with its beginning.
+pub(crate) fn quoting(mut error: Error, sql: &[u8]) -> Error {
+    if error.errno.is_some() {
+        error.message.push_str("\n  ");
+        error.message.push_str(&excerpt(sql));
+    }
+    error
+}
