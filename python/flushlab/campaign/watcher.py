@@ -95,7 +95,9 @@ class Watcher:
         """A trial is about to run."""
         if not self._turns or _block(self._turns[0]) == (request.stage, request.block):
             return
-        turns, self._turns = self._turns, []
+        order = list(self._names)
+        turns = sorted(self._turns, key=lambda one: order.index(one.arm.name) if one.arm.name in order else 0)
+        self._turns = []
         now = time.monotonic()
         if now - self._told >= TELL_S:
             self._told = now

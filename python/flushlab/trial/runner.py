@@ -130,6 +130,15 @@ class TrialRunner:
             server.start_again()
         return server
 
+    def prepare(self, arm: Arm, *, variant: int = 0) -> None:
+        """Makes what a server starts from, unless it is there.
+
+        Raises:
+            StartFailed, MeasurementError: the data could not be loaded.
+            NoSpace, StorageError: as `run`.
+        """
+        self.preparation.snapshot(self.workloads[variant], arm.settings)
+
     def start(self, arm: Arm, *, variant: int = 0) -> Sandbox:
         """A server with the arm's settings on a fresh copy of the workload's data.
 

@@ -135,11 +135,18 @@ class StandingRunner:
             self._stands[draft.arm.name] = _Stand(server)
             draft.seconds.update(server.seconds)
 
-        missing = [
-            (draft, self.runner_of(draft.arm)) for draft in drafts if draft.arm.name not in self._stands
-        ]
+        started = dict[str, Future[None]]()
         with ThreadPoolExecutor(STARTS, "stand") as pool:
-            return {draft.arm.name: pool.submit(start, draft, runner) for draft, runner in missing}
+            for draft in (one for one in drafts if one.arm.name not in self._stands):
+                runner = self.runner_of(draft.arm)
+                try:
+                    runner.prepare(draft.arm, variant=draft.variant)  # here: many start from the same data
+                except NOT_STARTED as error:
+                    started[draft.arm.name] = Future()
+                    started[draft.arm.name].set_exception(error)
+                else:
+                    started[draft.arm.name] = pool.submit(start, draft, runner)
+        return started
 
     def _standing(self, draft: Draft) -> tuple[_Stand, Turns]:
         """The arm's server and its load, warmed up where it was not."""

@@ -17,7 +17,7 @@ from flushlab.server.protocol import Server
 from flushlab.workload.engine import closed, connected, measured, native, raise_if_failed, warm_up
 from flushlab.workload.protocol import COMMITS, MOST_SLICE_S, Driving, Measured, Timing
 
-LEAD_S = 0.03
+LEAD_S = 0.02
 """From the first event of a slice to the beginning of its window: connections fall into step again."""
 PROBES_S = (0.5, 2.0, 8.0)
 NOTHING = 0.5

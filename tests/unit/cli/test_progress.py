@@ -56,7 +56,7 @@ def test_of_short_blocks_of_turns_one_is_told_for_all_that_end_meanwhile(
     monkeypatch.setattr("flushlab.campaign.watcher.time.monotonic", lambda: now[0])
     turn = Slice(round=0, start_s=0.0, seconds=1.0, events=50)
     for block in range(13):
-        for name, figure in (("base", 50.0), ("fast", 5000.0)):
+        for name, figure in (("fast", 5000.0), ("base", 50.0)):
             request = Request(arm=Arm(name=name, settings={}), stage="arms", block=block)
             watcher.starting(request, progress, Spent())
             done = trial(arm=request.arm, stage="arms", block=block, figure=figure, slices=(turn,))
