@@ -88,6 +88,8 @@ class Scenario(NamedTuple):
     precision: float | None = None
 
 
+FILE = Path(__file__).with_name("slices.jsonl")
+RECORDINGS = tuple(json.loads(line)["name"] for line in FILE.read_bytes().splitlines())
 SCENARIOS = (
     Scenario("A/A, noise 5 %", nothing, Noise(trial=0.05)),
     Scenario("A/A, heavy tails", nothing, Noise(trial=0.05, heavy=True)),
@@ -114,7 +116,7 @@ SCENARIOS = (
     Scenario("series known, noise 8 %", known, Noise(trial=0.08), blocks=5),
     *(
         Scenario(f"compare A/A, {blocks} blocks, {name}", nothing, Noise(), blocks=blocks, slices=name)
-        for name in ("busy MariaDB 10.11", "busy MySQL 8.0")
+        for name in RECORDINGS
         for blocks in (15, 37)
     ),
     Scenario(
@@ -159,7 +161,7 @@ class Recorded(msgspec.Struct, frozen=True):
 @cache
 def recorded(name: str) -> Recorded:
     """A recording; its servers are identical, so what their means differ by is taken out."""
-    lines = Path(__file__).with_name("slices.jsonl").read_bytes().splitlines()
+    lines = FILE.read_bytes().splitlines()
     found = next(one for line in lines if (one := msgspec.json.decode(line, type=Recorded)).name == name)
     means = [sum(server) / len(server) for server in zip(*found.rates, strict=True)]
     least = 0.5 / found.slice_s  # an arm that ended nothing is taken to have ended half of an event
