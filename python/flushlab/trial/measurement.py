@@ -50,7 +50,7 @@ just before the load began or after it ended. What they use beside the load is n
 server leaves them, so a fast arm would be judged less often than a slow one, and for its slow windows."""
 JUDGED_WINDOW_S = 1.0
 """Shorter windows are not judged so: the kernel counts CPU time in ticks of 10 ms."""
-LOOK_S = 0.2
+LOOK_S = 0.3
 """At others, at each end."""
 DOUBT_SHARE = 0.04
 """From here on it is said."""
@@ -249,7 +249,7 @@ def disturbance(seen: Observation) -> str:
     if seen.steal_share > VOID_STEAL_SHARE:
         return f"{seen.steal_share:.0%} of the CPU time was stolen by the hypervisor"
     if (seen.wanted_by_others or 0.0) > VOID_FOREIGN_CPU_SHARE:
-        return f"other programs used {seen.wanted_by_others:.0%} of the CPU time beside it"
+        return f"other programs used {seen.wanted_by_others:.0%} of the CPU time before or after the load"
     return ""
 
 
