@@ -76,7 +76,8 @@ def free_gain(settings: Mapping[str, Value]) -> float:
 
 
 class Scenario(NamedTuple):
-    """One kind of tuning; of series if it has blocks; of comparison if it has slices, by their name."""
+    """One kind of tuning; of series if it has blocks; on standing servers if it has slices, by their name,
+    with as many of them at once as `beside` says; of comparison if it has both blocks and slices."""
 
     name: str
     effect: Callable[[Mapping[str, Value]], float]
@@ -86,6 +87,7 @@ class Scenario(NamedTuple):
     blocks: int = 0
     slices: str = ""
     precision: float | None = None
+    beside: int = 8
 
 
 FILE = Path(__file__).with_name("slices.jsonl")
@@ -118,6 +120,15 @@ SCENARIOS = (
         Scenario(f"compare A/A, {blocks} blocks, {name}", nothing, Noise(), blocks=blocks, slices=name)
         for name in RECORDINGS
         for blocks in (15, 37)
+    ),
+    *(
+        Scenario(f"{what}, {beside} servers", effect, Noise(), trials=260, slices=name, beside=beside)
+        for what, effect, name in (
+            ("tune A/A side by side, MariaDB 10.11", nothing, "busy MariaDB 10.11"),
+            ("tune A/A side by side, MySQL 8.0", nothing, "busy MySQL 8.0"),
+            ("tune known side by side, MariaDB 10.11", known, "busy MariaDB 10.11"),
+        )
+        for beside in (8, 3)
     ),
     Scenario(
         "compare A/A, precision 20 %", nothing, Noise(), blocks=36, slices="busy MariaDB 10.11", precision=0.2
@@ -183,17 +194,22 @@ class Slices:
     def __init__(self, name: str, effect: Callable[[Mapping[str, Value]], float], seed: int) -> None:
         self._rates, self._effect, self._random = recorded(name).rates, effect, Random(seed)
         self._servers = self._random.sample(range(len(self._rates[0])), len(self._rates[0]))
-        self._parts: dict[str, int] = {}
+        self._parts: dict[tuple[str, str], int] = {}
         self._rounds: list[int] = []
+        self._blocks: dict[tuple[str, int], int] = {}
 
     def run(self, request: Request) -> Trial:
-        """A batch of rounds."""
-        until = (request.block + 1) * ROUNDS_PER_BLOCK
+        """A batch of rounds. Of more arms than were recorded, the others have the rounds that follow."""
+        number = self._blocks.setdefault((request.stage, request.block), len(self._blocks))
+        until = (number + 1) * ROUNDS_PER_BLOCK
         while len(self._rounds) < until:
             start = self._random.randrange(len(self._rates))
             self._rounds += [(start + step) % len(self._rates) for step in range(ROUNDS_IN_A_ROW)]
-        server = self._servers[self._parts.setdefault(request.arm.name, len(self._parts))]
-        rates = [self._rates[one][server] for one in self._rounds[until - ROUNDS_PER_BLOCK : until]]
+        parts = sum(stage == request.stage for stage, _ in self._parts)
+        part = self._parts.setdefault((request.stage, request.arm.name), parts)
+        later, server = divmod(part, len(self._servers))
+        rounds = [(one + later) % len(self._rates) for one in self._rounds[until - ROUNDS_PER_BLOCK : until]]
+        rates = [max(self._rates[one][self._servers[server]], LEAST_RATE) for one in rounds]
         return Trial(
             arm=request.arm,
             stage=request.stage,
@@ -206,11 +222,13 @@ class Slices:
 
 ROUNDS_PER_BLOCK = 2
 ROUNDS_IN_A_ROW = 5
+LEAST_RATE = 1e-3
+"""Of the mean: half an event, as a block without any counts."""
 
 
 def judge(scenario: Scenario, seed: int) -> Verdict:
     """Runs one campaign and compares it with the truth."""
-    if scenario.slices:
+    if scenario.slices and scenario.blocks:
         return judge_slices(scenario, seed)
     return judge_series(scenario, seed) if scenario.blocks else judge_tune(scenario, seed)
 
@@ -315,16 +333,21 @@ def judge_tune(scenario: Scenario, seed: int) -> Verdict:
             budget_trials=scenario.trials,
             seed=seed,
             alpha=ALPHA,
+            side_by_side=scenario.beside if scenario.slices else 0,
         )
     )
     arms: dict[str, Mapping[str, Value]] = {CONTROL: SETTINGS}
 
-    class Watching(SimulatedTrials):
-        def run(self, request: Request) -> Trial:
-            arms[request.arm.name] = request.arm.settings
-            return super().run(request)
-
-    trials = run_to_end(tune, Watching(scenario.effect, SETTINGS, noise=scenario.noise, seed=seed))
+    servers = (
+        Slices(scenario.slices, scenario.effect, seed)
+        if scenario.slices
+        else SimulatedTrials(scenario.effect, SETTINGS, noise=scenario.noise, seed=seed)
+    )
+    trials = 0
+    while (request := tune.ask()) is not None:
+        arms[request.arm.name] = request.arm.settings
+        tune.tell(servers.run(request))
+        trials += 1
     result = tune.result()
 
     def misses(low: float, high: float, truth: float) -> bool:

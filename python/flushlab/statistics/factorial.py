@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
 
 _NOISE = np.geomspace(0.004, 0.5, 10)
 _SPREAD = (0.04, 0.15, 0.6)
@@ -77,7 +78,7 @@ def estimate_effects(
                 k = spread**2 * k_effects + k_level + drift**2 * k_block
                 k[np.diag_indices(trials)] += noise**2
                 root = np.linalg.cholesky(k)
-                whitened = np.linalg.solve(root, y)
+                whitened = solve_triangular(root, y, lower=True, check_finite=False)
                 # Weak priors, noise near 4 % and spread near 5 %, so that few trials cannot run away.
                 prior = 0.5 * math.log(noise / 0.04) ** 2 + 0.5 * (math.log(spread / 0.05) / 1.5) ** 2
                 fit = -0.5 * float(whitened @ whitened) - float(np.log(np.diag(root)).sum()) - prior

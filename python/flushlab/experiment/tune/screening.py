@@ -115,18 +115,17 @@ class Screening:
         arms = sum(map(len, groups)) + len(groups)
         for number, planned in enumerate(groups):
             if number:
+                self._estimate()
                 self._drop_harmful()
             blocks = self._budget.screen_blocks(arms, sum(map(len, groups[number:])) + (not number))
             group = [
                 (one & (self._pool.usable | self.contexts[context]), context) for one, context in planned
             ]
-            for block in range(first, first + blocks):
-                if not group or self._budget.cells() <= self._budget.confirm_least:
+            for done, block in enumerate(range(first, first + blocks)):
+                spent = self._budget.cells() <= self._budget.confirm_least
+                if not group or spent or (done >= self._budget.blocks.screen_least and self._is_clear()):
                     break
                 group = yield from self._screen_group(group, block)
-                self._estimate()
-                if block - first + 1 >= self._budget.blocks.screen_least and self._is_clear():
-                    break
             first += blocks
 
     def _screen_group(
@@ -144,6 +143,7 @@ class Screening:
 
     def _is_clear(self) -> bool:
         """Whether what each candidate does is known well enough to choose by."""
+        self._estimate()
         assert self.effects is not None
         free, found = self._pool.free(), self.effects
         known = abs(found.mean[:, free] - WORTH_LOG) > CLEAR * found.sd[:, free]

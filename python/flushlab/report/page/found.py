@@ -156,7 +156,8 @@ def _tuned(facts: TuneFacts) -> Found:
     guarantees = {"your base": facts.guarantees.get(BASE, {})}
     if winner is not None:
         guarantees["winner"] = facts.guarantees.get(winner.arm, {})
-    blocks = f"{counted(result.blocks, 'block')}, {counted(result.looks, 'look')}"
+    way = "side by side" if facts.interleaved else "on fresh servers"
+    blocks = f"{counted(result.blocks, 'block')} {way}, {counted(result.looks, 'look')}"
     return Found(
         headline=headline,
         interval=interval,
