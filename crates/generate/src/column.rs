@@ -18,17 +18,19 @@ pub(crate) struct Column {
     null_below: u64,
     always_null: bool,
     kind: Kind,
+    bits: bool,
     generator: Generator,
 }
 
 impl Column {
-    pub fn new(name: &str, key: u64, null: f64, cell: Cell) -> Self {
+    pub fn new(name: &str, key: u64, null: f64, bits: bool, cell: Cell) -> Self {
         Self {
             name: name.to_owned(),
             key,
             null_below: (null * 2f64.powi(64)) as u64,
             always_null: null >= 1.0,
             kind: cell.kind,
+            bits,
             generator: cell.generator,
         }
     }
@@ -48,7 +50,10 @@ impl Column {
 
     /// What LOAD DATA makes of the field that a variable holds, if not the field itself.
     pub fn load_expression(&self, variable: &str) -> Option<String> {
-        (self.kind == Kind::Bytes).then(|| format!("UNHEX({variable})"))
+        match self.kind {
+            Kind::Bytes | Kind::Geometry => Some(format!("UNHEX({variable})")),
+            _ => self.bits.then(|| format!("CAST({variable} AS UNSIGNED)")),
+        }
     }
 
     pub fn can_be_null(&self) -> bool {
@@ -74,6 +79,8 @@ impl Column {
     pub fn write(&self, row: u64, format: Format, out: &mut Vec<u8>) {
         if self.is_null(row) {
             format.null(out);
+        } else if let (Format::Csv, Generator::Geometry(geometry)) = (format, &self.generator) {
+            geometry.put_text(&mut self.draw(row), out);
         } else {
             format.cell(self.kind, out, |out| self.put(row, out));
         }

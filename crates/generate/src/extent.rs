@@ -70,7 +70,7 @@ pub enum Extent {
         bytes: u64,
     },
     /// Geometries.
-    Point,
+    Geometry,
     /// What a user's own generator makes of it.
     Given,
 }
@@ -98,7 +98,7 @@ impl Extent {
             ),
             Self::Text { characters, bytes } => (*characters, *bytes),
             Self::Json { bytes } | Self::Bytes { bytes } => same(*bytes),
-            Self::Point => same(25),
+            Self::Geometry => same(0),
             Self::Given => same(0),
         }
     }

@@ -22,6 +22,8 @@ pub(crate) enum Kind {
     Text,
     /// Bytes.
     Bytes,
+    /// Bytes of a geometry.
+    Geometry,
 }
 
 impl Format {
@@ -67,12 +69,12 @@ impl Format {
                 put(out);
                 out.push(b'\'');
             }
-            (Self::Values, Kind::Bytes) => {
+            (Self::Values, Kind::Bytes | Kind::Geometry) => {
                 out.extend_from_slice(b"X'");
                 put_hex(out, put);
                 out.push(b'\'');
             }
-            (_, Kind::Bytes) => put_hex(out, put),
+            (_, Kind::Bytes | Kind::Geometry) => put_hex(out, put),
             (Self::Values, Kind::Text) => {
                 out.push(b'\'');
                 let from = out.len();

@@ -43,6 +43,9 @@ struct JsonColumn {
     /// What those columns have in common that refer to the same row of a parent.
     #[serde(default)]
     same_row: Option<String>,
+    /// Whether it is a BIT.
+    #[serde(default)]
+    bits: bool,
 }
 
 /// What tables to fill, and with what.
@@ -139,7 +142,7 @@ impl Site<'_, '_> {
                 json.generator.name()
             )));
         }
-        Ok(Column::new(&json.name, self.key, json.null, cell))
+        Ok(Column::new(&json.name, self.key, json.null, json.bits, cell))
     }
 
     /// The numbers of its values, if they must not come twice and the generator does not see to that itself.
@@ -155,6 +158,7 @@ impl Site<'_, '_> {
             return Ok(None);
         };
         let (mut combinations, mut divisor) = (1u64, 1);
+        let mut parents: Vec<(&String, u64)> = Vec::new();
         let table = &self.builder.plan.tables[self.table];
         for (number, other) in table.columns.iter().enumerate() {
             if other.together.as_ref() != Some(together) {
@@ -163,9 +167,18 @@ impl Site<'_, '_> {
             if other.unique || other.generator.is_unique()? {
                 return Ok(None);
             }
+            // What refers to the same row is one choice, not several.
+            let shared = other
+                .same_row
+                .as_ref()
+                .and_then(|row| parents.iter().find(|(seen, _)| *seen == row));
             if number == self.column {
-                divisor = combinations;
+                divisor = shared.map_or(combinations, |(_, divisor)| *divisor);
             }
+            if shared.is_some() {
+                continue;
+            }
+            parents.extend(other.same_row.as_ref().map(|row| (row, combinations)));
             combinations = combinations.saturating_mul(other.generator.count(self)?.unwrap_or(1));
         }
         self.enough(combinations)?;
@@ -227,7 +240,7 @@ impl Site<'_, '_> {
         let outer = self.key;
         self.key = draw::key(outer, "", name);
         let cell: Result<Cell, Error> = json.build(self, None);
-        let built = cell.map(|cell| Column::new(name, self.key, null, cell));
+        let built = cell.map(|cell| Column::new(name, self.key, null, false, cell));
         self.key = outer;
         built
     }

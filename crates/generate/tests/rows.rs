@@ -31,6 +31,10 @@ const ALL: &str = r#"{"seed": 7, "tables": [
     {"name": "k", "generator": {"kind": "constant", "value": "k"}},
     {"name": "u4", "generator": {"kind": "uuid", "binary": false}},
     {"name": "u7", "generator": {"kind": "uuid", "start_ms": 1700000000000, "binary": true}},
+    {"name": "g", "generator": {"kind": "geometry", "shape": "polygon", "low_x": -180.0, "high_x": 180.0,
+      "low_y": -90.0, "high_y": 90.0, "srid": 4326}},
+    {"name": "h", "generator": {"kind": "time", "low": -3020399, "high": 3020399}},
+    {"name": "w", "generator": {"kind": "bcrypt", "password": "x", "cost": 4, "distinct": false}},
     {"name": "b", "generator": {"kind": "bytes", "low": 0, "high": 9}, "null": 0.1},
     {"name": "j", "generator": {"kind": "json", "fields": [
       {"name": "a\"b", "generator": {"kind": "text", "low": 0, "high": 5, "alphabet": "\"\\\u0001x"}},
@@ -161,6 +165,25 @@ fn columns_are_unique_together() {
     );
     let seen: HashSet<Vec<String>> = cells(&plan, 1).into_iter().collect();
     assert_eq!(seen.len(), 54);
+}
+
+#[test]
+fn a_foreign_key_of_two_columns_is_one_choice_in_a_key() {
+    let plan = plan(
+        r#"{"seed": 1, "tables": [{"name": "p", "rows": 10, "columns": [
+            {"name": "a", "generator": {"kind": "integer", "low": 1, "high": 100}, "unique": true},
+            {"name": "b", "generator": {"kind": "integer", "low": 1, "high": 100}, "unique": true}]},
+          {"name": "c", "rows": 30, "columns": [
+            {"name": "nr", "generator": {"kind": "integer", "low": 1, "high": 3}, "together": "k"},
+            {"name": "a", "generator": {"kind": "foreign_key", "table": "p", "column": "a"},
+              "together": "k", "same_row": "fk"},
+            {"name": "b", "generator": {"kind": "foreign_key", "table": "p", "column": "b"},
+              "together": "k", "same_row": "fk"}]}]}"#,
+    );
+    let parents: HashSet<Vec<String>> = cells(&plan, 0).into_iter().collect();
+    let children = cells(&plan, 1);
+    assert!(children.iter().all(|row| parents.contains(&row[1..])));
+    assert_eq!(children.into_iter().collect::<HashSet<_>>().len(), 30);
 }
 
 #[test]

@@ -24,6 +24,7 @@ from flushlab.record.fill import (
     Distribution,
     ForeignKeyGenerator,
     Generator,
+    GeometryGenerator,
     IntegerGenerator,
     JsonField,
     JsonGenerator,
@@ -51,6 +52,11 @@ DISTRIBUTIONS: Mapping[str, tuple[str, ...]] = {
     "ascending": (),
 }
 """How numbers of a range are drawn, with the keys of each."""
+
+SHAPES = (
+    *("point", "linestring", "polygon", "multipoint"),
+    *("multilinestring", "multipolygon", "geometrycollection"),
+)
 
 _DRAWN = ("distribution", *(key for keys in DISTRIBUTIONS.values() for key in keys))
 
@@ -212,6 +218,20 @@ def _bcrypt(table: Table) -> Generator:
     )
 
 
+def _geometry(table: Table) -> Generator:
+    bounds = {}
+    for key, low, high in (("x", -180.0, 180.0), ("y", -90.0, 90.0)):
+        hint = f"write {key} = [{low:g}, {high:g}]"
+        items = table.items(key, ("integer", "float"), "a list of two numbers", hint)
+        found = [float(item.value) for item in items if isinstance(item.value, int | float)] or [low, high]
+        if len(found) != 2 or found[0] > found[1]:
+            raise draws.wrong(table, key, f"{key} is no range", hint)
+        bounds[f"low_{key}"], bounds[f"high_{key}"] = found
+    return GeometryGenerator(
+        shape=draws.word(table, "shape", SHAPES), srid=table.whole("srid", 0, 0, 2**32 - 1), **bounds
+    )
+
+
 def _json(table: Table) -> Generator:
     table.need("fields")
     node = table.entries["fields"].node
@@ -240,6 +260,7 @@ GENERATORS: Mapping[str, _Entry] = {
     "uuid": _Entry(("version", "start", "binary"), _uuid),
     "bcrypt": _Entry(("password", "cost", "distinct"), _bcrypt),
     "bytes": _Entry(("length",), _bytes),
+    "geometry": _Entry(("shape", "x", "y", "srid"), _geometry),
     "json": _Entry(("fields",), _json),
     "row_text": _Entry(
         ("groups",), lambda table: RowTextGenerator(groups=table.whole("groups", 10, 1, _MOST_GROUPS))

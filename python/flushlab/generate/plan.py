@@ -18,7 +18,14 @@ from flushlab.generate.generators import read_generator, share
 from flushlab.generate.types import misfit, parse_type
 from flushlab.plan.table import File, Table, nearest
 from flushlab.plan.toml import Entry, Node, read_toml
-from flushlab.record.fill import ForeignKeyGenerator, GeneratedColumn, GeneratedTable, GeneratorSpec
+from flushlab.record.fill import (
+    ForeignKeyGenerator,
+    GeneratedColumn,
+    GeneratedTable,
+    GeneratorSpec,
+    SequenceGenerator,
+    UuidGenerator,
+)
 
 _BUILTIN = Path(__file__).parent / "builtin"
 _SUFFIX = ".toml"
@@ -26,7 +33,7 @@ _LARGEST = 8 << 20
 _SEED = 2**63 - 1
 _MOST_ROWS = 10**15
 _COLUMN_KEYS = ("type", "null", "unique", "same_row")
-_TABLE_KEYS = ("rows", "primary_key", "unique", "index", "options", "create", "column")
+_TABLE_KEYS = ("rows", "at_most", "primary_key", "unique", "index", "options", "create", "column")
 
 
 class PlanTable(msgspec.Struct, frozen=True, kw_only=True):
@@ -210,6 +217,7 @@ class _Parser:
         table, generator = read_generator(self._file, entry.node, f"the column {entry.key}", _COLUMN_KEYS)
         if not created:
             table.need("type")
+        kind = parse_type(table.text("type"))
         return _Column(
             table,
             table.text("type"),
@@ -219,6 +227,7 @@ class _Parser:
                 null=share(table),
                 unique=table.truth("unique", False),
                 same_row=table.text("same_row") or None,
+                bits=kind is not None and kind.name == "bit",
             ),
         )
 
@@ -251,7 +260,7 @@ class _Parser:
             if len(key) == 1:
                 made[key[0]] = msgspec.structs.replace(made[key[0]], unique=True)
         for number, key in enumerate(keys, start=1):
-            if len(key) == 1 or any(made[name].unique for name in key):
+            if len(key) == 1 or any(_is_unique(made[name]) for name in key):
                 continue
             taken = {made[name].together for name in key if made[name].together}
             if any(all(made[other].together != one or other in key for other in made) for one in taken):
@@ -333,6 +342,10 @@ def _foreign_keys(
     return tuple(keys.values())
 
 
+def _is_unique(column: GeneratedColumn) -> bool:
+    return column.unique or isinstance(column.generator, SequenceGenerator | UuidGenerator)
+
+
 def _parents(table: _Table) -> set[str]:
     generators = (column.generator for column in table.made.columns)
     return {generator.table for generator in generators if isinstance(generator, ForeignKeyGenerator)}
@@ -345,9 +358,14 @@ def _scaled(tables: list[_Table], rows: int | None) -> list[_Table]:
     return [
         msgspec.structs.replace(
             table,
-            made=msgspec.structs.replace(
-                table.made, rows=max(1, table.made.rows * rows // largest) if table.made.rows else 0
-            ),
+            made=msgspec.structs.replace(table.made, rows=_scaled_rows(table, rows, largest)),
         )
         for table in tables
     ]
+
+
+def _scaled_rows(table: _Table, rows: int, largest: int) -> int:
+    if not table.made.rows:
+        return 0
+    most = table.table.whole("at_most", _MOST_ROWS, 1, _MOST_ROWS)
+    return min(max(1, table.made.rows * rows // largest), most)

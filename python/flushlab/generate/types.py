@@ -16,7 +16,10 @@ import msgspec
 _BITS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "integer": 32, "bigint": 64}
 _TEXT_BYTES = {"tinytext": 255, "text": 65_535, "mediumtext": (1 << 24) - 1, "longtext": (1 << 32) - 1}
 _BLOB_BYTES = {"tinyblob": 255, "blob": 65_535, "mediumblob": (1 << 24) - 1, "longblob": (1 << 32) - 1}
-_POINTS = ("point", "geometry")
+_GEOMETRIES = (
+    *("geometry", "point", "linestring", "polygon", "multipoint"),
+    *("multilinestring", "multipolygon", "geometrycollection", "geomcollection"),
+)
 _FLOATS = ("float", "double", "real")
 _DATES = ("date", "datetime", "timestamp", "time", "year")
 _TIMESTAMPS = (1, 2**31 - 1)
@@ -29,6 +32,9 @@ _DEFINITION = re.compile(
     re.DOTALL,
 )
 _QUOTED = re.compile(r"'((?:[^'\\]|''|\\.)*)'")
+
+_ESCAPED = re.compile(r"\\(.)|''", re.DOTALL)
+_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "0": "\0", "Z": "\x1a"}
 
 Extent = Mapping[str, Any]
 """JSON of flushlab_generate::Extent."""
@@ -70,9 +76,7 @@ def parse_type(definition: str) -> ColumnType | None:
     if found is None:
         return None
     name, args, rest = found["name"].lower(), found["args"] or "", found["rest"].lower()
-    members = tuple(
-        text.replace("''", "'").replace("\\'", "'").replace("\\\\", "\\") for text in _QUOTED.findall(args)
-    )
+    members = tuple(_ESCAPED.sub(_unescaped, text) for text in _QUOTED.findall(args))
     numbers = [] if members else [int(part) for part in args.split(",") if part.strip().isdigit()]
     name = {"dec": "decimal", "numeric": "decimal", "fixed": "decimal", "bool": "tinyint"}.get(name, name)
     name = "tinyint" if name == "boolean" else name
@@ -85,6 +89,11 @@ def parse_type(definition: str) -> ColumnType | None:
         unsigned=bool(re.search(r"\b(unsigned|zerofill)\b", words)) or name == "serial",
         not_null="not null" in " ".join(words.split()) or "primary key" in words or name == "serial",
     )
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    letter: str | None = found[1]
+    return "'" if letter is None else _ESCAPES.get(letter, letter)
 
 
 def misfit(column: ColumnType, extent: Extent) -> str | None:
@@ -108,8 +117,8 @@ def misfit(column: ColumnType, extent: Extent) -> str | None:
         return _member_misfit(column, extent)
     if column.name in _DATES:
         return _date_misfit(column, extent)
-    if column.name in _POINTS:
-        return None if kind == "point" else f"holds geometries, not {_WORDS[kind]}"
+    if column.name in _GEOMETRIES:
+        return None if kind == "geometry" else f"holds geometries, not {_WORDS[kind]}"
     if column.name == "json":
         json = kind == "json" or (kind == "choice" and all(map(_is_json, extent["values"])))
         return None if json or kind in ("integer", "decimal") else f"holds JSON, not {_WORDS[kind]}"
@@ -128,7 +137,7 @@ _WORDS = {
     "text": "texts",
     "json": "JSON",
     "bytes": "bytes",
-    "point": "geometries",
+    "geometry": "geometries",
 }
 
 
@@ -225,7 +234,7 @@ def _moment(seconds: int) -> str:
 
 def _length_misfit(column: ColumnType, extent: Extent) -> str | None:
     kind = extent["kind"]
-    if kind == "point" or (kind == "bytes" and column.is_text):
+    if kind == "geometry" or (kind == "bytes" and column.is_text):
         return f"holds texts, not {_WORDS[kind]}"
     characters, octets = _length(extent)
     if column.name in _TEXT_BYTES or column.name in _BLOB_BYTES:

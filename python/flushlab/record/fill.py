@@ -127,6 +127,17 @@ class BytesGenerator(msgspec.Struct, frozen=True, kw_only=True, tag="bytes", tag
     high: int
 
 
+class GeometryGenerator(msgspec.Struct, frozen=True, kw_only=True, tag="geometry", tag_field="kind"):
+    """A geometry at a random place: a point, or a small one of another shape around it."""
+
+    shape: str = "point"
+    low_x: float = -180.0
+    high_x: float = 180.0
+    low_y: float = -90.0
+    high_y: float = 90.0
+    srid: int = 0
+
+
 class BcryptGenerator(msgspec.Struct, frozen=True, kw_only=True, tag="bcrypt", tag_field="kind"):
     """A hash of a password: one for all rows, or with a salt of its own in each."""
 
@@ -165,6 +176,7 @@ Generator = (
     | UuidGenerator
     | BytesGenerator
     | BcryptGenerator
+    | GeometryGenerator
     | JsonGenerator
 )
 
@@ -177,6 +189,7 @@ class GeneratedColumn(msgspec.Struct, frozen=True, kw_only=True):
         unique: no value comes twice.
         together: the name of a key whose columns are unique together.
         same_row: columns with the same text refer to the same row of their parent.
+        bits: the column is a BIT, for which LOAD DATA needs a number in another way.
     """
 
     name: str
@@ -185,6 +198,7 @@ class GeneratedColumn(msgspec.Struct, frozen=True, kw_only=True):
     unique: bool = False
     together: str | None = None
     same_row: str | None = None
+    bits: bool = False
 
 
 class GeneratedTable(msgspec.Struct, frozen=True, kw_only=True):

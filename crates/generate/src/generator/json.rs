@@ -6,6 +6,7 @@ use serde::de::{self, Deserializer, Visitor};
 use serde::Deserialize;
 
 use super::bcrypt::Bcrypt;
+use super::geometry::{Geometry, Shape};
 use super::object::Member;
 use super::{in_one_case, Cell, Generator, Pattern, Reference};
 use crate::format::{is_clean, Kind};
@@ -96,6 +97,14 @@ pub(crate) enum JsonGenerator {
         #[serde(default)]
         distribution: JsonDistribution,
     },
+    Geometry {
+        shape: Shape,
+        low_x: f64,
+        high_x: f64,
+        low_y: f64,
+        high_y: f64,
+        srid: u32,
+    },
     Bcrypt {
         password: String,
         cost: u32,
@@ -153,6 +162,7 @@ impl JsonGenerator {
             Self::Constant { .. } => "constant",
             Self::Uuid { .. } => "uuid",
             Self::Time { .. } => "time",
+            Self::Geometry { .. } => "geometry",
             Self::Bcrypt { .. } => "bcrypt",
             Self::Bytes { .. } => "bytes",
             Self::Json { .. } => "json",
@@ -350,6 +360,22 @@ impl JsonGenerator {
                 let (low, digits) = (*low, *digits);
                 check(digits <= 6, || format!("digits is {digits}; it takes 0 to 6"))?;
                 (Kind::Clean, Generator::Time { low, digits, index })
+            }
+            Self::Geometry {
+                shape,
+                low_x,
+                high_x,
+                low_y,
+                high_y,
+                srid,
+            } => {
+                let geometry = Geometry {
+                    shape: *shape,
+                    x: (*low_x, *high_x),
+                    y: (*low_y, *high_y),
+                    srid: *srid,
+                };
+                (Kind::Geometry, Generator::Geometry(geometry))
             }
             Self::Bcrypt {
                 password,

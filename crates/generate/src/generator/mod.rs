@@ -1,6 +1,7 @@
 //! What makes values: built from the plan's JSON, then asked for any row's bytes.
 
 mod bcrypt;
+mod geometry;
 mod json;
 mod object;
 mod pattern;
@@ -17,6 +18,7 @@ use crate::extent::Extent;
 use crate::format::Kind;
 use crate::index::Index;
 use bcrypt::Bcrypt;
+pub(crate) use geometry::Geometry;
 pub(crate) use json::JsonGenerator;
 use object::Member;
 use pattern::Pattern;
@@ -66,6 +68,8 @@ pub(crate) enum Generator {
     Uuid { start_ms: Option<u64>, binary: bool },
     /// Seconds, in units of the last of `digits` places behind the point.
     Time { low: i64, digits: u32, index: Index },
+    /// Bytes as the servers store a geometry.
+    Geometry(Geometry),
     /// A hash of a password.
     Bcrypt(Bcrypt),
     /// Random bytes.
@@ -122,6 +126,7 @@ impl Generator {
                 bytes: u64::from(*high),
             },
             Self::Json(members) => object::extent(members, rows),
+            Self::Geometry(_) => Extent::Geometry,
             Self::Bcrypt(_) => text(60),
         }
     }
@@ -193,6 +198,7 @@ impl Generator {
             Self::Time { low, digits, index } => {
                 put_time(out, low.wrapping_add_unsigned(index.of(row, draw)), *digits);
             }
+            Self::Geometry(geometry) => geometry.put(draw, out),
             Self::Bcrypt(bcrypt) => bcrypt.put(draw, out),
             Self::Bytes { low, high } => {
                 let from = out.len();

@@ -17,7 +17,7 @@ impl Member {
     /// # Errors
     /// JSON has no bytes.
     pub fn new(name: &str, column: Column) -> Result<Self, Error> {
-        if column.kind() == Kind::Bytes {
+        if matches!(column.kind(), Kind::Bytes | Kind::Geometry) {
             return Err(Error::new(format!("{name} has bytes, which JSON cannot hold")));
         }
         let mut quoted = Vec::new();

@@ -1,0 +1,513 @@
+"""Schema: a plan from the tables of a database, which runs as it is.
+
+Sits in `generate`. It asks a server's information_schema and SHOW CREATE TABLE, and changes nothing. What a
+plan cannot say (a CHECK, a key on an expression) stands in it as a comment.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from flushlab.errors import UsageError
+from flushlab.generate.types import ColumnType, parse_type
+from flushlab.server.identifier import quoted
+
+Query = Callable[[str, Sequence[Any]], Iterable[tuple[Any, ...]]]
+
+_ROWS = 1000
+"""Of a table that has none."""
+_NULLS = 0.1
+_UNIQUE_CHARACTERS = 7
+"""26^7 are eight thousand million texts."""
+_LETTERS = 26
+_MANY = 10**9
+_INTEGERS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
+_SHAPES = (
+    *("geometry", "point", "linestring", "polygon"),
+    *("multipoint", "multilinestring", "multipolygon", "geometrycollection"),
+)
+_BYTES = ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob")
+_FIXED: Mapping[str, str] = {
+    "inet4": r"10.[1-9].[1-9]\d.[1-9]",
+    "inet6": "fd00::[1-9a-f][0-9a-f]{3}",
+}
+
+
+class _Column(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    type: ColumnType
+    definition: str
+    nullable: bool
+    auto_increment: bool
+    generated: bool
+    has_default: bool
+    srid: int
+
+
+class _ForeignKey(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    columns: tuple[str, ...]
+    schema: str
+    table: str
+    theirs: tuple[str, ...]
+
+
+class _Key(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    columns: tuple[str, ...]
+    prefixes: tuple[int | None, ...]
+
+
+class _Table(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    rows: int
+    columns: tuple[_Column, ...]
+    keys: tuple[_Key, ...]
+    foreign_keys: tuple[_ForeignKey, ...]
+    create: str
+    notes: tuple[str, ...]
+
+
+def plan_of(query: Query, database: str) -> str:
+    """The TOML of a plan for all tables of a database.
+
+    Args:
+        query: runs a statement with its values.
+        database: its name.
+
+    Raises:
+        UsageError: there is no such database, or it has no tables.
+        ServerError: the server does not answer, or refuses.
+    """
+    tables = _read(query, database)
+    most = _within_parents(tables, {table.name: _at_most(table) for table in tables})
+    rows = _rows(tables, most)
+    parts = [f"# The tables of {_comment(database)}.\ntitle = {_toml(database)}\nseed = 1\n"]
+    parts += [_table(table, tables, rows[table.name], most[table.name]) for table in tables]
+    return "\n".join(parts)
+
+
+def _read(query: Query, database: str) -> list[_Table]:
+    names = [
+        (str(name), int(rows or 0))
+        for name, rows in query(
+            "SELECT TABLE_NAME, TABLE_ROWS FROM information_schema.TABLES"
+            " WHERE TABLE_SCHEMA = %s AND TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED')"
+            " ORDER BY TABLE_NAME",
+            (database,),
+        )
+    ]
+    if not names:
+        if not list(query("SHOW DATABASES WHERE `Database` = %s", (database,))):
+            raise UsageError(f"there is no database {database!r} on the server", hint="name one that it has")
+        raise UsageError(f"the database {database!r} has no tables", hint="create them first")
+    columns, keys = _columns(query, database), _keys(query, database)
+    foreign, checks = _foreign_keys(query, database), _checks(query, database)
+    return [
+        _described(query, database, name, rows, columns[name], keys[name], foreign[name], checks[name])
+        for name, rows in names
+    ]
+
+
+def _described(
+    query: Query,
+    database: str,
+    name: str,
+    rows: int,
+    columns: list[_Column],
+    keys: dict[str, list[tuple[str | None, int | None]]],
+    foreign_keys: list[_ForeignKey],
+    checks: list[str],
+) -> _Table:
+    ((_, create, *_),) = query(f"SHOW CREATE TABLE {quoted(database, name)}", ())
+    text = create.decode() if isinstance(create, bytes) else str(create)
+    for theirs in (one for key in foreign_keys for one in (*key.columns, *key.theirs, key.table)):
+        if "`" in theirs:  # MariaDB 11.8 does not double the backticks of a foreign key's names
+            text = text.replace(f"`{theirs}`", quoted(theirs))
+    json = {column.name for column in columns if f"json_valid({quoted(column.name)})" in " ".join(checks)}
+    notes = [f"CHECK ({check}): keep to it by hand" for check in checks if not check.startswith("json_valid")]
+    whole: list[_Key] = []
+    for key, parts in keys.items():
+        named = tuple(column for column, _ in parts if column is not None)
+        if len(named) < len(parts):
+            notes.append(f"the unique key {key} is on an expression: keep to it by hand")
+        else:
+            whole.append(_Key(name=key, columns=named, prefixes=tuple(length for _, length in parts)))
+    generated = {column.name for column in columns if column.generated}
+    for one in whole:
+        if generated.intersection(one.columns):
+            notes.append(f"the unique key {one.name} has a generated column: keep to it by hand")
+    return _Table(
+        name=name,
+        rows=rows or _ROWS,
+        columns=tuple(
+            msgspec.structs.replace(column, type=ColumnType(name="json", not_null=column.type.not_null))
+            if column.name in json
+            else column
+            for column in columns
+        ),
+        keys=tuple(key for key in whole if not generated.intersection(key.columns)),
+        foreign_keys=tuple(foreign_keys),
+        create=re.sub(r"(\n\).*?) AUTO_INCREMENT=\d+", r"\1", text),
+        notes=tuple(notes),
+    )
+
+
+def _columns(query: Query, database: str) -> defaultdict[str, list[_Column]]:
+    known = {
+        str(name).upper()
+        for (name,) in query(
+            "SELECT COLUMN_NAME FROM information_schema.COLUMNS"
+            " WHERE TABLE_SCHEMA = 'information_schema' AND TABLE_NAME = 'COLUMNS'",
+            (),
+        )
+    }
+    srid = "SRS_ID" if "SRS_ID" in known else "0"
+    found: defaultdict[str, list[_Column]] = defaultdict(list)
+    for table, name, kind, nullable, extra, expression, default, srs in query(
+        "SELECT TABLE_NAME, COLUMN_NAME, COLUMN_TYPE, IS_NULLABLE, EXTRA, GENERATION_EXPRESSION,"
+        f" COLUMN_DEFAULT, {srid} FROM information_schema.COLUMNS"
+        " WHERE TABLE_SCHEMA = %s ORDER BY TABLE_NAME, ORDINAL_POSITION",
+        (database,),
+    ):
+        text = kind.decode() if isinstance(kind, bytes) else str(kind)
+        definition = text if nullable == "YES" else f"{text} NOT NULL"
+        words = str(extra).upper()
+        column_type = parse_type(definition)
+        assert column_type is not None, definition
+        found[str(table)].append(
+            _Column(
+                name=str(name),
+                type=column_type,
+                definition=definition,
+                nullable=nullable == "YES",
+                auto_increment="AUTO_INCREMENT" in words,
+                generated=bool(expression) or "GENERATED" in words.replace("DEFAULT_GENERATED", ""),
+                has_default=default is not None,
+                srid=int(srs or 0),
+            )
+        )
+    return found
+
+
+def _keys(query: Query, database: str) -> defaultdict[str, dict[str, list[tuple[str | None, int | None]]]]:
+    found: defaultdict[str, dict[str, list[tuple[str | None, int | None]]]] = defaultdict(dict)
+    for table, key, column, prefix in query(
+        "SELECT TABLE_NAME, INDEX_NAME, COLUMN_NAME, SUB_PART FROM information_schema.STATISTICS"
+        " WHERE TABLE_SCHEMA = %s AND NON_UNIQUE = 0 ORDER BY TABLE_NAME, INDEX_NAME, SEQ_IN_INDEX",
+        (database,),
+    ):
+        length = None if prefix is None else int(prefix)
+        part = (None if column is None else str(column), length)
+        found[str(table)].setdefault(str(key), []).append(part)
+    return found
+
+
+def _foreign_keys(query: Query, database: str) -> defaultdict[str, list[_ForeignKey]]:
+    parts: dict[tuple[str, str], list[tuple[str, str, str, str]]] = {}
+    for table, name, column, schema, parent, theirs in query(
+        "SELECT TABLE_NAME, CONSTRAINT_NAME, COLUMN_NAME, REFERENCED_TABLE_SCHEMA, REFERENCED_TABLE_NAME,"
+        " REFERENCED_COLUMN_NAME FROM information_schema.KEY_COLUMN_USAGE"
+        " WHERE TABLE_SCHEMA = %s AND REFERENCED_TABLE_NAME IS NOT NULL"
+        " ORDER BY TABLE_NAME, CONSTRAINT_NAME, ORDINAL_POSITION",
+        (database,),
+    ):
+        row = (str(column), str(schema), str(parent), str(theirs))
+        parts.setdefault((str(table), str(name)), []).append(row)
+    found: defaultdict[str, list[_ForeignKey]] = defaultdict(list)
+    for (table, name), rows in parts.items():
+        found[table].append(
+            _ForeignKey(
+                name=name,
+                columns=tuple(column for column, _, _, _ in rows),
+                schema=rows[0][1],
+                table=rows[0][2],
+                theirs=tuple(theirs for _, _, _, theirs in rows),
+            )
+        )
+    return found
+
+
+def _checks(query: Query, database: str) -> defaultdict[str, list[str]]:
+    """CHECK constraints by table: MariaDB names it beside them, MySQL has them from 8.0.16."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    known = {
+        str(name).upper()
+        for (name,) in query(
+            "SELECT COLUMN_NAME FROM information_schema.COLUMNS"
+            " WHERE TABLE_SCHEMA = 'information_schema' AND TABLE_NAME = 'CHECK_CONSTRAINTS'",
+            (),
+        )
+    }
+    if not known:
+        return found
+    if "TABLE_NAME" in known:
+        sql = (
+            "SELECT TABLE_NAME, CHECK_CLAUSE FROM information_schema.CHECK_CONSTRAINTS"
+            " WHERE CONSTRAINT_SCHEMA = %s"
+        )
+    else:
+        sql = (
+            "SELECT t.TABLE_NAME, c.CHECK_CLAUSE FROM information_schema.CHECK_CONSTRAINTS c"
+            " JOIN information_schema.TABLE_CONSTRAINTS t"
+            " USING (CONSTRAINT_SCHEMA, CONSTRAINT_NAME) WHERE c.CONSTRAINT_SCHEMA = %s"
+        )
+    for table, clause in query(sql, (database,)):
+        found[str(table)].append(clause.decode() if isinstance(clause, bytes) else str(clause))
+    return found
+
+
+# -- what becomes of them ------------------------------------------------------------------------------------
+
+
+def _rows(tables: list[_Table], most: Mapping[str, int]) -> dict[str, int]:
+    """Rows of each table: no more than its keys allow."""
+    return _within_parents(tables, {table.name: min(table.rows, most[table.name]) for table in tables})
+
+
+def _within_parents(tables: list[_Table], rows: dict[str, int]) -> dict[str, int]:
+    """The same, where a row of the parent can be referred to once no more than the parent has."""
+    for _ in tables:  # a parent's limit may be found after its child's
+        for table in tables:
+            for parent in _unique_parents(table):
+                rows[table.name] = min(rows[table.name], rows.get(parent, rows[table.name]))
+    return rows
+
+
+def _unique_parents(table: _Table) -> Iterable[str]:
+    """Tables of whose rows each can be referred to once."""
+    keys = [set(key.columns) for key in table.keys]
+    return [key.table for key in table.foreign_keys if any(one <= set(key.columns) for one in keys)]
+
+
+def _at_most(table: _Table) -> int:
+    """How many rows its unique keys allow, as far as types say."""
+    columns = {column.name: column for column in table.columns}
+    referring = {name for key in table.foreign_keys for name in key.columns}
+    least = _MANY
+    for key in table.keys:
+        combinations = 1
+        for name, prefix in zip(key.columns, key.prefixes, strict=True):
+            combinations *= _MANY if name in referring else _values(columns[name], prefix)
+        least = min(least, combinations)
+    return least
+
+
+def _values(column: _Column, prefix: int | None) -> int:
+    """How many different values its generator gives if it is unique; many is enough."""
+    kind = column.type
+    if kind.name in _INTEGERS:
+        bits = _INTEGERS[kind.name]
+        return min(_MANY, int(2 ** (bits if kind.unsigned else bits - 1)) - 1)
+    if kind.name == "bit":
+        return min(_MANY, int(2 ** (kind.size or 1)))
+    if kind.name in ("enum", "set"):
+        return len(_members(kind))
+    if kind.name == "year":
+        return 255
+    if kind.name == "decimal":
+        return min(_MANY, int(10 ** _decimal_digits(kind)[0]))
+    if kind.name == "date":
+        return 365 * 100
+    if kind.size is not None and (kind.name in ("char", "varchar") or kind.name in _BYTES):
+        return min(_MANY, int(_LETTERS ** min(kind.size, prefix or kind.size, _UNIQUE_CHARACTERS)))
+    return _MANY
+
+
+def _table(table: _Table, tables: list[_Table], rows: int, most: int) -> str:
+    names = [_toml(column.name) for column in table.columns if column.generated]
+    notes = list(table.notes)
+    if names:
+        notes.append(f"generated columns: {', '.join(names)}")
+    lines = [f"# {_comment(note)}" for note in notes]
+    lines += [f"[table.{_toml(table.name)}]", f"rows = {rows}"]
+    if most < _MANY:
+        lines.append(f"at_most = {most}")
+    lines.append(f"create = {_multiline(table.create)}")
+    for key in table.keys:
+        if key.name == "PRIMARY":
+            lines.append(f"primary_key = [{', '.join(map(_toml, key.columns))}]")
+    unique = [key.columns for key in table.keys if key.name != "PRIMARY"]
+    if unique:
+        keys = [f"[{', '.join(map(_toml, columns))}]" for columns in unique]
+        lines.append(f"unique = [{', '.join(keys)}]")
+    lines += ["", f"[table.{_toml(table.name)}.column]"]
+    made = _generators(table, {one.name for one in tables})
+    for column in table.columns:
+        if column.name in made:
+            options = ", ".join(f"{key} = {value}" for key, value in made[column.name].items())
+            lines.append(f"{_toml(column.name)} = {{ type = {_toml(column.definition)}, {options} }}")
+    return "\n".join(lines) + "\n"
+
+
+def _generators(table: _Table, tables: set[str]) -> dict[str, dict[str, str]]:
+    """The keys of each column that gets values."""
+    prefixes: dict[str, int | None] = {}
+    for key in table.keys:
+        for name, prefix in zip(key.columns, key.prefixes, strict=True):
+            prefixes[name] = min(filter(None, (prefixes.get(name), prefix)), default=None)
+    alone = {key.columns[0] for key in table.keys if len(key.columns) == 1}
+    primary = {name for key in table.keys if key.name == "PRIMARY" for name in key.columns}
+    made: dict[str, dict[str, str]] = {}
+    referring: set[str] = set()
+    for foreign in table.foreign_keys:
+        if referring.intersection(foreign.columns):
+            continue
+        referring |= set(foreign.columns)
+        outside = foreign.table not in tables
+        nullable = all(column.nullable for column in table.columns if column.name in foreign.columns)
+        for name, theirs in zip(foreign.columns, foreign.theirs, strict=True):
+            if outside and nullable:
+                made[name] = {"generator": '"constant"', "value": "0", "null": "1.0"}
+                continue
+            made[name] = {
+                "generator": '"foreign_key"',
+                "table": _toml(foreign.table),
+                "column": _toml(theirs),
+            }
+            if len(foreign.columns) > 1:
+                made[name]["same_row"] = _toml(foreign.name)
+            if nullable and not primary.intersection(foreign.columns):
+                made[name]["null"] = str(_NULLS)
+    for column in table.columns:
+        if column.generated or column.name in made:
+            continue
+        unique = column.name in prefixes
+        options = _generator(column, prefixes.get(column.name), unique, column.name in alone)
+        if options is None:
+            if column.nullable:
+                made[column.name] = {"generator": '"constant"', "value": "0", "null": "1.0"}
+            elif not column.has_default:
+                raise UsageError(
+                    f"{table.name}.{column.name} is {column.definition}: there is no generator for it",
+                    hint="give it a default, or let it be NULL",
+                )
+            continue
+        if column.nullable and column.name not in primary:
+            options["null"] = str(_NULLS)
+        made[column.name] = options
+    _separate(table, made, referring, primary)
+    return made
+
+
+def _separate(table: _Table, made: dict[str, dict[str, str]], referring: set[str], primary: set[str]) -> None:
+    """Makes a column unique by itself where unique keys of several columns overlap."""
+    taken: list[set[str]] = []
+    columns = {column.name: column for column in table.columns}
+    for key in sorted(table.keys, key=lambda key: len(key.columns)):
+        own = set(key.columns)
+        if len(own) == 1 or any(
+            made[name]["generator"] in ('"sequence"', '"uuid"') or "unique" in made[name] for name in own
+        ):
+            continue
+        if any(one <= own for one in taken):
+            continue
+        if any(one & own for one in taken):
+            free = [name for name in own - referring if _values(columns[name], None) >= _MANY]
+            if free:
+                made[sorted(free)[0]]["unique"] = "true"
+                continue
+        taken.append(own)
+
+
+def _generator(column: _Column, prefix: int | None, unique: bool, alone: bool) -> dict[str, str] | None:
+    """A generator with its keys; None if there is none for the type."""
+    kind = column.type
+    name = kind.name
+    if column.auto_increment or name == "serial":
+        return {"generator": '"sequence"'}
+    if name in _INTEGERS:
+        if alone:
+            return {"generator": '"sequence"'}
+        bits = _INTEGERS[name]
+        most = 2 ** (bits if kind.unsigned else bits - 1) - 1
+        if name == "tinyint" and kind.size == 1 and not unique:
+            most = 1
+        return _range("integer", "1" if unique else "0", str(min(most, 2**63 - 1 if unique else 1_000_000)))
+    if name == "bit":
+        return _range("integer", "0", str(2 ** min(kind.size or 1, 62) - 1))
+    if name == "decimal":
+        digits, scale = _decimal_digits(kind)
+        high = str(10**digits - 1)
+        high = f"{high[: digits - scale] or '0'}.{high[digits - scale :]}" if scale else high
+        return {**_range("decimal", "0", f'"{high}"'), "digits": str(scale)}
+    if name in ("float", "double", "real"):
+        return {"generator": '"sequence"'} if unique else _range("decimal", "0", "1000")
+    if name in ("enum", "set"):
+        values = ", ".join(map(_toml, _members(kind)))
+        return {"generator": '"choice"', "values": f"[{values}]"}
+    if name == "date":
+        return _range("date", "1950-01-01", "2049-12-31") if unique else {"generator": '"date"'}
+    if name in ("datetime", "timestamp", "time"):
+        options = {"generator": f'"{"time" if name == "time" else "datetime"}"'}
+        if kind.size:
+            options["digits"] = str(kind.size)
+        if unique and name != "time":
+            options |= {"low": "1990-01-01", "high": "2029-12-31"}
+        return options
+    if name == "year":
+        return _range("integer", "1901", "2155")
+    if name == "json":
+        fields = '{ id = { generator = "sequence" }, name = { generator = "text", length = [4, 12] } }'
+        return {"generator": '"json"', "fields": fields}
+    if name == "uuid":
+        return {"generator": '"uuid"'}
+    if name in _FIXED:
+        return {"generator": '"pattern"', "pattern": _toml(_FIXED[name])}
+    if name in _SHAPES:
+        options = {"generator": '"geometry"', "shape": _toml("point" if name == "geometry" else name)}
+        return {**options, "srid": str(column.srid)} if column.srid else options
+    if name in _BYTES and not unique:
+        size = kind.size if kind.size is not None else 100
+        return {"generator": '"bytes"', "length": str(size) if name == "binary" else f"[0, {min(size, 100)}]"}
+    if kind.is_text or kind.is_bytes:
+        return _text(kind, prefix, unique)
+    return None
+
+
+def _range(generator: str, low: str, high: str) -> dict[str, str]:
+    return {"generator": f'"{generator}"', "low": low, "high": high}
+
+
+def _text(kind: ColumnType, prefix: int | None, unique: bool) -> dict[str, str]:
+    size = kind.size if kind.size is not None else 200
+    if unique:
+        low = min(size, prefix or size, _UNIQUE_CHARACTERS)
+        return {"generator": '"text"', "length": f"[{low}, {max(low, min(size, 20))}]"}
+    low = min(size, 1 if kind.size is not None else 10)
+    return {"generator": '"text"', "length": f"[{low}, {min(size, 24) if kind.size is not None else size}]"}
+
+
+def _decimal_digits(kind: ColumnType) -> tuple[int, int]:
+    """Digits in all and behind the point, of those that a generator can give."""
+    scale = min(kind.scale, 18)
+    precision = 10 if kind.size is None else kind.size
+    return min(precision - kind.scale + scale, 18), scale
+
+
+def _members(kind: ColumnType) -> tuple[str, ...]:
+    if kind.name == "enum":
+        return kind.members
+    both = ",".join(kind.members[:2])
+    return tuple(dict.fromkeys((*kind.members, both)))
+
+
+def _toml(text: str) -> str:
+    """A basic string: JSON's, but for DEL."""
+    return msgspec.json.encode(text).decode().replace("\x7f", "\\u007f")
+
+
+def _multiline(text: str) -> str:
+    plain = "'''" not in text and all(
+        (letter >= " " and letter != "\x7f") or letter in "\n\t" for letter in text
+    )
+    return f"'''\n{text}\n'''" if plain else _toml(text)
+
+
+def _comment(text: str) -> str:
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
