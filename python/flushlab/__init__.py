@@ -19,6 +19,7 @@ TYPE_CHECKING = False  # typing takes longer to import than all else here
 if TYPE_CHECKING:
     from flushlab.campaign.bench import bench
     from flushlab.campaign.compare import compare
+    from flushlab.campaign.fill import fill
     from flushlab.campaign.series import series
     from flushlab.campaign.tune import tune
     from flushlab.errors import FlushlabError
@@ -32,6 +33,7 @@ __all__ = [
     "bench",
     "compare",
     "database",
+    "fill",
     "records",
     "sandbox",
     "series",
@@ -43,6 +45,7 @@ _MODULES = {
     "bench": "flushlab.campaign.bench",
     "compare": "flushlab.campaign.compare",
     "database": "flushlab.suite.database",
+    "fill": "flushlab.campaign.fill",
     "records": "flushlab.store.records",
     "sandbox": "flushlab.server.start",
     "series": "flushlab.campaign.series",

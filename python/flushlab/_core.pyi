@@ -12,6 +12,7 @@ from typing import Literal, final
 __all__ = [
     "CommitPath",
     "CoreError",
+    "FillRun",
     "Front",
     "LoadRun",
     "Rows",
@@ -21,10 +22,12 @@ __all__ = [
     "check_schedule",
     "count_statements",
     "describe_rows",
+    "late_indexes",
     "measure_disk",
     "parse_toml",
     "prepare_tables",
     "run_script",
+    "sample_rows",
     "version",
     "write_sample_binlog",
 ]
@@ -288,6 +291,35 @@ class ScriptStream:
         """Cuts its connections; does nothing after `finish`."""
 
 @final
+class FillRun:
+    """A load of a plan's rows into one table, on several connections: it begins when it is made.
+
+    Each connection has a thread, which generates its rows into the packets that it sends. For one Python
+    thread: `progress` and `stop` wait while another one waits.
+
+    Args:
+        spec: JSON of a `flushlab.bulk.native.Spec`.
+
+    Raises:
+        CoreError: usage, server, protocol, or measurement (no thread to be had).
+    """
+
+    def __new__(cls, spec: bytes) -> FillRun: ...
+    def progress(self) -> bytes:
+        """JSON of a `flushlab.bulk.native.Counts`, without notes."""
+
+    def wait(self, seconds: float) -> bytes | None:
+        """Waits up to `seconds` for the end: JSON of a `flushlab.bulk.native.Counts`, or None.
+
+        Raises:
+            CoreError: server: it refused rows, would have changed some or left some out (their transaction is
+                rolled back), or is gone; usage: the plan cannot give a row.
+        """
+
+    def stop(self) -> None:
+        """Cuts the connections: what is not committed is rolled back. Does nothing once it has ended."""
+
+@final
 class Front:
     """A port on loopback that leads to a server, which can be exchanged.
 
@@ -338,6 +370,19 @@ def run_script(spec: bytes, script: bytes) -> bytes:
         CoreError: usage; server, with the line and the beginning of the statement that it refused;
             measurement if the script does not end within its limit; protocol.
         KeyboardInterrupt: on Ctrl-C.
+    """
+
+def sample_rows(plan: str, table: str, rows: list[int]) -> str:
+    """Those rows of a table, from 0, as they stand behind VALUES.
+
+    Raises:
+        CoreError: usage: the plan cannot be read, or has no such table or row.
+    """
+
+def late_indexes(definition: str) -> tuple[str, str, bool] | None:
+    """Of a table's SHOW CREATE TABLE: what takes its secondary indexes away, what gives them back (each
+    follows ALTER TABLE), and whether foreign keys are among them. None without such an index, or with
+    anything out of the ordinary.
     """
 
 def parse_toml(text: str) -> bytes:

@@ -33,6 +33,7 @@ COMMANDS: list[tuple[str, tuple[str, ...], set[str]]] = [
     ("series", ("series",), set()),
     ("compare", ("compare",), set()),
     ("bench", ("bench",), set()),
+    ("fill", ("fill",), set()),
     ("sandbox", ("server", "start"), set()),
     ("database", ("test",), SUITES),
 ]

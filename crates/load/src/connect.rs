@@ -82,6 +82,7 @@ impl Dialogue {
             private_channel: !matches!(address, Address::Tcp(..)),
             tls: matches!(address, Address::Tls(..)),
             get_server_public_key: endpoint.get_server_public_key,
+            local_files: endpoint.local_files,
         };
         if let Address::Tls(host, _, trust) = address {
             self = self.secured(host, trust, &handshake, credentials)?;
@@ -114,7 +115,13 @@ impl Dialogue {
         }
         let session = trust.session(host)?;
         let mut request = Vec::new();
-        put_ssl_request(&mut request, credentials.database.is_some(), MAX_PAYLOAD as u32);
+        let with_database = credentials.database.is_some();
+        put_ssl_request(
+            &mut request,
+            with_database,
+            credentials.local_files,
+            MAX_PAYLOAD as u32,
+        );
         self.send(&request)?;
         if !self.inbox.is_empty() {
             // Bytes in the clear that would be taken for the server's, as if they had come under TLS.

@@ -3,7 +3,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use flushlab_wire::command::{self, Param};
-use flushlab_wire::packet::Inbox;
+use flushlab_wire::packet::{frame, Inbox, HEADER};
 use flushlab_wire::response::{text_columns, Completed, Preparation, Response, Step};
 
 use crate::address::Address;
@@ -138,6 +138,7 @@ impl Connection {
                 match self.response.step(self.inbox.take()?)? {
                     Step::More => {}
                     Step::Row(payload) => row(payload)?,
+                    Step::File => return Err(unasked()),
                     Step::Done(completed) => return Ok(Some(completed)),
                 }
             }
@@ -218,6 +219,38 @@ impl Connection {
         Ok(rows)
     }
 
+    /// Runs a LOAD DATA LOCAL whose rows `more` appends, a packet at a time, until it appends none.
+    ///
+    /// # Errors
+    /// [`Kind::Server`]: it refused, or is gone.
+    pub fn load(&mut self, sql: &[u8], mut more: impl FnMut(&mut Vec<u8>)) -> Result<Completed, Error> {
+        self.encode(|out| Ok(command::query(out, sql)?))?;
+        self.push()?;
+        self.response = Response::to_load();
+        while !self.inbox.ready()? {
+            self.read()?;
+        }
+        if self.response.step(self.inbox.take()?)? != Step::File {
+            return Err(unasked());
+        }
+        loop {
+            let sequence = self.inbox.sequence();
+            self.out.clear();
+            self.taken = 0;
+            frame(&mut self.out, sequence, &mut more)?;
+            self.inbox.sent(sequence);
+            self.push()?;
+            if self.out.len() == HEADER {
+                break;
+            }
+        }
+        loop {
+            if let Some(completed) = self.pull()? {
+                return Ok(completed);
+            }
+        }
+    }
+
     /// Prepares a statement.
     pub fn prepare(&mut self, sql: &str) -> Result<Statement, Error> {
         self.encode(|out| Ok(command::prepare(out, sql.as_bytes())?))?;
@@ -250,6 +283,14 @@ impl Connection {
             }
         }
     }
+}
+
+/// A server that wants rows where none were offered, or none where they were.
+fn unasked() -> Error {
+    Error::new(
+        Kind::Protocol,
+        "the server and flushlab disagree on whether rows are to be sent",
+    )
 }
 
 impl AsFd for Connection {

@@ -28,6 +28,9 @@ pub struct Endpoint {
     /// the password.
     #[serde(default)]
     pub(crate) get_server_public_key: bool,
+    /// LOAD DATA LOCAL may be run.
+    #[serde(skip)]
+    pub(crate) local_files: bool,
     /// How long connecting may take in all.
     #[serde(
         default = "connect_timeout",

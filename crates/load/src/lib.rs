@@ -8,6 +8,7 @@
 //! * [`prepare_tables`], `check_tables`: the tables of a load.
 //! * [`run_script`]: the statements of an SQL script, timed by kind; [`script`] splits it.
 //! * [`ScriptStream`]: a dump of any size, run while it is read; `dump`: what of it runs, when and on which connection.
+//! * [`FillRun`] (`bulk`): rows of a plan into a table, on several connections.
 //! * `drive`: who waits: `blocking` for one connection, `polling` for more.
 //! * `reconnect`: opens lost connections anew; `handoff` gives them back to the thread that polls.
 //! * `worker`: what a thread does besides its work.
@@ -39,6 +40,7 @@
 #![warn(clippy::significant_drop_in_scrutinee)]
 
 mod address;
+mod bulk;
 mod closed;
 mod connect;
 mod connection;
@@ -73,10 +75,12 @@ mod transaction;
 mod worker;
 mod workload;
 
+pub use bulk::{sample_rows, FillProgress, FillResult, FillRun};
 pub use cutoff::Cutoff;
 pub use dump::queue::StreamProgress;
 pub use endpoint::{CONNECT_TIMEOUT, READ_TIMEOUT};
 pub use error::{Error, Kind};
+pub use late_indexes::{late_parts, LateParts};
 pub use run::LoadRun;
 pub use schedule::check_schedule;
 pub use script_run::{run_script, ScriptSpec};

@@ -230,6 +230,49 @@ impl ScriptStream {
     }
 }
 
+/// For one thread: the lock is held while `wait` waits.
+#[pyclass(module = "flushlab._core", frozen)]
+struct FillRun(Mutex<flushlab_load::FillRun>);
+
+impl FillRun {
+    fn with<T: Send>(
+        &self,
+        py: Python<'_>,
+        act: impl FnOnce(&mut flushlab_load::FillRun) -> Result<T, Error> + Send,
+    ) -> PyResult<T> {
+        py.detach(|| act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner)))
+            .map_err(|error| core_error(py, error))
+    }
+}
+
+#[pymethods]
+impl FillRun {
+    #[new]
+    fn new(py: Python<'_>, spec: &[u8]) -> PyResult<Self> {
+        let spec = spec.to_vec();
+        let run = interruptible(py, move |cutoff| flushlab_load::FillRun::start(&spec, cutoff))?;
+        Ok(Self(Mutex::new(run)))
+    }
+
+    fn progress<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let progress = self.with(py, |run| Ok(run.progress()))?;
+        json(py, &progress)
+    }
+
+    fn wait<'py>(&self, py: Python<'py>, seconds: f64) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let limit = Duration::try_from_secs_f64(seconds).unwrap_or_default();
+        let result = self.with(py, |run| run.wait(limit))?;
+        result.map(|result| json(py, &result)).transpose()
+    }
+
+    fn stop(&self, py: Python<'_>) -> PyResult<()> {
+        self.with(py, |run| {
+            run.stop();
+            Ok(())
+        })
+    }
+}
+
 #[pyclass(module = "flushlab._core", frozen)]
 struct Front(flushlab_front::Front);
 
@@ -284,6 +327,19 @@ fn run_script<'py>(py: Python<'py>, spec: &[u8], script: &[u8]) -> PyResult<Boun
 }
 
 #[pyfunction]
+fn sample_rows(py: Python<'_>, plan: &str, table: &str, rows: Vec<u64>) -> PyResult<String> {
+    let values = py
+        .detach(|| flushlab_load::sample_rows(plan, table, &rows))
+        .map_err(|error| core_error(py, error))?;
+    Ok(String::from_utf8(values)?)
+}
+
+#[pyfunction]
+fn late_indexes(definition: &str) -> Option<(String, String, bool)> {
+    flushlab_load::late_parts(definition).map(|parts| (parts.drop, parts.add, parts.foreign))
+}
+
+#[pyfunction]
 fn version() -> &'static str {
     env!("CARGO_PKG_VERSION")
 }
@@ -294,6 +350,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("TomlError", module.py().get_type::<toml::TomlError>())?;
     module.add_class::<LoadRun>()?;
     module.add_class::<commitpath::CommitPath>()?;
+    module.add_class::<FillRun>()?;
     module.add_class::<Front>()?;
     module.add_class::<ScriptStream>()?;
     module.add_class::<generate::Rows>()?;
@@ -306,5 +363,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(binlog::write_sample_binlog, module)?)?;
     module.add_function(wrap_pyfunction!(disk::measure_disk, module)?)?;
     module.add_function(wrap_pyfunction!(generate::describe_rows, module)?)?;
+    module.add_function(wrap_pyfunction!(sample_rows, module)?)?;
+    module.add_function(wrap_pyfunction!(late_indexes, module)?)?;
     module.add_function(wrap_pyfunction!(version, module)?)
 }

@@ -59,16 +59,17 @@ impl Client {
                     database: None,
                     private_channel: private,
                     get_server_public_key: true,
+                    local_files: true,
                     tls: false,
                 };
                 Self::Login(Login::begin(credentials, &Handshake::parse(payload)?)?.0)
             }
             Self::Login(mut login) => match login.step(payload)? {
                 LoginStep::Send(_) | LoginStep::Wait => Self::Login(login),
-                LoginStep::Done => Self::Response(Response::new()),
+                LoginStep::Done => Self::Response(Response::to_load()),
             },
             Self::Response(mut response) => match response.step(payload)? {
-                Step::More => Self::Response(response),
+                Step::More | Step::File => Self::Response(response),
                 Step::Row(row) => {
                     text_columns(row).for_each(drop);
                     Self::Response(response)

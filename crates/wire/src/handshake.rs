@@ -12,6 +12,8 @@ pub mod capability {
     pub const LONG_FLAG: u32 = 1 << 2;
     /// The answer names a database.
     pub const CONNECT_WITH_DB: u32 = 1 << 3;
+    /// LOAD DATA LOCAL may ask for what stands for a file.
+    pub const LOCAL_FILES: u32 = 1 << 7;
     /// The protocol since 4.1.
     pub const PROTOCOL_41: u32 = 1 << 9;
     /// The connection goes on under TLS.
@@ -99,18 +101,16 @@ impl Handshake {
 }
 
 /// Client's side of the capabilities.
-fn capabilities(with_database: bool, tls: bool) -> u32 {
+fn capabilities(with_database: bool, local_files: bool, tls: bool) -> u32 {
+    let when = |wanted: bool, bit: u32| if wanted { bit } else { 0 };
     capability::REQUIRED
         | capability::LONG_PASSWORD
         | capability::LONG_FLAG
         | capability::TRANSACTIONS
         | capability::MULTI_RESULTS
-        | if with_database {
-            capability::CONNECT_WITH_DB
-        } else {
-            0
-        }
-        | if tls { capability::SSL } else { 0 }
+        | when(with_database, capability::CONNECT_WITH_DB)
+        | when(local_files, capability::LOCAL_FILES)
+        | when(tls, capability::SSL)
 }
 
 /// What an answer and a request for TLS begin with.
@@ -122,8 +122,8 @@ fn put_head(out: &mut Vec<u8>, capabilities: u32, max_packet: u32) {
 }
 
 /// Appends the payload that asks for TLS; the handshake of TLS follows, then [`put_response`].
-pub fn put_ssl_request(out: &mut Vec<u8>, with_database: bool, max_packet: u32) {
-    put_head(out, capabilities(with_database, true), max_packet);
+pub fn put_ssl_request(out: &mut Vec<u8>, with_database: bool, local_files: bool, max_packet: u32) {
+    put_head(out, capabilities(with_database, local_files, true), max_packet);
 }
 
 /// The client's answer to a greeting.
@@ -139,6 +139,8 @@ pub struct Response<'a> {
     pub plugin: &'a str,
     /// Longest packet that the client takes.
     pub max_packet: u32,
+    /// LOAD DATA LOCAL may ask for what stands for a file.
+    pub local_files: bool,
     /// It goes out under TLS.
     pub tls: bool,
 }
@@ -147,7 +149,7 @@ pub struct Response<'a> {
 pub fn put_response(out: &mut Vec<u8>, response: Response<'_>) {
     put_head(
         out,
-        capabilities(response.database.is_some(), response.tls),
+        capabilities(response.database.is_some(), response.local_files, response.tls),
         response.max_packet,
     );
     put_null_terminated(out, response.user.as_bytes());
@@ -238,13 +240,14 @@ pub(crate) mod tests {
         database: Some("db"),
         plugin: "mysql_native_password",
         max_packet: 0x0100_0000,
+        local_files: false,
         tls: false,
     };
 
     #[test]
     fn a_request_for_tls_is_the_head_of_the_answer_that_follows() {
         let (mut request, mut answer) = (Vec::new(), Vec::new());
-        put_ssl_request(&mut request, true, 0x0100_0000);
+        put_ssl_request(&mut request, true, false, 0x0100_0000);
         put_response(&mut answer, Response { tls: true, ..ANSWER });
         assert_eq!(request.len(), 32);
         assert_eq!(request[..5], *b"\x0d\xaa\x0a\x00\x00");

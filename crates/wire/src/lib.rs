@@ -16,8 +16,8 @@
 //! length that a peer announces: buffers grow with the bytes that arrive, up to a limit.
 //!
 //! Protocol: MySQL internals manual, "Client/Server Protocol"; MariaDB knowledge base,
-//! "Clientserver protocol". Deliberately not negotiated: compression, DEPRECATE_EOF, LOCAL INFILE,
-//! multiple statements. Of TLS only the request is here; its bytes are the caller's.
+//! "Clientserver protocol". Deliberately not negotiated: compression, DEPRECATE_EOF, multiple
+//! statements; LOCAL INFILE only where it is asked for. Of TLS only the request is here; its bytes are the caller's.
 
 #![forbid(unsafe_code)]
 

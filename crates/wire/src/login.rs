@@ -24,6 +24,8 @@ pub struct Credentials<'a> {
     /// On a channel that is not private the server's RSA key is asked for and taken unseen: who can put himself
     /// between could send his own and read the password. `--get-server-public-key` of MySQL's clients.
     pub get_server_public_key: bool,
+    /// LOAD DATA LOCAL may ask for what stands for a file; nothing is read from a disk here.
+    pub local_files: bool,
     /// The conversation goes on under TLS, which was asked for before.
     pub tls: bool,
 }
@@ -36,6 +38,7 @@ impl fmt::Debug for Credentials<'_> {
             .field("database", &self.database)
             .field("private_channel", &self.private_channel)
             .field("get_server_public_key", &self.get_server_public_key)
+            .field("local_files", &self.local_files)
             .field("tls", &self.tls)
             .finish_non_exhaustive()
     }
@@ -91,6 +94,7 @@ impl<'a> Login<'a> {
             database: credentials.database,
             plugin: plugin.name(),
             max_packet: MAX_PAYLOAD as u32,
+            local_files: credentials.local_files,
             tls: credentials.tls,
         };
         put_response(&mut payload, response);
@@ -228,6 +232,7 @@ mod tests {
             database: None,
             private_channel,
             get_server_public_key,
+            local_files: false,
             tls: false,
         };
         Login::begin(credentials, &handshake).unwrap()

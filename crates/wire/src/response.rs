@@ -64,6 +64,8 @@ pub enum Step<'a> {
     More,
     /// A row; its columns are read with [`text_columns`] if the command was a query.
     Row(&'a [u8]),
+    /// The server asks for what stands for a file: send it in packets, the last one empty, and read on.
+    File,
     /// The answer is complete.
     Done(Completed),
 }
@@ -80,6 +82,7 @@ enum Phase {
 #[derive(Debug, Clone, Copy)]
 pub struct Response {
     phase: Phase,
+    offers_file: bool,
 }
 
 impl Default for Response {
@@ -91,7 +94,18 @@ impl Default for Response {
 impl Response {
     /// Nothing has come yet.
     pub fn new() -> Self {
-        Self { phase: Phase::Head }
+        Self {
+            phase: Phase::Head,
+            offers_file: false,
+        }
+    }
+
+    /// The same for a LOAD DATA LOCAL, whose rows the server is to ask for once.
+    pub fn to_load() -> Self {
+        Self {
+            offers_file: true,
+            ..Self::new()
+        }
     }
 
     /// Takes the server's next payload. An [`Error::Server`] completes the answer as well.
@@ -101,6 +115,7 @@ impl Response {
         match self.phase {
             Phase::Head => match payload[0] {
                 0x00 => self.completed(Completed::from_ok(payload)?),
+                0xFB if std::mem::take(&mut self.offers_file) => Ok(Step::File),
                 0xFB => Err(Error::protocol(
                     "the server asks for a local file, which was not offered",
                 )),
@@ -245,6 +260,16 @@ mod tests {
         let columns: Result<Vec<_>, _> = text_columns(row).collect();
         assert_eq!(columns, Ok(vec![Some(&b"x"[..]), None]));
         assert!(matches!(response.step(EOF), Ok(Step::Done(_))));
+    }
+
+    #[test]
+    fn a_file_is_offered_once_and_only_to_a_load() {
+        let asked = b"\xfbrows";
+        assert!(matches!(Response::new().step(asked), Err(Error::Protocol(_))));
+        let mut response = Response::to_load();
+        assert_eq!(response.step(asked), Ok(Step::File));
+        assert!(matches!(response.step(asked), Err(Error::Protocol(_))));
+        assert!(matches!(response.step(OK), Ok(Step::Done(_))));
     }
 
     #[test]

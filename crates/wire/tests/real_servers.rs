@@ -51,6 +51,7 @@ fn credentials<'a>(user: &'a str, case: &Case) -> Credentials<'a> {
         database: Some("flushlab"),
         private_channel: case.name.ends_with("unix"),
         get_server_public_key: true,
+        local_files: false,
         tls: false,
     }
 }
@@ -204,7 +205,7 @@ fn a_request_for_tls_is_the_one_that_servers_took() {
     assert_eq!(cases.len(), 3);
     for case in cases {
         let mut request = Vec::new();
-        put_ssl_request(&mut request, true, MAX_PAYLOAD as u32);
+        put_ssl_request(&mut request, true, false, MAX_PAYLOAD as u32);
         assert_eq!(case.payloads(Side::Client).next().unwrap(), request);
     }
 }
@@ -217,7 +218,7 @@ fn answer(case: &Case) -> (Vec<Row>, Result<Completed, Error>) {
     let mut payloads = case.payloads(Side::Server);
     let ended = loop {
         match response.step(payloads.next().expect("the answer did not end")) {
-            Ok(Step::More) => {}
+            Ok(Step::More | Step::File) => {}
             Ok(Step::Row(row)) => {
                 let columns = text_columns(row).map(|column| {
                     column

@@ -166,14 +166,16 @@ proptest! {
         database in proptest::option::of("[a-z]{1,64}"),
         plugin in "[a-z_]{1,30}",
         max_packet: u32,
+        local_files: bool,
         tls: bool,
     ) {
         let mut out = Vec::new();
-        put_response(&mut out, Answer { user: &user, auth: &auth, database: database.as_deref(), plugin: &plugin, max_packet, tls });
+        put_response(&mut out, Answer { user: &user, auth: &auth, database: database.as_deref(), plugin: &plugin, max_packet, local_files, tls });
         let mut reader = Reader::new(&out);
         let capabilities = reader.u32().unwrap();
         prop_assert_eq!(capabilities & capability::REQUIRED, capability::REQUIRED);
         prop_assert_eq!(capabilities & capability::SSL != 0, tls);
+        prop_assert_eq!(capabilities & capability::LOCAL_FILES != 0, local_files);
         prop_assert_eq!(capabilities & capability::CONNECT_WITH_DB != 0, database.is_some());
         prop_assert_eq!(reader.u32().unwrap(), max_packet);
         prop_assert_eq!(reader.u8().unwrap(), 45);
@@ -187,7 +189,7 @@ proptest! {
         prop_assert_eq!(reader.null_terminated().unwrap(), plugin.as_bytes());
         prop_assert!(reader.is_empty());
         let mut request = Vec::new();
-        put_ssl_request(&mut request, database.is_some(), max_packet);
+        put_ssl_request(&mut request, database.is_some(), local_files, max_packet);
         prop_assert_eq!(out.starts_with(&request), tls);
     }
 
@@ -196,7 +198,7 @@ proptest! {
         let plugin = Plugin::ALL[number];
         let greeting = server::greeting("8.0", 1, u32::MAX, &[7; NONCE], "mysql_native_password");
         let credentials = Credentials { user: "me", password: &password, database: None, private_channel: true,
-            get_server_public_key: false, tls: false };
+            get_server_public_key: false, local_files: false, tls: false };
         let (mut login, _) = Login::begin(credentials, &Handshake::parse(&greeting).unwrap()).unwrap();
         let length = if plugin == Plugin::Ed25519 { ED25519_NONCE } else { NONCE };
         let request = [&[0xFE], plugin.name().as_bytes(), &[0], &nonce[..length], &[0]].concat();

@@ -15,7 +15,19 @@ import typer
 from flushlab.version import __version__
 
 COMMANDS = (
-    *("tune", "series", "compare", "bench", "test", "probe", "binlog", "server", "settings", "report"),
+    *(
+        "tune",
+        "series",
+        "compare",
+        "bench",
+        "test",
+        "probe",
+        "fill",
+        "binlog",
+        "server",
+        "settings",
+        "report",
+    ),
     "cache",
 )
 """Each is a module here; its function of that name is the command, or its `app` the group of them."""

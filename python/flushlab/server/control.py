@@ -16,8 +16,8 @@ from typing import Any
 import pymysql
 from pymysql.constants import CR, ER
 
-from flushlab.errors import ServerError
-from flushlab.record import Endpoint
+from flushlab.errors import ServerError, UsageError
+from flushlab.record import Endpoint, SslMode
 
 ACCESS_DENIED = {
     1044,
@@ -55,11 +55,22 @@ class Control:
     """A control connection, opened when it is first used.
 
     Args:
-        endpoint: a server; its socket is used.
+        endpoint: a server.
+        transport: `socket` or `tcp`.
+        ssl_mode, ssl_ca: over TCP.
     """
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        transport: str = "socket",
+        *,
+        ssl_mode: SslMode = "disabled",
+        ssl_ca: str = "",
+    ) -> None:
         self._endpoint = endpoint
+        self._transport = transport
+        self._tls = tls_context(ssl_mode, ssl_ca)
         self._connection: pymysql.connections.Connection[Any] | None = None
         self._turn = threading.Lock()
 
@@ -92,7 +103,7 @@ class Control:
     def _run(self, sql: str, args: Sequence[Any], answer_s: float | None) -> list[tuple[Any, ...]]:
         try:
             if self._connection is None:
-                self._connection = connect(self._endpoint, "socket", answer_s=answer_s)
+                self._connection = connect(self._endpoint, self._transport, answer_s=answer_s, tls=self._tls)
             with self._connection.cursor() as cursor:
                 cursor.execute(sql, tuple(args) or None)
                 return list(cursor.fetchall())
@@ -128,7 +139,7 @@ def connect(
     transport: str,
     *,
     answer_s: float | None = None,
-    tls: bool = False,
+    tls: ssl.SSLContext | None = None,
     local_infile: bool = False,
 ) -> pymysql.connections.Connection[Any]:
     """A new connection. A server that starts up is waited for as long as it lives.
@@ -137,17 +148,17 @@ def connect(
         endpoint: the server.
         transport: `socket` or `tcp`.
         answer_s: longest wait for an answer; for ever if None, since statements may take long.
-        tls: encrypt TCP with whatever certificate the server has made itself. `caching_sha2_password` takes a
-            password that it has not seen since the server's start over a private channel only.
+        tls: what TCP is encrypted with. `caching_sha2_password` takes a password that it has not seen since
+            the server's start over a private channel only.
         local_infile: let LOAD DATA LOCAL read files here.
 
     Raises:
         pymysql.MySQLError, OSError: it cannot be had.
     """
     where: dict[str, Any] = (
-        {"unix_socket": endpoint.socket, **_encryption(tls=False)}  # PyMySQL would ask for TLS there too
+        {"unix_socket": endpoint.socket, **_encryption(None)}  # PyMySQL would ask for TLS there too
         if transport == "socket"
-        else {"host": endpoint.host, "port": endpoint.port, **_encryption(tls=tls)}
+        else {"host": endpoint.host, "port": endpoint.port, **_encryption(tls)}
     )
     return pymysql.connect(
         user=endpoint.user,
@@ -161,13 +172,30 @@ def connect(
     )
 
 
-def _encryption(*, tls: bool) -> dict[str, Any]:
-    if not tls:
-        return {"ssl_disabled": True}
+def tls_context(mode: SslMode, ca: str = "") -> ssl.SSLContext | None:
+    """What a connection is encrypted with; None without TLS.
+
+    Raises:
+        UsageError: the file of certificates cannot be read.
+    """
+    if mode == "disabled":
+        return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False  # on loopback, to a server of our own
-    context.verify_mode = ssl.CERT_NONE
-    return {"ssl": context}
+    context.check_hostname = mode == "verify_identity"
+    if mode == "required":
+        context.verify_mode = ssl.CERT_NONE
+        return context
+    try:
+        context.load_verify_locations(ca)
+    except (OSError, ssl.SSLError) as error:
+        raise UsageError(
+            f"the certificates in {ca!r} cannot be read: {error}", hint="name a PEM file"
+        ) from error
+    return context
+
+
+def _encryption(tls: ssl.SSLContext | None) -> dict[str, Any]:
+    return {"ssl_disabled": True} if tls is None else {"ssl": tls}
 
 
 def explain(error: pymysql.MySQLError) -> tuple[int, str]:

@@ -19,7 +19,7 @@ from flushlab.machine import server_user
 from flushlab.process import Guard
 from flushlab.record import Endpoint, Value
 from flushlab.server import account, failures, log, option_files
-from flushlab.server.control import ACCESS_DENIED, ConnectionGone, connect, explain
+from flushlab.server.control import ACCESS_DENIED, ConnectionGone, connect, explain, tls_context
 from flushlab.server.detached import ServerProcess, end
 from flushlab.server.paths import SandboxPaths
 
@@ -125,7 +125,7 @@ class Start:
                 self.endpoint,
                 transport,
                 answer_s=READY_LIMIT_S,
-                tls=account.logs_in_by_sha2(self.build),
+                tls=tls_context("required") if account.logs_in_by_sha2(self.build) else None,
             ) as connection:
                 connection.cursor().execute("SELECT 1")
 

@@ -161,6 +161,27 @@ fn taken(connection: &mut Connection, table: &str) -> Result<Option<Taken>, Erro
     }))
 }
 
+/// What a table's definition, as SHOW CREATE TABLE gives it, has of indexes that can wait.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LateParts {
+    /// What follows ALTER TABLE to take them away.
+    pub drop: String,
+    /// What follows ALTER TABLE to give them back.
+    pub add: String,
+    /// Foreign keys are among them.
+    pub foreign: bool,
+}
+
+/// The indexes and foreign keys of a definition that can wait for the table's rows; none if it has no such index, or
+/// anything out of the ordinary.
+pub fn late_parts(definition: &str) -> Option<LateParts> {
+    Parts::of(definition).map(|parts| LateParts {
+        drop: parts.drop.join(", "),
+        add: parts.add.join(", "),
+        foreign: parts.foreign,
+    })
+}
+
 /// What a definition has of indexes that can wait, and of foreign keys.
 #[derive(Debug, PartialEq, Eq)]
 struct Parts {

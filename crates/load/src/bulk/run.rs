@@ -1,0 +1,108 @@
+//! A load under way: its threads, and what its owner may ask.
+
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use super::counts::{FillProgress, FillResult};
+use super::shared::Shared;
+use super::spec::Spec;
+use super::worker::{connect, Worker};
+use crate::connection::Connection;
+use crate::sync::locked;
+use crate::{Cutoff, Error, Kind};
+
+/// A load of rows into a table.
+pub struct FillRun {
+    shared: Arc<Shared>,
+    cutoff: Arc<Cutoff>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl FillRun {
+    /// Connects and begins.
+    ///
+    /// # Errors
+    /// [`Kind::Usage`]: the spec; [`Kind::Server`]: a connection cannot be had; [`Kind::Measurement`]: nor a thread.
+    pub fn start(spec: &[u8], cutoff: Arc<Cutoff>) -> Result<Self, Error> {
+        let spec = Spec::from_json(spec)?;
+        let connections = (0..spec.connections)
+            .map(|_| connect(&spec, &cutoff))
+            .collect::<Result<Vec<_>, Error>>()?;
+        let shared = Arc::new(Shared::new(spec, connections.len()));
+        let mut run = Self {
+            shared,
+            cutoff,
+            threads: Vec::new(),
+        };
+        for connection in connections {
+            run.spawn(connection)?;
+        }
+        Ok(run)
+    }
+
+    fn spawn(&mut self, connection: Connection) -> Result<(), Error> {
+        let shared = self.shared.clone();
+        let thread = std::thread::Builder::new()
+            .name("fill".to_owned())
+            .spawn(move || {
+                let outcome = catch_unwind(AssertUnwindSafe(|| Worker::new(&shared, connection).work()));
+                if let Err(error) = outcome.unwrap_or_else(|said| Err(Error::panicked(&*said))) {
+                    shared.fail(error);
+                }
+                if shared.working.fetch_sub(1, Ordering::SeqCst) == 1 {
+                    *locked(&shared.ended) = Some(shared.began.elapsed());
+                    shared.changed.notify_all();
+                }
+            });
+        let failed = |error| Error::new(Kind::Measurement, format!("no thread can be had: {error}"));
+        self.threads.push(thread.map_err(failed)?);
+        Ok(())
+    }
+
+    /// How far it is.
+    pub fn progress(&self) -> FillProgress {
+        let ended = *locked(&self.shared.ended);
+        let elapsed = ended.unwrap_or_else(|| self.shared.began.elapsed());
+        self.shared.counts.progress(elapsed, ended.is_none())
+    }
+
+    /// What it has done, if it ends within `limit`.
+    ///
+    /// # Errors
+    /// What ended it early.
+    pub fn wait(&self, limit: Duration) -> Result<Option<FillResult>, Error> {
+        let ended = locked(&self.shared.ended);
+        let (ended, _) = self
+            .shared
+            .changed
+            .wait_timeout_while(ended, limit, |ended| ended.is_none())
+            .unwrap_or_else(PoisonError::into_inner);
+        if ended.is_none() {
+            return Ok(None);
+        }
+        drop(ended);
+        let failed = locked(&self.shared.failed).clone();
+        match failed {
+            Some(error) => Err(error),
+            None => Ok(Some(self.shared.counts.result(self.progress()))),
+        }
+    }
+
+    /// Ends it: what is not committed is rolled back by the server.
+    pub fn stop(&mut self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        self.cutoff.fire();
+        for thread in self.threads.drain(..) {
+            let _ = thread.join(); // what it had to say is in the shared state
+        }
+    }
+}
+
+impl Drop for FillRun {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}

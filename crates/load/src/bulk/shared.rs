@@ -1,0 +1,61 @@
+//! What the threads of a load and its owner share.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+use super::counts::Counts;
+use super::spec::{Range, Spec};
+use crate::sync::locked;
+use crate::Error;
+
+/// What the threads of a load share.
+pub(super) struct Shared {
+    pub spec: Spec,
+    pub counts: Counts,
+    ranges: Mutex<VecDeque<Range>>,
+    pub stop: AtomicBool,
+    pub failed: Mutex<Option<Error>>,
+    /// Threads that have not ended.
+    pub working: AtomicUsize,
+    /// When the last thread has ended.
+    pub ended: Mutex<Option<Duration>>,
+    pub changed: Condvar,
+    pub began: Instant,
+}
+
+impl Shared {
+    /// Of a load that begins on so many connections.
+    pub fn new(spec: Spec, connections: usize) -> Self {
+        Self {
+            ranges: Mutex::new(spec.ranges.iter().copied().collect()),
+            working: AtomicUsize::new(connections),
+            spec,
+            counts: Counts::default(),
+            stop: AtomicBool::new(false),
+            failed: Mutex::new(None),
+            ended: Mutex::new(None),
+            changed: Condvar::new(),
+            began: Instant::now(),
+        }
+    }
+
+    /// The next range that nobody has.
+    pub fn take(&self) -> Option<Range> {
+        locked(&self.ranges).pop_front()
+    }
+
+    /// Whether nothing is to begin any more.
+    pub fn stops(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+            || self.spec.limit.is_some_and(|limit| self.began.elapsed() >= limit)
+    }
+
+    /// Ends the load for a reason; the first one counts.
+    pub fn fail(&self, error: Error) {
+        if !self.stop.swap(true, Ordering::Relaxed) {
+            *locked(&self.failed) = Some(error);
+        }
+    }
+}

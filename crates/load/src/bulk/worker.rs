@@ -1,0 +1,289 @@
+//! One connection and the ranges that it loads.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use flushlab_generate::Format;
+use flushlab_wire::response::Completed;
+use nix::time::{clock_gettime, ClockId};
+
+use super::counts::Phase;
+use super::shared::Shared;
+use super::spec::{unwritable, Method, Range, Spec};
+use crate::connection::Connection;
+use crate::sync::locked;
+use crate::{Cutoff, Error, Kind};
+
+/// How long a statement may take: a transaction of 64 MiB on a slow disk that is busy with a checkpoint.
+const LONGEST_STATEMENT: Duration = Duration::from_secs(1800);
+
+/// Rows generated at once, so that a packet's size is looked at often enough.
+const ROWS_AT_ONCE: u64 = 64;
+
+/// Bytes by which a packet may be longer than asked for, and of its header.
+const PACKET_SLACK: usize = 64 << 10;
+
+/// A connection that is ready for rows.
+pub(super) fn connect(spec: &Spec, cutoff: &Cutoff) -> Result<Connection, Error> {
+    let mut connection = Connection::open(&spec.endpoint, &spec.address, Some(&spec.database), cutoff)?;
+    connection.allow(LONGEST_STATEMENT)?;
+    for sql in &spec.session {
+        connection.query(sql)?;
+    }
+    if spec.chunk_bytes > 0 {
+        connection.query("SET autocommit=0")?;
+    }
+    Ok(connection)
+}
+
+pub(super) struct Worker<'a> {
+    shared: &'a Shared,
+    connection: Connection,
+    cpu: Duration,
+    statement: Vec<u8>,
+    head: Vec<u8>,
+}
+
+impl<'a> Worker<'a> {
+    pub fn new(shared: &'a Shared, connection: Connection) -> Self {
+        let spec = &shared.spec;
+        Self {
+            connection,
+            cpu: Duration::ZERO,
+            statement: Vec::with_capacity(spec.packet_bytes + PACKET_SLACK),
+            head: head(spec),
+            shared,
+        }
+    }
+
+    /// Loads ranges until none is left, or the load is to end.
+    pub fn work(mut self) -> Result<(), Error> {
+        // Without the right to it the load is slower, and no less exact.
+        let _ = self.shared.spec.policy.apply();
+        self.use_cpu();
+        while let Some(range) = self.shared.take() {
+            let mut next = range.from;
+            while next < range.to && !self.shared.stops() {
+                next = self.transaction(range, next)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Loads rows from `first` on in one transaction; the row behind them.
+    fn transaction(&mut self, range: Range, first: u64) -> Result<u64, Error> {
+        let spec = &self.shared.spec;
+        let next = match spec.method {
+            Method::LoadData => self.load_data(range, first)?,
+            Method::Insert => self.inserts(range, first)?,
+        };
+        if spec.chunk_bytes > 0 {
+            self.commit(range, first, next)?;
+        }
+        let counts = &self.shared.counts;
+        counts.committed.fetch_add(next - first, Ordering::Relaxed);
+        counts.commits.fetch_add(1, Ordering::Relaxed);
+        Ok(next)
+    }
+
+    fn load_data(&mut self, range: Range, first: u64) -> Result<u64, Error> {
+        let (shared, spec) = (self.shared, &self.shared.spec);
+        let table = spec.table();
+        let (mut next, mut bytes, mut since) = (first, 0, Instant::now());
+        let mut failed = None;
+        let completed = self.connection.load(&self.head, |out| {
+            let counts = &shared.counts;
+            let began = Instant::now();
+            counts.spent(Phase::Send, began - since);
+            let (start, from) = (out.len(), next);
+            let full = |out: &Vec<u8>| out.len() - start >= spec.packet_bytes;
+            // A transaction without a row would come to no end.
+            if failed.is_none() && (next == first || !shared.stops()) {
+                while next < range.to && !full(out) && bytes + out.len() - start < spec.chunk_bytes {
+                    let upto = (next + ROWS_AT_ONCE).min(range.to);
+                    if let Err(error) = table.write_rows(next..upto, Format::LoadData, out) {
+                        // What has been sent is rolled back with the connection.
+                        failed = Some(unwritable(error));
+                        out.truncate(start);
+                        break;
+                    }
+                    next = upto;
+                }
+            }
+            bytes += out.len() - start;
+            counts.rows.fetch_add(next - from, Ordering::Relaxed);
+            counts
+                .bytes
+                .fetch_add((out.len() - start) as u64, Ordering::Relaxed);
+            since = Instant::now();
+            counts.spent(Phase::Generate, since - began);
+        });
+        shared.counts.spent(Phase::Answer, since.elapsed());
+        self.use_cpu();
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        self.took(&completed?, first, next)?;
+        Ok(next)
+    }
+
+    /// Inserts rows until a transaction is full: one statement, or several.
+    fn inserts(&mut self, range: Range, first: u64) -> Result<u64, Error> {
+        let (mut next, mut bytes) = (first, 0);
+        loop {
+            let upto = self.insert(range, next)?;
+            bytes += self.statement.len();
+            next = upto;
+            if next == range.to || bytes >= self.shared.spec.chunk_bytes || self.shared.stops() {
+                return Ok(next);
+            }
+        }
+    }
+
+    fn insert(&mut self, range: Range, first: u64) -> Result<u64, Error> {
+        let (counts, spec) = (&self.shared.counts, &self.shared.spec);
+        let began = Instant::now();
+        let out = &mut self.statement;
+        out.clear();
+        out.extend_from_slice(&self.head);
+        let mut next = first;
+        while next < range.to && next - first < spec.batch_rows {
+            let before = out.len();
+            if next > first {
+                out.push(b',');
+            }
+            spec.table()
+                .write_row(next, Format::Values, out)
+                .map_err(unwritable)?;
+            if out.len() > spec.packet_bytes && next > first {
+                out.truncate(before);
+                break;
+            }
+            next += 1;
+        }
+        let generated = Instant::now();
+        counts.spent(Phase::Generate, generated - began);
+        let completed = self.connection.query_bytes(&self.statement);
+        counts.spent(Phase::Answer, generated.elapsed());
+        counts.rows.fetch_add(next - first, Ordering::Relaxed);
+        counts
+            .bytes
+            .fetch_add(self.statement.len() as u64, Ordering::Relaxed);
+        self.use_cpu();
+        self.took(
+            &completed.map_err(|error| at_rows(error, first, next))?,
+            first,
+            next,
+        )?;
+        Ok(next)
+    }
+
+    /// Whether the server took all rows as they are; LOAD DATA LOCAL goes on where it did not.
+    fn took(&mut self, completed: &Completed, first: u64, next: u64) -> Result<(), Error> {
+        self.shared.counts.statements.fetch_add(1, Ordering::Relaxed);
+        let sent = next - first;
+        if completed.warnings == 0 && completed.affected_rows == sent {
+            return Ok(());
+        }
+        let mut refused: Option<(u16, String)> = None;
+        for row in self.connection.rows("SHOW WARNINGS")? {
+            let [Some(level), Some(code), Some(text)] = &row[..] else {
+                continue;
+            };
+            if level == "Note" {
+                let told = format!("{text} (note {code})");
+                *locked(&self.shared.counts.notes).entry(told).or_default() += 1;
+            } else if refused.is_none() {
+                refused = Some((code.parse().unwrap_or_default(), text.clone()));
+            }
+        }
+        let left_out = sent.saturating_sub(completed.affected_rows);
+        let what = match (left_out, &refused) {
+            (0, None) => return Ok(()),
+            (0, Some((_, text))) => format!("the server would change rows: {text}"),
+            (count, Some((_, text))) => format!("the server would leave out {count} of {sent} rows: {text}"),
+            (count, None) => {
+                format!("the server would leave out {count} of {sent} rows, and does not say why")
+            }
+        };
+        self.connection.query("ROLLBACK")?;
+        let mut error = Error::new(Kind::Server, what);
+        error.errno = refused.map(|(code, _)| code);
+        error.sqlstate = error.errno.map(|_| "HY000".to_owned());
+        Err(at_rows(error, first, next))
+    }
+
+    /// Commits, with the note of it in the same transaction.
+    fn commit(&mut self, range: Range, first: u64, next: u64) -> Result<(), Error> {
+        let began = Instant::now();
+        if let Some(notes) = &self.shared.spec.notes {
+            let sql = format!(
+                "UPDATE {notes} SET next_row={next} WHERE id={} AND next_row={first}",
+                range.id
+            );
+            if self.connection.query(&sql)?.affected_rows != 1 {
+                self.connection.query("ROLLBACK")?;
+                return Err(Error::new(
+                    Kind::Server,
+                    format!(
+                        "rows {first} to {} were loaded by somebody else meanwhile",
+                        next - 1
+                    ),
+                )
+                .hint("end the other load of this table, then use --resume"));
+            }
+        }
+        self.connection.query("COMMIT")?;
+        self.shared.counts.spent(Phase::Commit, began.elapsed());
+        self.use_cpu();
+        Ok(())
+    }
+
+    /// Adds the thread's processor time since the last call.
+    fn use_cpu(&mut self) {
+        if let Ok(now) = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID) {
+            let now = Duration::from(now);
+            self.shared.counts.used_cpu(now.saturating_sub(self.cpu));
+            self.cpu = now;
+        }
+    }
+}
+
+/// What a statement begins with; of LOAD DATA, all of it.
+fn head(spec: &Spec) -> Vec<u8> {
+    let names: Vec<String> = spec.table().columns().iter().map(|name| quoted(name)).collect();
+    if spec.method == Method::Insert {
+        return format!("INSERT INTO {} ({}) VALUES ", spec.into, names.join(",")).into_bytes();
+    }
+    let (mut fields, mut set) = (names.clone(), Vec::new());
+    for (place, expression) in spec.table().load_expressions().into_iter().enumerate() {
+        if let Some(expression) = expression {
+            fields[place] = format!("@c{}", place + 1);
+            set.push(format!("{}={expression}", names[place]));
+        }
+    }
+    let set = if set.is_empty() {
+        String::new()
+    } else {
+        format!(" SET {}", set.join(","))
+    };
+    format!(
+        "LOAD DATA LOCAL INFILE 'rows' INTO TABLE {} CHARACTER SET utf8mb4 ({}){set}",
+        spec.into,
+        fields.join(",")
+    )
+    .into_bytes()
+}
+
+/// A name as SQL has it.
+fn quoted(name: &str) -> String {
+    format!("`{}`", name.replace('`', "``"))
+}
+
+/// The same error with the rows that it is about, counted from 0.
+fn at_rows(mut error: Error, first: u64, next: u64) -> Error {
+    if error.errno.is_some() {
+        error.message = format!("rows {first} to {}: {}", next - 1, error.message);
+    }
+    error
+}

@@ -1,0 +1,195 @@
+"""Before: what is looked at before a load: limits that would stop it, and connections that sleep.
+
+Sits in `bulk`. Reads variables, status and one look at the process list; changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from flushlab.errors import ServerError, UsageError
+from flushlab.record import Warning
+from flushlab.server.control import StatementFailed
+from flushlab.server.protocol import Server
+from flushlab.units import counted, format_seconds, format_size
+
+_VARIABLES = (
+    *(
+        "max_connections",
+        "max_allowed_packet",
+        "local_infile",
+        "read_only",
+        "super_read_only",
+        "table_open_cache",
+    ),
+    *("wait_timeout", "interactive_timeout", "log_bin", "innodb_redo_log_capacity", "innodb_log_file_size"),
+    *("innodb_log_files_in_group", "innodb_buffer_pool_size"),
+)
+_SPARE_CONNECTIONS = 5
+_SLEEPERS_SHARE = 0.25
+"""Of max_connections: from here on sleeping connections matter."""
+_SHORTER_S = 600
+"""A wait_timeout that pools live with well: they test or renew connections."""
+_TOLD = 4
+
+
+class Look(msgspec.Struct, frozen=True, kw_only=True):
+    """A server before a load.
+
+    Attributes:
+        variables: global variables, as texts; those that the server has.
+        connected: connections that are open.
+        sleepers: user, host and seconds of those that sleep; empty where they cannot be seen.
+    """
+
+    variables: Mapping[str, str]
+    connected: int
+    sleepers: tuple[tuple[str, str, int], ...] = ()
+
+    def number(self, name: str, default: int = 0) -> int:
+        """A variable that is a number."""
+        text = self.variables.get(name, "")
+        return int(text) if text.isdigit() else default
+
+    def is_on(self, name: str) -> bool:
+        """A variable that is a switch."""
+        return self.variables.get(name, "").upper() in ("ON", "1")
+
+    @property
+    def redo_bytes(self) -> int:
+        """Capacity of the redo log; 0 if unknown."""
+        files = self.number("innodb_log_files_in_group", 1)
+        return self.number("innodb_redo_log_capacity") or self.number("innodb_log_file_size") * files
+
+
+def look(server: Server) -> Look:
+    """Looks once."""
+    marks = ", ".join(["%s"] * len(_VARIABLES))
+    rows = server.query(f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({marks})", _VARIABLES)
+    connected = server.query("SHOW GLOBAL STATUS LIKE 'Threads_connected'")
+    try:
+        processes = server.query(
+            "SELECT user, host, time FROM information_schema.processlist WHERE command = 'Sleep'"
+            " AND id <> CONNECTION_ID()"
+        )
+    except StatementFailed:
+        processes = []
+    return Look(
+        variables={str(name).lower(): str(value) for name, value in rows},
+        connected=int(connected[0][1]) if connected else 0,
+        sleepers=tuple((str(user), _without_port(host), int(time or 0)) for user, host, time in processes),
+    )
+
+
+def require_room(seen: Look, connections: int) -> None:
+    """Refuses a load that cannot begin.
+
+    Raises:
+        ServerError: the server takes no writes.
+        UsageError: there are not enough connections left.
+    """
+    if seen.is_on("super_read_only") or seen.is_on("read_only"):
+        name = "super_read_only" if seen.is_on("super_read_only") else "read_only"
+        raise ServerError(
+            f"the server is read-only: {name}=ON", hint="it may be a replica: load the primary instead"
+        )
+    left = seen.number("max_connections", 1 << 30) - seen.connected
+    if left < connections + 1:
+        raise UsageError(
+            f"{counted(connections + 1, 'connection')} are needed, but only {left} of"
+            f" max_connections={seen.number('max_connections')} are left",
+            hint="\n".join(["take fewer --threads, or close connections", *sleeping(seen, needed=True)]),
+        )
+
+
+def doubts(seen: Look, connections: int, load_bytes: int, *, ours: bool) -> list[Warning]:
+    """What will slow the load down or fill a disk, and what to do about it.
+
+    Args:
+        seen: the server.
+        connections: of the load.
+        load_bytes: of its rows, about.
+        ours: it is a sandbox: nobody else uses it.
+    """
+    found = []
+    if not ours and not seen.is_on("local_infile"):
+        found.append(
+            Warning(
+                "local-infile",
+                "local_infile is OFF: rows go as INSERT, which is slower; SET GLOBAL local_infile = ON would"
+                " allow LOAD DATA LOCAL",
+            )
+        )
+    if seen.number("max_allowed_packet", 1 << 30) < 1 << 20:
+        size = format_size(seen.number("max_allowed_packet"))
+        found.append(Warning("max-allowed-packet", f"max_allowed_packet is {size}: packets are as small"))
+    if seen.number("table_open_cache", 1 << 30) < connections + 4:
+        found.append(
+            Warning(
+                "table-open-cache",
+                f"table_open_cache={seen.number('table_open_cache')} is less than the load's"
+                f" {connections} connections need: tables are opened again and again",
+            )
+        )
+    redo = seen.redo_bytes
+    if redo and load_bytes > 2 * redo:
+        found.append(
+            Warning(
+                "redo-capacity",
+                f"about {format_size(load_bytes)} of rows go through {format_size(redo)} of redo log: the"
+                " server"
+                " has to flush pages as fast as rows come; a larger redo log would let it write less",
+            )
+        )
+    if not ours and seen.is_on("log_bin"):
+        found.append(
+            Warning(
+                "binlog-growth",
+                f"the binary log will grow by about {format_size(load_bytes)}; replicas apply it",
+            )
+        )
+    if told := sleeping(seen):
+        found.append(Warning("sleeping-connections", "; ".join(told)))
+    return found
+
+
+def sleeping(seen: Look, *, needed: bool = False) -> list[str]:
+    """Who sleeps, and which timeouts would close them; nothing unless they matter.
+
+    Args:
+        seen: the server.
+        needed: they matter whatever their number.
+    """
+    most = seen.number("max_connections", 1 << 30)
+    if not seen.sleepers or not (needed or len(seen.sleepers) >= _SLEEPERS_SHARE * most):
+        return []
+    ages: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for user, host, age in seen.sleepers:
+        ages[user, host].append(age)
+    groups = sorted(ages.items(), key=lambda one: -len(one[1]))
+    who = [
+        f"{len(found)} of {user}@{host} (oldest {format_seconds(max(found))})"
+        for (user, host), found in groups
+    ]
+    more = [f"{len(who) - _TOLD} others"] if len(who) > _TOLD else []
+    told = [f"{len(seen.sleepers)} of {most} possible connections sleep: {', '.join(who[:_TOLD] + more)}"]
+    for name in ("wait_timeout", "interactive_timeout"):
+        limit = seen.number(name)
+        closed = sum(1 for *_, age in seen.sleepers if age >= _SHORTER_S)
+        if limit > _SHORTER_S and closed:
+            which = "clients that are programs" if name == "wait_timeout" else "terminals"
+            told.append(
+                f"{name}={limit} lets {which} sleep for {format_seconds(limit)}; at {_SHORTER_S} it would"
+                " close up to"
+                f" {closed} of them (it holds for connections made after the change)"
+            )
+    return told
+
+
+def _without_port(host: Any) -> str:
+    name, _, port = str(host).rpartition(":")
+    return name if name and port.isdigit() else str(host)

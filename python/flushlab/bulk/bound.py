@@ -1,0 +1,88 @@
+"""Bound: what a load's limit was, from what was seen while it ran. Pure.
+
+Sits in `bulk`. The first rule that holds says it; each comes with the figures that it rests on, so that a
+reader can disagree.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+BUSY = 0.8
+"""Of the processors, or of one processor per connection: from here on they are the limit."""
+WAITS = 0.35
+"""Share of the connections' time, or of the wall time for the disk: from here on it is the limit."""
+
+
+class Evidence(msgspec.Struct, frozen=True, kw_only=True):
+    """What was seen of a load between two looks.
+
+    Attributes:
+        cores: processors of this machine.
+        client_cpu_s, server_cpu_s: processor time; the server's is None where it runs elsewhere.
+        send_s, answer_s, commit_s: sums over connections: handing bytes over, waiting for answers to
+            statements, waiting for commits.
+        log_syncs: of the redo log, or None where the server does not tell.
+        pool_waits: waits for a free page of the buffer pool.
+        io_share: of the time in which some task waited for I/O, on this machine; None if unknown.
+    """
+
+    seconds: float
+    cores: int
+    connections: int
+    rows: int
+    statements: int
+    commits: int
+    client_cpu_s: float
+    server_cpu_s: float | None
+    send_s: float
+    answer_s: float
+    commit_s: float
+    log_syncs: int | None = None
+    pool_waits: int = 0
+    io_share: float | None = None
+
+
+class Bound(msgspec.Struct, frozen=True, kw_only=True):
+    """A limit.
+
+    Attributes:
+        what: `client CPU`, `server CPU`, `CPU`, `log syncs`, `buffer pool`, `disk`, `round trips` or
+            `server`.
+        why: the figures.
+    """
+
+    what: str
+    why: str
+
+
+def bound(seen: Evidence) -> Bound:
+    """What the limit was."""
+    client = seen.client_cpu_s / seen.seconds
+    server = (seen.server_cpu_s or 0.0) / seen.seconds
+    workers = min(seen.connections, seen.cores)
+    threads_s = seen.seconds * seen.connections
+    figures = f"server {server:.0%} of a core, client {client:.0%}, {seen.cores} cores"
+    if client >= BUSY * workers:
+        return Bound(what="client CPU", why=figures)
+    if seen.pool_waits > seen.seconds:
+        return Bound(what="buffer pool", why=f"{seen.pool_waits:,} waits for a free page")
+    if seen.server_cpu_s is not None and server >= BUSY * workers:
+        return Bound(what="server CPU", why=figures)
+    if client + server >= BUSY * seen.cores:
+        return Bound(what="CPU", why=figures)
+    each = seen.rows / max(seen.statements, 1)
+    syncs = seen.log_syncs / max(seen.commits, 1) if seen.log_syncs is not None else None
+    waiting = (seen.commit_s + (seen.answer_s if each < 1000 else 0.0)) / threads_s
+    blocked = seen.io_share is not None and seen.io_share >= WAITS
+    if waiting >= WAITS and (blocked if syncs is None else syncs * seen.connections >= 0.5):
+        told = f"{syncs:.2f} syncs of the redo log a commit, " if syncs is not None else ""
+        return Bound(what="log syncs", why=f"{told}{waiting:.0%} of the connections' time in answers")
+    if blocked:
+        return Bound(what="disk", why=f"I/O was waited for {seen.io_share:.0%} of the time")
+    if each < 1000 and seen.answer_s / threads_s >= WAITS:
+        return Bound(
+            what="round trips",
+            why=f"{seen.statements / seen.seconds:,.0f} statements/s of {each:,.0f} rows; {figures}",
+        )
+    return Bound(what="server", why=figures if seen.server_cpu_s is not None else "it runs elsewhere")

@@ -1,0 +1,120 @@
+"""Filled: what a load did. Frozen values, pure."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from flushlab.record import ServerIdentity, Warning
+
+
+class Way(msgspec.Struct, frozen=True, kw_only=True):
+    """How rows reach the server.
+
+    Attributes:
+        method: `single` is one row a statement, committed by itself.
+        indexes: when secondary indexes are built; `none` where there are none that could wait.
+        bulk: MariaDB's bulk insert: both checks off, an empty table, one connection, one transaction.
+    """
+
+    method: Literal["load-data", "insert", "single"]
+    connections: int
+    batch_rows: int
+    packet_bytes: int
+    indexes: Literal["before", "after"] = "before"
+    bulk: bool = False
+
+    @property
+    def words(self) -> str:
+        """For people."""
+        how = {
+            "load-data": "LOAD DATA LOCAL",
+            "insert": f"INSERT with up to {self.batch_rows:,} rows",
+            "single": "INSERT with one row",
+        }[self.method]
+        over = "1 connection" if self.connections == 1 else f"{self.connections} connections"
+        more = ", secondary indexes afterwards" if self.indexes == "after" else ""
+        return f"{how}, {over}{more}{', bulk mode' if self.bulk else ''}"
+
+
+class Tried(msgspec.Struct, frozen=True, kw_only=True):
+    """A way on a slice of the rows; the rate counts building indexes."""
+
+    way: Way
+    rows: int
+    rows_per_s: float
+
+
+class FilledTable(msgspec.Struct, frozen=True, kw_only=True):
+    """A table after the load.
+
+    Attributes:
+        rows: loaded now.
+        total: in the table.
+        sampled: rows read back and compared with the generator; None if the table has no key to find them by.
+    """
+
+    name: str
+    rows: int
+    total: int
+    sampled: int | None
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """A rung of the ladder.
+
+    Attributes:
+        ratio: to the rung before it; 1 for the first.
+        bound_by: what its limit was; `why` has the figures.
+    """
+
+    name: str
+    rows: int
+    seconds: float
+    rows_per_s: float
+    ratio: float
+    bound_by: str
+    why: str
+
+
+class Filled(msgspec.Struct, frozen=True, kw_only=True):
+    """A load that is whole.
+
+    Attributes:
+        plan: for people.
+        rows: loaded by this command.
+        resumed_rows: that an interrupted one had committed before.
+        seconds: from the first connection of the load until the last index stood; probing and verification
+            are apart.
+        bound_by: what the limit was; `why` has the figures.
+        verified: counts, checks and sampled rows were as they must be.
+        peak_bytes: the most memory that flushlab has had.
+        steps: the ladder's; empty without one.
+    """
+
+    plan: str
+    server: ServerIdentity
+    sandbox: str
+    database: str
+    tables: tuple[FilledTable, ...]
+    rows: int
+    resumed_rows: int
+    bytes: int
+    seconds: float
+    probe_seconds: float
+    index_seconds: float
+    verify_seconds: float
+    way: Way
+    tried: tuple[Tried, ...]
+    bound_by: str
+    why: str
+    verified: bool
+    peak_bytes: int
+    warnings: tuple[Warning, ...] = ()
+    steps: tuple[Step, ...] = ()
+
+    @property
+    def rows_per_s(self) -> float:
+        """Rows a second, probing included, verification not."""
+        return self.rows / max(self.seconds + self.probe_seconds, 1e-6)

@@ -1,0 +1,506 @@
+"""Loading: the story of one load: tables, a way, rows, indexes, and whether they are right.
+
+Sits in `bulk`. Promises: rows are there once, or the load is an error that says what is missing; a load that
+ends early can be resumed; nothing of the server's is changed that is not put back, but for a sandbox's own
+log.
+"""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from flushlab import _core
+from flushlab.bulk import before, choice, ladder, native, verify
+from flushlab.bulk.bound import Bound, Evidence, bound
+from flushlab.bulk.filled import Filled, FilledTable, Step, Tried, Way
+from flushlab.bulk.native import Counts, Loaded, Range, Spec
+from flushlab.bulk.notes import Note, Notes
+from flushlab.bulk.places import Place
+from flushlab.bulk.source import Source, SourceTable
+from flushlab.errors import ServerError, UsageError
+from flushlab.record import Endpoint, SslMode, Warning
+from flushlab.server.control import StatementFailed
+from flushlab.server.identifier import quoted
+from flushlab.server.protocol import Server
+from flushlab.units import counted
+
+SQL_MODE = (
+    "STRICT_TRANS_TABLES,STRICT_ALL_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,"
+    "NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION"
+)
+CHUNK_BYTES = 64 << 20
+_WHOLE = 1 << 62
+_PACKET_SLACK = 128 << 10
+_KEY_EXISTS = 1061
+_MAKES_UNSAFE = "another program writes to it, or the server changed them"
+
+Say = Callable[[str], None]
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a load is.
+
+    Attributes:
+        table: that is loaded now.
+        rows: of it, committed or on their way.
+        total: that it is to have.
+        rows_per_s: since the last look.
+        seconds_left: of this table, at the rate so far.
+    """
+
+    table: str
+    rows: int
+    total: int
+    bytes: int
+    rows_per_s: float
+    seconds_left: float
+    bound: Bound
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """What was asked for.
+
+    Attributes:
+        endpoint: where connections go, over `transport`.
+        threads: connections; None leaves it to the server.
+        existing: what to do with a table that has rows: refuse, append or truncate.
+        ours: a sandbox: nobody else uses it, and its session may leave out the binary log.
+    """
+
+    endpoint: Endpoint
+    transport: str = "socket"
+    ssl_mode: SslMode = "disabled"
+    ssl_ca: str = ""
+    database: str
+    method: str = "auto"
+    threads: int | None = None
+    create: bool = False
+    existing: str = "refuse"
+    resume: bool = False
+    ladder: bool = False
+    ours: bool = True
+
+
+class Load:
+    """A load of a plan into a database."""
+
+    def __init__(
+        self,
+        server: Server,
+        source_of: Callable[[int], Source],
+        asked: Asked,
+        say: Say,
+        show: Callable[[Progress], None] | None = None,
+        place: Place | None = None,
+    ) -> None:
+        self._server = server
+        self._source_of = source_of
+        self._asked = asked
+        self._say = say
+        self._show = show
+        self._place = place
+        self._database = asked.database
+        self._notes = Notes(server, asked.database)
+        self._warnings: list[Warning] = []
+        self._index_seconds = 0.0
+
+    def run(self) -> Filled:
+        """Loads all tables of the plan and verifies them.
+
+        Raises:
+            UsageError: tables that are not as they must be; plans that do not fit.
+            ServerError, ServerDied: the server refused, or is gone; `--resume` goes on.
+        """
+        asked, server = self._asked, self._server
+        seen = before.look(server)
+        before.require_room(seen, asked.threads or 1)
+        server.query(f"SET SESSION sql_mode = '{SQL_MODE}', time_zone = '+00:00'")
+        left = self._left_notes()
+        source = self._source_of(0)
+        if not left:
+            first = self._prepare(source)
+            if any(first.values()):
+                if len(source.tables) > 1:
+                    raise UsageError(
+                        f"--append takes a plan of one table, and {source.name} has {len(source.tables)}",
+                        hint="use --truncate, or another database",
+                    )
+                source = self._source_of(max(first.values()))
+        else:
+            first = {note.table: min(n.first for n in left if n.table == note.table) for note in left}
+            source = self._source_of(max(first.values(), default=0))
+            self._require_same(source, left)
+        if not left:
+            self._require_fit(source, first)
+        largest = max(source.tables, key=lambda table: table.rows)
+        possible = self._possible(seen, empty=not left and not any(first.values()))
+        steps = self._climb(source, largest, possible) if asked.ladder and not left else ()
+        if self._place is not None:
+            self._place.quicken()
+            server.query(f"SET SESSION sql_mode = '{SQL_MODE}', time_zone = '+00:00'")
+        began = time.perf_counter()
+        tried: tuple[Tried, ...] = ()
+        if left:
+            way, tried = (
+                choice.first_way(possible, asked.threads or len({n.id for n in left if n.next < n.end}) or 1),
+                (),
+            )
+        elif asked.method == "auto":
+            way, tried = choice.choose(
+                server, lambda way: self._spec(source, largest, way, ()), self._database, largest, possible
+            )
+        else:
+            way, tried = self._named(possible), ()
+        probe_seconds = time.perf_counter() - began
+        self._say(f"loading by {way.words}{_why(tried)}")
+        load_bytes = self._bytes(source)
+        self._warnings += before.doubts(seen, way.connections, load_bytes, ours=asked.ours)
+        if not left:
+            left = self._begin(source, first, way)
+        done, seconds = self._load(source, left, way)
+        verified_from = time.perf_counter()
+        tables = self._verify(source, left, done, first)
+        self._notes.drop()
+        longest = max((one.evidence for one in done.values()), key=lambda one: one.seconds, default=None)
+        limit = bound(longest) if longest is not None else Bound(what="nothing", why="no rows were left")
+        return Filled(
+            plan=source.name,
+            server=server.identity,
+            sandbox="",
+            database=self._database,
+            tables=tables,
+            rows=sum(one.counts.committed for one in done.values()),
+            resumed_rows=sum(note.next - note.first for note in left),
+            bytes=sum(one.counts.bytes for one in done.values()),
+            seconds=seconds,
+            probe_seconds=probe_seconds if tried else 0.0,
+            index_seconds=self._index_seconds,
+            verify_seconds=time.perf_counter() - verified_from,
+            way=way,
+            tried=tried,
+            bound_by=limit.what,
+            why=limit.why,
+            verified=True,
+            peak_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+            warnings=tuple(self._warnings),
+            steps=steps,
+        )
+
+    def _climb(self, source: Source, table: SourceTable, possible: choice.Possible) -> tuple[Step, ...]:
+        return ladder.climb(
+            self._server,
+            self._database,
+            table,
+            lambda way, ranges: self._spec(source, table, way, ranges),
+            possible,
+            self._place,
+            self._say,
+        )
+
+    def _left_notes(self) -> list[Note]:
+        """The notes of a load that did not end; none unless it is to be resumed."""
+        left = self._notes.read()
+        if self._asked.resume and not left:
+            raise UsageError(
+                f"there is nothing to resume in {self._database}",
+                hint="leave --resume out: no load was interrupted there",
+            )
+        if left and not self._asked.resume:
+            rows = sum(note.next - note.first for note in left)
+            of = sum(note.end - note.first for note in left)
+            raise UsageError(
+                f"an earlier load into {self._database} did not end: {rows:,} of {of:,} rows are there",
+                hint=f"--resume goes on with it; or drop its tables and {self._notes.table}",
+            )
+        return left
+
+    def _require_same(self, source: Source, left: Sequence[Note]) -> None:
+        if any(note.plan != source.digest for note in left):
+            rows = sum(note.end - note.first for note in left)
+            raise UsageError(
+                f"the load to resume in {self._database} has another plan, seed or number of rows ({rows:,})",
+                hint="give the plan, --rows and --seed that it was begun with",
+            )
+
+    def _prepare(self, source: Source) -> dict[str, int]:
+        """Makes the tables ready; the first row for each."""
+        server, asked = self._server, self._asked
+        there = self._tables()
+        if there is None:
+            if not asked.create:
+                raise UsageError(
+                    f"there is no database {self._database}", hint="--create makes it, and the tables"
+                )
+            server.query(f"CREATE DATABASE {quoted(self._database)}")
+            there = set()
+        first = {}
+        for table in source.tables:
+            if table.name not in there:
+                if not asked.create:
+                    raise UsageError(
+                        f"there is no table {table.name} in {self._database}",
+                        hint="--create makes it as planned",
+                    )
+                server.query(f"USE {quoted(self._database)}")
+                server.query(table.create)
+                first[table.name] = 0
+                continue
+            self._require_columns(table)
+            rows = verify.count(server, self._database, table.name)
+            if rows and asked.existing == "refuse":
+                raise UsageError(
+                    f"the table {table.name} has {counted(rows, 'row')} already",
+                    hint="--append adds to them; --truncate removes them first",
+                )
+            first[table.name] = rows if asked.existing == "append" else 0
+        if asked.existing == "truncate":
+            for table in reversed(source.tables):
+                self._truncate(table.name)
+        return first
+
+    def _truncate(self, table: str) -> None:
+        try:
+            self._server.query(f"TRUNCATE TABLE {quoted(self._database, table)}")
+        except StatementFailed as error:
+            if error.errno != 1701:  # ER_TRUNCATE_ILLEGAL_FK: another table refers to it
+                raise
+            self._server.query(f"DELETE FROM {quoted(self._database, table)}")
+
+    def _tables(self) -> set[str] | None:
+        """Names of the tables; None without the database."""
+        if not self._server.query(
+            "SELECT 1 FROM information_schema.schemata WHERE schema_name = %s", (self._database,)
+        ):
+            return None
+        rows = self._server.query(
+            "SELECT table_name FROM information_schema.tables WHERE table_schema = %s", (self._database,)
+        )
+        return {str(name) for (name,) in rows}
+
+    def _require_columns(self, table: SourceTable) -> None:
+        rows = self._server.query(
+            "SELECT column_name FROM information_schema.columns WHERE table_schema = %s AND table_name = %s",
+            (self._database, table.name),
+        )
+        missing = [name for name in table.columns if name not in {str(column) for (column,) in rows}]
+        if missing:
+            raise UsageError(
+                f"the table {table.name} has no column {missing[0]}",
+                hint="change the plan, or drop the table and use --create",
+            )
+
+    def _require_fit(self, source: Source, first: dict[str, int]) -> None:
+        """Finds values that a table cannot hold before anything is loaded."""
+        for table in source.tables:
+            sample = self._sample(source, table, first[table.name], 100)
+            if sample.rows:
+                try:
+                    sample.make()
+                finally:
+                    sample.drop()
+
+    def _sample(self, source: Source, table: SourceTable, first: int, rows: int) -> verify.Sample:
+        numbers = verify.sampled_rows(first, table.rows, rows)
+        return verify.Sample(self._server, self._database, source, table, numbers)
+
+    def _possible(self, seen: before.Look, *, empty: bool) -> choice.Possible:
+        asked = self._asked
+        left = seen.number("max_connections", 1 << 20) - seen.connected - 2
+        return choice.Possible(
+            load_data=seen.is_on("local_infile"),
+            indexes_may_wait=empty and (asked.ours or asked.create),
+            bulk=empty and asked.ours and self._server.identity.flavor == "mariadb",
+            connections=asked.threads or max(1, min(choice.most_connections(), left)),
+            fixed=asked.threads is not None,
+            packet_bytes=max(1024, min(seen.number("max_allowed_packet", 1 << 30), 16 << 20) * 3 // 4),
+        )
+
+    def _named(self, possible: choice.Possible) -> Way:
+        """The way of `--method`."""
+        method = self._asked.method
+        if method == "load-data" and not possible.load_data:
+            raise ServerError(
+                "local_infile is OFF: the server takes no LOAD DATA LOCAL",
+                hint="SET GLOBAL local_infile = ON there, or use --method insert",
+            )
+        if method == "single":
+            connections = self._asked.threads or 1
+            return Way(
+                method="single", connections=connections, batch_rows=1, packet_bytes=possible.packet_bytes
+            )
+        named = msgspec.structs.replace(possible, load_data=method == "load-data")
+        return choice.first_way(named, self._asked.threads or min(possible.connections, 2))
+
+    def _session(self, way: Way) -> tuple[str, ...]:
+        session = [f"SET SESSION sql_mode = '{SQL_MODE}', time_zone = '+00:00'"]
+        if self._asked.ours:
+            session += ["SET SESSION sql_log_bin = 0", "SET SESSION foreign_key_checks = 0"]
+        if way.bulk:
+            session.append("SET SESSION unique_checks = 0")
+        return tuple(session)
+
+    def _spec(self, source: Source, table: SourceTable, way: Way, ranges: tuple[Range, ...]) -> Spec:
+        asked = self._asked
+        return Spec(
+            endpoint=asked.endpoint,
+            transport=asked.transport,
+            ssl_mode=asked.ssl_mode,
+            ssl_ca=asked.ssl_ca,
+            database=self._database,
+            plan=source.json,
+            table=table.name,
+            into=quoted(self._database, table.name),
+            method="load-data" if way.method == "load-data" else "insert",
+            connections=way.connections,
+            ranges=ranges,
+            batch_rows=way.batch_rows,
+            packet_bytes=way.packet_bytes,
+            chunk_bytes=0 if way.method == "single" else _WHOLE if way.bulk else CHUNK_BYTES,
+            session=self._session(way),
+            notes=None if way.method == "single" else self._notes.table,
+        )
+
+    def _bytes(self, source: Source) -> int:
+        """Of all rows, by a few of each table."""
+        total = 0
+        for table in source.tables:
+            some = list(range(min(table.rows, 20)))
+            if some:
+                total += len(_core.sample_rows(source.json, table.name, some)) * table.rows // len(some)
+        return total
+
+    def _begin(self, source: Source, first: dict[str, int], way: Way) -> list[Note]:
+        notes: list[Note] = []
+        for table in source.tables:
+            ranges = choice.split(first[table.name], table.rows, way.connections)
+            notes += [
+                Note(
+                    id=len(notes) + at,
+                    plan=source.digest,
+                    table=table.name,
+                    first=one.first,
+                    next=one.first,
+                    end=one.end,
+                )
+                for at, one in enumerate(ranges, start=1)
+            ]
+        if way.method != "single":  # a statement is a transaction: notes would double its cost
+            self._notes.write(notes)
+        return notes
+
+    def _load(self, source: Source, notes: Sequence[Note], way: Way) -> tuple[dict[str, Loaded], float]:
+        began = time.perf_counter()
+        done = {}
+        for table in source.tables:
+            mine = [note for note in notes if note.table == table.name]
+            add = next((note.add_indexes for note in mine if note.add_indexes), "")
+            if way.indexes == "after" and not add:
+                add = self._take_indexes(table.name)
+            ranges = tuple(note.left for note in mine if note.next < note.end)
+            if ranges:
+                spec = self._spec(source, table, way, ranges)
+                done[table.name] = native.run(spec, self._server, self._shown(table, ranges))
+                self._note_warnings(table.name, done[table.name].counts)
+            if add:
+                self._give_indexes(table.name, add)
+        return done, time.perf_counter() - began
+
+    def _take_indexes(self, table: str) -> str:
+        parts = _core.late_indexes(choice.definition(self._server, self._database, table))
+        if parts is None or parts[2]:
+            return ""  # none, or a foreign key that may need one of them
+        self._notes.indexes_wait(table, parts[1])
+        self._server.query(f"ALTER TABLE {quoted(self._database, table)} {parts[0]}")
+        return parts[1]
+
+    def _give_indexes(self, table: str, add: str) -> None:
+        began = time.perf_counter()
+        self._say(f"building the indexes of {table}")
+        try:
+            self._server.query(f"ALTER TABLE {quoted(self._database, table)} {add}")
+        except StatementFailed as error:
+            if error.errno != _KEY_EXISTS:  # a load that was killed had not taken them away yet
+                raise
+        self._notes.indexes_wait(table, "")
+        self._index_seconds += time.perf_counter() - began
+
+    def _shown(self, table: SourceTable, ranges: Sequence[Range]) -> native.Show | None:
+        if self._show is None:
+            return None
+        show = self._show
+        left = sum(one.end - one.first for one in ranges)
+
+        def shown(counts: Counts, evidence: Evidence) -> None:
+            rate = counts.rows / max(counts.seconds, 1e-6)
+            show(
+                Progress(
+                    table=table.name,
+                    rows=counts.rows,
+                    total=left,
+                    bytes=counts.bytes,
+                    rows_per_s=evidence.rows / evidence.seconds,
+                    seconds_left=(left - counts.rows) / rate if rate else 0.0,
+                    bound=bound(evidence),
+                )
+            )
+
+        return shown
+
+    def _note_warnings(self, table: str, counts: Counts) -> None:
+        for text, times in counts.notes.items():
+            self._warnings.append(
+                Warning("server-note", f"{table}: {text}, in {counted(times, 'statement')}")
+            )
+
+    def _verify(
+        self, source: Source, notes: Sequence[Note], done: dict[str, Loaded], first: dict[str, int]
+    ) -> tuple[FilledTable, ...]:
+        found = []
+        for table in source.tables:
+            self._say(f"verifying {table.name}")
+            start = first.get(table.name, 0)
+            total = verify.count(self._server, self._database, table.name)
+            if total != table.rows:
+                raise ServerError(
+                    f"the table {table.name} has {total:,} rows, but {table.rows:,} are due",
+                    hint=_MAKES_UNSAFE,
+                )
+            sample = self._sample(source, table, start, verify.SAMPLED)
+            different: int | None = 0
+            if sample.rows:
+                sample.make()
+                different = sample.different()
+                sample.drop()
+            if different:
+                raise ServerError(
+                    f"{different} of {len(sample.rows)} sampled rows of {table.name} are not as they were"
+                    " sent",
+                    hint=_MAKES_UNSAFE,
+                )
+            if different is None:
+                text = f"{table.name} has no unique key that the plan fills: no rows were read back"
+                self._warnings.append(Warning("not-sampled", text))
+            if broken := verify.orphans(self._server, self._database, table.name):
+                raise ServerError("; ".join(broken), hint="the plan's parents do not have these keys")
+            loaded = done[table.name].counts.committed if table.name in done else 0
+            found.append(
+                FilledTable(
+                    name=table.name,
+                    rows=loaded,
+                    total=total,
+                    sampled=None if different is None else len(sample.rows),
+                )
+            )
+        return tuple(found)
+
+
+def _why(tried: Sequence[Tried]) -> str:
+    if not tried:
+        return ""
+    best = max(tried, key=lambda one: one.rows_per_s)
+    others = [f"{one.way.words}: {one.rows_per_s:,.0f}" for one in tried if one is not best]
+    return f" ({best.rows_per_s:,.0f} rows/s on {best.rows:,} rows; tried: {'; '.join(others)})"

@@ -1,0 +1,183 @@
+"""Native: one load of a table's rows through the native loader, with what it was seen to cost.
+
+Sits in `bulk`. The specs are JSON of what `crates/load/src/bulk/spec.rs` reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import msgspec
+
+from flushlab import _core
+from flushlab.bulk.bound import Evidence
+from flushlab.errors import ServerError
+from flushlab.machine import MachineSample, between, cpu_count, sample
+from flushlab.record import Endpoint
+from flushlab.server.protocol import Server
+from flushlab.telemetry import cpu, status
+from flushlab.workload.engine import native
+
+Method = Literal["load-data", "insert"]
+LOOK_S = 0.2
+
+
+class Range(msgspec.Struct, frozen=True, kw_only=True):
+    """Rows that one connection loads in their order.
+
+    Attributes:
+        id: of its note.
+        first: the first row, from 0.
+        end: one behind the last row.
+    """
+
+    id: int
+    first: int = msgspec.field(name="from")
+    end: int = msgspec.field(name="to")
+
+
+class Spec(msgspec.Struct, frozen=True, kw_only=True):
+    """What is loaded, where to and how.
+
+    Attributes:
+        plan: JSON of the plan.
+        table: its name in the plan.
+        into: where its rows go, as SQL has it.
+        batch_rows: rows of one INSERT, at most.
+        packet_bytes: of one statement of INSERT, or one packet of LOAD DATA.
+        chunk_bytes: of rows in one transaction; 0 commits each statement by itself.
+        session: statements run on each connection before its first row.
+        notes: table of notes, as SQL has it; None keeps none.
+        limit_seconds: begin nothing after so long.
+    """
+
+    endpoint: Endpoint
+    transport: str = "socket"
+    ssl_mode: str = "disabled"
+    ssl_ca: str = ""
+    database: str
+    plan: str
+    table: str
+    into: str
+    method: Method
+    connections: int
+    ranges: tuple[Range, ...]
+    batch_rows: int = 1_000_000
+    packet_bytes: int = 256 << 10
+    chunk_bytes: int = 64 << 20
+    session: tuple[str, ...] = ()
+    notes: str | None = None
+    limit_seconds: float | None = None
+
+
+class Counts(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a load is; times are sums over its threads.
+
+    Attributes:
+        rows: sent.
+        committed: rows of transactions that are committed.
+        notes: what the server noted on rows that it took as they are.
+    """
+
+    running: bool
+    seconds: float
+    rows: int
+    committed: int
+    bytes: int
+    statements: int
+    commits: int
+    generate_s: float
+    send_s: float
+    answer_s: float
+    commit_s: float
+    cpu_s: float
+    notes: dict[str, int] = {}
+
+
+Show = Callable[[Counts, Evidence], None]
+"""Takes how far a load is and what was seen since the last look."""
+
+
+class Loaded(msgspec.Struct, frozen=True, kw_only=True):
+    """A load that has ended.
+
+    Attributes:
+        counts: what it did.
+        evidence: what it was seen to cost, from its first row to its last.
+    """
+
+    counts: Counts
+    evidence: Evidence
+
+    @property
+    def rows_per_s(self) -> float:
+        """Committed rows a second."""
+        return self.counts.committed / max(self.counts.seconds, 1e-6)
+
+
+def run(spec: Spec, server: Server, show: Show | None = None) -> Loaded:
+    """Loads rows until all are there or the limit is reached.
+
+    Raises:
+        ServerDied, ServerError, ProtocolError: what ended it early.
+        KeyboardInterrupt: on Ctrl-C; what is not committed is rolled back.
+    """
+    begin = last = _look(server, None)
+    load = native(lambda: _core.FillRun(msgspec.json.encode(spec)), server)
+    try:
+        while (done := native(lambda: load.wait(LOOK_S), server)) is None:
+            if show is not None:
+                counts = msgspec.json.decode(load.progress(), type=Counts)
+                now = _look(server, counts)
+                show(counts, _evidence(spec, last, now))
+                last = now
+    except BaseException as error:
+        load.stop()
+        if isinstance(error, ServerError) and error.hint is None and spec.notes:
+            error.hint = "--resume goes on with what is missing"
+        raise
+    counts = msgspec.json.decode(done, type=Counts)
+    return Loaded(counts=counts, evidence=_evidence(spec, begin, _look(server, counts)))
+
+
+class _Look(msgspec.Struct, frozen=True):
+    counts: Counts | None
+    cpu: cpu.CpuTimes
+    machine: MachineSample
+    counters: dict[str, int]
+
+
+def _look(server: Server, counts: Counts | None) -> _Look:
+    return _Look(counts, cpu.cpu_times(server.pid), sample(), status.counters(server))
+
+
+def _evidence(spec: Spec, before: _Look, now: _Look) -> Evidence:
+    then, counts = before.counts, now.counts
+    assert counts is not None
+
+    def grown(name: str) -> float:
+        return float(getattr(counts, name) - (getattr(then, name) if then is not None else 0))
+
+    shares = between(before.machine, now.machine)
+    deltas = status.deltas(before.counters, now.counters)
+    return Evidence(
+        seconds=max(grown("seconds"), 1e-6),
+        cores=cpu_count(),
+        connections=spec.connections,
+        rows=int(grown("rows")),
+        statements=int(grown("statements")),
+        commits=int(grown("commits")),
+        client_cpu_s=grown("cpu_s"),
+        server_cpu_s=_between(before.cpu.server_s, now.cpu.server_s),
+        send_s=grown("send_s"),
+        answer_s=grown("answer_s"),
+        commit_s=grown("commit_s"),
+        log_syncs=deltas.get("Innodb_os_log_fsyncs"),
+        pool_waits=deltas.get("Innodb_buffer_pool_wait_free", 0),
+        io_share=shares.io_pressure_share,
+    )
+
+
+def _between(before: float | None, now: float | None) -> float | None:
+    return None if before is None or now is None else now - before

@@ -1,0 +1,108 @@
+"""Notes: a small table beside the loaded ones that says which rows are committed.
+
+Sits in `bulk`. Every transaction of a load moves the note of its range, so that notes and rows are
+committed, or lost, together, whatever is killed. The table goes once the load has been verified.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from flushlab.bulk.native import Range
+from flushlab.errors import UsageError
+from flushlab.server.identifier import quoted
+from flushlab.server.protocol import Server
+
+NAME = "flushlab_fill"
+
+
+class Note(msgspec.Struct, frozen=True, kw_only=True):
+    """A range of a table's rows and how far it has come.
+
+    Attributes:
+        plan: digest of the plan.
+        add_indexes: SQL that gives the table its indexes back; empty if it has them.
+    """
+
+    id: int
+    plan: str
+    table: str
+    first: int
+    next: int
+    end: int
+    add_indexes: str = ""
+
+    @property
+    def left(self) -> Range:
+        """What is still to be loaded."""
+        return Range(id=self.id, first=self.next, end=self.end)
+
+
+class Notes:
+    """The notes of a database."""
+
+    def __init__(self, server: Server, database: str) -> None:
+        self._server = server
+        self._database = database
+        self.table = quoted(database, NAME)
+
+    def read(self) -> list[Note]:
+        """All notes; none if there is no such table."""
+        found = self._server.query(
+            "SELECT 1 FROM information_schema.tables WHERE table_schema = %s AND table_name = %s",
+            (self._database, NAME),
+        )
+        if not found:
+            return []
+        rows = self._server.query(
+            f"SELECT id, plan, table_name, first_row, next_row, end_row, add_indexes FROM {self.table}"
+            " ORDER BY id"
+        )
+        return [
+            Note(
+                id=int(id_),
+                plan=str(plan),
+                table=str(table),
+                first=int(a),
+                next=int(n),
+                end=int(e),
+                add_indexes=str(add),
+            )
+            for id_, plan, table, a, n, e, add in rows
+        ]
+
+    def write(self, notes: Iterable[Note]) -> None:
+        """Makes the table with these notes.
+
+        Raises:
+            UsageError: another load has left its notes.
+        """
+        if self.read():
+            raise UsageError(
+                f"an earlier load into {self._database} did not end",
+                hint=f"--resume goes on with it; or drop its tables and {self.table}",
+            )
+        self._server.query(
+            f"CREATE TABLE IF NOT EXISTS {self.table} (id INT UNSIGNED NOT NULL PRIMARY KEY,"
+            " plan CHAR(64) CHARACTER SET ascii NOT NULL, table_name VARCHAR(64) CHARACTER SET utf8mb4 NOT"
+            " NULL,"
+            " first_row BIGINT UNSIGNED NOT NULL, next_row BIGINT UNSIGNED NOT NULL,"
+            " end_row BIGINT UNSIGNED NOT NULL, add_indexes LONGTEXT CHARACTER SET utf8mb4 NOT NULL)"
+            " ENGINE=InnoDB COMMENT='rows that flushlab fill has committed'"
+        )
+        for note in notes:
+            self._server.query(
+                f"INSERT INTO {self.table} VALUES (%s, %s, %s, %s, %s, %s, %s)",
+                (note.id, note.plan, note.table, note.first, note.next, note.end, note.add_indexes),
+            )
+
+    def indexes_wait(self, table: str, add: str) -> None:
+        """Notes what gives a table its indexes back, before they go; or, with an empty text, that it has
+        them."""
+        self._server.query(f"UPDATE {self.table} SET add_indexes = %s WHERE table_name = %s", (add, table))
+
+    def drop(self) -> None:
+        """The load is whole."""
+        self._server.query(f"DROP TABLE IF EXISTS {self.table}")

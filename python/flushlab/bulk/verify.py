@@ -1,0 +1,147 @@
+"""Verify: whether the rows in a table are those of the plan.
+
+Sits in `bulk`. Sampled rows are made anew by the generator and inserted, in strict mode, into a temporary
+table of the same shape: before the load, what does not fit is an error; afterwards the server compares both
+tables, value by value and strings byte by byte.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from functools import partial
+
+from flushlab import _core
+from flushlab.bulk.source import Source, SourceTable
+from flushlab.errors import UsageError
+from flushlab.server.control import StatementFailed
+from flushlab.server.identifier import quoted
+from flushlab.server.protocol import Server
+from flushlab.workload.engine import native
+
+SAMPLED = 1000
+_BATCH = 100
+_SAMPLE = "flushlab_sample"
+_BYTES = {"char", "varchar", "binary", "varbinary", "enum", "set"}
+_BLOBS = ("text", "blob", "geometry", "point", "linestring", "polygon", "collection")
+
+
+def sampled_rows(first: int, end: int, count: int = SAMPLED) -> list[int]:
+    """Numbers of rows to look at: both ends, and others drawn from between; always the same ones."""
+    if end - first <= count:
+        return list(range(first, end))
+    drawn = random.Random(end - first).sample(range(first + 1, end - 1), count - 2)
+    return sorted({first, end - 1, *drawn})
+
+
+class Sample:
+    """Rows of a table, as the generator has them, beside the table."""
+
+    def __init__(
+        self, server: Server, database: str, source: Source, table: SourceTable, rows: Sequence[int]
+    ) -> None:
+        self._server = server
+        self._database = database
+        self._source = source
+        self._table = table
+        self.rows = rows
+
+    def make(self) -> None:
+        """Inserts them into a temporary table.
+
+        Raises:
+            UsageError: the table cannot hold one of them.
+        """
+        sample, columns = quoted(self._database, _SAMPLE), ",".join(map(quoted, self._table.columns))
+        query = self._server.query
+        self.drop()
+        query(f"CREATE TEMPORARY TABLE {sample} LIKE {quoted(self._database, self._table.name)}")
+        for at in range(0, len(self.rows), _BATCH):
+            some = list(self.rows[at : at + _BATCH])
+            values = native(
+                partial(_core.sample_rows, self._source.json, self._table.name, some), self._server
+            )
+            try:
+                query(f"INSERT INTO {sample} ({columns}) VALUES {values}")
+            except StatementFailed as error:
+                raise UsageError(
+                    f"the table {self._table.name} cannot hold the plan's rows: {error.text} (error"
+                    f" {error.errno})",
+                    hint="change the plan's column, or the table's",
+                ) from error
+
+    def drop(self) -> None:
+        """Removes the temporary table."""
+        self._server.query(f"DROP TEMPORARY TABLE IF EXISTS {quoted(self._database, _SAMPLE)}")
+
+    def different(self) -> int | None:
+        """How many are not in the table as they are here; None if it has no key to find them by."""
+        key = self._key()
+        if not key:
+            return None
+        on = " AND ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in key)
+        same = " AND ".join(self._same(name, kind) for name, kind in self._types())
+        ((found,),) = self._server.query(
+            f"SELECT COUNT(*) FROM {quoted(self._database, _SAMPLE)} s"
+            f" STRAIGHT_JOIN {quoted(self._database, self._table.name)} t ON {on} WHERE {same}"
+        )
+        return len(self.rows) - int(found)
+
+    def _types(self) -> list[tuple[str, str]]:
+        kinds = dict(
+            self._server.query(
+                "SELECT column_name, data_type FROM information_schema.columns"
+                " WHERE table_schema = %s AND table_name = %s",
+                (self._database, self._table.name),
+            )
+        )
+        return [(name, str(kinds[name]).lower()) for name in self._table.columns]
+
+    def _same(self, name: str, kind: str) -> str:
+        mine, theirs = f"s.{quoted(name)}", f"t.{quoted(name)}"
+        if kind in _BYTES or kind.endswith(_BLOBS):
+            return f"CAST({theirs} AS BINARY) <=> CAST({mine} AS BINARY)"
+        return f"{theirs} <=> {mine}"
+
+    def _key(self) -> list[str]:
+        """Columns of a unique index that the plan fills: the primary key if it does."""
+        indexes: dict[str, list[str]] = {}
+        for index, column in self._server.query(
+            "SELECT index_name, column_name FROM information_schema.statistics WHERE table_schema = %s"
+            " AND table_name = %s AND non_unique = 0 ORDER BY index_name <> 'PRIMARY', index_name,"
+            " seq_in_index",
+            (self._database, self._table.name),
+        ):
+            indexes.setdefault(str(index), []).append(str(column))
+        filled = set(self._table.columns)
+        return next((columns for columns in indexes.values() if filled.issuperset(columns)), [])
+
+
+def count(server: Server, database: str, table: str) -> int:
+    """Rows in a table."""
+    ((rows,),) = server.query(f"SELECT COUNT(*) FROM {quoted(database, table)}")
+    return int(rows)
+
+
+def orphans(server: Server, database: str, table: str) -> list[str]:
+    """Foreign keys of a table that some of its rows break, each with how many."""
+    keys: dict[tuple[str, str, str], list[tuple[str, str]]] = {}
+    for name, schema, parent, column, referred in server.query(
+        "SELECT constraint_name, referenced_table_schema, referenced_table_name, column_name,"
+        " referenced_column_name"
+        " FROM information_schema.key_column_usage WHERE table_schema = %s AND table_name = %s"
+        " AND referenced_table_name IS NOT NULL ORDER BY constraint_name, ordinal_position",
+        (database, table),
+    ):
+        keys.setdefault((str(name), str(schema), str(parent)), []).append((str(column), str(referred)))
+    found = []
+    for (name, schema, parent), columns in keys.items():
+        on = " AND ".join(f"p.{quoted(referred)} = c.{quoted(column)}" for column, referred in columns)
+        given = " AND ".join(f"c.{quoted(column)} IS NOT NULL" for column, _ in columns)
+        ((rows,),) = server.query(
+            f"SELECT COUNT(*) FROM {quoted(database, table)} c LEFT JOIN {quoted(schema, parent)} p ON {on}"
+            f" WHERE {given} AND p.{quoted(columns[0][1])} IS NULL"
+        )
+        if rows:
+            found.append(f"{rows:,} rows of {table} break the foreign key {name}")
+    return found

@@ -1,0 +1,199 @@
+"""`fill`: rows of a plan into a server, as fast as it takes them; the function behind `flushlab fill`.
+
+Sits in `campaign`. Says where the rows go and what may be changed there; the load itself is `flushlab.bulk`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from flushlab.build import Progress, find_build, silent
+from flushlab.bulk import places
+from flushlab.bulk.filled import Filled
+from flushlab.bulk.loading import Asked, Load
+from flushlab.bulk.loading import Progress as Far
+from flushlab.bulk.places import Place
+from flushlab.bulk.source import Source, SourceTable
+from flushlab.errors import UsageError
+from flushlab.generate.plan import FillPlan, read_plan
+from flushlab.server.attached import Attached, from_dsn, from_option_file
+from flushlab.server.protocol import Server
+from flushlab.settings.floor import Floor
+
+METHODS = ("auto", "load-data", "insert", "single")
+_KEPT = "sandbox:"
+_DATABASE = "app"
+
+
+def fill(
+    plan: Path | str = "users",
+    *,
+    rows: int | None = None,
+    server: str | None = None,
+    dsn: str | None = None,
+    defaults_file: Path | str | None = None,
+    database: str | None = None,
+    threads: int | None = None,
+    method: str = "auto",
+    floor: Floor | str | None = None,
+    create: bool = False,
+    append: bool = False,
+    truncate: bool = False,
+    seed: int | None = None,
+    resume: bool = False,
+    ladder: bool = False,
+    basedir: Path | str | None = None,
+    data_root: Path | str | None = None,
+    progress: Progress = silent,
+    show: Callable[[Far], None] | None = None,
+) -> Filled:
+    """Fills tables with the rows of a plan.
+
+    The arguments are those of `flushlab fill` under the same names.
+
+    Args:
+        plan: a built-in one (`users`, `sbtest`), or a file.
+        rows: of the plan's largest table, with the others in proportion; what the plan says if None.
+        server: a build, whose new sandbox is kept, or a kept sandbox (`sandbox:NAME`); `mariadb` if nothing
+            is named.
+        dsn: a server that is not a sandbox: `mysql://user:password@host:port/database`.
+        defaults_file: the same, by an option file's group `[client]`.
+        database: where the tables are, or are to be; `app`, or the DSN's.
+        threads: connections; found by trying if None.
+        method: `auto`, `load-data`, `insert` or `single`.
+        floor: the least guarantees while rows come: `throwaway` for a new sandbox, `second` for a kept one.
+        create: make the database and its tables where they are missing; always done in a new sandbox.
+        append: add to tables that have rows.
+        truncate: remove the rows of tables that have some.
+        seed: other rows for another one; the plan's if None.
+        resume: go on with a load that was interrupted.
+        ladder: first load for some seconds in each of the ways from one row a statement upwards, with
+            figures.
+        basedir: use the server installed there.
+        data_root: where a new sandbox's data directory goes.
+        progress: takes a line at a time.
+        show: takes how far the load is, a few times a second.
+
+    Returns:
+        What was loaded, how fast, and what the limit was. It has been verified.
+
+    Raises:
+        UsageError: what makes no sense, or tables that are not as they must be.
+        ServerError, ServerDied: the server refused rows, or is gone; `resume` goes on.
+    """
+    if method not in METHODS:
+        raise UsageError(f"there is no method {method!r}", hint=f"it takes {', '.join(METHODS)}")
+    _exclusive(append=append, truncate=truncate, resume=resume)
+    _exclusive(server=server, dsn=dsn, defaults_file=defaults_file)
+    if threads is not None and not 1 <= threads <= 1024:
+        raise UsageError(f"--threads {threads} is not a number of connections", hint="1 to 1024")
+
+    asked_plan = read_plan(str(plan), rows=rows, seed=seed)
+    largest = max(table.rows for table in asked_plan.tables)
+
+    def source_of(existing: int) -> Source:
+        return _source(read_plan(str(plan), rows=largest + existing, seed=seed) if existing else asked_plan)
+
+    with _place(
+        server,
+        dsn,
+        defaults_file,
+        database,
+        _floor(floor),
+        basedir,
+        data_root,
+        source_of(0),
+        progress,
+        ladder,
+    ) as (there, asked, place):
+        asked = msgspec.structs.replace(
+            asked,
+            method=method,
+            threads=threads,
+            create=create or asked.create,
+            existing="append" if append else "truncate" if truncate else "refuse",
+            resume=resume,
+            ladder=ladder,
+        )
+        done = Load(there, source_of, asked, progress, show, place).run()
+    return msgspec.structs.replace(done, sandbox=place.server.name if place is not None else "")
+
+
+@contextmanager
+def _place(
+    server: str | None,
+    dsn: str | None,
+    defaults_file: Path | str | None,
+    database: str | None,
+    floor: Floor | None,
+    basedir: Path | str | None,
+    data_root: Path | str | None,
+    source: Source,
+    progress: Progress,
+    ladder: bool,
+) -> Iterator[tuple[Server, Asked, Place | None]]:
+    """The server, how to reach it, and what may be changed of it if it is a sandbox."""
+    if dsn or defaults_file:
+        if floor is not None:
+            raise UsageError(
+                "--floor needs a sandbox: a server that is not flushlab's keeps its settings",
+                hint="remove it",
+            )
+        address = from_dsn(dsn) if dsn else from_option_file(Path(str(defaults_file)))
+        name = database or address.database
+        if not name:
+            raise UsageError("no database is named", hint="use --database NAME, or name it in the DSN")
+        with Attached(address) as attached:
+            yield (
+                attached,
+                Asked(
+                    endpoint=address.endpoint,
+                    transport=address.transport,
+                    ssl_mode=address.ssl_mode,
+                    ssl_ca=address.ssl_ca,
+                    database=name,
+                    ours=False,
+                ),
+                None,
+            )
+        return
+    if server is not None and server.startswith(_KEPT):
+        with places.kept_sandbox(server.removeprefix(_KEPT), floor or Floor.SECOND) as kept:
+            yield kept.server, Asked(endpoint=kept.server.endpoint, database=database or _DATABASE), kept
+        return
+    build = find_build(server or "mariadb", basedir=Path(basedir) if basedir else None, progress=progress)
+    root = Path(data_root) if data_root else None
+    size = _ROW_BYTES * source.rows
+    with places.new_sandbox(build, size, floor or Floor.THROWAWAY, root, progress, slow=ladder) as new:
+        asked = Asked(endpoint=new.server.endpoint, database=database or _DATABASE, create=True)
+        yield new.server, asked, new
+
+
+_ROW_BYTES = 200
+"""About, of a row in its table and indexes: for the size of a new sandbox's buffer pool and redo log."""
+
+
+def _floor(given: Floor | str | None) -> Floor | None:
+    try:
+        return None if given is None else Floor(given)
+    except ValueError:
+        floors = ", ".join(floor.value for floor in Floor)
+        raise UsageError(f"unknown floor {given!r}", hint=f"it takes {floors}") from None
+
+
+def _exclusive(**flags: object) -> None:
+    given = [f"--{name.replace('_', '-')}" for name, value in flags.items() if value]
+    if len(given) > 1:
+        raise UsageError(f"{given[0]} and {given[1]} exclude each other", hint="give one of them")
+
+
+def _source(plan: FillPlan) -> Source:
+    tables = (
+        SourceTable(name=table.name, rows=table.rows, columns=table.columns, create=table.create)
+        for table in plan.tables
+    )
+    return Source(name=plan.name, json=plan.json.decode(), tables=tuple(tables))

@@ -1,0 +1,103 @@
+"""`flushlab fill`: rows of a plan into a server."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from flushlab.cli import options
+from flushlab.cli.output import deliver, emit_json, require_writable, say, stdout
+from flushlab.settings.floor import Floor
+
+
+def fill(
+    context: typer.Context,
+    plan: Annotated[str, typer.Argument(help="A built-in plan (users, sbtest), or a plan file.")] = "users",
+    rows: Annotated[
+        int | None, typer.Option("--rows", min=1, help="Rows of the largest table; default: the plan's.")
+    ] = None,
+    server: Annotated[
+        str | None,
+        typer.Option(
+            "--server",
+            help="A build (mariadb, mysql@8.0): a new sandbox that is kept; or a kept one (sandbox:NAME)."
+            " Default: mariadb.",
+            show_default=False,
+        ),
+    ] = None,
+    dsn: Annotated[
+        str | None,
+        typer.Option(
+            "--dsn", help="Your own server: mysql://USER:PASSWORD@HOST:PORT/DATABASE.", show_default=False
+        ),
+    ] = None,
+    defaults_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--defaults-file", help="Your own server, by an option file's [client] group.", show_default=False
+        ),
+    ] = None,
+    database: Annotated[
+        str | None, typer.Option("--database", help="Database of the tables; default: app, or the DSN's.")
+    ] = None,
+    threads: Annotated[
+        int | None, typer.Option("--threads", help="Connections; default: as many as prove fastest.")
+    ] = None,
+    method: Annotated[
+        str, typer.Option("--method", help="How rows are sent: auto, load-data, insert or single.")
+    ] = "auto",
+    floor: Annotated[
+        Floor | None,
+        typer.Option(
+            "--floor",
+            help="The weakest guarantees you accept during the load; default: throwaway for a new sandbox,"
+            " second for a kept one.",
+            show_default=False,
+        ),
+    ] = None,
+    create: Annotated[
+        bool, typer.Option("--create", help="Create the database and its tables if they are missing.")
+    ] = False,
+    append: Annotated[bool, typer.Option("--append", help="Add rows to a table that has some.")] = False,
+    truncate: Annotated[
+        bool, typer.Option("--truncate", help="Remove all rows of the tables first.")
+    ] = False,
+    seed: Annotated[
+        int | None, typer.Option("--seed", help="Another seed gives other rows; default: the plan's.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with a load that was interrupted.")] = False,
+    ladder: Annotated[
+        bool,
+        typer.Option(
+            "--ladder", help="First show what each way of loading gives, from one row a statement up."
+        ),
+    ] = False,
+    basedir: options.BaseDir = None,
+    data_root: options.DataRoot = None,
+    json: options.Json = None,
+) -> None:
+    """Fill tables with generated rows, fast, and verify them.
+
+    \b
+    Examples:
+      flushlab fill users --rows 1000000
+      flushlab fill plan.toml --server sandbox:legacy --create
+      flushlab fill users --rows 5000 --dsn mysql://me:secret@db/app --create
+
+    Rows are verified afterwards. A load that was interrupted goes on with
+    --resume, without a duplicate or a hole.
+    """
+    from flushlab.campaign.fill import fill as run
+    from flushlab.cli.fill_progress import FillBar
+    from flushlab.report import fill as report
+
+    require_writable(json)
+    with FillBar() as bar:
+        done = run(**options.given(context, "json"), progress=say, show=bar.show_far)
+    deliver(
+        *([partial(stdout.print, report.render(done))] if json != "-" else []),
+        partial(emit_json, report.document(done), json),
+    )

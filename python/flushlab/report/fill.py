@@ -1,0 +1,64 @@
+"""Fill: what `flushlab fill` prints, and its JSON (`flushlab.fill/1`). Sits in `report`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from flushlab.bulk.filled import Filled, FilledTable
+from flushlab.units import counted, format_seconds, format_size
+
+
+def render(done: Filled) -> str:
+    """The result in words."""
+    where = f"sandbox:{done.sandbox} ({done.server.name})" if done.sandbox else done.server.name
+    lines = [
+        f"{counted(done.rows, 'row')} in {format_seconds(done.seconds + done.probe_seconds)}:"
+        f" {done.rows_per_s:,.0f} rows/s into {done.database} on {where}",
+        f"  method     {done.way.words}",
+        f"  bound by   {done.bound_by} ({done.why})",
+        f"  time       {_times(done)}",
+        f"  size       {format_size(done.bytes)} sent, with {format_size(done.peak_bytes)} of memory here",
+    ]
+    lines += [f"  verified   {_verified(table)}" for table in done.tables]
+    lines += [
+        f"  {step.name:<24} {step.rows_per_s:>10,.0f} rows/s {step.ratio:>6.1f}×  {step.bound_by}"
+        for step in done.steps
+    ]
+    if done.resumed_rows:
+        lines.append(f"  resumed    {counted(done.resumed_rows, 'row')} were there")
+    lines += [f"warning: {warning.text}" for warning in done.warnings]
+    if done.sandbox:
+        lines.append(f"stop it: flushlab server stop {done.sandbox}")
+    return "\n".join(lines)
+
+
+def document(done: Filled) -> dict[str, Any]:
+    """The JSON."""
+    fields: dict[str, Any] = msgspec.to_builtins(done)
+    return {
+        "schema": "flushlab.fill/1",
+        "rows": fields.pop("rows"),
+        "rows_per_s": done.rows_per_s,
+        "seconds": done.seconds + done.probe_seconds,
+        "load_seconds": fields.pop("seconds"),
+        "method": done.way.method,
+        "connections": done.way.connections,
+        **fields,
+    }
+
+
+def _times(done: Filled) -> str:
+    parts = [
+        ("probing", done.probe_seconds),
+        ("rows", done.seconds - done.index_seconds),
+        ("indexes", done.index_seconds),
+        ("verification, apart,", done.verify_seconds),
+    ]
+    return ", ".join(f"{what} {format_seconds(seconds)}" for what, seconds in parts if seconds)
+
+
+def _verified(table: FilledTable) -> str:
+    read = "none read back" if table.sampled is None else f"{table.sampled:,} read back and compared"
+    return f"{table.name}: {counted(table.total, 'row')} counted, {read}"

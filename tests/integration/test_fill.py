@@ -1,0 +1,295 @@
+"""`flushlab fill` with real servers: methods, refusals, and loads that are cut short and resumed."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from flushlab.bulk import choice, loading, native
+from flushlab.bulk.filled import Filled, Way
+from flushlab.bulk.loading import Progress
+from flushlab.campaign.fill import fill
+from flushlab.errors import ServerDied, ServerError, UsageError
+from flushlab.server import Sandbox
+from tests.conftest import StartSandbox
+
+RELAXED = {"innodb_flush_log_at_trx_commit": 0, "sync_binlog": 0}
+ROWS = 40_000
+_numbers = itertools.count(1)
+
+
+@dataclass
+class Target:
+    """A database of its own on a shared server."""
+
+    server: Sandbox
+    database: str
+
+    def fill(self, rows: int = 1000, **flags: Any) -> Filled:
+        where = {} if "dsn" in flags else {"server": f"sandbox:{self.server.name}"}
+        return fill("users", rows=rows, **{"database": self.database, "create": True, **where, **flags})
+
+    def query(self, sql: str) -> list[tuple[Any, ...]]:
+        return self.server.query(sql.replace("users", f"{self.database}.users"))
+
+    def count(self) -> int:
+        return int(self.query("SELECT COUNT(*) FROM users")[0][0])
+
+    def is_whole(self, rows: int) -> bool:
+        """Rows 1 to `rows` are there, none of them twice."""
+        return self.query("SELECT COUNT(*), MIN(id), MAX(id), COUNT(DISTINCT email) FROM users") == [
+            (rows, 1, rows, rows)
+        ]
+
+
+@pytest.fixture(scope="module")
+def mariadb(shared_sandbox: StartSandbox) -> Sandbox:
+    return shared_sandbox(settings=RELAXED, kept=True)
+
+
+@pytest.fixture
+def target(mariadb: Sandbox) -> Iterator[Target]:
+    found = Target(mariadb, f"fill_{next(_numbers)}")
+    yield found
+    mariadb.query(f"DROP DATABASE IF EXISTS {found.database}")
+
+
+@pytest.fixture
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loads that commit often and are looked at often."""
+    monkeypatch.setattr(loading, "CHUNK_BYTES", 64 << 10)
+    monkeypatch.setattr(native, "LOOK_S", 0.005)
+
+
+def at(share: float, act: Callable[[], object]) -> Callable[[Progress], None]:
+    """Acts once a load has so much of its rows."""
+    left = [act]
+
+    def show(far: Progress) -> None:
+        if left and far.rows >= share * far.total:
+            left.pop()()
+
+    return show
+
+
+# -- methods -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("build", ["mysql@5.7", "mysql@8.0"])
+def test_rows_are_loaded_and_read_back_on_every_server(sandbox: StartSandbox, build: str) -> None:
+    target = Target(sandbox(build, settings=RELAXED, kept=True), "app")
+    infile = target.server.query("SELECT @@global.local_infile, @@global.sync_binlog")
+    done = target.fill(2000, method="load-data", threads=2)
+    assert (done.rows, done.verified, done.tables[0].sampled) == (2000, True, 1000)
+    assert target.is_whole(2000)
+    assert target.server.query("SELECT @@global.local_infile, @@global.sync_binlog") == infile
+
+
+@pytest.mark.parametrize("method", ["load-data", "insert", "single"])
+def test_every_method_brings_the_same_rows(target: Target, method: str) -> None:
+    done = target.fill(300, method=method, threads=3)
+    assert (done.way.method, done.rows) == (method, 300)
+    row = "CONCAT_WS(',', id, email, user_type, created_at)"
+    digest = f"SELECT MD5(GROUP_CONCAT(MD5({row}) ORDER BY id)) FROM users"
+    target.server.query("SET SESSION group_concat_max_len = 1000000")
+    first = target.query(digest)
+    target.fill(300, method="load-data", threads=1, truncate=True)
+    target.server.query("SET SESSION group_concat_max_len = 1000000")
+    assert target.query(digest) == first
+
+
+def test_auto_says_what_it_tried_and_leaves_only_the_table(target: Target) -> None:
+    said: list[str] = []
+    done = target.fill(50_000, progress=said.append)
+    assert done.tried and done.way in [one.way for one in done.tried]
+    assert any(done.way.words in line and "tried" in line for line in said)
+    assert target.server.query(f"SHOW TABLES FROM {target.database}") == [("users",)]
+    assert target.is_whole(50_000)
+
+
+# -- tables that are not as they must be ---------------------------------------------------------------------
+
+
+def test_a_table_with_rows_is_refused_appended_to_or_truncated(target: Target) -> None:
+    target.fill(500)
+    with pytest.raises(UsageError, match="has 500 rows already") as refused:
+        target.fill(500)
+    assert "--append" in (refused.value.hint or "") and "--truncate" in (refused.value.hint or "")
+    assert target.fill(200, append=True).tables[0].total == 700
+    assert target.is_whole(700)
+    assert target.fill(300, truncate=True).tables[0].total == 300
+    assert target.is_whole(300)
+
+
+def test_a_missing_table_is_made_only_when_asked(target: Target) -> None:
+    with pytest.raises(UsageError, match="no database"):
+        target.fill(10, create=False)
+
+
+@pytest.mark.parametrize("method", ["load-data", "insert"])
+def test_a_duplicate_that_load_data_would_skip_is_an_error_and_nothing_stays(
+    target: Target, method: str
+) -> None:
+    target.fill(1)
+    target.query("UPDATE users SET email = 'user400@email.com'")
+    with pytest.raises(ServerError, match=r"Duplicate entry 'user400@email\.com'"):
+        target.fill(999, append=True, method=method, threads=1)
+    assert target.count() == 1
+
+
+def test_a_column_too_short_is_found_before_anything_is_loaded(target: Target) -> None:
+    target.fill(1)
+    target.query("ALTER TABLE users MODIFY username VARCHAR(6) NOT NULL")
+    with pytest.raises(UsageError, match="cannot hold the plan's rows: Data too long for column 'username'"):
+        target.fill(1000, truncate=True)
+    assert target.count() == 0
+
+
+def test_a_value_that_the_server_changes_on_its_way_is_an_error(target: Target) -> None:
+    """The sampled rows fit; one in the middle does not, and LOAD DATA LOCAL would cut it."""
+    target.fill(1)
+    target.query(
+        f"CREATE TRIGGER {target.database}.t BEFORE INSERT ON users FOR EACH ROW"
+        " SET NEW.username = IF(NEW.id = 777, REPEAT('x', 300), NEW.username)"
+    )
+    with pytest.raises(ServerError, match="Data too long for column 'username'"):
+        target.fill(5000, append=True, method="load-data", threads=1)
+    assert target.count() == 1
+
+
+def test_a_table_without_a_column_of_the_plan_is_refused(target: Target) -> None:
+    target.fill(1)
+    target.query("ALTER TABLE users DROP COLUMN user_type")
+    with pytest.raises(UsageError, match="no column user_type"):
+        target.fill(10, truncate=True)
+
+
+def test_a_read_only_server_is_refused_before_anything_is_made(target: Target) -> None:
+    target.server.query("SET GLOBAL read_only = 1")
+    try:
+        with pytest.raises(ServerError, match="read_only=ON"):
+            target.fill(10)
+    finally:
+        target.server.query("SET GLOBAL read_only = 0")
+
+
+# -- a server that is not ours -------------------------------------------------------------------------------
+
+
+def test_another_server_keeps_its_settings_and_takes_inserts_where_local_infile_is_off(
+    target: Target,
+) -> None:
+    server, database = target.server, target.database
+    server.query(f"CREATE DATABASE {database}")
+    server.query("CREATE USER IF NOT EXISTS 'app'@'%' IDENTIFIED BY 'secret'")
+    server.query(f"GRANT ALL ON {database}.* TO 'app'@'%'")
+    server.query("SET GLOBAL local_infile = 0")
+    before = server.query("SHOW GLOBAL VARIABLES")
+    try:
+        dsn = f"mysql://app:secret@127.0.0.1:{server.endpoint.port}/{database}"
+        done = target.fill(1000, dsn=dsn, database=None)
+        assert server.query("SHOW GLOBAL VARIABLES") == before
+    finally:
+        server.query("SET GLOBAL local_infile = 1")
+    assert (done.way.method, done.sandbox, done.verified) == ("insert", "", True)
+    assert "local-infile" in [doubt.slug for doubt in done.warnings]
+    assert target.is_whole(1000)
+
+
+def test_a_small_packet_makes_smaller_batches(target: Target) -> None:
+    target.server.query("SET GLOBAL max_allowed_packet = 4096")
+    try:
+        done = target.fill(500, method="insert", threads=1)
+    finally:
+        target.server.query("SET GLOBAL max_allowed_packet = 16777216")
+    assert done.way.packet_bytes < 4096 and target.is_whole(500)
+
+
+# -- loads that are cut short --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["load-data", "insert"])
+def test_a_server_killed_at_30_percent_and_brought_back_ends_with_exactly_the_rows(
+    target: Target, small_chunks: None, method: str
+) -> None:
+    with pytest.raises(ServerDied) as died:
+        target.fill(ROWS, method=method, threads=2, show=at(0.3, target.server.kill))
+    assert "--resume" in (died.value.hint or "")
+    target.server.start_again()
+    assert target.count() < ROWS
+    done = target.fill(ROWS, resume=True, method=method)
+    assert done.rows + done.resumed_rows == ROWS
+    assert target.is_whole(ROWS)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_a_client_ended_at_60_percent_ends_with_exactly_the_rows(
+    target: Target, small_chunks: None, number: signal.Signals
+) -> None:
+    program = f"""
+import os
+from flushlab.bulk import loading, native
+from flushlab.campaign.fill import fill
+loading.CHUNK_BYTES, native.LOOK_S = 64 << 10, 0.005
+def show(far):
+    if far.rows >= 0.6 * far.total:
+        os.kill(os.getpid(), {int(number)})
+fill("users", rows={ROWS}, server="sandbox:{target.server.name}", database="{target.database}",
+     create=True, threads=2, method="load-data", show=show)
+"""
+    done = subprocess.run([sys.executable, "-c", program], env=os.environ, capture_output=True, check=False)
+    assert done.returncode in (-number, 1), done.stderr
+    with pytest.raises(UsageError, match="did not end") as refused:
+        target.fill(ROWS, threads=2)
+    assert "--resume" in (refused.value.hint or "")
+    with pytest.raises(UsageError, match="another plan, seed or number of rows"):
+        target.fill(ROWS + 1, resume=True)
+    resumed = target.fill(ROWS, resume=True)
+    assert resumed.resumed_rows > 0
+    assert target.is_whole(ROWS)
+    with pytest.raises(UsageError, match="nothing to resume"):
+        target.fill(ROWS, resume=True)
+
+
+def test_a_lost_connection_is_an_error_that_resumes(target: Target, small_chunks: None) -> None:
+    def cut() -> None:
+        for (number,) in target.server.query(
+            "SELECT id FROM information_schema.processlist WHERE db = DATABASE() OR db LIKE 'fill%'"
+        ):
+            target.server.query(f"KILL {number}")
+
+    with pytest.raises(ServerError):
+        target.fill(ROWS, method="load-data", threads=2, show=at(0.3, cut))
+    assert target.fill(ROWS, resume=True).verified
+    assert target.is_whole(ROWS)
+
+
+def test_indexes_that_waited_are_given_back_by_the_load_that_resumes(
+    target: Target, small_chunks: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target.fill(1)
+    target.query("ALTER TABLE users ADD KEY at (created_at), ADD KEY kind (user_type)")
+    target.query("TRUNCATE TABLE users")
+    ((_, shown),) = target.query("SHOW CREATE TABLE users")
+    late = Way(method="load-data", connections=2, batch_rows=1, packet_bytes=65536, indexes="after")
+    monkeypatch.setattr(choice, "choose", lambda *_: (late, ()))
+    with pytest.raises(ServerDied):
+        target.fill(ROWS, show=at(0.3, target.server.kill))
+    target.server.start_again()
+    assert "KEY `kind`" not in target.query("SHOW CREATE TABLE users")[0][1]
+    assert target.fill(ROWS, resume=True).verified
+    ((_, again),) = target.query("SHOW CREATE TABLE users")
+    assert without_count(again) == without_count(shown)
+
+
+def without_count(definition: str) -> str:
+    return re.sub(r" AUTO_INCREMENT=\d+", "", definition)

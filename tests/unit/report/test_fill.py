@@ -1,0 +1,83 @@
+"""What `flushlab fill` prints, and its JSON, which docs/reference/fill-json.md names field by field."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from flushlab.bulk.filled import Filled, FilledTable, Step, Tried, Way
+from flushlab.record import ServerIdentity, Warning
+from flushlab.report.fill import document, render
+
+REFERENCE = (Path(__file__).parents[3] / "docs" / "reference" / "fill-json.md").read_text()
+WAY = Way(method="load-data", connections=2, batch_rows=1, packet_bytes=262144, indexes="after")
+FILLED = Filled(
+    plan="users",
+    server=ServerIdentity(
+        flavor="mariadb", version=(10, 11, 19), version_text="10.11.19-MariaDB", build_id="b"
+    ),
+    sandbox="legacy",
+    database="app",
+    tables=(FilledTable(name="users", rows=1_000_000, total=1_000_000, sampled=1000),),
+    rows=1_000_000,
+    resumed_rows=0,
+    bytes=123 << 20,
+    seconds=4.5,
+    probe_seconds=0.5,
+    index_seconds=1.0,
+    verify_seconds=0.7,
+    way=WAY,
+    tried=(Tried(way=WAY, rows=10_000, rows_per_s=250_000.0),),
+    bound_by="server CPU",
+    why="server 190% of a core, client 9%, 2 cores",
+    verified=True,
+    peak_bytes=48 << 20,
+    warnings=(Warning("redo-capacity", "the redo log is small"),),
+    steps=(
+        Step(
+            name="single connection",
+            rows=2000,
+            seconds=8.0,
+            rows_per_s=250.0,
+            ratio=1.0,
+            bound_by="log syncs",
+            why="1.00 syncs of the redo log a commit",
+        ),
+    ),
+)
+
+
+def test_the_result_names_rate_way_limit_and_what_was_checked() -> None:
+    assert render(FILLED).split("\n") == [
+        "1,000,000 rows in 5.0 s: 200,000 rows/s into app on sandbox:legacy (mariadb@10.11.19)",
+        "  method     LOAD DATA LOCAL, 2 connections, secondary indexes afterwards",
+        "  bound by   server CPU (server 190% of a core, client 9%, 2 cores)",
+        "  time       probing 0.5 s, rows 3.5 s, indexes 1.0 s, verification, apart, 0.7 s",
+        "  size       123 MiB sent, with 48 MiB of memory here",
+        "  verified   users: 1,000,000 rows counted, 1,000 read back and compared",
+        "  single connection               250 rows/s    1.0×  log syncs",
+        "warning: the redo log is small",
+        "stop it: flushlab server stop legacy",
+    ]
+
+
+def fields(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        yield from value
+        for inner in value.values():
+            yield from fields(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from fields(inner)
+
+
+def test_the_reference_names_every_field() -> None:
+    found = msgspec.json.decode(msgspec.json.encode(document(FILLED)))
+    assert found["schema"] == "flushlab.fill/1"
+    assert (found["rows"], found["seconds"], found["rows_per_s"]) == (1_000_000, 5.0, 200_000.0)
+    named = set(re.findall(r"`([a-z_]+)(?:\[\])?`", REFERENCE))
+    assert set(fields(found)) <= named
