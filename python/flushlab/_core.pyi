@@ -379,10 +379,11 @@ def sample_rows(plan: str, table: str, rows: list[int]) -> str:
         CoreError: usage: the plan cannot be read, or has no such table or row.
     """
 
-def late_indexes(definition: str) -> tuple[str, str, bool] | None:
-    """Of a table's SHOW CREATE TABLE: what takes its secondary indexes away, what gives them back (each
-    follows ALTER TABLE), and whether foreign keys are among them. None without such an index, or with
-    anything out of the ordinary.
+def late_indexes(definition: str) -> tuple[str, str] | None:
+    """Of a table's SHOW CREATE TABLE: what takes its secondary indexes away and what gives them back, each behind
+    ALTER TABLE.
+
+    None without such an index, with a foreign key that may need one, or with anything out of the ordinary.
     """
 
 def parse_toml(text: str) -> bytes:

@@ -77,10 +77,10 @@ mod workload;
 
 pub use bulk::{sample_rows, FillProgress, FillResult, FillRun};
 pub use cutoff::Cutoff;
+pub use dump::late_indexes::late_parts;
 pub use dump::queue::StreamProgress;
 pub use endpoint::{CONNECT_TIMEOUT, READ_TIMEOUT};
 pub use error::{Error, Kind};
-pub use late_indexes::{late_parts, LateParts};
 pub use run::LoadRun;
 pub use schedule::check_schedule;
 pub use script_run::{run_script, ScriptSpec};

@@ -335,8 +335,8 @@ fn sample_rows(py: Python<'_>, plan: &str, table: &str, rows: Vec<u64>) -> PyRes
 }
 
 #[pyfunction]
-fn late_indexes(definition: &str) -> Option<(String, String, bool)> {
-    flushlab_load::late_parts(definition).map(|parts| (parts.drop, parts.add, parts.foreign))
+fn late_indexes(definition: &str) -> Option<(String, String)> {
+    flushlab_load::late_parts(definition)
 }
 
 #[pyfunction]

@@ -95,7 +95,7 @@ def choose(
     rows = round(min(max(table.rows * _SLICE_SHARE, _SLICE_ROWS[0]), _SLICE_ROWS[1]))
     tried: list[Tried] = []
     with scratch_table(server, database, table.name) as scratch:
-        parts = _core.late_indexes(definition(server, database, SCRATCH))
+        parts = _core.late_indexes(definition(server, database, table.name))
 
         def rate(way: Way) -> float:
             server.query(f"TRUNCATE TABLE {scratch}")

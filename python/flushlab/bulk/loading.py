@@ -411,8 +411,8 @@ class Load:
 
     def _take_indexes(self, table: str) -> str:
         parts = _core.late_indexes(choice.definition(self._server, self._database, table))
-        if parts is None or parts[2]:
-            return ""  # none, or a foreign key that may need one of them
+        if parts is None:
+            return ""
         self._notes.indexes_wait(table, parts[1])
         self._server.query(f"ALTER TABLE {quoted(self._database, table)} {parts[0]}")
         return parts[1]

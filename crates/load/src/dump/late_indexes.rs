@@ -161,25 +161,12 @@ fn taken(connection: &mut Connection, table: &str) -> Result<Option<Taken>, Erro
     }))
 }
 
-/// What a table's definition, as SHOW CREATE TABLE gives it, has of indexes that can wait.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LateParts {
-    /// What follows ALTER TABLE to take them away.
-    pub drop: String,
-    /// What follows ALTER TABLE to give them back.
-    pub add: String,
-    /// Foreign keys are among them.
-    pub foreign: bool,
-}
-
-/// The indexes and foreign keys of a definition that can wait for the table's rows; none if it has no such index, or
-/// anything out of the ordinary.
-pub fn late_parts(definition: &str) -> Option<LateParts> {
-    Parts::of(definition).map(|parts| LateParts {
-        drop: parts.drop.join(", "),
-        add: parts.add.join(", "),
-        foreign: parts.foreign,
-    })
+/// What follows ALTER TABLE to take away the indexes that can wait for a table's rows, and to give them back, by its SHOW
+/// CREATE TABLE. None if it has no such index, or anything out of the ordinary, or a foreign key that may need one.
+pub fn late_parts(definition: &str) -> Option<(String, String)> {
+    let parts = Parts::of(definition)?;
+    let waits = !parts.keys.is_empty() && !parts.foreign();
+    waits.then(|| (parts.drop.join(", "), parts.keys.join(", ")))
 }
 
 /// What a definition has of indexes that can wait, and of foreign keys.
