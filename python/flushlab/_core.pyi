@@ -380,8 +380,8 @@ def sample_rows(plan: str, table: str, rows: list[int]) -> str:
     """
 
 def late_indexes(definition: str) -> tuple[str, str] | None:
-    """Of a table's SHOW CREATE TABLE: what takes its secondary indexes away and what gives them back, each behind
-    ALTER TABLE.
+    """Of a table's SHOW CREATE TABLE: what takes its secondary indexes away and what gives them back, each
+    behind ALTER TABLE.
 
     None without such an index, with a foreign key that may need one, or with anything out of the ordinary.
     """

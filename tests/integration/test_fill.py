@@ -10,15 +10,18 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from flushlab.bulk import choice, loading, native
+from flushlab.build import Build
+from flushlab.bulk import choice, ladder, loading, native
 from flushlab.bulk.filled import Filled, Way
 from flushlab.bulk.loading import Progress
 from flushlab.campaign.fill import fill
-from flushlab.errors import ServerDied, ServerError, UsageError
+from flushlab.datadir import DataRoot
+from flushlab.errors import FlushlabError, ServerDied, ServerError, UsageError
 from flushlab.server import Sandbox
 from tests.conftest import StartSandbox
 
@@ -293,3 +296,55 @@ def test_indexes_that_waited_are_given_back_by_the_load_that_resumes(
 
 def without_count(definition: str) -> str:
     return re.sub(r" AUTO_INCREMENT=\d+", "", definition)
+
+
+@pytest.fixture
+def small_disk(private_home_with_builds: Path) -> Iterator[Path]:
+    if os.geteuid() != 0:
+        pytest.skip("only root can mount a small file system")
+    folder = private_home_with_builds / "small"
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=110m,mode=755", "none", str(folder)], check=True)
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+@pytest.mark.soak
+def test_a_full_disk_is_an_error_and_with_more_room_the_load_goes_on(
+    small_disk: Path, small_chunks: None, build: Callable[[str], Build]
+) -> None:
+    rows = 500_000
+    settings = {**RELAXED, "innodb_log_file_size": 8 << 20, "innodb_buffer_pool_size": 64 << 20}
+    root = DataRoot.open(small_disk)
+    server = Sandbox.start(build("mariadb@10.11"), settings=settings, data_root=root, kept=True)
+    try:
+        target = Target(server, "app")
+        with pytest.raises(FlushlabError) as full:
+            target.fill(rows, method="load-data", threads=2)
+        assert "full" in full.value.message or "space" in full.value.message
+        subprocess.run(["mount", "-o", "remount,size=600m", str(small_disk)], check=True)
+        if not server.alive():
+            server.start_again()
+        assert 0 < target.count() < rows
+        assert target.fill(rows, resume=True).verified
+        assert target.is_whole(rows)
+    finally:
+        server.remove()
+
+
+# -- the ladder ----------------------------------------------------------------------------------------------
+
+
+def test_the_ladder_climbs_from_one_row_a_statement_and_then_loads(
+    target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ladder, "SECONDS", 0.2)
+    before = target.server.read_back(["innodb_buffer_pool_size", *RELAXED])
+    done = target.fill(3000, ladder=True, method="load-data", threads=1)
+    names = [step.name for step in done.steps]
+    assert names[:4] == ["single connection", "pool of 18", "batches of 50", "streamed LOAD DATA"]
+    assert names[-1] == "flush policy"
+    assert all(step.rows > 0 and step.bound_by and step.why for step in done.steps)
+    assert done.steps[3].rows_per_s > done.steps[0].rows_per_s
+    assert target.server.read_back(["innodb_buffer_pool_size", *RELAXED]) == before
+    assert target.is_whole(3000)

@@ -24,6 +24,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
             statements, waiting for commits.
         log_syncs: of the redo log, or None where the server does not tell.
         pool_waits: waits for a free page of the buffer pool.
+        others_share: of the processors' time, that programs took which are neither the server nor flushlab.
         io_share: of the time in which some task waited for I/O, on this machine; None if unknown.
     """
 
@@ -41,14 +42,15 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     log_syncs: int | None = None
     pool_waits: int = 0
     io_share: float | None = None
+    others_share: float | None = None
 
 
 class Bound(msgspec.Struct, frozen=True, kw_only=True):
     """A limit.
 
     Attributes:
-        what: `client CPU`, `server CPU`, `CPU`, `log syncs`, `buffer pool`, `disk`, `round trips` or
-            `server`.
+        what: `client CPU`, `server CPU`, `CPU`, `log syncs`, `buffer pool`, `disk`, `other programs`, `round
+            trips` or `server`.
         why: the figures.
     """
 
@@ -71,6 +73,10 @@ def bound(seen: Evidence) -> Bound:
         return Bound(what="server CPU", why=figures)
     if client + server >= BUSY * seen.cores:
         return Bound(what="CPU", why=figures)
+    if seen.others_share is not None and seen.others_share >= WAITS:
+        return Bound(
+            what="other programs", why=f"they took {seen.others_share:.0%} of the processors; {figures}"
+        )
     each = seen.rows / max(seen.statements, 1)
     syncs = seen.log_syncs / max(seen.commits, 1) if seen.log_syncs is not None else None
     waiting = (seen.commit_s + (seen.answer_s if each < 1000 else 0.0)) / threads_s

@@ -107,6 +107,7 @@ class Load:
         self._notes = Notes(server, asked.database)
         self._warnings: list[Warning] = []
         self._index_seconds = 0.0
+        self._made: set[str] = set()
 
     def run(self) -> Filled:
         """Loads all tables of the plan and verifies them.
@@ -247,6 +248,7 @@ class Load:
                     )
                 server.query(f"USE {quoted(self._database)}")
                 server.query(table.create)
+                self._made.add(table.name)
                 first[table.name] = 0
                 continue
             self._require_columns(table)
@@ -286,6 +288,19 @@ class Load:
             "SELECT column_name FROM information_schema.columns WHERE table_schema = %s AND table_name = %s",
             (self._database, table.name),
         )
+        ((engine,),) = self._server.query(
+            "SELECT engine FROM information_schema.tables WHERE table_schema = %s AND table_name = %s",
+            (self._database, table.name),
+        )
+        if str(engine).lower() != "innodb":
+            self._warnings.append(
+                Warning(
+                    "not-transactional",
+                    f"{table.name} is a table of {engine}: what a refused statement brought stays, and a"
+                    " load that"
+                    " is cut short cannot be resumed exactly",
+                )
+            )
         missing = [name for name in table.columns if name not in {str(column) for (column,) in rows}]
         if missing:
             raise UsageError(
@@ -312,7 +327,7 @@ class Load:
         left = seen.number("max_connections", 1 << 20) - seen.connected - 2
         return choice.Possible(
             load_data=seen.is_on("local_infile"),
-            indexes_may_wait=empty and (asked.ours or asked.create),
+            indexes_may_wait=empty and (asked.ours or bool(self._made)),
             bulk=empty and asked.ours and self._server.identity.flavor == "mariadb",
             connections=asked.threads or max(1, min(choice.most_connections(), left)),
             fixed=asked.threads is not None,
@@ -376,7 +391,7 @@ class Load:
     def _begin(self, source: Source, first: dict[str, int], way: Way) -> list[Note]:
         notes: list[Note] = []
         for table in source.tables:
-            ranges = choice.split(first[table.name], table.rows, way.connections)
+            ranges = choice.split(first[table.name], table.rows, self._parts(table, way))
             notes += [
                 Note(
                     id=len(notes) + at,
@@ -392,18 +407,33 @@ class Load:
             self._notes.write(notes)
         return notes
 
+    def _parts(self, table: SourceTable, way: Way) -> int:
+        """Ranges of a table: one where a row may refer to an earlier one, and the server checks it."""
+        refers = (
+            "SELECT 1 FROM information_schema.key_column_usage WHERE table_schema = %s AND table_name = %s"
+        )
+        own = not self._asked.ours and self._server.query(
+            f"{refers} AND referenced_table_name = table_name", (self._database, table.name)
+        )
+        return 1 if own else way.connections
+
     def _load(self, source: Source, notes: Sequence[Note], way: Way) -> tuple[dict[str, Loaded], float]:
         began = time.perf_counter()
         done = {}
         for table in source.tables:
             mine = [note for note in notes if note.table == table.name]
             add = next((note.add_indexes for note in mine if note.add_indexes), "")
-            if way.indexes == "after" and not add:
+            if way.indexes == "after" and not add and (self._asked.ours or table.name in self._made):
                 add = self._take_indexes(table.name)
             ranges = tuple(note.left for note in mine if note.next < note.end)
             if ranges:
                 spec = self._spec(source, table, way, ranges)
-                done[table.name] = native.run(spec, self._server, self._shown(table, ranges))
+                try:
+                    done[table.name] = native.run(spec, self._server, self._shown(table, ranges))
+                except KeyboardInterrupt:
+                    if spec.notes:
+                        self._say("interrupted: --resume goes on with what is missing")
+                    raise
                 self._note_warnings(table.name, done[table.name].counts)
             if add:
                 self._give_indexes(table.name, add)
@@ -472,9 +502,11 @@ class Load:
             sample = self._sample(source, table, start, verify.SAMPLED)
             different: int | None = 0
             if sample.rows:
-                sample.make()
-                different = sample.different()
-                sample.drop()
+                try:
+                    sample.make()
+                    different = sample.different()
+                finally:
+                    sample.drop()
             if different:
                 raise ServerError(
                     f"{different} of {len(sample.rows)} sampled rows of {table.name} are not as they were"

@@ -176,6 +176,9 @@ def _evidence(spec: Spec, before: _Look, now: _Look) -> Evidence:
         log_syncs=deltas.get("Innodb_os_log_fsyncs"),
         pool_waits=deltas.get("Innodb_buffer_pool_wait_free", 0),
         io_share=shares.io_pressure_share,
+        others_share=cpu.foreign_share(
+            before.cpu, now.cpu, now.machine.at_s - before.machine.at_s, cpu_count()
+        ),
     )
 
 

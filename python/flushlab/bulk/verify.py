@@ -1,6 +1,6 @@
 """Verify: whether the rows in a table are those of the plan.
 
-Sits in `bulk`. Sampled rows are made anew by the generator and inserted, in strict mode, into a temporary
+Sits in `bulk`. Sampled rows are made anew by the generator and inserted, in strict mode, into a
 table of the same shape: before the load, what does not fit is an error; afterwards the server compares both
 tables, value by value and strings byte by byte.
 """
@@ -47,7 +47,7 @@ class Sample:
         self.rows = rows
 
     def make(self) -> None:
-        """Inserts them into a temporary table.
+        """Inserts them into a table of their own.
 
         Raises:
             UsageError: the table cannot hold one of them.
@@ -55,7 +55,7 @@ class Sample:
         sample, columns = quoted(self._database, _SAMPLE), ",".join(map(quoted, self._table.columns))
         query = self._server.query
         self.drop()
-        query(f"CREATE TEMPORARY TABLE {sample} LIKE {quoted(self._database, self._table.name)}")
+        query(f"CREATE TABLE {sample} LIKE {quoted(self._database, self._table.name)}")
         for at in range(0, len(self.rows), _BATCH):
             some = list(self.rows[at : at + _BATCH])
             values = native(
@@ -71,8 +71,8 @@ class Sample:
                 ) from error
 
     def drop(self) -> None:
-        """Removes the temporary table."""
-        self._server.query(f"DROP TEMPORARY TABLE IF EXISTS {quoted(self._database, _SAMPLE)}")
+        """Removes the table."""
+        self._server.query(f"DROP TABLE IF EXISTS {quoted(self._database, _SAMPLE)}")
 
     def different(self) -> int | None:
         """How many are not in the table as they are here; None if it has no key to find them by."""

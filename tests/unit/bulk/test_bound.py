@@ -32,6 +32,7 @@ IDLE = Evidence(
         ({"server_cpu_s": 20.0, "client_cpu_s": 14.0, "connections": 8}, "CPU"),
         ({"pool_waits": 500}, "buffer pool"),
         ({"io_share": 0.6}, "disk"),
+        ({"others_share": 0.5, "io_share": 0.6}, "other programs"),
         ({"commit_s": 15.0, "commits": 2000, "log_syncs": 1500}, "log syncs"),
         ({"commit_s": 15.0, "commits": 2000, "log_syncs": 10}, "server"),
         ({"statements": 50_000, "commits": 50_000, "rows": 50_000, "answer_s": 18.0}, "round trips"),
