@@ -74,8 +74,8 @@ def test_a_plan_from_a_hostile_schema_runs_as_it_is(
         server.query("SET GLOBAL local_infile = 1")
         cursor.execute(f"USE {quoted(ODD)}")
         done = export(plan, tmp_path / "{table}.tsv")
-        for statement in done.statements:
-            cursor.execute(statement)
+        for load in done.statements:
+            cursor.execute(load)
             cursor.execute("SHOW WARNINGS")
             assert cursor.fetchall() == ()
     for table, count in rows.items():

@@ -75,6 +75,27 @@ def fill(
             "--ladder", help="First show what each way of loading gives, from one row a statement up."
         ),
     ] = False,
+    export: Annotated[
+        Path | None,
+        typer.Option(
+            "--export",
+            metavar="FILE",
+            help="Write the rows to FILE.csv, .tsv or .sql instead, perhaps .gz or .zst.",
+            show_default=False,
+        ),
+    ] = None,
+    print_plan: Annotated[
+        bool, typer.Option("--print-plan", help="Print the plan: the start of one of your own.")
+    ] = False,
+    from_schema: Annotated[
+        str | None,
+        typer.Option(
+            "--from-schema",
+            metavar="DSN",
+            help="Write a plan for the tables of a database to PLAN, or to stdout.",
+            show_default=False,
+        ),
+    ] = None,
     basedir: options.BaseDir = None,
     data_root: options.DataRoot = None,
     json: options.Json = None,
@@ -86,17 +107,28 @@ def fill(
       flushlab fill users --rows 1000000
       flushlab fill plan.toml --server sandbox:legacy --create
       flushlab fill users --rows 5000 --dsn mysql://me:secret@db/app --create
+      flushlab fill users --rows 1000000 --export users.csv.zst
+      flushlab fill mine.toml --from-schema mysql://me:secret@db/app
 
     Rows are verified afterwards. A load that was interrupted goes on with
     --resume, without a duplicate or a hole.
     """
+    require_writable(json)
+    if export or print_plan or from_schema:
+        from flushlab.cli import fill_files
+
+        fill_files.instead(context)
+        return
     from flushlab.campaign.fill import fill as run
     from flushlab.cli.fill_progress import FillBar
     from flushlab.report import fill as report
 
-    require_writable(json)
     with FillBar() as bar:
-        done = run(**options.given(context, "json"), progress=say, show=bar.show_far)
+        done = run(
+            **options.given(context, "json", "export", "print_plan", "from_schema"),
+            progress=say,
+            show=bar.show_far,
+        )
     deliver(
         *([partial(stdout.print, report.render(done))] if json != "-" else []),
         partial(emit_json, report.document(done), json),
