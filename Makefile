@@ -52,6 +52,7 @@ bench: setup ## Ratios against peers, false positives of the whole procedure
 	@command -v sysbench >/dev/null && command -v fio >/dev/null || scripts/packages.sh sysbench fio
 	$(BIN)/python benchmarks/load_engine.py
 	$(BIN)/python benchmarks/report_speed.py
+	$(BIN)/python benchmarks/generate.py
 	$(BIN)/python benchmarks/probe_disk.py
 	$(BIN)/python benchmarks/probe_scaling.py
 	$(BIN)/python benchmarks/test_suite.py

@@ -100,7 +100,7 @@ def _told(done: Exported) -> str:
         f"{', '.join(done.files)}: {done.rows:,} rows, {format_size(done.bytes)}, in"
         f" {format_seconds(done.seconds)} ({rate:,.0f} rows/s)",
         "",
-        "To load:",
+        "To load, uncompressed:" if done.files[0].endswith((".gz", ".zst")) else "To load:",
         *(f"  {statement}" for statement in done.statements),
     ]
     return "\n".join(lines)

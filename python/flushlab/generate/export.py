@@ -255,7 +255,9 @@ def _write(stream: BinaryIO, path: Path, piece: bytes) -> int:
 
 
 def _statement(plan: FillPlan, rows: _core.Rows, path: Path, form: Format, tables: tuple[int, ...]) -> str:
-    """What loads a file."""
+    """What loads a file once it is uncompressed."""
+    if path.suffix in _LEVELS:
+        path = path.with_suffix("")
     if form == "sql":
         return f"SOURCE {path};"
     table = plan.tables[tables[0]]
