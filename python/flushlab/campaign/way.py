@@ -31,6 +31,9 @@ LOOKS_BLOCKS = 10
 """From so many blocks on a comparison is judged while it runs, too: of fewer, a look takes too much."""
 BESIDE_BYTES = 300 << 20
 """Of a server, beside its buffer pool and log buffer (measured: 110 MiB to 250 MiB with 16 connections)."""
+LIMITED_DISK = "servers that wait would write beyond the disk's limit"
+"""With one limit for all they take writes from the one that is driven; with one for each they have theirs for
+nothing while they wait."""
 MEMORY_SHARE = 0.8
 """Servers that stand may take so much of the memory that is free."""
 
@@ -55,7 +58,7 @@ def beside(request: TuneRequest, workloads: Sequence[Workload], target: Target) 
     if any(workload.slice_s is None for workload in workloads):
         return Beside(0, f"{request.workload.split(':')[0]} cannot be paused")
     if request.disk_iops is not None:
-        return Beside(0, "they would share the disk's limit")
+        return Beside(0, LIMITED_DISK)
     if request.steady_state:
         return Beside(0, "some candidates show in what a server does later")
     settings = [request.base, *({**request.base, **one.settings} for one in request.candidates)]
@@ -84,7 +87,7 @@ def why_fresh(request: SeriesRequest, workloads: Sequence[Workload], target: Tar
     if any(workload.slice_s is None for workload in workloads):
         return f"{request.workload.split(':')[0]} cannot be paused"
     if request.disk_iops is not None or any(arm.disk_iops is not None for arm in arms):
-        return "they would share the disk's limit"
+        return LIMITED_DISK
     if named := _in_the_background(request, target):
         return f"{named[1]} of {named[0]} shows in what a server does later"
     # The base and its control, and either all arms or, later, `best` alone.

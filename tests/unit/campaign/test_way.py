@@ -136,6 +136,7 @@ def test_a_first_look_is_tuned_side_by_side_in_five_minutes() -> None:
         ({"fresh": True}, ""),
         ({"minutes": 90.0}, "some candidates show in what a server does later"),
         ({"workload": "command: true", "minutes": 20.0}, "command cannot be paused"),
+        ({"disk_iops": 120}, "servers that wait would write beyond the disk's limit"),
     ],
 )
 def test_tune_uses_fresh_servers_where_it_must_and_says_why(arguments: dict[str, Any], why: str) -> None:
