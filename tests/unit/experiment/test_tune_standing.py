@@ -58,6 +58,11 @@ def test_as_many_servers_stand_as_there_is_room_for_and_the_same_is_found(side_b
     assert {"base", "control", winner(tune).arm} <= confirmed
 
 
+def test_what_may_be_bought_is_tried_in_turns_too_where_few_servers_fit() -> None:
+    _, told = tuned(side_by_side=2, budget_s=600.0, floor=Floor.RELAXED)
+    assert {"flush=2", "flush=0"} <= {trial.arm.name for trial in told if trial.stage == "screen"}
+
+
 def test_every_block_that_chooses_or_proves_has_the_base_in_it() -> None:
     _, told = tuned(side_by_side=3)
     for stage in ("screen", "confirm"):

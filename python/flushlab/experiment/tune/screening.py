@@ -59,14 +59,15 @@ class Screening:
         bought = self._pool.bought()
         if len(bought) < 2:
             return
-        enough = 3 if self._budget.cells() >= 150 else 2
-        for block in range(max(enough, self._budget.blocks.screen_least)):
-            singles = [frozenset({index}) for index in bought if index in self._pool.usable]
-            arms = [self._pool.base, *(self._pool.arm(single) for single in singles)]
-            finished = yield from self._rounds.block(arms, "screen", block)
-            for selection in (frozenset[int](), *singles):
-                if (trials := finished.get(self._pool.arm(selection).name)) is not None:
-                    self.add(selection, 0, block, trials)
+        enough = max(3 if self._budget.cells() >= 150 else 2, self._budget.blocks.screen_least)
+        room = self._budget.room if self._budget.stands else len(bought)
+        for number, group in enumerate(_even_groups([(frozenset({index}), 0) for index in bought], room)):
+            for block in range(number * enough, (number + 1) * enough):
+                rows = [(frozenset[int](), 0), *(row for row in group if row[0] <= self._pool.usable)]
+                arms = [self._pool.arm(selection) for selection, _ in rows]
+                finished = yield from self._rounds.block(arms, "screen", block)
+                for (selection, context), arm in zip(rows, arms, strict=True):
+                    self.add(selection, context, block, finished.get(arm.name, ()))
 
     def screen_free(self) -> Steps[None]:
         """Everything else, half of it on in each run, on the base and on the fastest foundation."""
