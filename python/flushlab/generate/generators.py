@@ -29,6 +29,7 @@ from flushlab.record.fill import (
     JsonField,
     JsonGenerator,
     PatternGenerator,
+    PersonGenerator,
     RowTextGenerator,
     SequenceGenerator,
     TextGenerator,
@@ -57,6 +58,11 @@ SHAPES = (
     *("point", "linestring", "polygon", "multipoint"),
     *("multilinestring", "multipolygon", "geometrycollection"),
 )
+
+PERSON = (*("first_name", "last_name", "name", "email", "street", "city", "postcode", "address", "phone"),)
+"""Generators of what somebody is called, and where one lives."""
+
+LOCALES = ("en_US", "de_DE", "fr_FR", "es_ES", "ja_JP")
 
 _DRAWN = ("distribution", *(key for keys in DISTRIBUTIONS.values() for key in keys))
 
@@ -232,6 +238,13 @@ def _geometry(table: Table) -> Generator:
     )
 
 
+def _person(what: str) -> Callable[[Table], Generator]:
+    def read(table: Table) -> Generator:
+        return PersonGenerator(what=what, locale=draws.word(table, "locale", LOCALES))
+
+    return read
+
+
 def _json(table: Table) -> Generator:
     table.need("fields")
     node = table.entries["fields"].node
@@ -265,6 +278,7 @@ GENERATORS: Mapping[str, _Entry] = {
     "row_text": _Entry(
         ("groups",), lambda table: RowTextGenerator(groups=table.whole("groups", 10, 1, _MOST_GROUPS))
     ),
+    **{what: _Entry(("locale",), _person(what)) for what in PERSON},
 }
 
 

@@ -138,6 +138,13 @@ class GeometryGenerator(msgspec.Struct, frozen=True, kw_only=True, tag="geometry
     srid: int = 0
 
 
+class PersonGenerator(msgspec.Struct, frozen=True, kw_only=True, tag="person", tag_field="kind"):
+    """What somebody is called, or where one lives, in a country."""
+
+    what: str
+    locale: str
+
+
 class BcryptGenerator(msgspec.Struct, frozen=True, kw_only=True, tag="bcrypt", tag_field="kind"):
     """A hash of a password: one for all rows, or with a salt of its own in each."""
 
@@ -177,6 +184,7 @@ Generator = (
     | BytesGenerator
     | BcryptGenerator
     | GeometryGenerator
+    | PersonGenerator
     | JsonGenerator
 )
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from flushlab import _core
 from flushlab.errors import UsageError
+from flushlab.generate.generators import LOCALES, PERSON
 from flushlab.generate.plan import FillPlan, builtin_names, parse_plan, read_plan
 
 SHOP = """
@@ -137,6 +139,24 @@ def test_a_unique_column_needs_enough_values() -> None:
     assert column(few, rows=99, more='unique = ["c"]')
     with pytest.raises(UsageError, match="row_text cannot give unique values"):
         column('{ type = "CHAR(60)", generator = "row_text", groups = 5 }', more='primary_key = "c"')
+
+
+@pytest.mark.parametrize("locale", LOCALES)
+def test_people_of_every_locale_have_names_and_addresses_that_fit_and_an_e_mail_of_their_own(
+    locale: str,
+) -> None:
+    columns = "\n".join(
+        f'{what} = {{ type = "VARCHAR(80)", generator = "{what}", locale = "{locale}" }}' for what in PERSON
+    )
+    plan = parse_plan(
+        f'[table.t]\nrows = 500\nunique = ["email"]\n[table.t.column]\n{columns}', path="p.toml"
+    )
+    lines = _core.Rows(plan.json).write(0, 0, 500, "tsv").decode().splitlines()
+    people = [dict(zip(PERSON, line.split("\t"), strict=True)) for line in lines]
+    assert len({one["email"] for one in people}) == 500
+    assert all(one["email"].isascii() for one in people)
+    assert len({one["name"] for one in people}) > 200
+    assert all(one["name"].strip() and any(map(str.isdigit, one["address"])) for one in people)
 
 
 def test_the_columns_of_a_key_must_have_enough_combinations() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from flushlab.generate.generators import DISTRIBUTIONS, GENERATORS, SHAPES
+from flushlab.generate.generators import DISTRIBUTIONS, GENERATORS, LOCALES, SHAPES
 from flushlab.generate.plan import _COLUMN_KEYS, _TABLE_KEYS, parse_plan
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -30,6 +30,7 @@ def test_every_generator_stands_there_with_its_keys() -> None:
             if key not in own:
                 assert f"`{key}`" in described[name] or f"{key}" in described[name], (name, key)
     assert all(shape in described["geometry"] for shape in SHAPES)
+    assert all(locale in described["name"] for locale in LOCALES)
 
 
 def test_every_distribution_and_every_key_of_tables_and_columns_stands_there() -> None:

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use super::bcrypt::Bcrypt;
 use super::geometry::{Geometry, Shape};
 use super::object::Member;
+use super::person::{What, LOCALES};
 use super::{in_one_case, Cell, Generator, Pattern, Reference};
 use crate::format::{is_clean, Kind};
 use crate::index::{Index, JsonDistribution};
@@ -97,6 +98,10 @@ pub(crate) enum JsonGenerator {
         #[serde(default)]
         distribution: JsonDistribution,
     },
+    Person {
+        what: What,
+        locale: String,
+    },
     Geometry {
         shape: Shape,
         low_x: f64,
@@ -162,6 +167,7 @@ impl JsonGenerator {
             Self::Constant { .. } => "constant",
             Self::Uuid { .. } => "uuid",
             Self::Time { .. } => "time",
+            Self::Person { .. } => "a name or an address",
             Self::Geometry { .. } => "geometry",
             Self::Bcrypt { .. } => "bcrypt",
             Self::Bytes { .. } => "bytes",
@@ -174,6 +180,7 @@ impl JsonGenerator {
         Ok(match self {
             Self::Sequence { step, .. } => *step != 0,
             Self::Uuid { .. } => true,
+            Self::Person { what, .. } => matches!(what, What::Email),
             Self::Pattern { pattern } => Pattern::count(pattern)?.is_none(),
             _ => false,
         })
@@ -360,6 +367,12 @@ impl JsonGenerator {
                 let (low, digits) = (*low, *digits);
                 check(digits <= 6, || format!("digits is {digits}; it takes 0 to 6"))?;
                 (Kind::Clean, Generator::Time { low, digits, index })
+            }
+            Self::Person { what, locale } => {
+                let found = LOCALES.iter().find(|known| known.name == locale);
+                let known = found.ok_or_else(|| Error::new(format!("there is no locale {locale}")))?;
+                let pattern = Pattern::person(known, *what)?;
+                (pattern.kind(), Generator::Pattern(pattern))
             }
             Self::Geometry {
                 shape,

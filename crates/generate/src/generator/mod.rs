@@ -5,6 +5,7 @@ mod geometry;
 mod json;
 mod object;
 mod pattern;
+mod person;
 mod reference;
 
 use flushlab_rows::calendar::{put_date, put_datetime};

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use flushlab_rows::digits::{put_digits, put_unsigned};
 use flushlab_rows::Bits;
 
+use super::person::{Locale, What};
 use super::{in_one_case, put_characters, spell};
 use crate::column::Column;
 use crate::draw::Draw;
@@ -39,9 +40,41 @@ enum Piece {
     },
     /// The value that another column of the row has; nothing for NULL.
     Column(Arc<Column>),
+    /// One of several texts without digits.
+    List(Box<[Box<[u8]>]>),
 }
 
 impl Pattern {
+    /// What a person is called, or where one lives: a template in which `<name>` is a list.
+    pub fn person(locale: &Locale, what: What) -> Result<Self, Error> {
+        let mut pieces = Vec::new();
+        for (number, text) in locale.template(what).split(['<', '>']).enumerate() {
+            if number % 2 == 1 {
+                pieces.push(Piece::List(locale.list(text).into()));
+                continue;
+            }
+            for part in parse(text)? {
+                pieces.push(match part {
+                    Part::Literal(literal) => Piece::Literal(literal.into()),
+                    Part::Class {
+                        characters,
+                        low,
+                        high,
+                    } => Piece::Class {
+                        characters: characters.into(),
+                        low,
+                        high,
+                    },
+                    Part::Row { .. } | Part::Column(_) => Piece::Row { width: 0 },
+                });
+            }
+        }
+        Ok(Self {
+            pieces,
+            spelled: None,
+        })
+    }
+
     /// How many texts its classes can spell; `None` if they need not, for the row's number makes them unique.
     pub fn count(text: &str) -> Result<Option<u64>, Error> {
         let parts = parse(text)?;
@@ -95,9 +128,10 @@ impl Pattern {
             Piece::Class { characters, .. } => is_clean(characters),
             Piece::Row { .. } => true,
             Piece::Column(column) => matches!(column.kind(), Kind::Number | Kind::Clean),
+            Piece::List(list) => list.iter().all(|text| is_clean(text)),
         });
         let never_empty = self.pieces.iter().any(|piece| match piece {
-            Piece::Literal(_) | Piece::Row { .. } => true,
+            Piece::Literal(_) | Piece::Row { .. } | Piece::List(_) => true,
             Piece::Class { low, .. } => *low > 0,
             Piece::Column(_) => false,
         });
@@ -111,10 +145,11 @@ impl Pattern {
     /// The widest of the texts of so many rows.
     pub fn extent(&self, rows: u64) -> Extent {
         let lengths = self.pieces.iter().map(|piece| match piece {
-            Piece::Literal(literal) => {
-                let continued = literal.iter().filter(|&&byte| byte & 0xc0 == 0x80).count();
-                ((literal.len() - continued) as u64, literal.len() as u64)
-            }
+            Piece::Literal(literal) => length(literal),
+            Piece::List(list) => (
+                list.iter().map(|text| length(text).0).max().unwrap_or(0),
+                list.iter().map(|text| length(text).1).max().unwrap_or(0),
+            ),
             Piece::Row { width } => {
                 let digits = u64::from((rows.max(1).ilog10() + 1).max(*width));
                 (digits, digits)
@@ -148,6 +183,7 @@ impl Pattern {
                         put_characters(out, characters, length, draw);
                     }
                 },
+                Piece::List(list) => out.extend_from_slice(&list[draw.below(list.len() as u64) as usize]),
                 Piece::Column(column) => {
                     if !column.is_null(row) {
                         column.put(row, out);
@@ -156,6 +192,12 @@ impl Pattern {
             }
         }
     }
+}
+
+/// Characters and bytes of UTF-8.
+fn length(text: &[u8]) -> (u64, u64) {
+    let continued = text.iter().filter(|&&byte| byte & 0xc0 == 0x80).count();
+    ((text.len() - continued) as u64, text.len() as u64)
 }
 
 #[derive(Debug, PartialEq)]
