@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 import pytest
 
+from flushlab.campaign.fill import fill
 from flushlab.campaign.schema_plan import plan_from_schema
 from flushlab.generate.export import export
 from flushlab.generate.plan import parse_plan
@@ -69,7 +70,8 @@ def test_a_plan_from_a_hostile_schema_runs_as_it_is(
 ) -> None:
     server = sandbox(name, settings=RELAXED)
     make(server, ODD)
-    plan = parse_plan(plan_from_schema(dsn(server, ODD)), path="odd.toml", rows=2000)
+    text = plan_from_schema(dsn(server, ODD))
+    plan = parse_plan(text, path="odd.toml", rows=2000)
     assert {table.name for table in plan.tables} == set(TABLES)
     rows = {table.name: table.rows for table in plan.tables}
     assert (rows[ODD], rows["part"], rows["few"], rows["profile"]) == (2000, 2000, 127, 127)
@@ -94,3 +96,7 @@ def test_a_plan_from_a_hostile_schema_runs_as_it_is(
         )
         assert len(loaded) == count
         assert loaded == made
+    (tmp_path / "odd.toml").write_text(text)
+    filled = fill(tmp_path / "odd.toml", rows=500, dsn=dsn(server, ODD), truncate=True, threads=1)
+    assert filled.verified
+    assert {table.name for table in filled.tables} == set(TABLES)

@@ -47,6 +47,7 @@ class Notes:
         self._server = server
         self._database = database
         self.table = quoted(database, NAME)
+        self._in_format = self.table.replace("%", "%%")  # beside values that PyMySQL puts in
 
     def read(self) -> list[Note]:
         """All notes; none if there is no such table."""
@@ -94,14 +95,16 @@ class Notes:
         )
         for note in notes:
             self._server.query(
-                f"INSERT INTO {self.table} VALUES (%s, %s, %s, %s, %s, %s, %s)",
+                f"INSERT INTO {self._in_format} VALUES (%s, %s, %s, %s, %s, %s, %s)",
                 (note.id, note.plan, note.table, note.first, note.next, note.end, note.add_indexes),
             )
 
     def indexes_wait(self, table: str, add: str) -> None:
         """Notes what gives a table its indexes back, before they go; or, with an empty text, that it has
         them."""
-        self._server.query(f"UPDATE {self.table} SET add_indexes = %s WHERE table_name = %s", (add, table))
+        self._server.query(
+            f"UPDATE {self._in_format} SET add_indexes = %s WHERE table_name = %s", (add, table)
+        )
 
     def drop(self) -> None:
         """The load is whole."""
