@@ -23,6 +23,7 @@ from flushlab.campaign.fill import fill
 from flushlab.datadir import DataRoot
 from flushlab.errors import FlushlabError, ServerDied, ServerError, UsageError
 from flushlab.server import Sandbox
+from flushlab.server.identifier import quoted
 from tests.conftest import StartSandbox
 
 RELAXED = {"innodb_flush_log_at_trx_commit": 0, "sync_binlog": 0}
@@ -131,6 +132,18 @@ def test_a_table_with_rows_is_refused_appended_to_or_truncated(target: Target) -
     assert target.is_whole(700)
     assert target.fill(300, truncate=True).tables[0].total == 300
     assert target.is_whole(300)
+
+
+def test_names_may_hold_anything(mariadb: Sandbox, tmp_path: Path) -> None:
+    database, table = "a `b`'%s\u2603", "c`%d 'x'"
+    plan = tmp_path / "odd.toml"
+    plan.write_text(
+        f'''[table."{table}"]\nrows = 300\nprimary_key = "i`d"\n[table."{table}".column]\n'''
+        """"i`d" = { type = "INT NOT NULL", generator = "sequence" }\n"""
+    )
+    done = fill(plan, server=f"sandbox:{mariadb.name}", database=database, create=True, threads=2)
+    assert [(one.name, one.total, one.sampled) for one in done.tables] == [(table, 300, 300)]
+    mariadb.query(f"DROP DATABASE {quoted(database)}")
 
 
 def test_a_missing_table_is_made_only_when_asked(target: Target) -> None:

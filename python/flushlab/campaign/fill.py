@@ -27,6 +27,8 @@ from flushlab.settings.floor import Floor
 METHODS = ("auto", "load-data", "insert", "single")
 _KEPT = "sandbox:"
 _DATABASE = "app"
+_LAST_OF_NAMES = 0xFFFF
+"""MySQL manual, "Schema Object Names": supplementary characters are not permitted."""
 
 
 def fill(
@@ -94,6 +96,12 @@ def fill(
 
     asked_plan = read_plan(str(plan), rows=rows, seed=seed)
     largest = max(table.rows for table in asked_plan.tables)
+
+    if any(ord(letter) > _LAST_OF_NAMES for letter in database or ""):
+        raise UsageError(
+            f"no server takes the name {database!r}",
+            hint="characters beyond U+FFFF, such as emoji, are not for names",
+        )
 
     def source_of(existing: int) -> Source:
         return _source(read_plan(str(plan), rows=largest + existing, seed=seed) if existing else asked_plan)
