@@ -317,7 +317,7 @@ def small_disk(private_home_with_builds: Path) -> Iterator[Path]:
         pytest.skip("only root can mount a small file system")
     folder = private_home_with_builds / "small"
     folder.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=110m,mode=755", "none", str(folder)], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=150m,mode=755", "none", str(folder)], check=True)
     yield folder
     subprocess.run(["umount", "-l", str(folder)], check=True)
 
