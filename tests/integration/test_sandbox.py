@@ -9,6 +9,7 @@ import signal
 import socket
 import stat
 import subprocess
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -157,6 +158,18 @@ def test_end_removes_process_folder_and_record(name: str, sandbox: StartSandbox)
     assert not Path(f"/proc/{pid}").exists()
     assert not server.folder.exists()
     assert server.name not in {record.name for record in all_records()}
+
+
+def test_a_data_directory_elsewhere_is_ignored(sandbox: StartSandbox) -> None:
+    server = sandbox("mariadb@10.11")
+    server.query("CREATE DATABASE d")
+    with tempfile.TemporaryDirectory() as name:
+        elsewhere = Path(name)
+        elsewhere.chmod(0o777)
+        for engine in ("InnoDB", "MyISAM"):
+            server.query(f"CREATE TABLE d.{engine} (a INT) ENGINE={engine} DATA DIRECTORY='{elsewhere}'")
+        assert not list(elsewhere.iterdir())
+    assert {file.name for file in (server.datadir / "d").iterdir()} >= {"InnoDB.ibd", "MyISAM.MYD"}
 
 
 def test_exception_ends_the_sandbox(build: Callable[[str], Build]) -> None:

@@ -50,11 +50,16 @@ def always(build: Build) -> list[str]:
 
 
 def _alone(build: Build) -> list[str]:
-    """Lines that keep what a data directory brings from acting: replication, events, persisted settings."""
+    """Lines that keep what a data directory brings from acting: replication, events, persisted settings.
+
+    A table's DATA DIRECTORY is ignored, too; InnoDB of MySQL before 8.0.21 follows it all the same, and newer
+    ones refuse it by themselves.
+    """
     mysql = build.flavor == "mysql"
     replica = "replica" if mysql and build.version >= (8, 0, 26) else "slave"
-    lines = [f"skip_{replica}_start", "event_scheduler = OFF"]
-    return [*lines, "persisted_globals_load = OFF"] if mysql and build.version >= (8, 0) else lines
+    mysql_8 = mysql and build.version >= (8, 0)
+    last = "persisted_globals_load = OFF" if mysql_8 else "skip_symbolic_links"
+    return [f"skip_{replica}_start", "event_scheduler = OFF", last]
 
 
 def option_line(build: Build, name: str, value: Value) -> str:

@@ -45,6 +45,12 @@ def test_nothing_that_a_data_directory_brings_acts_by_itself() -> None:
     assert "persisted_globals_load = OFF" not in options(MYSQL57)
 
 
+def test_a_table_of_a_workload_is_not_made_where_its_data_directory_says() -> None:
+    assert "skip_symbolic_links" in options(MARIADB)
+    assert "skip_symbolic_links" in options(MYSQL57)
+    assert "skip_symbolic_links" not in options(MYSQL80), "its default, and deprecated"
+
+
 def test_data_and_temporary_files_lie_in_the_data_root() -> None:
     lines = options(MARIADB)
     assert "datadir = /disk/it/data" in lines

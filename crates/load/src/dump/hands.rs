@@ -119,14 +119,14 @@ impl Hands {
     /// Runs a job on a connection, whose session is as the job's.
     pub fn run(&self, own: &mut Connection, job: Job) {
         begins(&mut self.shared.lock(), &job);
-        run(&self.shared, own, job, false);
+        run(&self.shared, own, job, By::Own);
     }
 
     fn run_again(&self, own: &mut Connection) {
         let again = std::mem::take(&mut self.shared.lock().work.again);
         for job in again {
             begins(&mut self.shared.lock(), &job);
-            run(&self.shared, own, job, true);
+            run(&self.shared, own, job, By::OwnAlone);
         }
     }
 }
@@ -185,12 +185,7 @@ fn work(shared: &Shared, mut connection: Connection) {
             shared.lock().work.offer = Offer::Accepted;
             shared.changed.notify_all();
         }
-        run(shared, &mut connection, job, false);
-        let mut state = shared.lock();
-        state.work.busy -= 1;
-        state.progress.beside += 1;
-        drop(state);
-        shared.changed.notify_all();
+        run(shared, &mut connection, job, By::Hand);
     }
 }
 
@@ -228,14 +223,27 @@ fn ends(state: &mut State, job: &Job) {
     }
 }
 
-fn run(shared: &Shared, connection: &mut Connection, job: Job, alone: bool) {
+/// Whose connection runs a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum By {
+    Hand,
+    Own,
+    /// While nothing runs beside it.
+    OwnAlone,
+}
+
+fn run(shared: &Shared, connection: &mut Connection, job: Job, by: By) {
     let outcome = connection.query_bytes(&job.sql);
     let mut state = shared.lock();
     ends(&mut state, &job);
+    if by == By::Hand {
+        state.work.busy -= 1; // now, or who finds nothing under way would find no hand free
+        state.progress.beside += 1;
+    }
     match outcome {
         Ok(_) if job.builds.is_none() => state.answered(job.sql.len()),
         Ok(_) => {}
-        Err(error) if !alone && matches!(error.errno, Some(LOCK_WAIT_TIMEOUT | DEADLOCK)) => {
+        Err(error) if by != By::OwnAlone && matches!(error.errno, Some(LOCK_WAIT_TIMEOUT | DEADLOCK)) => {
             state.work.again.push(job);
         }
         Err(mut error) => {
