@@ -26,6 +26,7 @@ __all__ = [
     "measure_disk",
     "parse_toml",
     "prepare_tables",
+    "python_seconds",
     "run_script",
     "sample_rows",
     "version",
@@ -409,6 +410,9 @@ def check_binlogs(files: list[str], gaps: bool) -> bytes:
         OSError: a file cannot be read.
         KeyboardInterrupt: on Ctrl-C.
     """
+
+def python_seconds() -> float:
+    """How long functions in Python that plans name have taken, in all threads, since the process began."""
 
 def describe_rows(plan: bytes) -> bytes:
     """What values a plan's columns get: to be held against their types.

@@ -4,6 +4,7 @@ use crate::draw::Draw;
 use crate::extent::Extent;
 use crate::format::Kind;
 use crate::generator::{Cell, Generator};
+use crate::given::{self, Given};
 use crate::Format;
 
 /// Which NULLs there are does not depend on how many numbers a value takes.
@@ -44,6 +45,11 @@ impl Column {
         self.generator.extent(rows)
     }
 
+    /// Whether a function of the user gives its values: then no other column can be made of them.
+    pub fn is_given(&self) -> bool {
+        matches!(self.generator, Generator::Given(_))
+    }
+
     pub fn kind(&self) -> Kind {
         self.kind
     }
@@ -79,6 +85,11 @@ impl Column {
     pub fn write(&self, row: u64, format: Format, out: &mut Vec<u8>) {
         if self.is_null(row) {
             format.null(out);
+        } else if let Generator::Given(function) = &self.generator {
+            match given::value(function, row) {
+                Given::Null => format.null(out),
+                given => format.cell(given.kind(), out, |out| put_given(&given, out)),
+            }
         } else if let (Format::Csv, Generator::Geometry(geometry)) = (format, &self.generator) {
             geometry.put_text(&mut self.draw(row), out);
         } else {
@@ -95,5 +106,11 @@ impl Column {
     #[inline]
     fn draw(&self, row: u64) -> Draw {
         Draw::new(self.key, row)
+    }
+}
+
+fn put_given(given: &Given, out: &mut Vec<u8>) {
+    if let Given::Number(bytes) | Given::Text(bytes) = given {
+        out.extend_from_slice(bytes);
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! * [`Plan`]: JSON of `flushlab.record.FillPlan`, checked.
 //! * [`Extent`]: the widest of a column's values, to be held against its type.
+//! * [`Given`]: a value from a function of the user, which [`set_caller`] makes callable.
 //! * [`Table`]: writes any row by its number, in any [`Format`].
 //!
 //! Promises: the bytes of a row depend on the plan, its seed and the row's number alone: not on the thread, the rows
@@ -15,6 +16,7 @@ mod error;
 mod extent;
 mod format;
 mod generator;
+mod given;
 mod index;
 mod plan;
 mod table;
@@ -22,5 +24,6 @@ mod table;
 pub use error::Error;
 pub use extent::Extent;
 pub use format::Format;
+pub use given::{set_caller, spent, Caller, Given};
 pub use plan::Plan;
 pub use table::Table;

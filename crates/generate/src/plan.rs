@@ -232,7 +232,13 @@ impl Site<'_, '_> {
         let found = in_table.columns.iter().position(|column| column.name == name);
         let column =
             found.ok_or_else(|| Error::new(format!("there is no column {name} in {}", in_table.name)))?;
-        self.builder.column(table, column)
+        let built = self.builder.column(table, column)?;
+        if built.is_given() {
+            return Err(Error::new(format!(
+                "{name} is made by Python, and nothing can be made of it"
+            )));
+        }
+        Ok(built)
     }
 
     /// A generator inside another one, with random numbers of its own.

@@ -2,6 +2,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::column::Column;
+use crate::given::failure;
 use crate::{Error, Extent, Format};
 
 /// A table of a plan.
@@ -11,6 +12,8 @@ pub struct Table {
     rows: u64,
     names: Vec<String>,
     columns: Vec<Arc<Column>>,
+    /// Whether functions of the user give values.
+    given: bool,
 }
 
 impl Table {
@@ -19,6 +22,7 @@ impl Table {
             name: name.to_owned(),
             rows,
             names: columns.iter().map(|column| column.name().to_owned()).collect(),
+            given: columns.iter().any(|column| column.is_given()),
             columns,
         }
     }
@@ -69,6 +73,11 @@ impl Table {
             column.write(row, format, out);
         }
         format.end_row(out);
+        if self.given {
+            if let Some(said) = failure() {
+                return Err(Error::new(said));
+            }
+        }
         Ok(())
     }
 

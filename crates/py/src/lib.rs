@@ -363,6 +363,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(binlog::write_sample_binlog, module)?)?;
     module.add_function(wrap_pyfunction!(disk::measure_disk, module)?)?;
     module.add_function(wrap_pyfunction!(generate::describe_rows, module)?)?;
+    module.add_function(wrap_pyfunction!(generate::python_seconds, module)?)?;
+    generate::let_plans_call();
     module.add_function(wrap_pyfunction!(sample_rows, module)?)?;
     module.add_function(wrap_pyfunction!(late_indexes, module)?)?;
     module.add_function(wrap_pyfunction!(version, module)?)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from flushlab import _core
 from flushlab.build import Progress, find_build, silent
 from flushlab.bulk import places
 from flushlab.bulk.filled import Filled
@@ -127,7 +128,10 @@ def fill(
             resume=resume,
             ladder=ladder,
         )
+        python_before = _core.python_seconds()
         done = Load(there, source_of, asked, progress, show, place).run()
+        if took := _core.python_seconds() - python_before:
+            progress(f"functions in Python took {took:.1f} s, in all threads together")
     return msgspec.structs.replace(done, sandbox=place.server.name if place is not None else "")
 
 

@@ -96,9 +96,14 @@ def _export(given: Mapping[str, Any], plan: str, file: Path, json: str | None) -
 
 def _told(done: Exported) -> str:
     rate = done.rows / max(done.seconds, 1e-9)
+    took = format_seconds(done.python_seconds)
+    python = (
+        [f"Functions in Python took {took} of it, in all threads together."] if done.python_seconds else []
+    )
     lines = [
         f"{', '.join(done.files)}: {done.rows:,} rows, {format_size(done.bytes)}, in"
         f" {format_seconds(done.seconds)} ({rate:,.0f} rows/s)",
+        *python,
         "",
         "To load, uncompressed:" if done.files[0].endswith((".gz", ".zst")) else "To load:",
         *(f"  {statement}" for statement in done.statements),

@@ -55,6 +55,7 @@ class Exported(msgspec.Struct, frozen=True, kw_only=True):
         rows: of all tables.
         bytes: of the files.
         seconds: that it took.
+        python_seconds: that functions in Python took of it, in all threads together.
         statements: that load the files, in their order.
     """
 
@@ -62,6 +63,7 @@ class Exported(msgspec.Struct, frozen=True, kw_only=True):
     rows: int
     bytes: int
     seconds: float
+    python_seconds: float
     statements: tuple[str, ...]
 
 
@@ -100,7 +102,7 @@ def export(
     form, compression = _way(file)
     files = _files(plan, file, form)
     rows = _core.Rows(plan.json)
-    began = time.monotonic()
+    began, python_before = time.monotonic(), _core.python_seconds()
     total = sum(table.rows for table in plan.tables)
     done_rows = done_bytes = 0
     workers = threads or len(os.sched_getaffinity(0))
@@ -125,6 +127,7 @@ def export(
         rows=done_rows,
         bytes=done_bytes,
         seconds=time.monotonic() - began,
+        python_seconds=_core.python_seconds() - python_before,
         statements=tuple(statements),
     )
 
@@ -180,7 +183,10 @@ def _pieces(
     names = ", ".join(map(quoted, table.columns))
     before = f"INSERT INTO {quoted(table.name)} ({names}) VALUES ".encode() if form == "sql" else b""
     sample = min(table.rows, _FIRST_ROWS)
-    a_row = max(1, len(rows.write(number, 0, sample, form)) // max(1, sample))
+    try:
+        a_row = max(1, len(rows.write(number, 0, sample, form)) // max(1, sample))
+    except ValueError as error:
+        raise _failed(error) from error
     each = max(1, (_STATEMENT_BYTES if form == "sql" else _PIECE_BYTES) // a_row)
 
     def make(first: int) -> tuple[int, bytes]:
@@ -207,7 +213,11 @@ def _result(future: Future[tuple[int, bytes]]) -> tuple[int, bytes]:
     try:
         return future.result()
     except ValueError as error:
-        raise UsageError(str(error), hint="mend the function that the plan names") from error
+        raise _failed(error) from error
+
+
+def _failed(error: ValueError) -> UsageError:
+    return UsageError(str(error), hint="mend the function that the plan names")
 
 
 def _packed(piece: bytes, compression: str) -> bytes:

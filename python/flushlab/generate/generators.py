@@ -1,12 +1,16 @@
 """Generators: what a `generator` may be, and the keys of each: one entry of `GENERATORS` per generator.
 
-Sits in `generate`; pure. docs/reference/fill-plan.md lists them; tests hold it against this registry.
+Sits in `generate`; pure, but for functions in Python, which are imported. docs/reference/fill-plan.md lists
+them; tests hold it against this registry.
 """
 
 from __future__ import annotations
 
+import importlib
+import sys
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import msgspec
 
@@ -30,6 +34,7 @@ from flushlab.record.fill import (
     JsonGenerator,
     PatternGenerator,
     PersonGenerator,
+    PythonGenerator,
     RowTextGenerator,
     SequenceGenerator,
     TextGenerator,
@@ -238,6 +243,23 @@ def _geometry(table: Table) -> Generator:
     )
 
 
+def _python(table: Table) -> Generator:
+    table.need("function")
+    given = table.text("function")
+    module, _, name = given.partition(":")
+    folder = str(Path(table.file.path).resolve().parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    try:
+        found = getattr(importlib.import_module(module), name, None) if module and name else None
+    except ImportError as error:
+        hint = "write module:function; the plan's folder is looked through first"
+        raise draws.wrong(table, "function", f"{given}: {error}", hint) from error
+    if not callable(found):
+        raise draws.wrong(table, "function", f"{given} is no function", "write module:function")
+    return PythonGenerator(function=given)
+
+
 def _person(what: str) -> Callable[[Table], Generator]:
     def read(table: Table) -> Generator:
         return PersonGenerator(what=what, locale=draws.word(table, "locale", LOCALES))
@@ -278,6 +300,7 @@ GENERATORS: Mapping[str, _Entry] = {
     "row_text": _Entry(
         ("groups",), lambda table: RowTextGenerator(groups=table.whole("groups", 10, 1, _MOST_GROUPS))
     ),
+    "python": _Entry(("function",), _python),
     **{what: _Entry(("locale",), _person(what)) for what in PERSON},
 }
 

@@ -145,6 +145,12 @@ class PersonGenerator(msgspec.Struct, frozen=True, kw_only=True, tag="person", t
     locale: str
 
 
+class PythonGenerator(msgspec.Struct, frozen=True, kw_only=True, tag="python", tag_field="kind"):
+    """What a function in Python gives: `module:function`, called with a range of a thousand row numbers."""
+
+    function: str
+
+
 class BcryptGenerator(msgspec.Struct, frozen=True, kw_only=True, tag="bcrypt", tag_field="kind"):
     """A hash of a password: one for all rows, or with a salt of its own in each."""
 
@@ -185,6 +191,7 @@ Generator = (
     | BcryptGenerator
     | GeometryGenerator
     | PersonGenerator
+    | PythonGenerator
     | JsonGenerator
 )
 

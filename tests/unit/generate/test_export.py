@@ -136,3 +136,27 @@ def test_an_export_that_is_stopped_leaves_nothing_and_an_older_file_as_it_was(tm
     with pytest.raises(KeyboardInterrupt):
         export(read_plan("users", rows=100_000), file, show=stop)
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("users.csv", "older")]
+
+
+def test_a_function_in_python_gives_values_and_its_time_is_told(tmp_path: Path) -> None:
+    (tmp_path / "mine_of_this_test.py").write_text(
+        "def names(rows):\n    return [None if n % 3 == 2 else n if n % 3 else f'it\\'s {n}' for n in rows]\n"
+        "def few(rows):\n    return [1]\n"
+        "def broken(rows):\n    return [1 / n for n in rows]\n"
+    )
+    column = 'c = { type = "TEXT", generator = "python", function = "%s" }'
+    text = f"[table.t]\nrows = 2500\n[table.t.column]\n{column}"
+
+    def plan(function: str) -> FillPlan:
+        return parse_plan(text % f"mine_of_this_test:{function}", path=str(tmp_path / "p.toml"))
+
+    done = export(plan("names"), tmp_path / "t.tsv", threads=2)
+    lines = (tmp_path / "t.tsv").read_text().splitlines()
+    assert lines == [r"\N" if n % 3 == 2 else str(n) if n % 3 else f"it's {n}" for n in range(2500)]
+    assert done.python_seconds > 0
+    with pytest.raises(UsageError, match="few gave 1 values for 1000 rows"):
+        export(plan("few"), tmp_path / "t.tsv")
+    with pytest.raises(UsageError, match="broken: ZeroDivisionError"):
+        export(plan("broken"), tmp_path / "t.tsv")
+    with pytest.raises(UsageError, match=r"p\.toml:4:.*nothing is no function"):
+        plan("nothing")

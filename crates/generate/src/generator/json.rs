@@ -98,6 +98,9 @@ pub(crate) enum JsonGenerator {
         #[serde(default)]
         distribution: JsonDistribution,
     },
+    Python {
+        function: String,
+    },
     Person {
         what: What,
         locale: String,
@@ -167,6 +170,7 @@ impl JsonGenerator {
             Self::Constant { .. } => "constant",
             Self::Uuid { .. } => "uuid",
             Self::Time { .. } => "time",
+            Self::Python { .. } => "python",
             Self::Person { .. } => "a name or an address",
             Self::Geometry { .. } => "geometry",
             Self::Bcrypt { .. } => "bcrypt",
@@ -175,11 +179,11 @@ impl JsonGenerator {
         }
     }
 
-    /// Whether no value comes twice, without being told so.
+    /// Whether no value comes twice, without being told so; of a user's function that is taken for granted.
     pub fn is_unique(&self) -> Result<bool, Error> {
         Ok(match self {
             Self::Sequence { step, .. } => *step != 0,
-            Self::Uuid { .. } => true,
+            Self::Uuid { .. } | Self::Python { .. } => true,
             Self::Person { what, .. } => matches!(what, What::Email),
             Self::Pattern { pattern } => Pattern::count(pattern)?.is_none(),
             _ => false,
@@ -368,6 +372,7 @@ impl JsonGenerator {
                 check(digits <= 6, || format!("digits is {digits}; it takes 0 to 6"))?;
                 (Kind::Clean, Generator::Time { low, digits, index })
             }
+            Self::Python { function } => (Kind::Text, Generator::Given(function.clone())),
             Self::Person { what, locale } => {
                 let found = LOCALES.iter().find(|known| known.name == locale);
                 let known = found.ok_or_else(|| Error::new(format!("there is no locale {locale}")))?;

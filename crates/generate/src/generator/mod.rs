@@ -69,6 +69,8 @@ pub(crate) enum Generator {
     Uuid { start_ms: Option<u64>, binary: bool },
     /// Seconds, in units of the last of `digits` places behind the point.
     Time { low: i64, digits: u32, index: Index },
+    /// What a function of the user gives; its column writes it.
+    Given(String),
     /// Bytes as the servers store a geometry.
     Geometry(Geometry),
     /// A hash of a password.
@@ -127,6 +129,7 @@ impl Generator {
                 bytes: u64::from(*high),
             },
             Self::Json(members) => object::extent(members, rows),
+            Self::Given(_) => Extent::Given,
             Self::Geometry(_) => Extent::Geometry,
             Self::Bcrypt(_) => text(60),
         }
@@ -199,6 +202,7 @@ impl Generator {
             Self::Time { low, digits, index } => {
                 put_time(out, low.wrapping_add_unsigned(index.of(row, draw)), *digits);
             }
+            Self::Given(_) => {}
             Self::Geometry(geometry) => geometry.put(draw, out),
             Self::Bcrypt(bcrypt) => bcrypt.put(draw, out),
             Self::Bytes { low, high } => {

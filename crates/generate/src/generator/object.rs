@@ -17,8 +17,10 @@ impl Member {
     /// # Errors
     /// JSON has no bytes.
     pub fn new(name: &str, column: Column) -> Result<Self, Error> {
-        if matches!(column.kind(), Kind::Bytes | Kind::Geometry) {
-            return Err(Error::new(format!("{name} has bytes, which JSON cannot hold")));
+        if column.is_given() || matches!(column.kind(), Kind::Bytes | Kind::Geometry) {
+            return Err(Error::new(format!(
+                "{name} has bytes, or comes from Python, which JSON cannot hold"
+            )));
         }
         let mut quoted = Vec::new();
         put_text(&mut quoted, |out| out.extend_from_slice(name.as_bytes()));
