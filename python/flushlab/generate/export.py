@@ -272,8 +272,8 @@ def _statement(plan: FillPlan, rows: _core.Rows, path: Path, form: Format, table
         return f"SOURCE {path};"
     table = plan.tables[tables[0]]
     nullable = [
-        can_be_null
-        for _, can_be_null in msgspec.json.decode(_core.describe_rows(plan.json))["tables"][tables[0]]
+        can_be_null or extent["kind"] == "given"
+        for extent, can_be_null in msgspec.json.decode(_core.describe_rows(plan.json))["tables"][tables[0]]
     ]
     fields, changes = [], []
     for place, (name, expression) in enumerate(

@@ -154,6 +154,7 @@ def test_a_function_in_python_gives_values_and_its_time_is_told(tmp_path: Path) 
     lines = (tmp_path / "t.tsv").read_text().splitlines()
     assert lines == [r"\N" if n % 3 == 2 else str(n) if n % 3 else f"it's {n}" for n in range(2500)]
     assert done.python_seconds > 0
+    assert "SET `c` = NULLIF(@c1, '')" in export(plan("names"), tmp_path / "t.csv").statements[0]
     with pytest.raises(UsageError, match="few gave 1 values for 1000 rows"):
         export(plan("few"), tmp_path / "t.tsv")
     with pytest.raises(UsageError, match="broken: ZeroDivisionError"):
