@@ -24,7 +24,7 @@ from flushlab.server.identifier import quoted
 from flushlab.server.protocol import Server
 
 SCRATCH = "flushlab_probe"
-LEAST_ROWS = 50_000
+LEAST_ROWS = 200_000
 """Below, probing takes longer than it saves."""
 _SLICE_SHARE = 0.01
 _SLICE_ROWS = (4_000, 50_000)
