@@ -155,7 +155,7 @@ def test_replica_that_starts_again_in_a_sandbox_waits_to_be_told(pair: Pair) -> 
 
 
 def test_table_whose_file_lies_elsewhere_is_refused(sandbox: StartSandbox, elsewhere: Path) -> None:
-    server = sandbox("mariadb@10.11")
+    server = sandbox("mariadb@10.11", arguments=["--symbolic-links"])
     server.query("CREATE DATABASE shop")
     server.query(f"CREATE TABLE shop.item (id INT PRIMARY KEY) DATA DIRECTORY = '{elsewhere}'")
     server.stop()
