@@ -387,7 +387,7 @@ mod tests {
             hdr_log: None,
             per_second: Some(path("soon")),
         };
-        let (meter, start) = meter(900);
+        let (meter, start) = meter(300);
         answer(&meter, 5);
         let writer = SecondsWriter::start(&files, meter.clone(), start).unwrap();
         let deadline = Instant::now() + Duration::from_secs(20);
