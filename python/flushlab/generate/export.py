@@ -13,14 +13,14 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import BinaryIO, Literal, get_args
+from typing import IO, Literal, get_args
 
 import msgspec
 import zstandard
 
-from flushlab import _core
+from flushlab import _core, atomic
 from flushlab.errors import NoSpace, NotWritable, UsageError
 from flushlab.generate.plan import FillPlan, PlanTable
 from flushlab.server.identifier import quoted
@@ -230,28 +230,22 @@ def _packed(piece: bytes, compression: str) -> bytes:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[BinaryIO]:
+def _opened(path: Path) -> Iterator[IO[bytes]]:
     """A new file, which takes its name at the end; a device or a pipe as it is."""
-    special = path.exists() and not path.is_file()
-    part = path if special else path.with_name(f"{path.name}.part")
-    try:
-        stream = part.open("wb", buffering=0)
-    except OSError as error:
-        raise NotWritable(
-            f"{path} cannot be written: {error.strerror}", hint="name a file in a directory that exists"
-        ) from error
-    try:
-        with stream:
-            yield stream
-        if not special:
-            part.replace(path)
-    except BaseException:
-        if not special:
-            part.unlink(missing_ok=True)
-        raise
+    with ExitStack() as stack:
+        try:
+            if path.exists() and not path.is_file():
+                stream: IO[bytes] = stack.enter_context(path.open("wb", buffering=0))
+            else:
+                stream = stack.enter_context(atomic.opened(path))
+        except OSError as error:
+            raise NotWritable(
+                f"{path} cannot be written: {error.strerror}", hint="name a file in a directory that exists"
+            ) from error
+        yield stream
 
 
-def _write(stream: BinaryIO, path: Path, piece: bytes) -> int:
+def _write(stream: IO[bytes], path: Path, piece: bytes) -> int:
     left = memoryview(piece)
     try:
         while left:

@@ -138,6 +138,14 @@ def test_an_export_that_is_stopped_leaves_nothing_and_an_older_file_as_it_was(tm
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("users.csv", "older")]
 
 
+def test_an_export_touches_no_other_file_of_the_user(tmp_path: Path) -> None:
+    theirs = tmp_path / "t.csv.part"
+    theirs.write_text("theirs")
+    export(read_plan("users", rows=10), tmp_path / "t.csv")
+    assert theirs.read_text() == "theirs"
+    assert {file.name for file in tmp_path.iterdir()} == {"t.csv", "t.csv.part"}
+
+
 def test_a_function_in_python_gives_values_and_its_time_is_told(tmp_path: Path) -> None:
     (tmp_path / "mine_of_this_test.py").write_text(
         "def names(rows):\n    return [None if n % 3 == 2 else n if n % 3 else f'it\\'s {n}' for n in rows]\n"
