@@ -173,6 +173,15 @@ def test_a_column_too_short_is_found_before_anything_is_loaded(target: Target) -
     assert target.count() == 0
 
 
+def test_a_table_of_the_user_with_the_name_of_ours_stays(target: Target) -> None:
+    target.fill(1)
+    theirs = f"{target.database}.flushlab_sample"
+    target.query(f"CREATE TABLE {theirs} (a INT PRIMARY KEY)")
+    with pytest.raises(UsageError, match="flushlab_sample was not made by flushlab"):
+        target.fill(1000, truncate=True)
+    target.query(f"DROP TABLE {theirs}")
+
+
 def test_a_value_that_the_server_changes_on_its_way_is_an_error(target: Target) -> None:
     """The sampled rows fit; one in the middle does not, and LOAD DATA LOCAL would cut it."""
     target.fill(1)

@@ -175,10 +175,10 @@ def test_nothing_committed_is_no_measurement(sandbox: Sandboxes) -> None:
 def test_a_rate_counts_rows(sandbox: Sandboxes) -> None:
     measured = measure(
         sandbox(settings=UNSYNCED),
-        msgspec.structs.replace(SMALL, rate=2000.0),
+        msgspec.structs.replace(SMALL, rate=300.0),
         Timing(warm_up_s=0.5, max_warm_up_s=1.0, seconds=2.0),
     )
-    assert measured.figure == pytest.approx(2000, rel=0.05)
+    assert measured.figure == pytest.approx(300, rel=0.2)  # Of statements, it would be 3,000.
 
 
 def until(load: _core.LoadRun, condition: Callable[[LoadProgress], bool]) -> None:

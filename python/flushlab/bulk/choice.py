@@ -19,11 +19,13 @@ from flushlab.bulk import native
 from flushlab.bulk.filled import Tried, Way
 from flushlab.bulk.native import Range, Spec
 from flushlab.bulk.source import SourceTable
+from flushlab.errors import UsageError
 from flushlab.machine import cpu_count
 from flushlab.server.identifier import quoted
 from flushlab.server.protocol import Server
 
 SCRATCH = "flushlab_probe"
+_MARK = "made by flushlab fill"
 LEAST_ROWS = 200_000
 """Below, probing takes longer than it saves."""
 _SLICE_SHARE = 0.01
@@ -153,12 +155,33 @@ def definition(server: Server, database: str, table: str) -> str:
     return str(server.query(f"SHOW CREATE TABLE {quoted(database, table)}")[0][1])
 
 
+def remake(server: Server, database: str, name: str, like: str) -> None:
+    """An empty table of flushlab's own, of the shape of another; an earlier one of its mark goes.
+
+    Raises:
+        UsageError: a table of that name is somebody else's.
+    """
+    found = server.query(
+        "SELECT table_comment FROM information_schema.tables WHERE table_schema = %s AND table_name = %s",
+        (database, name),
+    )
+    if found and found[0][0] != _MARK:
+        raise UsageError(
+            f"the table {database}.{name} was not made by flushlab, which needs that name for a while",
+            hint="rename it, or fill another database",
+        )
+    table = quoted(database, name)
+    if found:
+        server.query(f"DROP TABLE {table}")
+    server.query(f"CREATE TABLE {table} LIKE {quoted(database, like)}")
+    server.query(f"ALTER TABLE {table} COMMENT = '{_MARK}'")
+
+
 @contextmanager
 def scratch_table(server: Server, database: str, table: str) -> Iterator[str]:
     """An empty table of the same shape, as SQL has it; gone behind it."""
     scratch = quoted(database, SCRATCH)
-    server.query(f"DROP TABLE IF EXISTS {scratch}")
-    server.query(f"CREATE TABLE {scratch} LIKE {quoted(database, table)}")
+    remake(server, database, SCRATCH, table)
     try:
         yield scratch
     finally:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from flushlab import _core
+from flushlab.bulk.choice import remake
 from flushlab.bulk.source import Source, SourceTable
 from flushlab.errors import UsageError
 from flushlab.server.control import StatementFailed
@@ -45,6 +46,7 @@ class Sample:
         self._source = source
         self._table = table
         self.rows = rows
+        self._made = False
 
     def make(self) -> None:
         """Inserts them into a table of their own.
@@ -54,8 +56,8 @@ class Sample:
         """
         sample, columns = quoted(self._database, _SAMPLE), ",".join(map(quoted, self._table.columns))
         query = self._server.query
-        self.drop()
-        query(f"CREATE TABLE {sample} LIKE {quoted(self._database, self._table.name)}")
+        remake(self._server, self._database, _SAMPLE, self._table.name)
+        self._made = True
         for at in range(0, len(self.rows), _BATCH):
             some = list(self.rows[at : at + _BATCH])
             values = native(
@@ -71,8 +73,9 @@ class Sample:
                 ) from error
 
     def drop(self) -> None:
-        """Removes the table."""
-        self._server.query(f"DROP TABLE IF EXISTS {quoted(self._database, _SAMPLE)}")
+        """Removes the table if it was made here."""
+        if self._made:
+            self._server.query(f"DROP TABLE IF EXISTS {quoted(self._database, _SAMPLE)}")
 
     def different(self) -> int | None:
         """How many are not in the table as they are here; None if it has no key to find them by."""
