@@ -68,6 +68,7 @@ class BoundSeries:
                 base=Arm(name=BASE, settings=request.base.settings),
                 arms=tuple(Arm(name=arm.name, settings=arm.settings) for arm in request.running),
                 blocks=request.blocks,
+                beside=request.beside,
                 compose=self._compose if request.best else None,
                 looks=request.looks,
                 precision=request.precision,
@@ -165,7 +166,7 @@ class BoundSeries:
             control=result.control,
             claims=tuple(answered(claim, _ratio(claim, result)) for claim in request.claims),
             blocks=result.blocks,
-            planned_blocks=request.blocks,
+            planned_blocks=request.blocks * request.groups,
             precision=request.precision,
             seconds=request.timing.seconds,
             scale=request.scale,
@@ -265,10 +266,11 @@ class BoundSeries:
         request = self.request
         found = []
         if ending == "interrupted":
+            planned = counted(request.blocks * request.groups, "block")
             found.append(
                 Warning(
                     "interrupted",
-                    f"stopped after {result.blocks} of {counted(request.blocks, 'block')}. Valid only if you "
+                    f"stopped after {result.blocks} of {planned}. Valid only if you "
                     "did not stop because you liked the figures.",
                 )
             )

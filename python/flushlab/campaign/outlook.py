@@ -85,7 +85,7 @@ def of_series(request: SeriesRequest, target: Target) -> Outlook:
     """The outlook of a series, and of a comparison."""
     known = not ends_by_itself(request.workload)
     one_s = trial_s(request.workload, request.timing, standing=request.standing)
-    cells = 2 + len(request.running) if request.running else 0
+    cells = 2 * request.groups + len(request.running) if request.running else 0
     least = request.blocks * cells
     most = least + (3 * request.blocks if request.best and request.running else 0)
     stand_s = STAND_S * cells if request.standing else 0.0
@@ -109,7 +109,7 @@ def of_series(request: SeriesRequest, target: Target) -> Outlook:
             [arm.settings for arm in (request.base, *request.running)],
             target,
             data_bytes,
-            servers=cells if request.standing else 1,
+            servers=2 + (request.beside or len(request.running)) if request.standing else 1,
         ),
         writes=_writes(target, request.data_root),
     )

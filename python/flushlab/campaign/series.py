@@ -40,7 +40,7 @@ from flushlab.campaign.target import (
 )
 from flushlab.campaign.volumes import PaperVolumes, Volumes
 from flushlab.campaign.watcher import Watcher, watching
-from flushlab.campaign.way import LOOKS_BLOCKS, blocks_of, why_fresh
+from flushlab.campaign.way import LOOKS_BLOCKS, blocks_of, series_beside
 from flushlab.errors import UsageError
 from flushlab.plan.plan import BASE, CONTROL, Plan
 from flushlab.plan.shipped import find_plan, read_plan, shipped
@@ -350,17 +350,24 @@ def decide(loaded: Loaded, asked: Asked, target: Target, volumes: Volumes, watch
 def _by_the_way(request: SeriesRequest, target: Target, watcher: Watcher) -> SeriesRequest:
     """The request with its arms side by side, where they can stand so; says how it will be measured."""
     workloads = [workload_of(request, arm) for arm in (request.base, *request.running)]
-    if why := why_fresh(request, workloads, target):
+    servers, why = series_beside(request, workloads, target)
+    if not servers:
         if workloads[0].slice_s is not None:
             watcher.say(f"each window gets a fresh server: {why}")
         return msgspec.structs.replace(request, why_fresh=why)
+    arms = len(request.running)
+    request = msgspec.structs.replace(request, standing=True, beside=servers - 2 if why else 0)
     slice_s = max(SLICE_S, *(workload.slice_s or 0.0 for workload in workloads))
-    blocks, seconds = blocks_of(request.blocks, request.timing.seconds, slice_s)
+    seconds = request.timing.seconds
+    if request.measured_s is not None:  # shared by base and control of every group, too
+        seconds *= (arms + 2) / (arms + 2 * request.groups)
+    blocks, seconds = blocks_of(request.blocks, seconds, slice_s)
+    few = f", {request.beside} at a time against the base ({why})" if request.groups > 1 else ""
     blocks_words = f"{counted(blocks, 'block')}, {seconds:.2g} s of each arm in each"
-    watcher.say(f"arms stand side by side and take turns: {blocks_words}")
+    watcher.say(f"arms stand side by side and take turns{few}: {blocks_words}")
     timing = msgspec.structs.replace(request.timing, seconds=seconds)
     looks = request.looks or (request.kind == "compare" and blocks >= LOOKS_BLOCKS)
-    return msgspec.structs.replace(request, standing=True, blocks=blocks, timing=timing, looks=looks)
+    return msgspec.structs.replace(request, blocks=blocks, timing=timing, looks=looks)
 
 
 def _foresee(
@@ -440,9 +447,9 @@ def _about(request: SeriesRequest) -> str:
         words = f"{request.plan}: {arms} of {len(request.arms)} arms in {blocks} blocks"
     if ends_by_itself(request.workload):
         return words
-    trials = blocks * (arms + 2 + (3 if request.best else 0))
+    trials = blocks * (arms + 2 * request.groups + (3 if request.best else 0))
     seconds = trials * trial_s(request.workload, request.timing, standing=request.standing)
-    seconds += STAND_S * (arms + 2) if request.standing else 0.0
+    seconds += STAND_S * (arms + 2 * request.groups) if request.standing else 0.0
     return f"{words}, up to {format_seconds(seconds)}"
 
 

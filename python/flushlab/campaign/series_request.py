@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Literal
 
@@ -78,6 +79,7 @@ class SeriesRequest(msgspec.Struct, frozen=True, kw_only=True):
         alternate: settings are switched on one running server.
         fresh: every window has a fresh server, as was asked for.
         standing: arms stand side by side and are measured in turns; else each window has a fresh server.
+        beside: so many arms stand beside base and control at once; 0: all of them.
         why_fresh: why they are fresh where that was not asked for; empty otherwise.
         scale: factor on the plan's table_size; the options have it already.
         arguments: of the server, alike for every arm.
@@ -118,6 +120,7 @@ class SeriesRequest(msgspec.Struct, frozen=True, kw_only=True):
     alternate: bool = False
     fresh: bool = False
     standing: bool = False
+    beside: int = 0
     why_fresh: str = ""
     scale: float = 1.0
     arguments: tuple[str, ...] = ()
@@ -134,6 +137,11 @@ class SeriesRequest(msgspec.Struct, frozen=True, kw_only=True):
     configurations: tuple[str, ...] = ()
     measured_s: float | None = None
     asked_blocks: int | None = None
+
+    @property
+    def groups(self) -> int:
+        """Groups that the arms run in, one after the other, each with base and control."""
+        return math.ceil(len(self.running) / self.beside) if self.beside else 1
 
     @property
     def running(self) -> tuple[BoundArm, ...]:

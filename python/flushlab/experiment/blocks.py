@@ -155,14 +155,17 @@ class Blocks:
         blocks: number of rounds, at least 2.
         stage: what the trials are filed under.
         seed: of the random order.
+        first: number of the first round.
     """
 
-    def __init__(self, base: Arm, arms: tuple[Arm, ...], *, blocks: int, stage: Stage, seed: int) -> None:
+    def __init__(
+        self, base: Arm, arms: tuple[Arm, ...], *, blocks: int, stage: Stage, seed: int, first: int = 0
+    ) -> None:
         assert blocks >= 2
         names = [base.name, CONTROL, *(arm.name for arm in arms)]
         assert len(set(names)) == len(names), f"arms need names of their own: {names}"
         self._base, self._arms = base, arms
-        self._blocks, self._stage, self._seed = blocks, stage, seed
+        self._blocks, self._stage, self._seed, self._first = blocks, stage, seed, first
         self._scores: dict[str, dict[int, float]] = {name: {} for name in names}
         self._disturbed: set[tuple[str, int]] = set()
         self.out: dict[str, str] = {}
@@ -200,13 +203,13 @@ class Blocks:
 
     def next_round(self) -> Steps[None]:
         """The round that is due."""
-        block = self.finished
+        block = self._first + self.finished
         finished = yield from run_block(
             self.due,
             stage=self._stage,
             block=block,
             order=Random(f"{self._seed}/{self._stage}/{block}"),
-            patient={self._base.name, CONTROL} if block else (),
+            patient={self._base.name, CONTROL} if self.finished else (),
         )
         self.out.update(finished.out)
         self.hints.update(finished.hints)

@@ -3,7 +3,8 @@
 Sits on top of `experiment`; pure. The story is `Series._story`:
 
 1. arms: blocks of base, control and every arm, in random order. An arm that is refused, fails or reads back
-   differently drops out with its reason; the others go on.
+   differently drops out with its reason; the others go on. Where few fit beside each other they run in
+   groups, one after the other, each with base and control in blocks of its own.
 2. best: the composition of all arms that proved faster, in fresh blocks with base and control.
 
 What keeps its claims honest:
@@ -26,12 +27,12 @@ Deterministic in plan and records.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
 import msgspec
 
-from flushlab.experiment.blocks import BASE, CONTROL, Blocks, no_base
+from flushlab.experiment.blocks import BASE, CONTROL, Blocks, Scores, no_base
 from flushlab.experiment.protocol import Conversation, Progress, Request, Steps
 from flushlab.record import Arm, Comparison, Ratio, Stage, Trial
 from flushlab.statistics import Looks, compare, held
@@ -50,7 +51,8 @@ class SeriesPlan(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         base: what the others are compared with; its name is `base`.
         arms: the changes, each with all of its settings.
-        blocks: rounds of the arms, and again of `best`; at least 2.
+        blocks: rounds of each arm, and again of `best`; at least 2.
+        beside: so many arms run in a round, beside base and control; 0: all of them.
         compose: makes `best`; None: there is none.
         looks: the arms are judged at several looks, not only at the end.
         precision: with looks, an arm leaves once its interval is within so much (0.02 is ± 2 %); base and
@@ -63,6 +65,7 @@ class SeriesPlan(msgspec.Struct, frozen=True, kw_only=True):
     base: Arm
     arms: tuple[Arm, ...]
     blocks: int = 5
+    beside: int = 0
     compose: Compose | None = None
     looks: bool = False
     precision: float | None = None
@@ -89,7 +92,7 @@ class SeriesResult(msgspec.Struct, frozen=True, kw_only=True):
         best_of: arms that it is composed of, the least ratio first.
         pairs: ratio of an arm to another one, by both names.
         out: arms that could not go on.
-        blocks: finished rounds.
+        blocks: finished rounds, of all groups of arms together.
         finished: nothing is left to ask for.
     """
 
@@ -116,7 +119,11 @@ class Series:
         against = {other for arm, other in plan.pairs if BEST not in (arm, other)}
         self._plan = plan
         self._alpha = plan.alpha / (1 + (plan.compose is not None) + len(against))
-        self._arms = self._blocks(plan.arms, "arms")
+        size = plan.beside or max(len(plan.arms), 1)
+        self._groups = [
+            self._blocks(plan.arms[at : at + size], "arms", first=at // size * plan.blocks)
+            for at in range(0, max(len(plan.arms), 1), size)
+        ]
         self._looks = Looks.planned(plan.blocks, self._alpha) if plan.looks else None
         self._seen: dict[str, list[Comparison]] = {}
         self._best: Blocks | None = None
@@ -144,7 +151,7 @@ class Series:
         found = self._held()
         if due is None:
             return Progress(stage=None, done=told, total=told, found=found)
-        arms = (self._plan.blocks - self._arms.finished) * len(self._arms.due)
+        arms = sum((self._plan.blocks - group.finished) * len(group.due) for group in self._groups)
         best = (self._plan.blocks - (self._best.finished if self._best else 0)) * 3
         left = arms + (best if self._plan.compose is not None else 0)
         left -= told - self._told_before_block  # repeats of disturbed trials are not foreseen
@@ -152,7 +159,11 @@ class Series:
 
     @property
     def _finished(self) -> int:
-        return self._arms.finished + (self._best.finished if self._best else 0)
+        return self._arms_finished + (self._best.finished if self._best else 0)
+
+    @property
+    def _arms_finished(self) -> int:
+        return sum(group.finished for group in self._groups)
 
     @property
     def best_of(self) -> tuple[str, ...]:
@@ -161,11 +172,11 @@ class Series:
 
     def result(self) -> SeriesResult:
         """What is found so far; only finished blocks count."""
-        found = self._compared(self._arms)
-        best = self._compared(self._best) if self._best is not None else {}
+        found = self._of_arms()
+        best = self._judged(self._best.scores) if self._best is not None else {}
         control, best_control = found.pop(CONTROL, None), best.pop(CONTROL, None)
         comparisons = found | best
-        out = self._arms.out | (self._best.out if self._best is not None else {})
+        out = self._out() | (self._best.out if self._best is not None else {})
         return SeriesResult(
             comparisons=comparisons,
             control=control,
@@ -174,21 +185,24 @@ class Series:
             best_of=self._best_of,
             pairs=self._pairs(comparisons),
             out={name: Dropout(*reason.split(": ", 1)) for name, reason in out.items()},
-            blocks=self._arms.finished,
+            blocks=self._arms_finished,
             finished=self.ask() is None,
         )
 
     def _story(self) -> Steps[None]:
         if not self._plan.arms:
             return
-        while any(arm.name not in (BASE, CONTROL) for arm in self._arms.due):
-            yield from self._arms.next_round()
-            self._look()
-        if self._arms.finished == 0:
-            raise no_base(self._arms.out[BASE], self._arms.hints.get(BASE))
-        if BASE in self._arms.out or self._plan.compose is None:
+        for group in self._groups:
+            while any(arm.name not in (BASE, CONTROL) for arm in group.due):
+                yield from group.next_round()
+                self._look(group)
+            if self._arms_finished == 0:
+                raise no_base(group.out[BASE], group.hints.get(BASE))
+            if BASE in group.out:
+                return
+        if self._plan.compose is None:
             return
-        found = self._compared(self._arms)
+        found = self._of_arms()
         faster = [arm for arm in self._plan.arms if _is_faster(found.get(arm.name))]
         faster.sort(key=lambda arm: found[arm.name].ratio.estimate)
         names = tuple(arm.name for arm in faster)
@@ -199,19 +213,22 @@ class Series:
         self._best = self._blocks((best,), "best")
         yield from self._best.steps()
 
-    def _blocks(self, arms: tuple[Arm, ...], stage: Stage) -> Blocks:
+    def _blocks(self, arms: tuple[Arm, ...], stage: Stage, first: int = 0) -> Blocks:
         plan = self._plan
-        return Blocks(plan.base, arms, blocks=plan.blocks, stage=stage, seed=plan.seed)
+        return Blocks(plan.base, arms, blocks=plan.blocks, stage=stage, seed=plan.seed, first=first)
 
-    def _look(self) -> None:
-        """Judges the arms, if this is a moment to; those that are known precisely enough leave."""
-        arms, looks = self._arms, self._looks
+    def _look(self, arms: Blocks) -> None:
+        """Judges a group's arms, if this is a moment to; those that are known precisely enough leave. Of
+        several groups the control is judged once, at the end, over the blocks of all."""
+        looks = self._looks
         if looks is None or arms.finished not in looks.blocks or BASE in arms.out:
             return
         scores = {name: cells for name, cells in arms.scores.items() if name not in arms.settled}
         family = 1 + len(self._plan.arms)
         alpha = looks.alpha_at(arms.finished)
         for one in compare(scores, BASE, alpha=alpha, family=family, twin=CONTROL):
+            if one.arm == CONTROL and len(self._groups) > 1:
+                continue
             self._seen.setdefault(one.arm, []).append(one)
         if self._plan.precision is not None:
             arms.settled |= {
@@ -222,20 +239,40 @@ class Series:
 
     def _held(self) -> dict[str, Comparison]:
         """What the looks have proven of the arms and the control."""
-        return {name: held(looks) for name, looks in self._seen.items() if name not in self._arms.out}
+        out = self._out()
+        return {name: held(looks) for name, looks in self._seen.items() if name not in out}
 
-    def _compared(self, blocks: Blocks) -> dict[str, Comparison]:
-        if blocks is self._arms and self._seen:
-            return self._held()
-        return {one.arm: one for one in compare(blocks.scores, BASE, alpha=self._alpha, twin=CONTROL)}
+    def _out(self) -> dict[str, str]:
+        return {name: reason for group in self._groups for name, reason in group.out.items()}
+
+    def _scores(self) -> dict[str, dict[int, float]]:
+        """Of all groups, which share no block."""
+        cells: dict[str, dict[int, float]] = {}
+        for group in self._groups:
+            for name, own in group.scores.items():
+                cells.setdefault(name, {}).update(own)
+        return cells
+
+    def _of_arms(self) -> dict[str, Comparison]:
+        if not self._seen:
+            return self._judged(self._scores())
+        found = self._held()
+        if CONTROL not in found:
+            found |= self._judged(self._scores(), only=(CONTROL,))
+        return found
+
+    def _judged(self, scores: Scores, only: Collection[str] | None = None) -> dict[str, Comparison]:
+        family = 1 + len(self._plan.arms) if only else 0
+        found = compare(scores, BASE, alpha=self._alpha, only=only, family=family, twin=CONTROL)
+        return {one.arm: one for one in found}
 
     def _pairs(self, comparisons: Mapping[str, Comparison]) -> dict[tuple[str, str], Ratio]:
-        """Ratios of arms to other arms: from the blocks that they share; with `best`, which shares none, from
-        the bounds of both against the base."""
-        scores = self._arms.scores
+        """Ratios of arms to other arms: from the blocks that they share; where they share none, as with
+        `best`, from the bounds of both against the base."""
+        scores = self._scores()
         found: dict[tuple[str, str], Ratio] = {}
         for arm, against in self._plan.pairs:
-            if BEST in (arm, against):
+            if not scores.get(arm, {}).keys() & scores.get(against, {}).keys():
                 if arm in comparisons and against in comparisons:
                     found[arm, against] = comparisons[arm].ratio.over(comparisons[against].ratio)
             elif arm in scores and against in scores:

@@ -73,11 +73,13 @@ class StandingRunner:
         """
         block = request.stage, request.block
         if self._block != block:
-            if self._block is None or self._block[0] != request.stage:
-                self.close()  # a stage compares servers that stood equally long
+            names = {arm.name for arm in request.beside}
+            new_stage = self._block is None or self._block[0] != request.stage
+            if new_stage or (request.stage == "arms" and not names <= self._stands.keys()):
+                self.close()  # what is compared stood equally long; tune's screening compares only roughly
             self._block = block
             self._trials.clear()
-            self._end(self._stands.keys() - {arm.name for arm in request.beside})
+            self._end(self._stands.keys() - names)
         key = request.arm.name, request.variant
         if key not in self._trials:
             self._trials |= {(name, request.variant): trial for name, trial in self._run(request).items()}

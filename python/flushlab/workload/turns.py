@@ -23,6 +23,9 @@ PROBES_S = (0.5, 2.0, 8.0)
 NOTHING = 0.5
 """Where no event ended in any slice, so much of one is taken to have: a ratio needs a figure, and to measure
 once more would be to choose by what came out."""
+PROBES_AGAIN = 2
+"""So many more where a slice would have to be longer than the first: a machine that stalls just then must not
+make every turn of every server long."""
 LATENCIES = 50
 """A slice has room for so many events of each connection, as for `COMMITS`."""
 
@@ -47,7 +50,8 @@ class Turns:
             self._load.start()
             self.warnings: list[Warning] = warm_up(self._load, server, timing, driving)
             native(self._load.pause, server)
-            self.least_slice_s = self._least_slice_s()
+            self.least_slice_s = MOST_SLICE_S
+            self._probe()
         except BaseException:
             self._load.stop()
             raise
@@ -73,6 +77,8 @@ class Turns:
         result = closed(load, server)
         window()
         native(load.pause, server)
+        if result.events and result.latency_us is not None:
+            self.least_slice_s = min(self.least_slice_s, self._has_room(result, result.latency_us))
         return result
 
     def measured(self, results: Sequence[LoadResult]) -> Measured:
@@ -86,18 +92,21 @@ class Turns:
         """Ends it and closes its connections."""
         self._load.stop()
 
-    def _least_slice_s(self) -> float:
-        for seconds in PROBES_S:
-            seen = self.slice(seconds)
-            if seen.events and seen.latency_us is not None:
-                break
-        else:
+    def _probe(self) -> None:
+        """Finds out how long a slice has to be, by the shortest that any slice showed to be enough."""
+        if not any(self.slice(seconds).events for seconds in PROBES_S):
             raise MeasurementError(f"no event ended within {PROBES_S[-1]:g} s", hint="measure with --fresh")
-        least_s = LATENCIES * seen.latency_us.p50 / 1e6
+        for _ in range(PROBES_AGAIN):
+            if self.least_slice_s > PROBES_S[0]:
+                self.slice(PROBES_S[0])
+
+    def _has_room(self, seen: LoadResult, latency: Latency) -> float:
+        """Seconds of a slice with room for `LATENCIES` and `COMMITS` of each connection."""
+        least_s = LATENCIES * latency.p50 / 1e6
         if seen.rows is not None and seen.rows.commit_latency_us is not None:
             commits = seen.rows.commits / self._driving.spec.threads
             least_s = max(least_s, COMMITS * seen.seconds / commits if commits else MOST_SLICE_S)
-        return min(least_s, MOST_SLICE_S)
+        return least_s
 
 
 def together(results: Sequence[LoadResult]) -> LoadResult:

@@ -88,7 +88,40 @@ def test_servers_that_do_not_fit_side_by_side_are_fresh_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(way, "available_memory_bytes", lambda: 1 << 30)
-    assert "of memory" in planned(tmp_path, FLUSH).why_fresh
+    assert planned(tmp_path, FLUSH).why_fresh.endswith("of memory")
+
+
+TWO_MORE = """
+[[arm]]
+name = "two"
+settings = { innodb_flush_log_at_trx_commit = 0 }
+[[arm]]
+name = "three"
+settings = { sync_binlog = 0 }
+"""
+
+
+def test_where_few_servers_fit_arms_of_a_series_stand_in_groups_against_the_base(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    together = planned(tmp_path, FLUSH + TWO_MORE)
+    monkeypatch.setattr(way, "available_memory_bytes", lambda: 9 << 28)
+    found = planned(tmp_path, FLUSH + TWO_MORE)
+    assert found.interleaved and found.outlook is not None and together.outlook is not None
+    assert found.outlook.takes.servers == 4
+    assert found.planned_blocks == 2 * together.planned_blocks
+    assert found.outlook.trials_least == together.outlook.trials_least + 2 * together.planned_blocks
+
+
+def test_a_pool_larger_than_the_data_counts_for_what_will_be_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An option file of production is tried on a laptop: its pool alone would fill the memory."""
+    monkeypatch.setattr(way, "available_memory_bytes", lambda: 12 << 30)
+    base = "[base.settings]\ninnodb_buffer_pool_size = 6_442_450_944\n"
+    assert planned(tmp_path, f"{FLUSH}\n{base}").interleaved
+    large = 'name = "oltp_update_non_index"\ntable_size = 4_000_000'
+    assert "of memory" in planned(tmp_path, f"{FLUSH}\n{base}", workload=large).why_fresh
 
 
 def test_short_campaigns_have_short_blocks_as_intervals_rest_on_their_number() -> None:

@@ -311,3 +311,71 @@ def test_a_comparison_with_looks_goes_on_where_it_was() -> None:
             second.tell(trial)
         assert second.ask() == first.ask()
         assert second.result() == first.result()
+
+
+# -- groups ----------------------------------------------------------------------------------------------
+
+
+def test_where_few_fit_beside_each_other_arms_run_in_groups_each_with_base_and_control() -> None:
+    series, asked = Series(plan(beside=2, compose=None)), []
+    simulated = trials()
+    while (request := series.ask()) is not None:
+        asked.append(request)
+        series.tell(simulated.run(request))
+    for block in range(10):
+        names = sorted(r.arm.name for r in asked if r.block == block)
+        assert names == (["A", "B", "base", "control"] if block < 5 else ["C", "base", "control"])
+    assert len(asked) == 5 * 4 + 5 * 3
+    result = series.result()
+    assert (result.blocks, result.finished) == (10, True)
+    found = result.comparisons
+    assert {name: (one.verdict, one.blocks) for name, one in found.items()} == {
+        "A": ("faster", 5),
+        "B": ("faster", 5),
+        "C": ("no difference found", 5),
+    }
+    assert result.control is not None and result.control.blocks == 10
+
+
+def test_best_is_composed_of_the_arms_of_all_groups() -> None:
+    series = Series(plan(beside=1))
+    run_to_end(series, trials())
+    assert series.result().best_of == ("B", "A")
+
+
+def test_looks_at_groups_judge_each_arm_on_its_own_blocks_and_the_control_at_the_end() -> None:
+    series = Series(plan(beside=2, blocks=20, looks=True, compose=None))
+    run_to_end(series, trials())
+    result = series.result()
+    assert {name: one.verdict for name, one in result.comparisons.items()} == {
+        "A": "faster",
+        "B": "faster",
+        "C": "no difference found",
+    }
+    assert result.control is not None
+    assert (result.control.blocks, result.control.verdict) == (40, "no difference found")
+
+
+def test_arms_of_two_groups_are_compared_by_their_bounds_against_the_base() -> None:
+    asked = (("A", "B"), ("A", "C"))
+    together = Series(plan(pairs=asked, compose=None))
+    apart = Series(plan(pairs=asked, compose=None, beside=2))
+    for series in (together, apart):
+        run_to_end(series, trials())
+    assert apart.result().pairs["A", "B"].estimate == pytest.approx(1.25, rel=0.05)
+    bounds, shared = apart.result().pairs["A", "C"], together.result().pairs["A", "C"]
+    assert bounds.low < 1.5 < bounds.high
+    assert bounds.high / bounds.low > shared.high / shared.low
+
+
+def test_a_base_that_fails_in_a_later_group_ends_the_series_and_what_was_found_stays() -> None:
+    series, simulated = Series(plan(beside=2, compose=None)), trials()
+    while (request := series.ask()) is not None:
+        trial = simulated.run(request)
+        if request.arm.name == "base" and request.block == 6:
+            trial = msgspec.structs.replace(trial, outcome="failed", reason="died: signal 11", figure=None)
+        series.tell(trial)
+    result = series.result()
+    assert result.out["base"].reason == "died: signal 11"
+    assert result.comparisons["A"].verdict == "faster"
+    assert result.finished
