@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from flushlab.server.start import sandbox
     from flushlab.store.records import records
     from flushlab.suite.database import database
+    from flushlab.watch.watch import watching
 
 __all__ = [
     "FlushlabError",
@@ -38,6 +39,7 @@ __all__ = [
     "sandbox",
     "series",
     "tune",
+    "watching",
 ]
 
 _MODULES = {
@@ -50,6 +52,7 @@ _MODULES = {
     "sandbox": "flushlab.server.start",
     "series": "flushlab.campaign.series",
     "tune": "flushlab.campaign.tune",
+    "watching": "flushlab.watch.watch",
 }
 
 if not TYPE_CHECKING:  # else every name would be one of the module's

@@ -23,6 +23,7 @@ COMMANDS = (
         "test",
         "probe",
         "fill",
+        "watch",
         "binlog",
         "server",
         "settings",

@@ -146,6 +146,17 @@ WaitForQuiet = Annotated[
     typer.Option("--wait-for-quiet", help="Wait, at most 30 minutes, until the machine is quiet."),
 ]
 
+WatchPort = Annotated[
+    int | None,
+    typer.Option(
+        "--port",
+        min=1,
+        max=65535,
+        help="Port of the page; default: 9194, or a free one if that is taken.",
+        show_default=False,
+    ),
+]
+
 OWN = {"allow_extra_args": True, "ignore_unknown_options": True}
 """Context settings of a command that reads them with `own`."""
 

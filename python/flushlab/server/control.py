@@ -139,6 +139,7 @@ def connect(
     transport: str,
     *,
     answer_s: float | None = None,
+    connect_s: float = _CONNECT_S,
     tls: ssl.SSLContext | None = None,
     local_infile: bool = False,
 ) -> pymysql.connections.Connection[Any]:
@@ -148,6 +149,7 @@ def connect(
         endpoint: the server.
         transport: `socket` or `tcp`.
         answer_s: longest wait for an answer; for ever if None, since statements may take long.
+        connect_s: longest wait for the connection.
         tls: what TCP is encrypted with. `caching_sha2_password` takes a password that it has not seen since
             the server's start over a private channel only.
         local_infile: let LOAD DATA LOCAL read files here.
@@ -165,7 +167,7 @@ def connect(
         password=endpoint.password,
         charset="utf8mb4",
         autocommit=True,
-        connect_timeout=_CONNECT_S,
+        connect_timeout=connect_s,
         read_timeout=answer_s,
         local_infile=local_infile,
         **where,

@@ -30,15 +30,12 @@ class CpuTimes(msgspec.Struct, frozen=True, kw_only=True):
 def cpu_times(*server_pids: int | None) -> CpuTimes:
     """Of one server, or of several together. Reads /proc/stat, /proc/PID/stat and getrusage."""
     tick = os.sysconf("SC_CLK_TCK")
-    with Path("/proc/stat").open() as stat:
-        fields = [int(field) for field in stat.readline().split()[1:]]
-    user, nice, system, _idle, _iowait, irq, softirq = fields[:7]
     own = 0.0
     for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN):
         usage = resource.getrusage(who)
         own += usage.ru_utime + usage.ru_stime
     return CpuTimes(
-        busy_s=(user + nice + system + irq + softirq) / tick,
+        busy_s=busy_s(),
         own_s=own,
         server_s=_processes_s(server_pids, tick),
     )
@@ -65,6 +62,21 @@ def wanted_by_others(server_pid: int | None, seconds: float) -> float | None:
     before, began = cpu_times(server_pid), time.monotonic()
     time.sleep(seconds)
     return foreign_share(before, cpu_times(server_pid), time.monotonic() - began, os.cpu_count() or 1)
+
+
+def busy_s() -> float:
+    """CPU seconds of the whole machine so far, idle, I/O wait and steal left out."""
+    with Path("/proc/stat").open() as stat:
+        fields = [int(field) for field in stat.readline().split()[1:]]
+    user, nice, system, _idle, _iowait, irq, softirq = fields[:7]
+    return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
+
+
+def processes_s(pids: Iterable[int]) -> dict[int, float]:
+    """CPU seconds so far of each process that can be seen."""
+    tick = os.sysconf("SC_CLK_TCK")
+    found = {pid: _process_s(pid, tick) for pid in pids}
+    return {pid: seconds for pid, seconds in found.items() if seconds is not None}
 
 
 def _processes_s(pids: Iterable[int | None], tick: int) -> float | None:

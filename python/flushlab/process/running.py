@@ -1,0 +1,336 @@
+"""Running: what this process is doing, told to whoever of its user's asks; and finding those that do.
+
+Process layer. A command that runs something has a `Board`, on which the layers above note what they do: a
+few assignments, and nobody is told until somebody asks. Who asks connects to a socket in `live` in flushlab's
+home, which only its user can, and is sent a `record.Running`. A process that is gone answers nobody, however
+it ended, so nothing has to be cleaned up to be right. Nothing here ever stops a command.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import msgspec
+
+from flushlab.errors import FlushlabError
+from flushlab.machine import home_part
+from flushlab.machine.home import home_path
+from flushlab.process.identity import machine
+from flushlab.record.running import (
+    Driven,
+    FillProgress,
+    LoadSecond,
+    LoadTotals,
+    Running,
+    RunningKind,
+    RunningMark,
+    ShownRatio,
+)
+
+FOLDER = "live"
+ANSWER_S = 1.0
+MOST_BYTES = 4 << 20
+SECONDS_KEPT = 60
+MARKS_KEPT = 240
+
+
+class Board:
+    """What this process is doing. Notes are taken by one thread at a time; anybody may look."""
+
+    def __init__(self, running: Running) -> None:
+        self._now = running
+        self._seconds: deque[LoadSecond] = deque(maxlen=SECONDS_KEPT)
+        self._marks: deque[RunningMark] = deque(maxlen=MARKS_KEPT)
+        self._number = 0
+        self._ended = LoadTotals()
+        self._present = LoadTotals()
+        self._standing: dict[str, Driven] = {}
+        self._driven_s: dict[str, float] = {}
+        self._driven: tuple[str, float] | None = None
+        self._until: tuple[float, float] | None = None
+
+    def look(self) -> Running:
+        """What runs now."""
+        while True:
+            try:
+                seconds, marks = tuple(self._seconds), tuple(self._marks)
+                standing = tuple(self._standing.values())
+                break
+            except RuntimeError:  # they changed meanwhile
+                continue
+        now = time.monotonic()
+        driven = self._driven
+        spent = {**self._driven_s}
+        if driven is not None:
+            spent[driven[0]] = spent.get(driven[0], 0.0) + now - driven[1]
+        servers = tuple(
+            msgspec.structs.replace(one, driven_s=spent.get(one.key, 0.0)) if one.key in spent else one
+            for one in standing
+        )
+        left_s = None
+        if self._until is not None:
+            left_s = max(0.0, self._until[0] - (now - self._until[1]))
+        return msgspec.structs.replace(
+            self._now,
+            seconds=seconds,
+            marks=marks,
+            servers=servers,
+            pids=tuple(one.pid for one in standing if one.pid is not None),
+            totals=_together(self._ended, self._present),
+            left_s=left_s,
+        )
+
+    def is_about(self, *, campaign: str = "", server: str = "", workload: str = "", floor: str = "") -> None:
+        """What was asked for, as far as it is known by now."""
+        told = {"campaign": campaign, "server": server, "workload": workload, "floor": floor}
+        self._note(**{name: value for name, value in told.items() if value})
+
+    def trial(self, *, stage: str, block: int, arm: str, left_s: float | None) -> None:
+        """A trial is about to run."""
+        if stage != self._now.stage:
+            self._mark("stage", stage)
+        self._until = None if left_s is None else (left_s, time.monotonic())
+        self._note(stage=stage, round=block, arm=arm, trial=self._now.trial + 1)
+        self._mark("trial", arm)
+
+    def figure(self, arm: str, figure: float) -> None:
+        """A trial has ended with a figure."""
+        self._note(trial_figures={**self._now.trial_figures, arm: figure})
+
+    def ratios(self, ratios: tuple[ShownRatio, ...]) -> None:
+        """What looks have proven so far."""
+        if ratios != self._now.ratios:
+            self._note(ratios=ratios)
+
+    @contextmanager
+    def standing(self, server: Driven) -> Iterator[None]:
+        """A server stands while the context lasts."""
+        self.stands(server)
+        try:
+            yield
+        finally:
+            self.fell(server.key)
+
+    def stands(self, server: Driven) -> None:
+        """A server stands from now on."""
+        self._standing[server.key] = server
+
+    def fell(self, key: str) -> None:
+        """A server stands no more."""
+        self._standing.pop(key, None)
+        self._driven_s.pop(key, None)
+
+    @contextmanager
+    def driving(self, key: str, arm: str) -> Iterator[None]:
+        """Load takes its turn on one of several servers while the context lasts."""
+        began = time.monotonic()
+        self._note(arm=arm)
+        self._mark("slice", arm)
+        self._driven = key, began
+        try:
+            yield
+        finally:
+            self._driven = None
+            self._driven_s[key] = self._driven_s.get(key, 0.0) + time.monotonic() - began
+
+    def second(
+        self, per_second: float, unit: str, *, p50_ms: float | None = None, p99_ms: float | None = None
+    ) -> None:
+        """A second of load, or a slice, is over."""
+        if unit != self._now.unit:
+            self._note(unit=unit)
+        self._number += 1
+        self._seconds.append(
+            LoadSecond(
+                number=self._number,
+                arm=self._now.arm,
+                per_second=per_second,
+                p50_ms=p50_ms,
+                p99_ms=p99_ms,
+            )
+        )
+
+    def load(self, totals: LoadTotals) -> None:
+        """What the present load has done since it began."""
+        self._present = totals
+
+    def load_ended(self) -> None:
+        """What comes next is another load."""
+        self._ended, self._present = _together(self._ended, self._present), LoadTotals()
+
+    def fill(self, progress: FillProgress) -> None:
+        """A fill is so far; `rows_by_table` is added up here."""
+        before = self._now.fill
+        rows = {**(before.rows_by_table if before else {}), progress.table: progress.rows}
+        self._note(fill=msgspec.structs.replace(progress, rows_by_table=rows))
+
+    def _note(self, **news: object) -> None:
+        self._now = msgspec.structs.replace(self._now, **news)
+
+    def _mark(self, kind: str, text: str) -> None:
+        number = self._marks[-1].number + 1 if self._marks else 1
+        self._marks.append(
+            msgspec.convert(
+                {"number": number, "at": time.time(), "kind": kind, "text": text}, type=RunningMark
+            )
+        )
+
+
+def _together(one: LoadTotals, other: LoadTotals) -> LoadTotals:
+    return LoadTotals(
+        events=one.events + other.events,
+        errors=_added(one.errors, other.errors),
+        latencies_us=tuple(sorted(_added(dict(one.latencies_us), dict(other.latencies_us)).items())),
+        latency_sum_s=one.latency_sum_s + other.latency_sum_s,
+        backlog=other.backlog,
+        lag_s=other.lag_s,
+    )
+
+
+def _added(one: Mapping[int, int], other: Mapping[int, int]) -> dict[int, int]:
+    return {key: one.get(key, 0) + other.get(key, 0) for key in one.keys() | other.keys()}
+
+
+_boards: list[Board] = []
+
+
+def board() -> Board:
+    """The board of what runs in this process; one that nobody sees if nothing does."""
+    return _boards[-1] if _boards else _NOBODYS
+
+
+@contextmanager
+def on_board(kind: RunningKind, *, server: str = "", workload: str = "", floor: str = "") -> Iterator[Board]:
+    """This process runs something while the context lasts, and tells whoever asks.
+
+    What runs within something else (a bench within a probe) is part of that.
+    """
+    if _boards:
+        yield _boards[-1]
+        return
+    found = Board(
+        Running(kind=kind, server=server, workload=workload, floor=floor, pid=os.getpid(), began=time.time())
+    )
+    _boards.append(found)
+    teller = _Teller.open(found)
+    try:
+        yield found
+    finally:
+        _boards.remove(found)
+        if teller is not None:
+            teller.close()
+
+
+_NOBODYS = Board(Running(kind="test", pid=0, began=0.0))
+
+
+class _Teller:
+    """Answers those who ask, in a thread that sleeps until they do."""
+
+    def __init__(self, told: Board, listening: socket.socket, place: Path) -> None:
+        self._board = told
+        self._listening = listening
+        self._place = place
+        self._thread = threading.Thread(target=self._run, name="running", daemon=True)
+        self._thread.start()
+
+    @classmethod
+    def open(cls, told: Board) -> _Teller | None:
+        """None where the home takes no socket: then nobody can find what runs, and it runs all the same."""
+        with suppress(OSError, FlushlabError):
+            place = home_part(FOLDER) / f"{_here()}-{os.getpid()}-{secrets.token_hex(4)}"
+            listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            try:
+                os.fchmod(listening.fileno(), 0o600)  # unix(7): the file gets the socket's mode
+                with _near(place) as near:
+                    listening.bind(near)
+                listening.listen(8)
+            except BaseException:
+                listening.close()
+                raise
+            return cls(told, listening, place)
+        return None
+
+    def close(self) -> None:
+        """Answers no more."""
+        with suppress(OSError):
+            self._place.unlink()
+        with suppress(OSError):
+            self._listening.shutdown(socket.SHUT_RDWR)
+        self._listening.close()
+        self._thread.join(2)
+
+    def _run(self) -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        while True:
+            try:
+                asking, _ = self._listening.accept()
+            except OSError:
+                return
+            with asking, suppress(OSError):
+                asking.settimeout(ANSWER_S)
+                asking.sendall(msgspec.json.encode(self._board.look()))
+
+
+class Found(msgspec.Struct, frozen=True):
+    """A process that runs something."""
+
+    place: Path
+    running: Running
+
+
+def find() -> list[Found]:
+    """What runs on this machine under this home, the newest first."""
+    try:
+        places = sorted((home_path() / FOLDER).iterdir())
+    except OSError:
+        return []
+    found = [Found(place, running) for place in places if (running := ask(place)) is not None]
+    return sorted(found, key=lambda one: -one.running.began)
+
+
+def ask(place: Path) -> Running | None:
+    """What a process tells; None if it is gone, or does not answer."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
+        asking.settimeout(ANSWER_S)
+        try:
+            with _near(place) as near:
+                asking.connect(near)
+            told = b""
+            while piece := asking.recv(1 << 16):
+                told += piece
+                if len(told) > MOST_BYTES:
+                    return None
+            return msgspec.json.decode(told, type=Running)
+        except ConnectionRefusedError:  # it was killed; nobody else's is removed
+            if place.name.startswith(f"{_here()}-"):
+                with suppress(OSError):
+                    place.unlink()
+            return None
+        except (OSError, msgspec.DecodeError):
+            return None
+
+
+def _here() -> str:
+    """Names this machine; a home may be shared."""
+    name = machine() or os.uname().nodename
+    return "".join(letter if letter.isalnum() else "-" for letter in name)[:40]
+
+
+@contextmanager
+def _near(place: Path) -> Iterator[str]:
+    """A short path of a socket: unix(7) has room for 107 bytes."""
+    folder = os.open(place.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{folder}/{place.name}"
+    finally:
+        os.close(folder)

@@ -1,0 +1,312 @@
+"""Asker: the one thread that asks the watched server, over one connection, one question at a time.
+
+Promises: a question has a deadline; one that took long is asked as much less often, so that answers never
+take more than `MOST_SHARE` of the time; a server that is gone is looked for again, ever more patiently; the
+session is read-only, gives up on locks at once, and the server itself ends what takes too long.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+import pymysql
+
+from flushlab.errors import FlushlabError
+from flushlab.record import Endpoint, ServerIdentity, SslMode
+from flushlab.server.attached import Address
+from flushlab.server.control import connect, explain, tls_context
+from flushlab.settings.catalog import version_of
+from flushlab.watch import questions
+from flushlab.watch.cpu import Meter
+from flushlab.watch.questions import Question
+from flushlab.watch.seen import Seen
+
+DEADLINE_S = 2.0
+MOST_SHARE = 0.05
+PATIENCE_S = (1.0, 1.0, 2.0, 5.0)
+_EARLY_S = 0.1
+"""A look comes once a second, a little earlier or later."""
+REFUSED_S = 60.0
+"""A question that was refused is asked again after so long: somebody may have granted what it takes."""
+
+_DENIED = {1044, 1142, 1143, 1227, 1370}
+_CONNECTION_LOST = {2006, 2013, 1053, 1927, 0}
+_PARSERS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
+    questions.STATUS: ("status", questions.parse_pairs),
+    questions.VARIABLES: ("variables", questions.parse_pairs),
+    questions.THREADS: ("threads", questions.parse_threads),
+    questions.METRICS: ("metrics", questions.parse_metrics),
+    questions.FILES: ("files", questions.parse_files),
+    questions.MONITOR: ("monitor", questions.parse_innodb),
+}
+
+
+class Reach(msgspec.Struct, frozen=True, kw_only=True):
+    """A server and how it is reached.
+
+    Attributes:
+        key: names it.
+        driven_s: tells how long flushlab's load has driven it so far; None for others' servers.
+    """
+
+    key: str
+    endpoint: Endpoint
+    transport: str = "socket"
+    ssl_mode: SslMode = "disabled"
+    ssl_ca: str = ""
+    driven_s: float | None = None
+
+    @classmethod
+    def of(cls, address: Address) -> Reach:
+        """A server that is named by an address."""
+        return cls(
+            key=address.name,
+            endpoint=address.endpoint,
+            transport=address.transport,
+            ssl_mode=address.ssl_mode,
+            ssl_ca=address.ssl_ca,
+        )
+
+
+class Known(msgspec.Struct, frozen=True, kw_only=True):
+    """What the asker knows.
+
+    Attributes:
+        up: the server answers.
+        since: Unix time since which `up` is what it is; None before the first try, or without a server.
+        why: why it is down.
+        seen: what it told last; of an earlier moment if it is down.
+        before: what it had told when it was asked for its status the time before.
+    """
+
+    up: bool = False
+    since: float | None = None
+    why: str = ""
+    seen: Seen | None = None
+    before: Seen | None = None
+
+
+class Asker:
+    """Asks until it is closed.
+
+    Args:
+        reach: says which server is to be asked; None for none at present.
+        meter: takes the thread's CPU time.
+    """
+
+    def __init__(self, reach: Callable[[], Reach | None], meter: Meter) -> None:
+        self.known = Known()
+        self._reach = reach
+        self._meter = meter
+        self._session: _Session | None = None
+        self._key = ""
+        self._failures = 0
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="watch-asker", daemon=True)
+
+    def start(self) -> None:
+        """Begins to ask."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Asks no more; the connection is closed."""
+        self._end.set()
+        self._thread.join(2 * DEADLINE_S + 1)
+
+    def _run(self) -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        wait_s = 0.0
+        while not self._end.wait(wait_s):
+            began = time.monotonic()
+            patience_s = self._look()
+            self._meter.lap()
+            wait_s = max(0.05, patience_s - (time.monotonic() - began))
+        self._drop()
+
+    def _look(self) -> float:
+        """Asks what is due; the seconds until the next look."""
+        reach = self._reach()
+        if reach is None or reach.key != self._key:
+            self._drop()
+            self._key = reach.key if reach else ""
+            self._failures = 0
+            self.known = Known()
+        if reach is None:
+            return 0.25
+        try:
+            if self._session is None:
+                self._session = _Session(reach, self.known.seen)
+            self._session.ask_what_is_due(reach.driven_s, self._end.is_set)
+        except (_Gone, FlushlabError) as error:
+            self._drop()
+            self._failures += 1
+            self._note(up=False, why=str(error))
+            return PATIENCE_S[min(self._failures, len(PATIENCE_S)) - 1]
+        self._failures = 0
+        self._note(up=True, why="")
+        return 1.0 if self._session.is_known else 0.0
+
+    def _note(self, *, up: bool, why: str) -> None:
+        known = self.known
+        since = known.since if known.since is not None and known.up == up else time.time()
+        seen, before = known.seen, known.before
+        if self._session is not None and self._session.seen is not None:
+            if seen is None or self._session.seen.at_s != seen.at_s:
+                before = seen
+            seen = self._session.seen
+        self.known = Known(up=up, since=since, why=why, seen=seen, before=before)
+
+    def _drop(self) -> None:
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+
+
+class _Gone(Exception):
+    """The server does not answer, or does not let us in."""
+
+
+class _Due:
+    """When a question is asked next, and in which form."""
+
+    def __init__(self, question: Question) -> None:
+        self.question = question
+        self.form = 0
+        self.at_s = 0.0
+        self._took_s = deque([0.0, 0.0, 0.0], maxlen=3)
+
+    def asked(self, at_s: float, took_s: float) -> None:
+        """It was asked then. One slow answer is a hiccup; two of three are a server that is slow."""
+        self._took_s.append(took_s)
+        usual_s = sorted(self._took_s)[1]
+        self.at_s = at_s + max(self.question.every_s - _EARLY_S, usual_s / MOST_SHARE)
+
+
+class _Session:
+    """One connection."""
+
+    def __init__(self, reach: Reach, seen: Seen | None) -> None:
+        self._reach = reach
+        try:
+            self._connection = connect(
+                reach.endpoint,
+                reach.transport,
+                answer_s=DEADLINE_S,
+                connect_s=DEADLINE_S,
+                tls=tls_context(reach.ssl_mode, reach.ssl_ca),
+            )
+        except (pymysql.MySQLError, OSError) as error:
+            raise _Gone(_told(error)) from error
+        self.seen = seen
+        self._due: list[_Due] = []
+        self._missing: dict[str, str] = {}
+        try:
+            self._begin()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def is_known(self) -> bool:
+        """Whether its status was asked for."""
+        return self.seen is not None and bool(self.seen.status)
+
+    def close(self) -> None:
+        """Says goodbye."""
+        with contextlib.suppress(pymysql.MySQLError, OSError):
+            self._connection.close()
+
+    def ask_what_is_due(self, driven_s: float | None, is_over: Callable[[], bool]) -> None:
+        """Asks one question after the other."""
+        assert self.seen is not None
+        for due in self._due:
+            if is_over():
+                return
+            if time.monotonic() >= due.at_s:
+                self._ask(due, driven_s)
+
+    def _begin(self) -> None:
+        text = str(self._query("SELECT VERSION()")[0][0])
+        identity = ServerIdentity(
+            flavor="mariadb" if "mariadb" in text.lower() else "mysql",
+            version=version_of(text.partition("-")[0]),
+            version_text=text,
+        )
+        limit = (
+            f"max_statement_time = {DEADLINE_S}"
+            if identity.flavor == "mariadb"
+            else f"max_execution_time = {DEADLINE_S * 1000:.0f}"
+        )
+        for statement in ("SET SESSION TRANSACTION READ ONLY", f"SET SESSION lock_wait_timeout = 1, {limit}"):
+            with contextlib.suppress(_Refused):  # older servers have no such limit
+                self._query(statement)
+        if self.seen is None or self.seen.identity != identity:
+            self.seen = Seen(key=self._reach.key, identity=identity)
+        self._due = [_Due(question) for question in questions.first_questions()]
+        for due in self._due:
+            self._ask(due, None)
+        known = {due.question.name: due for due in self._due}
+        asked = questions.questions(identity, self.seen.variables)
+        self._due = [known.get(question.name) or _Due(question) for question in asked]
+
+    def _ask(self, due: _Due, driven_s: float | None) -> None:
+        assert self.seen is not None
+        question = due.question
+        began = time.monotonic()
+        rows: list[tuple[Any, ...]] | None = None
+        while due.form < len(question.forms) and rows is None:
+            try:
+                rows = self._query(question.forms[due.form])
+            except _Refused as error:
+                if error.denied:
+                    self._missing[question.name] = question.needs
+                due.form += 1
+        took_s = time.monotonic() - began
+        due.asked(began, took_s)
+        field, parse = _PARSERS[question.name]
+        news: dict[str, Any] = {"took_s": {**self.seen.took_s, question.name: took_s}}
+        if rows is None:
+            due.form, due.at_s = 0, began + REFUSED_S
+            news["failed"] = self.seen.failed | {question.name}
+        else:
+            news[field] = parse(rows)
+            news["failed"] = self.seen.failed - {question.name}
+        if question.name == questions.STATUS:
+            news |= {"at_s": began + took_s, "driven_s": driven_s}
+        news["missing"] = tuple(sorted({needs for needs in self._missing.values() if needs}))
+        self.seen = msgspec.structs.replace(self.seen, **news)
+
+    def _query(self, sql: str) -> list[tuple[Any, ...]]:
+        try:
+            with self._connection.cursor() as cursor:
+                cursor.execute(sql)
+                return list(cursor.fetchall())
+        except (pymysql.err.InterfaceError, OSError) as error:
+            raise _Gone(_told(error)) from error
+        except pymysql.MySQLError as error:
+            errno, text = explain(error)
+            if errno in _CONNECTION_LOST:
+                raise _Gone(_told(error)) from error
+            raise _Refused(text, denied=errno in _DENIED) from error
+
+
+class _Refused(Exception):
+    """The server answered with an error."""
+
+    def __init__(self, text: str, *, denied: bool) -> None:
+        super().__init__(text)
+        self.denied = denied
+
+
+def _told(error: Exception) -> str:
+    if isinstance(error, pymysql.MySQLError):
+        errno, text = explain(error)
+        return f"{text} (error {errno})" if errno else text
+    return str(error)

@@ -1,0 +1,315 @@
+"""HTTP: the page, its data and `/metrics`, on loopback, for whoever may look.
+
+The standard library's server: a thread per viewer, each handed the same frozen bytes once a second. Promises:
+GET and HEAD only; a Host header that does not name this machine is refused (a page elsewhere could point a
+name of its own here); on other addresses nothing without the token; a viewer that does not read is let go
+after `WRITE_S`, and comes back with Last-Event-ID; more than `MOST_VIEWERS` at once are sent away.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hmac
+import ipaddress
+import mimetypes
+import signal
+import socket
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from http import HTTPStatus
+from http.cookies import CookieError, SimpleCookie
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib import resources
+from importlib.resources.abc import Traversable
+from typing import Any, NamedTuple
+from urllib.parse import parse_qs, urlsplit
+
+from flushlab.errors import UsageError
+from flushlab.watch.cpu import Meter
+from flushlab.watch.ring import Ring
+
+LOOPBACK = "127.0.0.1"
+WRITE_S = 20.0
+KEEP_OPEN_S = 15.0
+MOST_VIEWERS = 128
+COOKIE = "flushlab_watch"
+_NAMES = ("localhost", "127.0.0.1", "::1")
+_POLICY = "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+
+class Reply(NamedTuple):
+    """What is answered."""
+
+    status: HTTPStatus
+    kind: str
+    body: bytes
+    packable: bool = False
+
+
+class Site:
+    """What there is to see.
+
+    Args:
+        ring: the samples.
+        metrics: makes `/metrics` for an Accept header: its Content-Type and its body.
+        token: that a viewer must show; empty on loopback.
+        meter: takes the CPU time of the viewers' threads.
+    """
+
+    def __init__(
+        self, ring: Ring, metrics: Callable[[str], tuple[str, bytes]], token: str, meter: Meter
+    ) -> None:
+        self.ring = ring
+        self.metrics = metrics
+        self.token = token
+        self.meter = meter
+        self.viewers = threading.BoundedSemaphore(MOST_VIEWERS)
+        self.files = _page()
+
+    def get(self, path: str, accept: str) -> Reply:
+        """The answer to a question that has one at once."""
+        if path == "/api/history":
+            return Reply(HTTPStatus.OK, "application/json", self._history(), packable=True)
+        if path == "/metrics":
+            kind, body = self.metrics(accept)
+            return Reply(HTTPStatus.OK, kind, body)
+        file = "index.html" if path == "/" else path.removeprefix("/static/")
+        if (path == "/" or path.startswith("/static/")) and file in self.files:
+            kind, body = self.files[file]
+            return Reply(HTTPStatus.OK, kind, body)
+        return _plain(HTTPStatus.NOT_FOUND, "there is /, /events, /api/history and /metrics")
+
+    def _history(self) -> bytes:
+        kept = self.ring.after(0)
+        samples = b",".join(one.data for one in kept)
+        return b'{"last":%d,"samples":[%s]}' % (kept[-1].id if kept else 0, samples)
+
+
+def serve(site: Site, host: str, port: int) -> Server:
+    """A server that answers once it is started.
+
+    Raises:
+        UsageError: the address is not this machine's, or the port is taken.
+    """
+    try:
+        return Server(site, host, port)
+    except OverflowError:
+        raise UsageError(f"--port {port} is not a port", hint="1 to 65535") from None
+    except OSError as error:
+        raise UsageError(
+            f"{host}:{port} cannot be listened on: {error.strerror}", hint="name another --port"
+        ) from error
+
+
+class Server(ThreadingHTTPServer):
+    """Listens; a thread per viewer."""
+
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 64
+
+    def __init__(self, site: Site, host: str, port: int) -> None:
+        self.site = site
+        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        super().__init__((host, port), _Handler)
+        self._thread = threading.Thread(target=self._run, name="watch-http", daemon=True)
+
+    @property
+    def url(self) -> str:
+        """Where the page is."""
+        host, port = self.server_address[:2]
+        name = f"[{host!s}]" if self.address_family == socket.AF_INET6 else str(host)
+        return f"http://{name}:{port}/"
+
+    def start(self) -> None:
+        """Begins to answer."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Answers no more."""
+        self.shutdown()
+        self._thread.join(5)
+        self.server_close()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A viewer that went away is nobody's fault."""
+
+    def server_bind(self) -> None:
+        """Without asking who this machine is, which may take the name server's time."""
+        if self.address_family == socket.AF_INET6:
+            self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.socket.bind(self.server_address)
+        self.server_address = self.socket.getsockname()
+        self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
+
+    def _run(self) -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        self.serve_forever(poll_interval=0.25)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """A viewer."""
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        super().process_request_thread(request, client_address)
+        self.site.meter.lap()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Server
+    protocol_version = "HTTP/1.1"
+    server_version = "flushlab"
+    sys_version = ""
+    timeout = WRITE_S
+
+    def do_GET(self) -> None:
+        site, asked = self.server.site, urlsplit(self.path)
+        if (refused := self._refused(asked.query)) is not None:
+            self._answer(refused)
+        elif asked.path == "/events":
+            self._stream(asked.query)
+        elif "token" in parse_qs(asked.query) and site.token:
+            self._let_in(asked.path)
+        else:
+            self._answer(site.get(asked.path, self.headers.get("Accept", "")))
+
+    do_HEAD = do_GET
+
+    def __getattr__(self, name: str) -> Callable[[], None]:
+        if name.startswith("do_"):
+            return self._not_allowed
+        raise AttributeError(name)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing: a query may hold the token."""
+
+    def version_string(self) -> str:
+        return self.server_version
+
+    def _not_allowed(self) -> None:
+        self.close_connection = True
+        self._answer(_plain(HTTPStatus.METHOD_NOT_ALLOWED, "only GET"), {"Allow": "GET, HEAD"})
+
+    def _refused(self, query: str) -> Reply | None:
+        """Why this viewer may not look."""
+        token = self.server.site.token
+        if not token:
+            if _is_this_machine(self.headers.get("Host", "")):
+                return None
+            return _plain(HTTPStatus.FORBIDDEN, "this name is not of this machine: use localhost")
+        shown = [*parse_qs(query).get("token", ()), self._cookie(), self._bearer()]
+        if any(hmac.compare_digest(one.encode(), token.encode()) for one in shown):
+            return None
+        return _plain(HTTPStatus.UNAUTHORIZED, "the address that flushlab watch printed has the token")
+
+    def _cookie(self) -> str:
+        with suppress(CookieError):
+            found = SimpleCookie(self.headers.get("Cookie", "")).get(COOKIE)
+            return found.value if found else ""
+        return ""
+
+    def _bearer(self) -> str:
+        kind, _, token = self.headers.get("Authorization", "").partition(" ")
+        return token.strip() if kind.lower() == "bearer" else ""
+
+    def _let_in(self, path: str) -> None:
+        """Takes the token out of the address bar."""
+        cookie = f"{COOKIE}={self.server.site.token}; HttpOnly; SameSite=Strict; Path=/"
+        where = "/" + path.lstrip("/\\")
+        self._answer(
+            Reply(HTTPStatus.SEE_OTHER, "text/plain", b""), {"Location": where, "Set-Cookie": cookie}
+        )
+
+    def _answer(self, reply: Reply, headers: Mapping[str, str] | None = None) -> None:
+        body, packed = reply.body, False
+        if reply.packable and "gzip" in self.headers.get("Accept-Encoding", ""):
+            body, packed = gzip.compress(body, 1, mtime=0), True
+        self.send_response(reply.status)
+        self._send_headers(reply.kind, headers or {})
+        if packed:
+            self.send_header("Content-Encoding", "gzip")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def _send_headers(self, kind: str, headers: Mapping[str, str]) -> None:
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Security-Policy", _POLICY)
+        self.send_header("X-Content-Type-Options", "nosniff")
+        self.send_header("Referrer-Policy", "no-referrer")
+        self.send_header("Cache-Control", "no-store")
+        self.send_header("Vary", "Accept, Accept-Encoding")
+        for name, value in headers.items():
+            self.send_header(name, value)
+
+    def _stream(self, query: str) -> None:
+        self.close_connection = True
+        site = self.server.site
+        if not site.viewers.acquire(blocking=False):
+            full = _plain(HTTPStatus.SERVICE_UNAVAILABLE, f"{MOST_VIEWERS} viewers are here already")
+            self._answer(full, {"Retry-After": "10"})
+            return
+        try:
+            self.send_response(HTTPStatus.OK)
+            self._send_headers("text/event-stream", {"Connection": "close", "X-Accel-Buffering": "no"})
+            self.end_headers()
+            if self.command != "HEAD":
+                self._send_samples(self._last_seen(query))
+        finally:
+            site.viewers.release()
+
+    def _last_seen(self, query: str) -> int | None:
+        told = self.headers.get("Last-Event-ID") or next(iter(parse_qs(query).get("after", ())), "")
+        return int(told) if told.isascii() and told.isdigit() and len(told) < 20 else None
+
+    def _send_samples(self, last: int | None) -> None:
+        ring = self.server.site.ring
+        self.wfile.write(b"retry: 1000\n\n")
+        while not ring.closed:
+            missed = ring.after(last)
+            if missed:
+                self.wfile.write(
+                    b"".join(b"id: %d\nevent: sample\ndata: %s\n\n" % (one.id, one.data) for one in missed)
+                )
+            last = missed[-1].id if missed else last if last is not None else ring.last
+            self.server.site.meter.lap()
+            if not ring.wait(last, KEEP_OPEN_S) and not ring.closed:
+                self.wfile.write(b": still here\n\n")
+
+
+def _is_this_machine(host: str) -> bool:
+    """Whether a Host header names this machine itself, whatever the port: it may come through a tunnel."""
+    try:
+        name = urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return False
+    if name in _NAMES:
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+def _plain(status: HTTPStatus, text: str) -> Reply:
+    return Reply(status, "text/plain; charset=utf-8", f"{text}\n".encode())
+
+
+def _page() -> dict[str, tuple[str, bytes]]:
+    """The page's files by their names; nothing else is ever served."""
+    found: dict[str, tuple[str, bytes]] = {}
+
+    def walk(folder: Traversable, prefix: str) -> None:
+        for entry in folder.iterdir():
+            if entry.is_dir():
+                walk(entry, f"{prefix}{entry.name}/")
+            else:
+                kind = mimetypes.guess_type(entry.name)[0] or "application/octet-stream"
+                text = kind.startswith("text/") or kind.endswith(("javascript", "json"))
+                found[prefix + entry.name] = (f"{kind}; charset=utf-8" if text else kind, entry.read_bytes())
+
+    page = resources.files("flushlab.watch") / "page"
+    if page.is_dir():
+        walk(page, "")
+    return found

@@ -1,0 +1,245 @@
+"""What a server tells, under the names, types, labels and values of mysqld_exporter. Pure.
+
+Followed: prometheus/mysqld_exporter, `collector/` of 0.14 (Debian 12's) to 0.20, which agree in these. So
+dashboards and alerts made for it work unchanged. What it has and this has not is in
+docs/reference/metrics.md.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, UntypedMetricFamily
+
+from flushlab.watch import questions
+from flushlab.watch.questions import Threads
+from flushlab.watch.seen import Seen
+
+_GROUPED = re.compile(
+    r"(com|handler|connection_errors|innodb_buffer_pool_pages|innodb_rows|performance_schema)_(.*)"
+)
+_NO_NAME = re.compile(r"[^a-zA-Z0-9_]")
+_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[+-]?inf(?:inity)?|nan", re.IGNORECASE)
+_WORDS: Mapping[str, float] = {
+    **dict.fromkeys(("yes", "on", "primary"), 1.0),
+    **dict.fromkeys(("no", "off", "disabled", "connecting", "non-primary", "disconnected"), 0.0),
+}
+_DATES = ("%b %d %H:%M:%S %Y", "%Y-%m-%d %H:%M:%S")
+_POOL_STATES = ("data", "free", "misc", "old")
+_COUNTED = {
+    "com": ("commands", "command", "Total number of executed MySQL commands."),
+    "handler": ("handlers", "handler", "Total number of executed MySQL handlers."),
+    "connection_errors": ("connection_errors", "error", "Total number of MySQL connection errors."),
+    "innodb_rows": ("innodb_row_ops", "operation", "Total number of MySQL InnoDB row operations."),
+    "performance_schema": (
+        *("performance_schema_lost", "instrumentation"),
+        "Total number of MySQL instrumentations that could not be loaded or created due to memory"
+        " constraints.",
+    ),
+    "innodb_buffer_pool_pages": (
+        *("buffer_pool_page_changes", "operation"),
+        "Innodb buffer pool page state changes.",
+    ),
+}
+_STATE = str.maketrans({**dict.fromkeys(";,:.()", ""), " ": "_", "-": "_"})
+
+
+def value_of(text: str) -> float | None:
+    """A variable's value as a number (parseStatus of its collector/collector.go); None for other texts."""
+    if (word := _WORDS.get(text.lower())) is not None:
+        return word
+    if _NUMBER.fullmatch(text):
+        return float(text)
+    if text[-1:].isdigit() or text.endswith("GMT"):
+        for form in _DATES:
+            try:
+                return datetime.strptime(text.removesuffix(" GMT"), form).replace(tzinfo=UTC).timestamp()
+            except ValueError:
+                continue
+    return None
+
+
+def status(seen: Seen) -> Iterator[Metric]:
+    """SHOW GLOBAL STATUS."""
+    counted: dict[str, CounterMetricFamily] = {}
+    pages = GaugeMetricFamily(
+        "mysql_global_status_buffer_pool_pages", "Innodb buffer pool pages by state.", labels=["state"]
+    )
+    for told, text in seen.status.items():
+        value = value_of(text)
+        if value is None:
+            continue
+        name = _NO_NAME.sub("_", told)
+        grouped = _GROUPED.fullmatch(name)
+        if grouped is None:
+            yield UntypedMetricFamily(
+                f"mysql_global_status_{name}", "Generic metric from SHOW GLOBAL STATUS.", value=value
+            )
+            continue
+        group, rest = grouped.groups()
+        if group == "innodb_buffer_pool_pages" and rest in (*_POOL_STATES, "dirty", "total"):
+            if rest in _POOL_STATES:
+                pages.add_metric([rest], value)
+            elif rest == "dirty":
+                yield GaugeMetricFamily(
+                    "mysql_global_status_buffer_pool_dirty_pages",
+                    "Innodb buffer pool dirty pages.",
+                    value=value,
+                )
+            continue
+        if group not in counted:
+            family, label, text = _COUNTED[group]
+            counted[group] = CounterMetricFamily(f"mysql_global_status_{family}", text, labels=[label])
+        counted[group].add_metric([rest], value)
+    if pages.samples:
+        yield pages
+    yield from counted.values()
+
+
+def variables(seen: Seen) -> Iterator[Metric]:
+    """SHOW GLOBAL VARIABLES."""
+    for told, text in seen.variables.items():
+        if (value := value_of(text)) is not None:
+            yield GaugeMetricFamily(
+                f"mysql_global_variables_{_NO_NAME.sub('_', told)}",
+                "Generic gauge metric from SHOW GLOBAL VARIABLES.",
+                value=value,
+            )
+    names = ("innodb_version", "version", "version_comment")
+    yield _info(
+        "mysql_version_info",
+        "MySQL version and distribution.",
+        {name: _text(seen.variables, name) for name in names},
+    )
+    if level := _text(seen.variables, "transaction_isolation") or _text(seen.variables, "tx_isolation"):
+        yield _info("mysql_transaction_isolation", "MySQL transaction isolation.", {"level": level})
+
+
+def threads(seen: Seen) -> Iterator[Metric]:
+    """The process list."""
+    told = seen.threads or ()
+    states = _summed(told, lambda one: (_state(one.command), _state(one.state)), lambda one: one.count)
+    seconds = _summed(told, lambda one: (_state(one.command), _state(one.state)), lambda one: one.seconds)
+    users = _summed(told, lambda one: (one.user,), lambda one: one.count)
+    hosts = _summed(told, lambda one: (one.host or "unknown",), lambda one: one.count)
+    prefix = "mysql_info_schema_processlist_"
+    for name, text, labels, counts in (
+        ("threads", "The number of threads split by current state.", ["command", "state"], states),
+        (
+            "seconds",
+            "The number of seconds threads have used split by current state.",
+            ["command", "state"],
+            seconds,
+        ),
+        ("processes_by_user", "The number of processes by user.", ["mysql_user"], users),
+        ("processes_by_host", "The number of processes by host.", ["client_host"], hosts),
+    ):
+        family = GaugeMetricFamily(prefix + name, text, labels=labels)
+        for values, count in sorted(counts.items()):
+            family.add_metric(values, count)
+        yield family
+
+
+def innodb_metrics(seen: Seen) -> Iterator[Metric]:
+    """INNODB_METRICS, those that are enabled."""
+    prefix = "mysql_info_schema_innodb_metrics_"
+    pages: dict[str, CounterMetricFamily] = {}
+    pool = GaugeMetricFamily(
+        f"{prefix}buffer_pool_pages", "Total number of buffer pool pages by state.", labels=["state"]
+    )
+    for metric in seen.metrics:
+        if metric.subsystem == "buffer_page_io":
+            found = re.fullmatch(r"buffer_page_(read|written)_(.*)", metric.name)
+            if found is not None:
+                family = pages.setdefault(
+                    found[1],
+                    CounterMetricFamily(
+                        f"{prefix}buffer_page_{found[1]}",
+                        f"Total number of buffer pages {found[1]} total.",
+                        labels=["type"],
+                    ),
+                )
+                family.add_metric([found[2]], metric.count)
+        elif metric.subsystem == "buffer" and metric.name.startswith("buffer_pool_pages_"):
+            state = metric.name.removeprefix("buffer_pool_pages_")
+            if state == "dirty":
+                yield GaugeMetricFamily(
+                    f"{prefix}buffer_pool_dirty_pages",
+                    "Total number of dirty pages in the buffer pool.",
+                    value=metric.count,
+                )
+            elif state != "total":
+                pool.add_metric([state], metric.count)
+        else:
+            kind = (
+                CounterMetricFamily
+                if metric.kind in ("counter", "status_counter") and metric.count >= 0
+                else GaugeMetricFamily
+            )
+            yield kind(
+                f"{prefix}{_NO_NAME.sub('_', metric.subsystem)}_{_NO_NAME.sub('_', metric.name)}",
+                metric.comment,
+                value=metric.count,
+            )
+    if pool.samples:
+        yield pool
+    yield from pages.values()
+
+
+def collectors(seen: Seen | None, *, up: bool) -> Iterator[Metric]:
+    """How asking went."""
+    yield GaugeMetricFamily("mysql_up", "Whether the MySQL server is up.", value=float(up))
+    if seen is None or not up:
+        return
+    success = GaugeMetricFamily(
+        "mysql_exporter_collector_success",
+        "mysqld_exporter: Whether a collector succeeded.",
+        labels=["collector"],
+    )
+    duration = GaugeMetricFamily(
+        "mysql_exporter_collector_duration_seconds", "Collector time duration.", labels=["collector"]
+    )
+    for name, seconds in sorted(seen.took_s.items()):
+        success.add_metric([f"collect.{name}"], float(name not in seen.failed))
+        duration.add_metric([f"collect.{name}"], seconds)
+    yield success
+    yield duration
+
+
+PARTS: Mapping[str, Callable[[Seen], Iterator[Metric]]] = {
+    questions.STATUS: status,
+    questions.VARIABLES: variables,
+    questions.THREADS: threads,
+    questions.METRICS: innodb_metrics,
+}
+"""What each question yields."""
+
+
+def _summed(
+    told: tuple[Threads, ...],
+    key: Callable[[Threads], tuple[str, ...]],
+    count: Callable[[Threads], int],
+) -> Counter[tuple[str, ...]]:
+    counts: Counter[tuple[str, ...]] = Counter()
+    for one in told:
+        counts[key(one)] += count(one)
+    return counts
+
+
+def _state(text: str) -> str:
+    return (text or "unknown").lower().translate(_STATE)
+
+
+def _info(name: str, text: str, labels: Mapping[str, str]) -> Metric:
+    family = GaugeMetricFamily(name, text, labels=list(labels))
+    family.add_metric(list(labels.values()), 1)
+    return family
+
+
+def _text(told: Mapping[str, str], name: str) -> str:
+    """A variable's text; the exporter leaves empty what it could read as a number."""
+    text = told.get(name, "")
+    return "" if value_of(text) is not None else text

@@ -1,0 +1,160 @@
+"""What flushlab itself has to tell, and what it tells of every server under one name. Pure.
+
+Counters run over all trials of a process; a trial is shorter than most scrapes are apart, so each one's
+figure stays as a gauge until the arm's next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+
+from flushlab.record.running import LoadTotals, Running
+from flushlab.version import __version__
+from flushlab.watch.seen import Seen
+
+BUCKETS_S = tuple(float(f"{10 ** (step / 4 - 4):.2g}") for step in range(22))
+"""From 0.1 ms to 18 s, four to a power of ten."""
+
+
+def watching(own_cpu_s: float) -> Iterator[Metric]:
+    """What is there in any case."""
+    yield _info("flushlab_build", "The version of flushlab.", {"version": __version__})
+    yield CounterMetricFamily(
+        "flushlab_watch_cpu_seconds", "CPU time that watching has taken.", value=own_cpu_s
+    )
+
+
+def server(seen: Seen) -> Iterator[Metric]:
+    """What every flavor and version tells under another name."""
+    redo = seen.redo
+    for name, text, value in (
+        ("flushlab_redo_checkpoint_age_bytes", "Redo that a recovery would read.", redo.age),
+        ("flushlab_redo_capacity_bytes", "Size of the redo log.", redo.capacity),
+    ):
+        if value is not None:
+            yield GaugeMetricFamily(name, text, value=value)
+    syncs = CounterMetricFamily(
+        "flushlab_fsyncs", "Syncs of the server's files, as it counts them.", labels=["file_class"]
+    )
+    for kind, count in _syncs(seen).items():
+        syncs.add_metric([kind], count)
+    yield syncs
+    labels = ["user", "command"]
+    connections = GaugeMetricFamily("flushlab_connections", "Connections of users.", labels=labels)
+    inside = GaugeMetricFamily(
+        "flushlab_connections_in_transaction",
+        "Connections of users that have a transaction open.",
+        labels=labels,
+    )
+    for one in seen.connections:
+        connections.add_metric([one.user, one.command], one.count)
+        if one.in_transaction is not None:
+            inside.add_metric([one.user, one.command], one.in_transaction)
+    yield connections
+    yield inside
+    missing = GaugeMetricFamily(
+        "flushlab_missing_privilege",
+        "A privilege that the account lacks, so that something is not told.",
+        labels=["privilege"],
+    )
+    for privilege in seen.missing:
+        missing.add_metric([privilege], 1)
+    yield missing
+
+
+def running(what: Running) -> Iterator[Metric]:
+    """What runs."""
+    yield _info(
+        "flushlab_campaign",
+        "What runs.",
+        {
+            "kind": what.kind,
+            "campaign": what.campaign,
+            "server": what.server,
+            "workload": what.workload,
+            "floor": what.floor,
+        },
+    )
+    if what.arm:
+        block = "" if what.round is None else str(what.round)
+        labels = {"trial": str(what.trial), "arm": what.arm, "stage": what.stage, "block": block}
+        yield _info("flushlab_trial", "The trial that runs.", labels)
+    if what.left_s is not None:
+        yield GaugeMetricFamily(
+            "flushlab_budget_seconds_left", "Time that is left for what runs.", value=what.left_s
+        )
+    figures = GaugeMetricFamily(
+        "flushlab_trial_events_per_second", "Figure of the arm's last finished trial.", labels=["arm"]
+    )
+    for arm, figure in what.trial_figures.items():
+        figures.add_metric([arm], figure)
+    yield figures
+    ratios = GaugeMetricFamily(
+        "flushlab_ratio",
+        "Throughput against the base's, as looks have proven it; early while later looks follow.",
+        labels=["arm", "bound", "early"],
+    )
+    for one in what.ratios:
+        for bound, value in (("low", one.low), ("mid", one.mid), ("high", one.high)):
+            ratios.add_metric([one.arm, bound, str(one.early).lower()], value)
+    yield ratios
+    if what.unit:
+        yield from load(what.totals, what.unit)
+    if what.fill is not None:
+        rows = CounterMetricFamily("flushlab_rows", "Rows that were loaded.", labels=["table"])
+        for table, count in what.fill.rows_by_table.items():
+            rows.add_metric([table], count)
+        yield rows
+
+
+def load(totals: LoadTotals, unit: str) -> Iterator[Metric]:
+    """Load of flushlab's own."""
+    events = CounterMetricFamily("flushlab_events", "Events that were completed.", labels=["kind"])
+    events.add_metric([unit.partition("/")[0]], totals.events)
+    yield events
+    errors = CounterMetricFamily("flushlab_errors", "Errors of the server.", labels=["code"])
+    for code, count in sorted(totals.errors.items()):
+        errors.add_metric([str(code)], count)
+    yield errors
+    yield HistogramMetricFamily(
+        "flushlab_event_seconds",
+        "Latency of events.",
+        buckets=buckets(totals.latencies_us),
+        sum_value=totals.latency_sum_s,
+    )
+    for name, text, value in (
+        ("flushlab_backlog_events", "Events that are due and not begun.", totals.backlog),
+        ("flushlab_lag_seconds", "How late events were begun, at p99.", totals.lag_s),
+    ):
+        if value is not None:
+            yield GaugeMetricFamily(name, text, value=value)
+
+
+def buckets(counts_us: Iterable[tuple[int, int]]) -> list[tuple[str, float]]:
+    """Counts by upper end in microseconds as cumulative ones up to `BUCKETS_S` and beyond."""
+    known = list(counts_us)
+    found = [(f"{end:g}", float(sum(count for us, count in known if us <= end * 1e6))) for end in BUCKETS_S]
+    return [*found, ("+Inf", float(sum(count for _, count in known)))]
+
+
+def _syncs(seen: Seen) -> Mapping[str, float]:
+    redo, everything = seen.number("innodb_os_log_fsyncs"), seen.number("innodb_data_fsyncs")
+    found = {name: float(events.syncs) for name, events in seen.files.items()}
+    if redo is not None:
+        found["redo"] = redo
+        if everything is not None:
+            found["data"] = max(0.0, everything - redo)
+    return found
+
+
+def _info(name: str, text: str, labels: Mapping[str, str]) -> Metric:
+    family = GaugeMetricFamily(f"{name}_info", text, labels=list(labels))
+    family.add_metric(list(labels.values()), 1)
+    return family

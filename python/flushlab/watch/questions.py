@@ -1,0 +1,210 @@
+"""Questions: what is asked of a watched server, how often, and what the answers mean. Pure.
+
+None of them is among those that froze servers in production: no SHOW PROCESSLIST where performance_schema
+has the threads, no data_locks, no SHOW BINARY LOGS, no table sizes. A question that the account may not ask
+has a smaller form, or is left out and named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from flushlab.record import ServerIdentity, ServerSample
+from flushlab.telemetry.innodb import parse as parse_monitor
+
+STATUS, VARIABLES, THREADS, METRICS = (
+    "global_status",
+    "global_variables",
+    "info_schema.processlist",
+    "info_schema.innodb_metrics",
+)
+FILES, MONITOR = "perf_schema.file_events", "engine_innodb_status"
+"""As mysqld_exporter calls its collectors."""
+
+PROCESS = "PROCESS"
+NO_LSN_BEFORE = (8, 0, 30)
+"""Older servers of MySQL have no status variable with the checkpoint's LSN."""
+
+_COLUMNS = ("USER", "HOST", "COMMAND", "STATE", "TIME")
+_JOINED = "LEFT JOIN information_schema.INNODB_TRX x ON x.trx_mysql_thread_id ="
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """A question.
+
+    Attributes:
+        name: as mysqld_exporter calls its collector.
+        every_s: seconds between two of them, at least.
+        forms: statements; a later one takes fewer privileges, or another version.
+        needs: what the first form takes.
+    """
+
+    name: str
+    every_s: float
+    forms: tuple[str, ...]
+    needs: str = ""
+
+
+class Threads(msgspec.Struct, frozen=True, kw_only=True):
+    """Connections alike.
+
+    Attributes:
+        seconds: that they have been so, together; oldest_s: the longest.
+        in_transaction: how many have a transaction open, or None where it cannot be seen.
+    """
+
+    user: str
+    host: str
+    command: str
+    state: str
+    count: int
+    seconds: int
+    oldest_s: int
+    in_transaction: int | None = None
+
+
+class Metric(msgspec.Struct, frozen=True, kw_only=True):
+    """A row of INNODB_METRICS."""
+
+    name: str
+    subsystem: str
+    kind: str
+    comment: str
+    count: float
+
+
+class FileEvents(msgspec.Struct, frozen=True, kw_only=True):
+    """Of a kind of files, since the server's start: syncs (and other rare calls), and bytes written."""
+
+    syncs: int
+    bytes_written: int
+
+
+_FILE_EVENTS = {
+    "wait/io/file/innodb/innodb_log_file": "redo",
+    "wait/io/file/innodb/innodb_data_file": "data",
+    "wait/io/file/sql/binlog": "binlog",
+}
+
+
+def first_questions() -> tuple[Question, ...]:
+    """What is asked of a server of which nothing is known yet."""
+    return (Question(name=VARIABLES, every_s=10.0, forms=("SHOW GLOBAL VARIABLES",)),)
+
+
+def questions(identity: ServerIdentity, variables: Mapping[str, str]) -> tuple[Question, ...]:
+    """What is asked of a server."""
+    sees_threads = _is_on(variables, "performance_schema")
+    asked = [
+        Question(name=STATUS, every_s=1.0, forms=("SHOW GLOBAL STATUS",)),
+        *first_questions(),
+        Question(
+            name=THREADS, every_s=1.0, forms=_threads(identity, instrumented=sees_threads), needs=PROCESS
+        ),
+        Question(name=METRICS, every_s=5.0, forms=_metrics(identity), needs=PROCESS),
+    ]
+    if sees_threads:
+        names = ", ".join(f"'{name}'" for name in _FILE_EVENTS)
+        asked.append(
+            Question(
+                name=FILES,
+                every_s=1.0,
+                forms=(
+                    "SELECT EVENT_NAME, COUNT_MISC, SUM_NUMBER_OF_BYTES_WRITE"
+                    f" FROM performance_schema.file_summary_by_event_name WHERE EVENT_NAME IN ({names})",
+                ),
+                needs="SELECT on performance_schema",
+            )
+        )
+    if identity.flavor == "mysql" and identity.version < NO_LSN_BEFORE:
+        asked.append(Question(name=MONITOR, every_s=2.0, forms=("SHOW ENGINE INNODB STATUS",), needs=PROCESS))
+    return tuple(asked)
+
+
+def _threads(identity: ServerIdentity, *, instrumented: bool) -> tuple[str, ...]:
+    """Transactions are joined where the account may see them; else the plain list, at last one's own."""
+    listed = "information_schema.PROCESSLIST p"
+    columns = [f"p.{name}" for name in _COLUMNS]
+    plain = _grouped(listed, columns, where="p.ID")
+    both = _grouped(f"{listed} {_JOINED} p.ID", columns, "COUNT(x.trx_id)", where="p.ID")
+    if identity.flavor != "mysql" or not instrumented:
+        return (both, plain)
+    columns = [f"t.PROCESSLIST_{name}" for name in _COLUMNS]
+    of_users = "t.TYPE = 'FOREGROUND' AND t.PROCESSLIST_USER IS NOT NULL AND t.PROCESSLIST_ID"
+    table = "performance_schema.threads t"
+    joined = _grouped(f"{table} {_JOINED} t.PROCESSLIST_ID", columns, "COUNT(x.trx_id)", where=of_users)
+    return (joined, _grouped(table, columns, where=of_users), plain)
+
+
+def _grouped(table: str, columns: Sequence[str], trx: str = "NULL", *, where: str) -> str:
+    user, host, command, state = (f"COALESCE({name}, '')" for name in columns[:4])
+    kinds = ", ".join((user, f"SUBSTRING_INDEX({host}, ':', 1)", command, state))
+    counts = f"COUNT(*), COALESCE(SUM({columns[4]}), 0), COALESCE(MAX({columns[4]}), 0), {trx}"
+    return f"SELECT {kinds}, {counts} FROM {table} WHERE {where} <> CONNECTION_ID() GROUP BY {kinds}"
+
+
+def _metrics(identity: ServerIdentity) -> tuple[str, ...]:
+    select = "SELECT NAME, SUBSYSTEM, TYPE, COMMENT, COUNT FROM information_schema.INNODB_METRICS WHERE"
+    forms = f"{select} STATUS = 'enabled'", f"{select} ENABLED = 1"
+    return forms if identity.flavor == "mysql" else forms[::-1]
+
+
+def parse_pairs(rows: Sequence[Sequence[Any]]) -> dict[str, str]:
+    """Names in small letters, and their values as the server prints them."""
+    return {str(name).lower(): str(value) for name, value in rows}
+
+
+def parse_threads(rows: Sequence[Sequence[Any]]) -> tuple[Threads, ...]:
+    """Connections alike, the watcher's own left out."""
+    return tuple(
+        Threads(
+            user=_text(user),
+            host=_text(host),
+            command=_text(command),
+            state=_text(state),
+            count=int(count),
+            seconds=int(seconds),
+            oldest_s=int(oldest),
+            in_transaction=None if trx is None else int(trx),
+        )
+        for user, host, command, state, count, seconds, oldest, trx in rows
+    )
+
+
+def parse_metrics(rows: Sequence[Sequence[Any]]) -> tuple[Metric, ...]:
+    """InnoDB's metrics that are enabled."""
+    return tuple(
+        Metric(
+            name=_text(name),
+            subsystem=_text(subsystem),
+            kind=_text(kind),
+            comment=_text(comment),
+            count=float(count),
+        )
+        for name, subsystem, kind, comment, count in rows
+    )
+
+
+def parse_files(rows: Sequence[Sequence[Any]]) -> dict[str, FileEvents]:
+    """By class of files."""
+    return {
+        _FILE_EVENTS[_text(name)]: FileEvents(syncs=int(syncs), bytes_written=int(written))
+        for name, syncs, written in rows
+        if _text(name) in _FILE_EVENTS
+    }
+
+
+def parse_innodb(rows: Sequence[Sequence[Any]]) -> ServerSample:
+    """InnoDB's monitor."""
+    return parse_monitor(_text(rows[0][2]))
+
+
+def _is_on(variables: Mapping[str, str], name: str) -> bool:
+    return variables.get(name, "").upper() in ("ON", "1")
+
+
+def _text(value: object) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)

@@ -1,0 +1,183 @@
+"""What a second looks like: the document that the page, the terminal and `/api/history` have. Pure.
+
+Figures that nobody can tell are None. Names of users and arms are as they are: whoever shows them escapes
+them. Units stand last in names; shares are 0 to 1.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class ServerNow(msgspec.Struct, frozen=True, kw_only=True):
+    """The server that is watched.
+
+    Attributes:
+        up: it answers.
+        name: `mariadb@10.11.19`; empty until it has answered once.
+        since: Unix time since which `up` is what it is.
+        missing: privileges that the account lacks, without which something is not shown.
+        slow_s: how long its last answer to SHOW GLOBAL STATUS took.
+        why: why it is down, in its or the system's words; empty if it is not.
+    """
+
+    up: bool
+    name: str = ""
+    since: float | None = None
+    missing: tuple[str, ...] = ()
+    slow_s: float | None = None
+    why: str = ""
+
+
+class RunningNow(msgspec.Struct, frozen=True, kw_only=True):
+    """What flushlab runs on this machine.
+
+    Attributes:
+        kind: `tune`, `series`, `compare`, `bench`, `fill` or `test`.
+        campaign: its id; empty for what is not stored.
+        arm, stage, round: what is measured now; round counts the blocks.
+        left_s: until it ends, at most or about.
+        server, workload, floor: as they were asked for.
+    """
+
+    kind: str
+    campaign: str = ""
+    arm: str = ""
+    stage: str = ""
+    round: int | None = None
+    left_s: float | None = None
+    server: str = ""
+    workload: str = ""
+    floor: str = ""
+
+
+class Redo(msgspec.Struct, frozen=True, kw_only=True):
+    """The redo log: bytes that a recovery would have to read, and bytes that it holds."""
+
+    age: int | None = None
+    capacity: int | None = None
+
+
+class Syncs(msgspec.Struct, frozen=True, kw_only=True):
+    """Syncs per second by class of files."""
+
+    redo: float | None = None
+    data: float | None = None
+    binlog: float | None = None
+
+
+class LockWaits(msgspec.Struct, frozen=True, kw_only=True):
+    """Row locks: who waits now, and how many began to wait in a second."""
+
+    now: int | None = None
+    per_s: float | None = None
+
+
+class RowRates(msgspec.Struct, frozen=True, kw_only=True):
+    """Rows per second."""
+
+    inserted: float | None = None
+    updated: float | None = None
+    deleted: float | None = None
+
+
+class MachineNow(msgspec.Struct, frozen=True, kw_only=True):
+    """The machine that flushlab runs on, as shares of the last second.
+
+    Attributes:
+        cpu_pressure, io_pressure, memory_pressure: of the time in which some task waited.
+        others: of all CPU time that neither the watched server nor flushlab used.
+        steal: of all CPU time that the hypervisor took.
+    """
+
+    cpu_pressure: float | None = None
+    io_pressure: float | None = None
+    memory_pressure: float | None = None
+    others: float | None = None
+    steal: float | None = None
+
+
+class Connections(msgspec.Struct, frozen=True, kw_only=True):
+    """Connections of a user that do the same.
+
+    Attributes:
+        oldest_s: how long the oldest of them has done so.
+        in_transaction: how many of them have a transaction open; None where the account may not see it.
+    """
+
+    user: str
+    command: str
+    count: int
+    oldest_s: int
+    in_transaction: int | None = None
+
+
+class FillNow(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a fill's table is."""
+
+    table: str
+    rows: int
+    of: int
+    rows_per_s: float
+    bytes: int
+    left_s: float
+    bound_by: str
+
+
+class RatioNow(msgspec.Struct, frozen=True, kw_only=True):
+    """What a look has proven of an arm against the base.
+
+    Attributes:
+        early: later looks follow.
+    """
+
+    arm: str
+    low: float
+    mid: float
+    high: float
+    early: bool
+
+
+class Mark(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that began: a `stage`, a `trial`, a `slice`, or a `gap` in what is known."""
+
+    t: float
+    kind: str
+    text: str = ""
+
+
+class Sample(msgspec.Struct, frozen=True, kw_only=True):
+    """One second.
+
+    Attributes:
+        t: Unix time.
+        throughput, unit: of flushlab's own load, else of the server's statements.
+        p50_ms, p99_ms: latency of flushlab's own load.
+        dirty: share of the buffer pool's pages.
+        commits_per_group: transactions that one sync of the binary log made durable, on average.
+        wait_timeout, max_connections: of the server.
+        own_cpu_s: CPU time that watching has taken since it began.
+    """
+
+    t: float
+    server: ServerNow
+    running: RunningNow | None = None
+    throughput: float | None = None
+    unit: str = ""
+    p50_ms: float | None = None
+    p99_ms: float | None = None
+    redo: Redo = Redo()
+    dirty: float | None = None
+    fsyncs: Syncs = Syncs()
+    commits_per_group: float | None = None
+    lock_waits: LockWaits = LockWaits()
+    binlog_bytes_per_s: float | None = None
+    rows_per_s: RowRates = RowRates()
+    machine: MachineNow = MachineNow()
+    connections: tuple[Connections, ...] = ()
+    wait_timeout: int | None = None
+    max_connections: int | None = None
+    fill: FillNow | None = None
+    ratios: tuple[RatioNow, ...] = ()
+    marks: tuple[Mark, ...] = ()
+    own_cpu_s: float = 0.0

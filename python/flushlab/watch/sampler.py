@@ -1,0 +1,228 @@
+"""Sampler: once a second, what is known becomes a sample. It never waits for the watched server.
+
+Rates and shares come from the monotonic clock; Unix time only says when a sample was taken, so that a clock
+that jumps moves points and bends none.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from flushlab import machine
+from flushlab.machine.pressure import parse_stalled_us
+from flushlab.record.running import Running
+from flushlab.telemetry import cpu
+from flushlab.watch.asker import Known
+from flushlab.watch.cpu import Meter
+from flushlab.watch.ring import Ring
+from flushlab.watch.sample import (
+    FillNow,
+    MachineNow,
+    Mark,
+    RatioNow,
+    RunningNow,
+    Sample,
+    ServerNow,
+)
+from flushlab.watch.seen import Rates, Seen
+
+STALE_S = 3.5
+"""What was told longer ago is not shown as present."""
+
+
+class Sampler:
+    """Takes a sample a second until it is closed.
+
+    Args:
+        ring: where they go.
+        known: what is known of the server.
+        running: what runs now.
+        pids: processes of the watched server and of those beside it; empty if they cannot be seen.
+        meter: takes the thread's CPU time.
+    """
+
+    def __init__(
+        self,
+        ring: Ring,
+        known: Callable[[], Known],
+        running: Callable[[], Running | None],
+        pids: Callable[[], tuple[int, ...]],
+        meter: Meter,
+    ) -> None:
+        self.latest: Sample | None = None
+        self._ring = ring
+        self._known = known
+        self._running = running
+        self._pids = pids
+        self._meter = meter
+        self._machine = _Machine()
+        self._marked = 0
+        self._second = 0
+        self._pid: int | None = None
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="watch-sampler", daemon=True)
+
+    def start(self) -> None:
+        """Begins."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Takes no more samples."""
+        self._end.set()
+        self._thread.join(5)
+
+    def _run(self) -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        due = time.monotonic()
+        while not self._end.wait(max(0.0, due - time.monotonic())):
+            self.take()
+            self._meter.lap()
+            due = max(due + 1.0, time.monotonic())
+
+    def take(self) -> None:
+        """Takes one sample."""
+        known, running = self._known(), self._running()
+        self.latest = sample = self._sample(known, running)
+        self._ring.push(msgspec.json.encode(sample))
+
+    def _sample(self, known: Known, running: Running | None) -> Sample:
+        now = time.time()
+        seen = known.seen
+        fresh = known.up and seen is not None and time.monotonic() - seen.at_s < STALE_S
+        shown = _of_server(known.before, seen) if fresh and seen is not None else Sample(t=now, server=_OFF)
+        facts: dict[str, object] = {
+            "t": now,
+            "server": _server(known),
+            "machine": self._machine.look(running.pid if running else None, self._pids()),
+            "own_cpu_s": round(self._meter.seconds, 4),
+        }
+        if running is not None:
+            facts |= self._of_running(running)
+        return msgspec.structs.replace(shown, **facts)
+
+    def _of_running(self, running: Running) -> dict[str, object]:
+        if running.pid != self._pid:
+            self._pid, self._marked, self._second = running.pid, 0, 0
+        news = [mark for mark in running.marks if mark.number > self._marked]
+        self._marked = max((mark.number for mark in news), default=self._marked)
+        seconds = [one for one in running.seconds if one.number > self._second]
+        self._second = max((one.number for one in seconds), default=self._second)
+        told: dict[str, object] = {
+            "running": RunningNow(
+                kind=running.kind,
+                campaign=running.campaign,
+                arm=running.arm,
+                stage=running.stage,
+                round=running.round,
+                left_s=running.left_s,
+                server=running.server,
+                workload=running.workload,
+                floor=running.floor,
+            ),
+            "marks": tuple(Mark(t=mark.at, kind=mark.kind, text=mark.text) for mark in news),
+            "ratios": tuple(
+                RatioNow(arm=one.arm, low=one.low, mid=one.mid, high=one.high, early=one.early)
+                for one in running.ratios
+            ),
+        }
+        if running.unit:
+            last = seconds[-1] if seconds else None
+            told |= {
+                "unit": running.unit,
+                "throughput": sum(one.per_second for one in seconds) / len(seconds) if seconds else None,
+                "p50_ms": last.p50_ms if last else None,
+                "p99_ms": last.p99_ms if last else None,
+            }
+        if running.fill is not None:
+            fill = running.fill
+            told["fill"] = FillNow(
+                table=fill.table,
+                rows=fill.rows,
+                of=fill.total,
+                rows_per_s=fill.rows_per_s,
+                bytes=fill.bytes,
+                left_s=fill.left_s,
+                bound_by=fill.bound_by,
+            )
+        return told
+
+
+_OFF = ServerNow(up=False)
+
+
+def _server(known: Known) -> ServerNow:
+    seen = known.seen
+    return ServerNow(
+        up=known.up,
+        name=seen.identity.name if seen else "",
+        since=known.since,
+        missing=seen.missing if seen else (),
+        slow_s=seen.took_s.get("global_status") if seen else None,
+        why=known.why,
+    )
+
+
+def _of_server(before: Seen | None, seen: Seen) -> Sample:
+    """What the server told."""
+    rates = Rates(before, seen)
+    return Sample(
+        t=0.0,
+        server=_OFF,
+        throughput=rates.statements,
+        unit="statements/s",
+        redo=seen.redo,
+        dirty=seen.dirty,
+        fsyncs=rates.syncs,
+        commits_per_group=rates.commits_per_group,
+        lock_waits=rates.lock_waits,
+        binlog_bytes_per_s=rates.binlog_bytes,
+        rows_per_s=rates.rows,
+        connections=seen.connections,
+        wait_timeout=seen.variable("wait_timeout"),
+        max_connections=seen.variable("max_connections"),
+    )
+
+
+class _Machine:
+    """Shares of the time between two looks at the machine."""
+
+    def __init__(self) -> None:
+        self._last: tuple[machine.MachineSample, int | None, dict[int, float], float] | None = None
+
+    def look(self, flushlab: int | None, servers: tuple[int, ...]) -> MachineNow:
+        """The shares since the last look; those of others only where the server's own can be seen."""
+        pids = {os.getpid(), *servers, *([flushlab] if flushlab else [])}
+        now = machine.sample(), _memory_stalled_us(), cpu.processes_s(pids), cpu.busy_s()
+        before, self._last = self._last, now
+        if before is None:
+            return MachineNow()
+        shares = machine.between(before[0], now[0])
+        seconds = now[0].at_s - before[0].at_s
+        others = None
+        if servers and seconds > 0:
+            ours = sum(used - before[2].get(pid, used) for pid, used in now[2].items())
+            others = min(1.0, max(0.0, now[3] - before[3] - ours) / (seconds * (os.cpu_count() or 1)))
+        memory = None
+        if before[1] is not None and now[1] is not None and seconds > 0:
+            memory = min(1.0, (now[1] - before[1]) / (seconds * 1e6))
+        return MachineNow(
+            cpu_pressure=shares.cpu_pressure_share,
+            io_pressure=shares.io_pressure_share,
+            memory_pressure=memory,
+            others=others,
+            steal=shares.steal_share,
+        )
+
+
+def _memory_stalled_us() -> int | None:
+    with suppress(OSError):  # as for the other two
+        return parse_stalled_us(Path("/proc/pressure/memory").read_text())
+    return None

@@ -1,0 +1,208 @@
+"""Seen: what is known of a watched server, and what two looks at it mean. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from flushlab.record import ServerIdentity, ServerSample
+from flushlab.settings.configuration import Configuration
+from flushlab.watch.questions import FileEvents, Metric, Threads
+from flushlab.watch.sample import Connections, LockWaits, Redo, RowRates, Syncs
+
+MOST_GROUPS = 200
+"""Users and commands that are told apart: names are the server's, and nobody reads more."""
+OTHERS = "(others)"
+_OWN_THREADS = ("system user", "event_scheduler")
+
+
+class Seen(msgspec.Struct, frozen=True, kw_only=True):
+    """What a server has told, each part when it was asked last.
+
+    Attributes:
+        key: names the server: counters of two servers are never compared.
+        at_s: monotonic clock of `status`.
+        driven_s: how long flushlab's load had driven it by then; None where it is not flushlab's to drive.
+        status, variables: names in small letters.
+        threads: connections; None if they cannot be seen.
+        files: by class of files, from performance_schema.
+        monitor: InnoDB's, where there is no other source of the checkpoint.
+        missing: privileges that the account lacks.
+        took_s: by question, how long the last answer took.
+        failed: questions that were not answered.
+    """
+
+    key: str
+    identity: ServerIdentity
+    at_s: float = 0.0
+    driven_s: float | None = None
+    status: Mapping[str, str] = {}
+    variables: Mapping[str, str] = {}
+    threads: tuple[Threads, ...] | None = None
+    metrics: tuple[Metric, ...] = ()
+    files: Mapping[str, FileEvents] = {}
+    monitor: ServerSample | None = None
+    missing: tuple[str, ...] = ()
+    took_s: Mapping[str, float] = {}
+    failed: frozenset[str] = frozenset()
+
+    def number(self, name: str) -> float | None:
+        """A status variable."""
+        return _number(self.status.get(name))
+
+    def variable(self, name: str) -> int | None:
+        """A system variable that is a whole number."""
+        value = _number(self.variables.get(name))
+        return None if value is None else int(value)
+
+    @property
+    def redo(self) -> Redo:
+        """Age of the checkpoint and size of the log, under one name for every flavor and version."""
+        return Redo(age=self._redo_age, capacity=self._redo_capacity or None)
+
+    @property
+    def _redo_age(self) -> int | None:
+        if (age := self.number("innodb_checkpoint_age")) is not None:
+            return int(age)
+        current, checkpoint = (
+            self.number("innodb_redo_log_current_lsn"),
+            self.number("innodb_redo_log_checkpoint_lsn"),
+        )
+        if current is not None and checkpoint is not None:
+            return int(current - checkpoint)
+        return self.monitor.checkpoint_age_bytes if self.monitor else None
+
+    @property
+    def _redo_capacity(self) -> int:
+        if not self.variables:
+            return 0
+        names = ("innodb_redo_log_capacity", "innodb_log_file_size", "innodb_log_files_in_group")
+        given = {name: int(self.variables[name]) for name in names if self.variables.get(name, "").isdigit()}
+        return Configuration({}, self.identity, given).redo_capacity_bytes if given else 0
+
+    @property
+    def dirty(self) -> float | None:
+        """Share of the buffer pool's pages that are dirty."""
+        dirty, total = (self.number(f"innodb_buffer_pool_pages_{name}") for name in ("dirty", "total"))
+        return dirty / total if dirty is not None and total else None
+
+    @property
+    def connections(self) -> tuple[Connections, ...]:
+        """Users' connections by user and command, the most first."""
+        found: dict[tuple[str, str], Connections] = {}
+        users = [
+            one for one in self.threads or () if one.command != "Daemon" and one.user not in _OWN_THREADS
+        ]
+        for one in sorted(users, key=lambda one: -one.count):
+            key = one.user, one.command
+            if key not in found and len(found) >= MOST_GROUPS:
+                key = OTHERS, OTHERS
+            before = found.get(key)
+            found[key] = Connections(
+                user=key[0],
+                command=key[1],
+                count=one.count + (before.count if before else 0),
+                oldest_s=max(one.oldest_s, before.oldest_s if before else 0),
+                in_transaction=_sum((one.in_transaction, before.in_transaction if before else 0)),
+            )
+        return tuple(sorted(found.values(), key=lambda one: (-one.count, one.user, one.command)))
+
+
+class Rates:
+    """What happened between two looks at the same server.
+
+    Args:
+        before, after: the looks; rates are None without the first, or where the server started anew.
+    """
+
+    def __init__(self, before: Seen | None, after: Seen) -> None:
+        self._before = before if before is not None and before.key == after.key else None
+        self._after = after
+        self._seconds = 0.0
+        if self._before is not None:
+            self._seconds = _between((self._before.driven_s, after.driven_s), (self._before.at_s, after.at_s))
+            if (self._delta("uptime") or 0.0) < 0:
+                self._before = None
+
+    def per_s(self, *names: str) -> float | None:
+        """Of a counter, or of the sum of several."""
+        deltas = [self._delta(name) for name in names]
+        total = None if None in deltas else sum(delta for delta in deltas if delta is not None)
+        return self._rate(total)
+
+    @property
+    def statements(self) -> float | None:
+        """Statements that clients sent, per second."""
+        return self.per_s("questions")
+
+    @property
+    def rows(self) -> RowRates:
+        """Rows; where InnoDB does not count them, as the handlers were asked for."""
+        kinds = (("inserted", "write"), ("updated", "update"), ("deleted", "delete"))
+        rates = {}
+        for rows, handler in kinds:
+            told = self.per_s(f"innodb_rows_{rows}")
+            rates[rows] = told if told is not None else self.per_s(f"handler_{handler}")
+        return RowRates(**rates)
+
+    @property
+    def lock_waits(self) -> LockWaits:
+        """Row locks."""
+        now = self._after.number("innodb_row_lock_current_waits")
+        return LockWaits(now=None if now is None else int(now), per_s=self.per_s("innodb_row_lock_waits"))
+
+    @property
+    def syncs(self) -> Syncs:
+        """Syncs by class, as the server counts them."""
+        redo, everything = self.per_s("innodb_os_log_fsyncs"), self.per_s("innodb_data_fsyncs")
+        files = {name: self._rate(self._file_delta(name, "syncs")) for name in ("redo", "data", "binlog")}
+        data = max(0.0, everything - redo) if everything is not None and redo is not None else files["data"]
+        return Syncs(redo=redo if redo is not None else files["redo"], data=data, binlog=files["binlog"])
+
+    @property
+    def binlog_bytes(self) -> float | None:
+        """Bytes that went to the binary log, per second."""
+        told = self.per_s("binlog_bytes_written")
+        return told if told is not None else self._rate(self._file_delta("binlog", "bytes_written"))
+
+    @property
+    def commits_per_group(self) -> float | None:
+        """Transactions in a group of the binary log; on MySQL, those per sync of it."""
+        commits, groups = self._delta("binlog_commits"), self._delta("binlog_group_commits")
+        if commits is None:
+            commits, groups = self._delta("binlog_cache_use"), self._file_delta("binlog", "syncs")
+        return commits / groups if commits and groups else None
+
+    def _rate(self, delta: float | None) -> float | None:
+        return delta / self._seconds if delta is not None and delta >= 0 and self._seconds > 0 else None
+
+    def _delta(self, name: str) -> float | None:
+        if self._before is None:
+            return None
+        before, after = self._before.number(name), self._after.number(name)
+        return None if before is None or after is None else after - before
+
+    def _file_delta(self, name: str, what: str) -> float | None:
+        if self._before is None or not {name} <= self._before.files.keys() & self._after.files.keys():
+            return None
+        return float(getattr(self._after.files[name], what) - getattr(self._before.files[name], what))
+
+
+def _between(driven: tuple[float | None, float | None], at: tuple[float, float]) -> float:
+    """Seconds in which the counters could grow: those in which the server was driven, if it takes turns."""
+    if driven[0] is not None and driven[1] is not None:
+        return driven[1] - driven[0]
+    return at[1] - at[0]
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return None
+
+
+def _sum(parts: Iterable[int | None]) -> int | None:
+    known = list(parts)
+    return None if None in known else sum(one for one in known if one is not None)

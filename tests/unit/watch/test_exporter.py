@@ -1,0 +1,135 @@
+"""A scrape: what is in it, in which format, and what it costs the server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
+from prometheus_client.parser import text_string_to_metric_families as plain
+
+from flushlab.record.running import FillProgress, LoadTotals, Running, ShownRatio
+from flushlab.watch import own
+from flushlab.watch.asker import Known
+from flushlab.watch.exporter import Exporter
+from flushlab.watch.questions import parse_threads
+from tests.unit.watch.told import seen
+
+OPEN = "application/openmetrics-text; version=1.0.0"
+RUNNING = Running(
+    kind="compare",
+    campaign="compare-1",
+    server="mariadb@10.11.19",
+    workload="upsert",
+    floor="second",
+    pid=7,
+    began=1.0,
+    arm="flush=2",
+    stage="arms",
+    round=3,
+    trial=9,
+    left_s=80.0,
+    unit="rows/s",
+    totals=LoadTotals(
+        events=60, errors={1213: 2}, latencies_us=((90, 10), (1500, 40), (30_000_000, 10)), latency_sum_s=2.5
+    ),
+    trial_figures={"flush=2": 1234.5},
+    ratios=(ShownRatio(arm="flush=2", low=1.4, mid=1.45, high=1.5, early=True),),
+    fill=FillProgress(
+        table="users",
+        rows=5,
+        total=10,
+        bytes=9,
+        rows_per_s=1.0,
+        left_s=5.0,
+        bound_by="the disk",
+        rows_by_table={"users": 5},
+    ),
+)
+
+
+def scraped(known: Known, running: Running | None = None) -> dict[str, float]:
+    _, text = Exporter().exposition(known, running, 0.5, "")
+    return {
+        f"{sample.name}{sorted(sample.labels.items()) or ''}": sample.value
+        for family in plain(text.decode())
+        for sample in family.samples
+    }
+
+
+def test_a_server_that_is_gone_is_down_and_no_error() -> None:
+    found = scraped(Known(up=False, since=1.0, why="gone", seen=seen()))
+    assert found["mysql_up"] == 0
+    assert not any(name.startswith("mysql_global") for name in found)
+    assert found["flushlab_watch_cpu_seconds_total"] == 0.5
+
+
+def test_what_an_account_may_not_see_is_named_and_the_rest_is_there() -> None:
+    told = seen(
+        threads=None, missing=("PROCESS",), took_s={"info_schema.processlist": 0.1, "global_status": 0.1}
+    )
+    found = scraped(
+        Known(up=True, seen=msgspec.structs.replace(told, failed=frozenset({"info_schema.processlist"})))
+    )
+    assert found["mysql_exporter_collector_success[('collector', 'collect.info_schema.processlist')]"] == 0
+    assert found["mysql_exporter_collector_success[('collector', 'collect.global_status')]"] == 1
+    assert found["flushlab_missing_privilege[('privilege', 'PROCESS')]"] == 1
+    assert found["mysql_global_status_uptime"] == 100
+
+
+def test_what_runs_is_told() -> None:
+    found = scraped(Known(), RUNNING)
+    assert found["flushlab_events_total[('kind', 'rows')]"] == 60
+    assert found["flushlab_errors_total[('code', '1213')]"] == 2
+    assert found["flushlab_trial_events_per_second[('arm', 'flush=2')]"] == 1234.5
+    assert found["flushlab_ratio[('arm', 'flush=2'), ('bound', 'low'), ('early', 'true')]"] == 1.4
+    assert found["flushlab_rows_total[('table', 'users')]"] == 5
+    assert found["flushlab_budget_seconds_left"] == 80
+    info = "[('arm', 'flush=2'), ('block', '3'), ('stage', 'arms'), ('trial', '9')]"
+    assert found[f"flushlab_trial_info{info}"] == 1
+    assert "flushlab_backlog_events" not in found
+    assert found["flushlab_event_seconds_count"] == 60
+    assert found["flushlab_event_seconds_sum"] == 2.5
+
+
+def test_buckets_are_cumulative_and_end_with_everything() -> None:
+    counts = own.buckets(((90, 10), (1500, 40), (30_000_000, 10)))
+    assert counts[0] == ("0.0001", 10)
+    assert dict(counts)["0.0018"] == 50
+    assert [count for _, count in counts] == sorted(count for _, count in counts)
+    assert counts[-1] == ("+Inf", 60)
+
+
+def test_both_formats_are_whole() -> None:
+    exporter, known = Exporter(), Known(up=True, seen=seen())
+    kind, text = exporter.exposition(known, RUNNING, 0.5, OPEN)
+    assert kind.startswith("application/openmetrics-text")
+    assert text.count(b"# EOF") == 1
+    parse: Any = open_metrics
+    names = {family.name for family in parse(text.decode())}
+    assert {"mysql_global_variables_max_connections", "mysql_up", "flushlab_event_seconds"} <= names
+    again = {family.name for family in plain(exporter.exposition(known, RUNNING, 0.5, "")[1].decode())}
+    assert "mysql_global_variables_max_connections" in again
+
+
+def test_names_that_somebody_chose_stay_names() -> None:
+    hostile = 'a"} 1\nmysql_up 7\\'
+    told = seen(threads=parse_threads([(hostile, "h", "Sleep", "", 1, 1, 1, 0)]))
+    found = scraped(Known(up=True, seen=told))
+    assert found["mysql_up"] == 1
+    assert any(hostile in name.encode().decode("unicode_escape") for name in found)
+
+
+def test_a_scrape_that_piles_up_gets_the_last_answer() -> None:
+    exporter, known = Exporter(), Known(up=True, seen=seen())
+    first = exporter.exposition(known, None, 0.5, "")[1]
+    assert exporter.exposition(known, None, 0.6, "")[1] is first
+    assert exporter.exposition(Known(up=True, seen=seen()), None, 0.6, "")[1] is not first
+
+
+def test_a_label_that_is_gone_does_not_stay() -> None:
+    exporter = Exporter()
+    assert b'mysql_user="app"' in exporter.exposition(Known(up=True, seen=seen()), None, 0, "")[1]
+    assert (
+        b'mysql_user="app"' not in exporter.exposition(Known(up=True, seen=seen(threads=())), None, 0, "")[1]
+    )

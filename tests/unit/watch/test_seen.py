@@ -1,0 +1,121 @@
+"""What a server told, under one name for every flavor and version, and rates between two looks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from flushlab.record import ServerSample
+from flushlab.watch import questions
+from flushlab.watch.questions import FileEvents, parse_threads
+from flushlab.watch.sample import Redo
+from flushlab.watch.seen import MOST_GROUPS, OTHERS, Rates
+from tests.unit.watch.told import MARIADB, MYSQL57, MYSQL97, STATUS, seen
+
+
+def test_redo_of_mariadb() -> None:
+    told = seen(
+        MARIADB,
+        status={"innodb_checkpoint_age": "16"},
+        variables={"innodb_log_file_size": "100663296"},
+    )
+    assert told.redo == Redo(age=16, capacity=100663296)
+
+
+def test_redo_of_mysql_is_the_distance_of_two_lsns() -> None:
+    lsns = {"innodb_redo_log_current_lsn": "5000", "innodb_redo_log_checkpoint_lsn": "2000"}
+    assert seen(MYSQL97, status=lsns).redo == Redo(age=3000, capacity=104857600)
+
+
+def test_redo_of_old_mysql_comes_from_the_monitor() -> None:
+    files = {"innodb_log_file_size": "50331648", "innodb_log_files_in_group": "2"}
+    told = seen(MYSQL57, variables=files, monitor=ServerSample(checkpoint_age_bytes=9))
+    assert told.redo == Redo(age=9, capacity=100663296)
+
+
+def test_what_is_not_told_is_none() -> None:
+    told = seen(status={}, variables={}, threads=None)
+    assert (told.redo, told.dirty, told.connections, told.variable("wait_timeout")) == (
+        Redo(),
+        None,
+        (),
+        None,
+    )
+    assert Rates(None, told).statements is None
+
+
+def test_connections_are_by_user_and_command_and_daemons_are_none() -> None:
+    first, second = seen().connections
+    assert (first.user, first.command, first.count, first.oldest_s, first.in_transaction) == (
+        *("app", "Sleep", 120, 300),
+        2,
+    )
+    assert (second.command, second.count) == ("Query", 3)
+
+
+def test_users_beyond_a_limit_are_counted_together() -> None:
+    rows = [(f"user{number}", "", "Sleep", "", 2, 0, number, None) for number in range(MOST_GROUPS + 50)]
+    found = seen(threads=parse_threads(rows)).connections
+    assert len(found) == MOST_GROUPS + 1
+    assert (found[0].user, found[0].count) == (OTHERS, 100)
+
+
+def test_rates_are_differences_over_the_time_between() -> None:
+    after = seen(at_s=12.0, status={**STATUS, "uptime": "102", "questions": "1500"})
+    rates = Rates(seen(), after)
+    assert rates.statements == 250
+    assert rates.rows.inserted == 0
+    assert (rates.lock_waits.now, rates.lock_waits.per_s) == (2, 0)
+
+
+def test_a_server_that_takes_turns_is_judged_by_the_time_it_was_driven() -> None:
+    after = seen(at_s=20.0, driven_s=1.5, status={**STATUS, "questions": "1500"})
+    assert Rates(seen(driven_s=1.0), after).statements == 1000
+
+
+@pytest.mark.parametrize("news", [{"key": "two"}, {"status": {**STATUS, "uptime": "1"}}, {"at_s": 10.0}])
+def test_there_is_no_rate_between_two_servers_or_two_lives_of_one(news: dict[str, Any]) -> None:
+    facts: dict[str, Any] = {"at_s": 12.0, "status": {**STATUS, "questions": "1500"}}
+    after = seen(**(facts | news))
+    assert Rates(seen(), after).statements is None
+
+
+def test_syncs_and_groups_of_mysql() -> None:
+    before = seen(
+        status={"innodb_os_log_fsyncs": "10", "innodb_data_fsyncs": "15", "binlog_cache_use": "100"}
+    )
+    after = seen(
+        at_s=12.0,
+        status={"innodb_os_log_fsyncs": "30", "innodb_data_fsyncs": "45", "binlog_cache_use": "140"},
+        files={"binlog": FileEvents(syncs=20, bytes_written=5000)},
+    )
+    rates = Rates(before, after)
+    assert (rates.syncs.redo, rates.syncs.data, rates.syncs.binlog) == (10, 5, 5)
+    assert (rates.commits_per_group, rates.binlog_bytes) == (4, 2000)
+
+
+def test_groups_of_mariadb() -> None:
+    before = seen(MARIADB, status={"binlog_commits": "100", "binlog_group_commits": "50"}, files={})
+    after = seen(
+        MARIADB, at_s=11.0, status={"binlog_commits": "400", "binlog_group_commits": "150"}, files={}
+    )
+    assert Rates(before, after).commits_per_group == 3
+    assert Rates(before, after).syncs.redo is None
+
+
+def test_nothing_that_froze_servers_is_asked() -> None:
+    for identity in (MARIADB, MYSQL57, MYSQL97):
+        for is_on in ("ON", "OFF"):
+            asked = questions.questions(identity, {"performance_schema": is_on})
+            text = " ".join(form for one in asked for form in one.forms).lower()
+            for never in (
+                "data_lock",
+                "innodb_lock_waits",
+                "show processlist",
+                "binary log",
+                "master status",
+            ):
+                assert never not in text
+            for changes in ("update ", "set global", "innodb_monitor", "setup_"):
+                assert changes not in text
