@@ -19,12 +19,13 @@ import msgspec
 from flushlab.campaign.binding import judged
 from flushlab.campaign.claims import answered
 from flushlab.campaign.doubts import contradictions, disturbed, doubts, geometric_mean, mean_p99_us
+from flushlab.campaign.duration import ends_by_itself, trial_s
 from flushlab.campaign.facts import ArmFacts, ArmOutcome, SeriesFacts
 from flushlab.campaign.loop import Ending
-from flushlab.campaign.series_request import BoundArm, SeriesRequest
+from flushlab.campaign.series_request import ArmGroup, BoundArm, SeriesRequest
 from flushlab.campaign.several_servers import differing
 from flushlab.experiment.blocks import BASE, CONTROL
-from flushlab.experiment.series import BEST, Series, SeriesPlan, SeriesResult
+from flushlab.experiment.series import BEST, Group, Series, SeriesPlan, SeriesResult
 from flushlab.plan.plan import Claim
 from flushlab.record import (
     Arm,
@@ -68,7 +69,10 @@ class BoundSeries:
                 base=Arm(name=BASE, settings=request.base.settings),
                 arms=tuple(Arm(name=arm.name, settings=arm.settings) for arm in request.running),
                 blocks=request.blocks,
-                beside=request.beside,
+                groups=tuple(
+                    Group(arms=one.arms, blocks=one.blocks, trial_s=self._trial_s(one))
+                    for one in request.groups
+                ),
                 compose=self._compose if request.best else None,
                 looks=request.looks,
                 precision=request.precision,
@@ -166,13 +170,13 @@ class BoundSeries:
             control=result.control,
             claims=tuple(answered(claim, _ratio(claim, result)) for claim in request.claims),
             blocks=result.blocks,
-            planned_blocks=request.blocks * request.groups,
+            planned_blocks=sum(group.blocks for group in request.groups),
             precision=request.precision,
-            seconds=request.timing.seconds,
+            seconds=request.groups[0].seconds,
             scale=request.scale,
             alternate=request.alternate,
             interleaved=request.standing,
-            why_fresh=request.why_fresh,
+            why_fresh="" if request.standing else next(iter(self._why_fresh.values()), ""),
             rounds=len(slices) or None,
             slice_s=round(median(one.seconds for one in slices), 2) if slices else None,
             machine=machine,
@@ -186,6 +190,16 @@ class BoundSeries:
             kind=request.kind,
             base_name=request.base_name,
         )
+
+    def _trial_s(self, group: ArmGroup) -> float | None:
+        workload = self.request.workload
+        if ends_by_itself(workload):
+            return None
+        return trial_s(workload, group.timing(self.request.timing), standing=group.standing)
+
+    @property
+    def _why_fresh(self) -> dict[str, str]:
+        return {name: why for group in self.request.groups for name, why in group.why.items()}
 
     @property
     def _launch(self) -> Launch:
@@ -211,6 +225,7 @@ class BoundSeries:
             text=arm.text or self._otherwise_by_itself(arm, trials),
             outcome=outcome,
             reason=reason,
+            why_fresh=self._why_fresh.get(arm.name, "") if self.request.standing else "",
             settings={name: self._shown(name, value, read_back) for name, value in arm.changes.items()},
             workload=arm.option_changes,
             data_root=arm.data_root,
@@ -266,7 +281,7 @@ class BoundSeries:
         request = self.request
         found = []
         if ending == "interrupted":
-            planned = counted(request.blocks * request.groups, "block")
+            planned = counted(sum(group.blocks for group in request.groups), "block")
             found.append(
                 Warning(
                     "interrupted",

@@ -70,7 +70,7 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True):
         tries: candidates of a tuning, arms of a series.
         trials_least, trials_most: how many there would be; a tuning stops early where all is clear. None: as
             many as fit into the budget.
-        trial_s: seconds of one; None if only the first run can tell.
+        trial_s: seconds of one; None if only the first run can tell, or they differ.
         least_s, likely_s: seconds of the whole, or None.
         most_s: the budget in seconds, or None.
         takes: memory and disk.
@@ -178,6 +178,7 @@ class ArmFacts(msgspec.Struct, frozen=True, kw_only=True):
         p99_us: 99th percentile of the latency, geometric mean, or None where the workload has none.
         composed_of: names of the arms that `best` is made of.
         server: that it ran on, where that is not the base's.
+        why_fresh: why it had a fresh server for each window, where other arms were measured in turns.
     """
 
     name: str
@@ -196,6 +197,7 @@ class ArmFacts(msgspec.Struct, frozen=True, kw_only=True):
     p99_us: float | None = None
     composed_of: tuple[str, ...] = ()
     server: ServerIdentity | None = None
+    why_fresh: str = ""
 
 
 class ClaimFacts(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ import msgspec
 
 from flushlab.campaign.duration import STAND_S, ends_by_itself, trial_s
 from flushlab.campaign.facts import Foreseen, Outlook, Takes
-from flushlab.campaign.series_request import SeriesRequest
+from flushlab.campaign.series_request import ArmGroup, SeriesRequest
 from flushlab.campaign.target import Target
 from flushlab.campaign.tuning import Tuning
 from flushlab.errors import UsageError
@@ -84,11 +84,9 @@ def of_tune(tuning: Tuning, target: Target) -> Outlook:
 def of_series(request: SeriesRequest, target: Target) -> Outlook:
     """The outlook of a series, and of a comparison."""
     known = not ends_by_itself(request.workload)
-    one_s = trial_s(request.workload, request.timing, standing=request.standing)
-    cells = 2 * request.groups + len(request.running) if request.running else 0
-    least = request.blocks * cells
-    most = least + (3 * request.blocks if request.best and request.running else 0)
-    stand_s = STAND_S * cells if request.standing else 0.0
+    groups = request.groups if request.running else ()
+    least = sum(group.blocks * (2 + len(group.arms)) for group in groups)
+    most = least + (3 * groups[-1].blocks if request.best and groups else 0)
     data_bytes = data_bytes_of(request.workload, request.base.options, request.dataset)
     return Outlook(
         tries=tuple(
@@ -101,18 +99,35 @@ def of_series(request: SeriesRequest, target: Target) -> Outlook:
         ),
         trials_least=least,
         trials_most=most,
-        trial_s=one_s if known else None,
-        least_s=START_S + stand_s + least * one_s if known else None,
-        likely_s=START_S + stand_s + most * one_s if known else None,
+        trial_s=_group_s(request, groups[0]) / (groups[0].blocks * (2 + len(groups[0].arms)))
+        if known and len(groups) == 1
+        else None,
+        least_s=START_S + sum(_group_s(request, group) for group in groups) if known else None,
+        likely_s=START_S + most_s(request) if known else None,
         most_s=None,
         takes=_takes(
             [arm.settings for arm in (request.base, *request.running)],
             target,
             data_bytes,
-            servers=2 + (request.beside or len(request.running)) if request.standing else 1,
+            servers=max((2 + len(group.arms) if group.standing else 1 for group in groups), default=1),
         ),
         writes=_writes(target, request.data_root),
     )
+
+
+def most_s(request: SeriesRequest) -> float:
+    """About what a series takes, with all blocks of `best`; its windows do not end by themselves."""
+    groups = request.groups if request.running else ()
+    seconds = sum(_group_s(request, group) for group in groups)
+    if request.best and groups:
+        seconds += _group_s(request, msgspec.structs.replace(groups[-1], arms=("best",)))
+    return seconds
+
+
+def _group_s(request: SeriesRequest, group: ArmGroup) -> float:
+    cells = 2 + len(group.arms)
+    one_s = trial_s(request.workload, group.timing(request.timing), standing=group.standing)
+    return group.blocks * cells * one_s + (STAND_S * cells if group.standing else 0.0)
 
 
 def _simulated(tuning: Tuning, noise: float) -> tuple[int, float]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Self
 
 from flushlab.campaign.bound_series import BoundSeries
-from flushlab.campaign.series_request import BoundArm, SeriesRequest
+from flushlab.campaign.series_request import ArmGroup, BoundArm, SeriesRequest
 from flushlab.campaign.several_servers import runner_on
 from flushlab.campaign.target import Target
 from flushlab.campaign.volumes import Volumes
@@ -47,11 +47,12 @@ class ArmRunners:
         self._base = base
         self._volumes = volumes
         self._targets = targets
-        self._runners: dict[str, TrialRunner] = {}
+        self._runners: dict[tuple[str, float], TrialRunner] = {}
         self._alternating = (
             AlternatingRunner(base, series.request.base.settings) if series.request.alternate else None
         )
-        self._standing = StandingRunner(self._of, series.request.seed) if series.request.standing else None
+        self._group: ArmGroup | None = None
+        self._standing: StandingRunner | None = None
 
     def run(self, request: Request) -> Trial:
         """Runs one trial.
@@ -59,6 +60,7 @@ class ArmRunners:
         Raises:
             NoSpace, StorageError: what no record can hold.
         """
+        self._enter(request)
         if self._standing is not None:
             return self._standing.run(request)
         runner = self._alternating or self._of(request.arm)
@@ -77,8 +79,9 @@ class ArmRunners:
                 f"the workload {request.workload} has changed since the series began",
                 hint="restore its file, or start a new series: figures of two workloads are not comparable",
             )
-        for arm in request.running:
-            self._runner(arm)
+        for group in request.groups:
+            for arm in (one for one in request.running if one.name in group.arms):
+                self._runner(arm, group)
 
     def __enter__(self) -> Self:
         return self
@@ -89,20 +92,33 @@ class ArmRunners:
                 runner.close()
         self._base.close()
 
-    def _of(self, arm: Arm) -> TrialRunner:
-        return self._runner(self._series.arm(arm.name, self._experiment.best_of))
+    def _enter(self, request: Request) -> None:
+        """Ends the servers of the last group where another begins."""
+        wanted, best = self._series.request, request.stage == "best"
+        group = wanted.group_of_best(self._experiment.best_of) if best else wanted.group_of(request.block)
+        if group == self._group:
+            return
+        if self._standing is not None:
+            self._standing.close()
+        self._group = group
+        self._standing = StandingRunner(self._of, wanted.seed) if group.standing else None
 
-    def _runner(self, arm: BoundArm) -> TrialRunner:
-        if arm.name not in self._runners:
+    def _of(self, arm: Arm) -> TrialRunner:
+        assert self._group is not None, "a request was entered"
+        return self._runner(self._series.arm(arm.name, self._experiment.best_of), self._group)
+
+    def _runner(self, arm: BoundArm, group: ArmGroup) -> TrialRunner:
+        if (arm.name, group.seconds) not in self._runners:
             volume = self._volumes.open(arm.data_root, arm.disk_iops)
             base = runner_on(self._targets[arm.build], self._base) if arm.build else self._base
-            self._runners[arm.name] = replace(
+            self._runners[arm.name, group.seconds] = replace(
                 base,
+                timing=group.timing(base.timing),
                 workloads=(self._workload(arm),),
                 data_root=volume.data_root,
                 disk_limit=volume.disk_limit,
             )
-        return self._runners[arm.name]
+        return self._runners[arm.name, group.seconds]
 
     def _workload(self, arm: BoundArm) -> Workload:
         workload, database = workload_of(self._series.request, arm), self._series.request.database

@@ -8,7 +8,7 @@ Sits in `campaign`; the command line and callers from Python call the same funct
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -20,13 +20,13 @@ from flushlab.campaign.base import file_settings, fitted, persisted_settings, re
 from flushlab.campaign.binding import ServerHere, base_settings, bind
 from flushlab.campaign.bound_series import BoundSeries
 from flushlab.campaign.data import Data, data_of, open_data
-from flushlab.campaign.duration import STAND_S, ends_by_itself, trial_s
+from flushlab.campaign.duration import ends_by_itself
 from flushlab.campaign.facts import SeriesFacts
 from flushlab.campaign.loop import Budget, Ending
-from flushlab.campaign.outlook import of_series, require_new
+from flushlab.campaign.outlook import most_s, of_series, require_new
 from flushlab.campaign.quiet import look_around
 from flushlab.campaign.runners import ArmRunners, workload_of
-from flushlab.campaign.series_request import SeriesRequest
+from flushlab.campaign.series_request import ArmGroup, SeriesRequest
 from flushlab.campaign.several_servers import joined, require_same, targets_of
 from flushlab.campaign.stored import carry_out as carry_out_stored
 from flushlab.campaign.stored import stored_request
@@ -40,7 +40,7 @@ from flushlab.campaign.target import (
 )
 from flushlab.campaign.volumes import PaperVolumes, Volumes
 from flushlab.campaign.watcher import Watcher, watching
-from flushlab.campaign.way import LOOKS_BLOCKS, blocks_of, series_beside
+from flushlab.campaign.way import LOOKS_BLOCKS, groups_of
 from flushlab.errors import UsageError
 from flushlab.plan.plan import BASE, CONTROL, Plan
 from flushlab.plan.shipped import find_plan, read_plan, shipped
@@ -51,7 +51,6 @@ from flushlab.settings.fit import as_warnings
 from flushlab.settings.option_names import load_option_names
 from flushlab.store import Store, open_store
 from flushlab.trial import TrialRunner
-from flushlab.trial.standing import SLICE_S
 from flushlab.units import counted, format_seconds
 from flushlab.workload import build_workload, fingerprint, parse_timing, workload_options
 
@@ -348,26 +347,29 @@ def decide(loaded: Loaded, asked: Asked, target: Target, volumes: Volumes, watch
 
 
 def _by_the_way(request: SeriesRequest, target: Target, watcher: Watcher) -> SeriesRequest:
-    """The request with its arms side by side, where they can stand so; says how it will be measured."""
-    workloads = [workload_of(request, arm) for arm in (request.base, *request.running)]
-    servers, why = series_beside(request, workloads, target)
-    if not servers:
-        if workloads[0].slice_s is not None:
-            watcher.say(f"each window gets a fresh server: {why}")
-        return msgspec.structs.replace(request, why_fresh=why)
-    arms = len(request.running)
-    request = msgspec.structs.replace(request, standing=True, beside=servers - 2 if why else 0)
-    slice_s = max(SLICE_S, *(workload.slice_s or 0.0 for workload in workloads))
-    seconds = request.timing.seconds
-    if request.measured_s is not None:  # shared by base and control of every group, too
-        seconds *= (arms + 2) / (arms + 2 * request.groups)
-    blocks, seconds = blocks_of(request.blocks, seconds, slice_s)
-    few = f", {request.beside} at a time against the base ({why})" if request.groups > 1 else ""
-    blocks_words = f"{counted(blocks, 'block')}, {seconds:.2g} s of each arm in each"
-    watcher.say(f"arms stand side by side and take turns{few}: {blocks_words}")
-    timing = msgspec.structs.replace(request.timing, seconds=seconds)
-    looks = request.looks or (request.kind == "compare" and blocks >= LOOKS_BLOCKS)
-    return msgspec.structs.replace(request, blocks=blocks, timing=timing, looks=looks)
+    """The request with as many of its arms side by side as can stand so; says how they will be measured."""
+    base, *others = [workload_of(request, arm) for arm in (request.base, *request.running)]
+    workloads = {arm.name: workload for arm, workload in zip(request.running, others, strict=True)}
+    groups = groups_of(request, base, workloads, target)
+    if base.slice_s is not None:
+        for line in _way_words(groups):
+            watcher.say(line)
+    looks = request.looks or (
+        request.kind == "compare" and any(group.standing and group.blocks >= LOOKS_BLOCKS for group in groups)
+    )
+    return msgspec.structs.replace(request, asked_groups=groups, looks=looks)
+
+
+def _way_words(groups: Sequence[ArmGroup]) -> Iterator[str]:
+    turns = [group for group in groups if group.standing]
+    for group in turns:
+        arms = f"{', '.join(group.arms)}: " if len(turns) > 1 else ""
+        blocks = f"{counted(group.blocks, 'block')}, {group.seconds:.2g} s of each arm in each"
+        yield f"{arms}arms stand side by side and take turns: {blocks}"
+    for group in groups:
+        for why in dict.fromkeys(group.why.values()):
+            arms = ", ".join(name for name in group.arms if group.why[name] == why)
+            yield f"{f'{arms}: ' if turns else ''}each window gets a fresh server: {why}"
 
 
 def _foresee(
@@ -438,19 +440,17 @@ def _require_taken(plan: Plan, build: Build) -> None:
 
 
 def _about(request: SeriesRequest) -> str:
-    arms, blocks = len(request.running), request.blocks
+    arms = len(request.running)
     if not arms:
         return f"{request.plan}: none of its arms can run here"
+    blocks = counted(sum(group.blocks for group in request.groups), "block")
     if request.kind == "compare":
-        words = f"{counted(arms + 1, 'configuration')} and the control in {blocks} blocks"
+        words = f"{counted(arms + 1, 'configuration')} and the control in {blocks}"
     else:
-        words = f"{request.plan}: {arms} of {len(request.arms)} arms in {blocks} blocks"
+        words = f"{request.plan}: {arms} of {len(request.arms)} arms in {blocks}"
     if ends_by_itself(request.workload):
         return words
-    trials = blocks * (arms + 2 * request.groups + (3 if request.best else 0))
-    seconds = trials * trial_s(request.workload, request.timing, standing=request.standing)
-    seconds += STAND_S * (arms + 2 * request.groups) if request.standing else 0.0
-    return f"{words}, up to {format_seconds(seconds)}"
+    return f"{words}, up to {format_seconds(most_s(request))}"
 
 
 def _threads(plan: Plan) -> int:

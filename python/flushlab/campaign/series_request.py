@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Literal
 
 import msgspec
@@ -54,6 +53,28 @@ class BoundArm(msgspec.Struct, frozen=True, kw_only=True):
         return self.data_root is None and self.disk_iops is None
 
 
+class ArmGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """Arms that are measured in the same rounds, beside base and control.
+
+    Attributes:
+        arms: their names.
+        standing: they stand side by side and are measured in turns; else each window has a fresh server.
+        blocks: rounds.
+        seconds: measured of each arm in a round.
+        why: by arm, why it has fresh servers where that was not asked for.
+    """
+
+    arms: tuple[str, ...]
+    standing: bool
+    blocks: int
+    seconds: float
+    why: Mapping[str, str] = {}
+
+    def timing(self, timing: Timing) -> Timing:
+        """The campaign's timing, with the group's own window."""
+        return msgspec.structs.replace(timing, seconds=self.seconds)
+
+
 class SeriesRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A series, with everything decided that must not change when it is resumed.
 
@@ -72,15 +93,13 @@ class SeriesRequest(msgspec.Struct, frozen=True, kw_only=True):
         claims: as the plan has them.
         base_file: the user's option file, whose settings the base has below the plan's own.
         memory: that the server may use, as the user wrote it.
-        blocks: rounds of the arms, and again of `best`.
+        blocks: rounds, as the plan or the user has them.
         looks, precision: as in `flushlab.experiment.series.SeriesPlan`.
         timing: of warm-up and window.
         best: whether all that proved faster runs together afterwards.
         alternate: settings are switched on one running server.
         fresh: every window has a fresh server, as was asked for.
-        standing: arms stand side by side and are measured in turns; else each window has a fresh server.
-        beside: so many arms stand beside base and control at once; 0: all of them.
-        why_fresh: why they are fresh where that was not asked for; empty otherwise.
+        asked_groups: how the arms are measured, those on fresh servers last; see `groups`.
         scale: factor on the plan's table_size; the options have it already.
         arguments: of the server, alike for every arm.
         dataset: path of the user's data, or None.
@@ -119,9 +138,7 @@ class SeriesRequest(msgspec.Struct, frozen=True, kw_only=True):
     best: bool = True
     alternate: bool = False
     fresh: bool = False
-    standing: bool = False
-    beside: int = 0
-    why_fresh: str = ""
+    asked_groups: tuple[ArmGroup, ...] = ()
     scale: float = 1.0
     arguments: tuple[str, ...] = ()
     dataset: str | None = None
@@ -139,9 +156,28 @@ class SeriesRequest(msgspec.Struct, frozen=True, kw_only=True):
     asked_blocks: int | None = None
 
     @property
-    def groups(self) -> int:
+    def groups(self) -> tuple[ArmGroup, ...]:
         """Groups that the arms run in, one after the other, each with base and control."""
-        return math.ceil(len(self.running) / self.beside) if self.beside else 1
+        names = tuple(arm.name for arm in self.running)
+        alone = ArmGroup(arms=names, standing=False, blocks=self.blocks, seconds=self.timing.seconds)
+        return self.asked_groups or (alone,)
+
+    @property
+    def standing(self) -> bool:
+        """Whether any arms stand side by side."""
+        return any(group.standing for group in self.groups)
+
+    def group_of(self, block: int) -> ArmGroup:
+        """The group that a block of the arms belongs to."""
+        for group in self.groups:
+            if block < group.blocks:
+                return group
+            block -= group.blocks
+        raise AssertionError("a block of no group")
+
+    def group_of_best(self, names: Collection[str]) -> ArmGroup:
+        """The group whose way `best` is measured in: the last that has one of its parts."""
+        return [group for group in self.groups if set(group.arms) & set(names)][-1]
 
     @property
     def running(self) -> tuple[BoundArm, ...]:

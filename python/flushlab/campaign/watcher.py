@@ -148,7 +148,7 @@ class Watcher:
         if self._budget_s is not None:
             parts.append(f"at most {format_seconds(max(0.0, self._budget_s - spent.seconds))} left")
         elif spent.trials and (left := progress.total - done + progress.after) > 0:
-            left_s = spent.repeated_s / spent.trials * left
+            left_s = progress.left_s or spent.repeated_s / spent.trials * left
             parts.append(f"about {format_seconds(left_s)} left")
         return f" ({', '.join(parts)})" if parts else ""
 

@@ -6,6 +6,7 @@ way itself; docs/decisions/0018-standing-servers.md says what it must not be ask
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -13,7 +14,7 @@ import msgspec
 
 from flushlab.campaign.outlook import copy_bytes, data_bytes_of
 from flushlab.campaign.request import TuneRequest
-from flushlab.campaign.series_request import SeriesRequest
+from flushlab.campaign.series_request import ArmGroup, BoundArm, SeriesRequest
 from flushlab.campaign.target import Target
 from flushlab.machine import available_memory_bytes
 from flushlab.record import Value
@@ -75,26 +76,79 @@ def beside(request: TuneRequest, workloads: Sequence[Workload], target: Target) 
     return found if found.servers >= 2 else Beside(0, found.why)
 
 
-def series_beside(request: SeriesRequest, workloads: Sequence[Workload], target: Target) -> Beside:
-    """How many servers of a series can stand side by side: base, control and an arm at least.
+def groups_of(
+    request: SeriesRequest, base: Workload, workloads: Mapping[str, Workload], target: Target
+) -> tuple[ArmGroup, ...]:
+    """How the arms of a series are measured: as many as can in turns, the others on fresh servers, last.
 
     Args:
         request: of the series.
-        workloads: of the base and of the arms that run.
+        base: the base's workload.
+        workloads: of the arms that run, by name.
         target: where.
     """
-    arms = (request.base, *request.running)
-    if any(workload.slice_s is None for workload in workloads):
-        return Beside(0, f"{request.workload.split(':')[0]} cannot be paused")
-    if request.disk_iops is not None or any(arm.disk_iops is not None for arm in arms):
-        return Beside(0, LIMITED_DISK)
     data_bytes = data_bytes_of(request.workload, request.base.options, request.dataset)
-    if named := _in_the_background(request, target, data_bytes):
-        return Beside(0, f"{named[1]} of {named[0]} shows in what a server does later")
-    found = _room([arm.settings for arm in arms], target, data_bytes)
-    if found.servers >= len(arms) + 1:
-        return Beside(len(arms) + 1)
-    return found if found.servers >= LEAST_SERVERS else Beside(0, found.why)
+    why = {
+        arm.name: _why_fresh(arm, request, base, workloads[arm.name], target, data_bytes)
+        for arm in request.running
+    }
+    turns = [arm for arm in request.running if not why[arm.name]]
+    room = _room([arm.settings for arm in (request.base, *turns)], target, data_bytes)
+    if room.servers < LEAST_SERVERS:
+        why |= {arm.name: room.why for arm in turns}
+        turns = []
+    slices = {
+        arm.name: max(SLICE_S, base.slice_s or 0.0, workloads[arm.name].slice_s or 0.0) for arm in turns
+    }
+    groups = [
+        some
+        for slice_s in sorted(set(slices.values()))
+        for some in _portions([name for name in slices if slices[name] == slice_s], room.servers - 2)
+    ]
+    fresh = tuple(name for name, reason in why.items() if reason)
+    seconds = request.timing.seconds
+    if request.measured_s is not None:  # shared by base and control of every group, too
+        count = len(groups) + bool(fresh)
+        seconds *= (len(why) + 2) / (len(why) + 2 * count)
+    found = []
+    for names in groups:
+        blocks, seconds_each = blocks_of(request.blocks, seconds, slices[names[0]])
+        found.append(ArmGroup(arms=names, standing=True, blocks=blocks, seconds=seconds_each))
+    if fresh:
+        reasons = {name: why[name] for name in fresh}
+        found.append(
+            ArmGroup(arms=fresh, standing=False, blocks=request.blocks, seconds=seconds, why=reasons)
+        )
+    return tuple(found)
+
+
+def _portions(names: Sequence[str], most: int) -> list[tuple[str, ...]]:
+    """As few portions as there can be, of about the same size."""
+    count = math.ceil(len(names) / most)
+    return [tuple(names[len(names) * n // count : len(names) * (n + 1) // count]) for n in range(count)]
+
+
+def _why_fresh(
+    arm: BoundArm,
+    request: SeriesRequest,
+    base: Workload,
+    workload: Workload,
+    target: Target,
+    data_bytes: int | None,
+) -> str:
+    """Why an arm needs fresh servers; empty if it can stand beside others."""
+    if base.slice_s is None or workload.slice_s is None:
+        return f"{request.workload.split(':')[0]} cannot be paused"
+    if request.disk_iops is not None or arm.disk_iops is not None:
+        return LIMITED_DISK
+    pool = number_of(Configuration(request.base.settings, target.identity), "innodb_buffer_pool_size")
+    fits = data_bytes is not None and data_bytes < pool
+    for name in arm.changes:
+        setting = target.catalog.setting(name) if name in target.catalog else None
+        if setting is None or not setting.needs_steady_state or (fits and setting.group == "doublewrite"):
+            continue
+        return f"{name} shows in what a server does later"
+    return ""
 
 
 def blocks_of(blocks: int, seconds: float, slice_s: float = SLICE_S) -> tuple[int, float]:
@@ -106,21 +160,6 @@ def blocks_of(blocks: int, seconds: float, slice_s: float = SLICE_S) -> tuple[in
     of_block = min(MOST_ROUNDS, max(least, rounds // ENOUGH_BLOCKS))
     count = min(max(blocks, round(rounds / of_block)), MOST_BLOCKS)
     return count, max(total_s / count, slice_s)
-
-
-def _in_the_background(
-    request: SeriesRequest, target: Target, data_bytes: int | None
-) -> tuple[str, str] | None:
-    """An arm and its setting whose effect is in work that a server does later, in the turns of others."""
-    pool = number_of(Configuration(request.base.settings, target.identity), "innodb_buffer_pool_size")
-    fits = data_bytes is not None and data_bytes < pool
-    for arm in request.running:
-        for name in arm.changes:
-            setting = target.catalog.setting(name) if name in target.catalog else None
-            if setting is None or not setting.needs_steady_state or (fits and setting.group == "doublewrite"):
-                continue
-            return arm.name, name
-    return None
 
 
 def _room(settings: Sequence[Mapping[str, Value]], target: Target, data_bytes: int | None) -> Beside:

@@ -49,6 +49,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
         found: comparisons by arm that may be shown while it runs, the control's among them: what looks have
             proven, which no later look takes back. Empty where figures are judged at the end only.
         after: work that follows the last trial, in trials' worth.
+        left_s: about what is left takes, where trials so far do not tell it; else None.
     """
 
     stage: Stage | None
@@ -57,6 +58,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     best: Ratio | None = None
     found: Mapping[str, Comparison] = {}
     after: float = 0.0
+    left_s: float | None = None
 
 
 class Experiment(Protocol):

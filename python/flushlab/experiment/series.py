@@ -3,8 +3,8 @@
 Sits on top of `experiment`; pure. The story is `Series._story`:
 
 1. arms: blocks of base, control and every arm, in random order. An arm that is refused, fails or reads back
-   differently drops out with its reason; the others go on. Where few fit beside each other they run in
-   groups, one after the other, each with base and control in blocks of its own.
+   differently drops out with its reason; the others go on. Arms that cannot be
+   measured in the same rounds run in groups, one after the other, each with base and control.
 2. best: the composition of all arms that proved faster, in fresh blocks with base and control.
 
 What keeps its claims honest:
@@ -27,12 +27,12 @@ Deterministic in plan and records.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 import msgspec
 
-from flushlab.experiment.blocks import BASE, CONTROL, Blocks, Scores, no_base
+from flushlab.experiment.blocks import BASE, CONTROL, Blocks, no_base
 from flushlab.experiment.protocol import Conversation, Progress, Request, Steps
 from flushlab.record import Arm, Comparison, Ratio, Stage, Trial
 from flushlab.statistics import Looks, compare, held
@@ -45,14 +45,29 @@ Compose = Callable[[tuple[str, ...]], Arm | None]
 setting), to the arm `best`; None if they cannot be composed."""
 
 
+class Group(msgspec.Struct, frozen=True, kw_only=True):
+    """Arms that are measured in the same rounds, beside base and control.
+
+    Attributes:
+        arms: their names.
+        blocks: their rounds; at least 2.
+        trial_s: about what a trial takes; None if nobody knows.
+    """
+
+    arms: tuple[str, ...]
+    blocks: int
+    trial_s: float | None = None
+
+
 class SeriesPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What the planner needs to know.
 
     Attributes:
         base: what the others are compared with; its name is `base`.
         arms: the changes, each with all of its settings.
-        blocks: rounds of each arm, and again of `best`; at least 2.
-        beside: so many arms run in a round, beside base and control; 0: all of them.
+        blocks: rounds of the arms, and again of `best`; at least 2.
+        groups: arms that run in rounds of their own, each arm in one of them; none: all run in the same.
+            `best` has as many rounds as the last group that a part of it comes from.
         compose: makes `best`; None: there is none.
         looks: the arms are judged at several looks, not only at the end.
         precision: with looks, an arm leaves once its interval is within so much (0.02 is ± 2 %); base and
@@ -65,7 +80,7 @@ class SeriesPlan(msgspec.Struct, frozen=True, kw_only=True):
     base: Arm
     arms: tuple[Arm, ...]
     blocks: int = 5
-    beside: int = 0
+    groups: tuple[Group, ...] = ()
     compose: Compose | None = None
     looks: bool = False
     precision: float | None = None
@@ -119,14 +134,17 @@ class Series:
         against = {other for arm, other in plan.pairs if BEST not in (arm, other)}
         self._plan = plan
         self._alpha = plan.alpha / (1 + (plan.compose is not None) + len(against))
-        size = plan.beside or max(len(plan.arms), 1)
-        self._groups = [
-            self._blocks(plan.arms[at : at + size], "arms", first=at // size * plan.blocks)
-            for at in range(0, max(len(plan.arms), 1), size)
-        ]
-        self._looks = Looks.planned(plan.blocks, self._alpha) if plan.looks else None
+        self._plans = plan.groups or (Group(arms=tuple(arm.name for arm in plan.arms), blocks=plan.blocks),)
+        self._groups, first = list[Blocks](), 0
+        for one in self._plans:
+            arms = tuple(arm for arm in plan.arms if arm.name in one.arms)
+            self._groups.append(self._blocks(arms, "arms", one.blocks, first))
+            first += one.blocks
+        looked = [Looks.planned(one.blocks, self._alpha) if plan.looks else None for one in self._plans]
+        self._looks = dict(zip(self._groups, looked, strict=True))
         self._seen: dict[str, list[Comparison]] = {}
         self._best: Blocks | None = None
+        self._best_plan = self._plans[-1]
         self._best_arm: Arm | None = None
         self._best_of: tuple[str, ...] = ()
         self._told_before_block = 0
@@ -151,11 +169,21 @@ class Series:
         found = self._held()
         if due is None:
             return Progress(stage=None, done=told, total=told, found=found)
-        arms = sum((self._plan.blocks - group.finished) * len(group.due) for group in self._groups)
-        best = (self._plan.blocks - (self._best.finished if self._best else 0)) * 3
-        left = arms + (best if self._plan.compose is not None else 0)
-        left -= told - self._told_before_block  # repeats of disturbed trials are not foreseen
-        return Progress(stage=due.stage, done=told, total=told + max(left, 1), found=found)
+        parts = list(zip(self._plans, self._groups, strict=True))
+        left = [(one, (one.blocks - group.finished) * len(group.due)) for one, group in parts]
+        if self._plan.compose is not None:
+            left.append((self._best_plan, self._best_left * 3))
+        told_of_block = told - self._told_before_block  # repeats of disturbed trials are not foreseen
+        total = told + max(sum(count for _, count in left) - told_of_block, 1)
+        left_s = None
+        if len(self._plans) > 1:  # trials of groups differ
+            known = [count * one.trial_s for one, count in left if one.trial_s is not None]
+            left_s = sum(known) if len(known) == len(left) else None
+        return Progress(stage=due.stage, done=told, total=total, found=found, left_s=left_s)
+
+    @property
+    def _best_left(self) -> int:
+        return self._best_plan.blocks - (self._best.finished if self._best else 0)
 
     @property
     def _finished(self) -> int:
@@ -173,7 +201,9 @@ class Series:
     def result(self) -> SeriesResult:
         """What is found so far; only finished blocks count."""
         found = self._of_arms()
-        best = self._judged(self._best.scores) if self._best is not None else {}
+        best = (
+            _by_name(compare(self._best.scores, BASE, alpha=self._alpha, twin=CONTROL)) if self._best else {}
+        )
         control, best_control = found.pop(CONTROL, None), best.pop(CONTROL, None)
         comparisons = found | best
         out = self._out() | (self._best.out if self._best is not None else {})
@@ -210,17 +240,18 @@ class Series:
         if best is None:
             return
         self._best_arm, self._best_of = best, names
-        self._best = self._blocks((best,), "best")
+        self._best_plan = [one for one in self._plans if set(one.arms) & set(names)][-1]
+        self._best = self._blocks((best,), "best", self._best_plan.blocks)
         yield from self._best.steps()
 
-    def _blocks(self, arms: tuple[Arm, ...], stage: Stage, first: int = 0) -> Blocks:
+    def _blocks(self, arms: tuple[Arm, ...], stage: Stage, blocks: int, first: int = 0) -> Blocks:
         plan = self._plan
-        return Blocks(plan.base, arms, blocks=plan.blocks, stage=stage, seed=plan.seed, first=first)
+        return Blocks(plan.base, arms, blocks=blocks, stage=stage, seed=plan.seed, first=first)
 
     def _look(self, arms: Blocks) -> None:
         """Judges a group's arms, if this is a moment to; those that are known precisely enough leave. Of
         several groups the control is judged once, at the end, over the blocks of all."""
-        looks = self._looks
+        looks = self._looks[arms]
         if looks is None or arms.finished not in looks.blocks or BASE in arms.out:
             return
         scores = {name: cells for name, cells in arms.scores.items() if name not in arms.settled}
@@ -254,17 +285,18 @@ class Series:
         return cells
 
     def _of_arms(self) -> dict[str, Comparison]:
-        if not self._seen:
-            return self._judged(self._scores())
-        found = self._held()
-        if CONTROL not in found:
-            found |= self._judged(self._scores(), only=(CONTROL,))
-        return found
-
-    def _judged(self, scores: Scores, only: Collection[str] | None = None) -> dict[str, Comparison]:
-        family = 1 + len(self._plan.arms) if only else 0
-        found = compare(scores, BASE, alpha=self._alpha, only=only, family=family, twin=CONTROL)
-        return {one.arm: one for one in found}
+        """The arms, each by the rounds of its group, whose noise is its own; the control by all rounds."""
+        if len(self._groups) == 1:
+            (group,) = self._groups
+            return self._held() or _by_name(compare(group.scores, BASE, alpha=self._alpha, twin=CONTROL))
+        family, found = 1 + len(self._plan.arms), self._held()
+        for one, group in zip(self._plans, self._groups, strict=True):
+            if not found.keys() & set(one.arms):
+                found |= _by_name(
+                    compare(group.scores, BASE, alpha=self._alpha, only=one.arms, family=family, twin=CONTROL)
+                )
+        both = {name: cells for name, cells in self._scores().items() if name in (BASE, CONTROL)}
+        return found | _by_name(compare(both, BASE, alpha=self._alpha, family=family))
 
     def _pairs(self, comparisons: Mapping[str, Comparison]) -> dict[tuple[str, str], Ratio]:
         """Ratios of arms to other arms: from the blocks that they share; where they share none, as with
@@ -281,6 +313,10 @@ class Series:
                 if arm in compared:
                     found[arm, against] = compared[arm].ratio
         return found
+
+
+def _by_name(found: Iterable[Comparison]) -> dict[str, Comparison]:
+    return {one.arm: one for one in found}
 
 
 def _is_faster(comparison: Comparison | None) -> bool:

@@ -67,6 +67,7 @@ def _arm(arm: ArmFacts, facts: SeriesFacts) -> dict[str, Any]:
         "settings": dict(arm.settings),
         "outcome": arm.outcome,
         "reason": arm.reason,
+        "why_fresh": arm.why_fresh,
         "figure": arm.figure,
         "p99_us": arm.p99_us,
         "ratio": comparison.ratio if comparison else None,

@@ -72,6 +72,7 @@ def _arm(arm: ArmFacts) -> dict[str, Any]:
         "text": arm.text,
         "outcome": arm.outcome,
         "reason": arm.reason,
+        "why_fresh": arm.why_fresh,
         "settings": dict(arm.settings),
         "workload": dict(arm.workload),
         "data_root": arm.data_root,

@@ -242,6 +242,10 @@ def way(facts: SeriesFacts | TuneFacts) -> Iterator[RenderableType]:
     """How it was measured."""
     if facts.interleaved:
         yield Text("measured side by side, in turns, on servers that stood throughout", style="dim")
+        fresh = [arm for arm in facts.arms if arm.why_fresh] if isinstance(facts, SeriesFacts) else []
+        for why in dict.fromkeys(arm.why_fresh for arm in fresh):
+            names = ", ".join(arm.name for arm in fresh if arm.why_fresh == why)
+            yield Text(f"{names}: on a fresh server for each window, as {why}", style="dim")
     elif facts.why_fresh and facts.unit != "s":
         yield Text(f"measured on a fresh server for each window: {facts.why_fresh}", style="dim")
 

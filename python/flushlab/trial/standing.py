@@ -73,13 +73,11 @@ class StandingRunner:
         """
         block = request.stage, request.block
         if self._block != block:
-            names = {arm.name for arm in request.beside}
-            new_stage = self._block is None or self._block[0] != request.stage
-            if new_stage or (request.stage == "arms" and not names <= self._stands.keys()):
-                self.close()  # what is compared stood equally long; tune's screening compares only roughly
+            if self._block is None or self._block[0] != request.stage:
+                self.close()  # a stage compares servers that stood equally long
             self._block = block
             self._trials.clear()
-            self._end(self._stands.keys() - names)
+            self._end(self._stands.keys() - {arm.name for arm in request.beside})
         key = request.arm.name, request.variant
         if key not in self._trials:
             self._trials |= {(name, request.variant): trial for name, trial in self._run(request).items()}

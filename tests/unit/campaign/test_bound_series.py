@@ -12,7 +12,7 @@ from flushlab.campaign.binding import ServerHere, bind
 from flushlab.campaign.bound_series import BoundSeries
 from flushlab.campaign.facts import SeriesFacts
 from flushlab.campaign.loop import Ending
-from flushlab.campaign.series_request import SeriesRequest
+from flushlab.campaign.series_request import ArmGroup, SeriesRequest
 from flushlab.campaign.volumes import Volumes
 from flushlab.datadir import DataRoot, Volume
 from flushlab.experiment.simulated import Noise, SimulatedTrials
@@ -290,7 +290,8 @@ def test_an_arm_that_leaves_more_than_the_base_to_the_turns_of_others_is_told(
         slices = (Slice(round=0, start_s=0, seconds=0.5, events=1000),)
         return msgspec.structs.replace(trial, slices=slices, later_bytes=debts)
 
-    facts = run(series(tmp_path, FLUSH, standing=True), change=standing)
+    group = ArmGroup(arms=("flush",), standing=True, blocks=5, seconds=2.0)
+    facts = run(series(tmp_path, FLUSH, asked_groups=(group,)), change=standing)
     debts = [warning.text for warning in facts.warnings if warning.slug == "debts"]
     assert bool(debts) == told
     assert all("flush left 19.5 KiB" in text and "the base 7.8 KiB" in text for text in debts)

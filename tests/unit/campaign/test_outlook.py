@@ -85,7 +85,7 @@ def test_the_least_that_is_named_is_accepted() -> None:
 
 
 def test_a_series_is_counted_arm_by_arm(nowhere: Path) -> None:
-    found = seen(flushlab.series("insert-on-duplicate", blocks=3, dry_run=True))
+    found = seen(flushlab.series("insert-on-duplicate", blocks=3, fresh=True, dry_run=True))
     running = [one for one in found.tries if one.runs]
     assert found.trials_least == 3 * (2 + len(running))
     assert found.trials_most == found.trials_least + 9

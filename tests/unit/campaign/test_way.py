@@ -36,12 +36,12 @@ def planned(
     *,
     workload: str = 'name = "oltp_update_non_index"',
     before: str = "",
-    fresh: bool = False,
+    **arguments: Any,
 ) -> SeriesFacts:
     plan = tmp_path / "plan.toml"
     head = f'title = "A plan"\nblocks = 5\nseconds = 10\n{before}\n[workload]\n{workload}\n'
     plan.write_text(f'{head}[[arm]]\nname = "one"\ntext = "An arm."\n{arm}\n')
-    return flushlab.series(plan, dry_run=True, fresh=fresh)
+    return flushlab.series(plan, dry_run=True, **arguments)
 
 
 FLUSH = "settings = { innodb_flush_log_at_trx_commit = 2 }"
@@ -65,6 +65,34 @@ def test_what_a_server_does_later_is_measured_on_fresh_servers(tmp_path: Path) -
     assert not found.interleaved
     assert "innodb_io_capacity" in found.why_fresh
     assert found.planned_blocks == 5
+
+
+MIXED = f"""{FLUSH}
+[[arm]]
+name = "later"
+settings = {{ innodb_io_capacity = 4000 }}
+[[arm]]
+name = "by the clock"
+workload = {{ commit = "0.2 s" }}
+"""
+
+
+def test_one_series_measures_each_arm_in_the_way_that_is_right_for_it(tmp_path: Path) -> None:
+    said = list[str]()
+    found = planned(tmp_path, MIXED, workload='name = "upsert"', progress=said.append)
+    assert (found.interleaved, found.why_fresh) == (True, "")
+    assert found.planned_blocks == 33 + 12 + 5
+    assert {arm.name: arm.why_fresh for arm in found.arms} == {
+        "one": "",
+        "later": "innodb_io_capacity shows in what a server does later",
+        "by the clock": "",
+        "best": "",
+    }
+    assert [line for line in said if "side by side" in line or "fresh" in line] == [
+        "one: arms stand side by side and take turns: 33 blocks, 1.5 s of each arm in each",
+        "by the clock: arms stand side by side and take turns: 12 blocks, 4.2 s of each arm in each",
+        "later: each window gets a fresh server: innodb_io_capacity shows in what a server does later",
+    ]
 
 
 def test_doublewrite_may_be_measured_side_by_side_where_the_data_fit_the_pool(tmp_path: Path) -> None:

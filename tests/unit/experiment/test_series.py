@@ -9,7 +9,7 @@ import pytest
 
 from flushlab.errors import MeasurementError
 from flushlab.experiment.protocol import Request
-from flushlab.experiment.series import Series, SeriesPlan
+from flushlab.experiment.series import Group, Series, SeriesPlan
 from flushlab.experiment.simulated import Noise, SimulatedTrials, run_to_end
 from flushlab.record import Arm, Trial, Value, Verdict
 
@@ -316,8 +316,12 @@ def test_a_comparison_with_looks_goes_on_where_it_was() -> None:
 # -- groups ----------------------------------------------------------------------------------------------
 
 
-def test_where_few_fit_beside_each_other_arms_run_in_groups_each_with_base_and_control() -> None:
-    series, asked = Series(plan(beside=2, compose=None)), []
+def groups(*names: str, blocks: int = 5) -> tuple[Group, ...]:
+    return tuple(Group(arms=tuple(own), blocks=blocks) for own in names)
+
+
+def test_groups_of_arms_run_one_after_the_other_each_with_base_and_control() -> None:
+    series, asked = Series(plan(groups=groups("AB", "C"), compose=None)), []
     simulated = trials()
     while (request := series.ask()) is not None:
         asked.append(request)
@@ -338,13 +342,13 @@ def test_where_few_fit_beside_each_other_arms_run_in_groups_each_with_base_and_c
 
 
 def test_best_is_composed_of_the_arms_of_all_groups() -> None:
-    series = Series(plan(beside=1))
+    series = Series(plan(groups=groups(*"ABC")))
     run_to_end(series, trials())
     assert series.result().best_of == ("B", "A")
 
 
 def test_looks_at_groups_judge_each_arm_on_its_own_blocks_and_the_control_at_the_end() -> None:
-    series = Series(plan(beside=2, blocks=20, looks=True, compose=None))
+    series = Series(plan(groups=groups("AB", "C", blocks=20), looks=True, compose=None))
     run_to_end(series, trials())
     result = series.result()
     assert {name: one.verdict for name, one in result.comparisons.items()} == {
@@ -359,7 +363,7 @@ def test_looks_at_groups_judge_each_arm_on_its_own_blocks_and_the_control_at_the
 def test_arms_of_two_groups_are_compared_by_their_bounds_against_the_base() -> None:
     asked = (("A", "B"), ("A", "C"))
     together = Series(plan(pairs=asked, compose=None))
-    apart = Series(plan(pairs=asked, compose=None, beside=2))
+    apart = Series(plan(pairs=asked, compose=None, groups=groups("AB", "C")))
     for series in (together, apart):
         run_to_end(series, trials())
     assert apart.result().pairs["A", "B"].estimate == pytest.approx(1.25, rel=0.05)
@@ -369,7 +373,7 @@ def test_arms_of_two_groups_are_compared_by_their_bounds_against_the_base() -> N
 
 
 def test_a_base_that_fails_in_a_later_group_ends_the_series_and_what_was_found_stays() -> None:
-    series, simulated = Series(plan(beside=2, compose=None)), trials()
+    series, simulated = Series(plan(groups=groups("AB", "C"), compose=None)), trials()
     while (request := series.ask()) is not None:
         trial = simulated.run(request)
         if request.arm.name == "base" and request.block == 6:
@@ -379,3 +383,27 @@ def test_a_base_that_fails_in_a_later_group_ends_the_series_and_what_was_found_s
     assert result.out["base"].reason == "died: signal 11"
     assert result.comparisons["A"].verdict == "faster"
     assert result.finished
+
+
+def test_groups_have_their_own_numbers_of_blocks_and_their_own_noise() -> None:
+    """Many short turns with much noise, and a few long windows with little: neither has the other's width."""
+    own = (Group(arms=("A", "B"), blocks=30, trial_s=1.0), Group(arms=("C",), blocks=5, trial_s=20.0))
+    series, simulated = Series(plan(groups=own)), trials(noise=Noise(trial=0.0))
+    asked: list[Request] = []
+    while (request := series.ask()) is not None:
+        asked.append(request)
+        noise = math.exp((0.2 if request.block < 30 else 0.002) * math.sin(97.0 * len(asked)))
+        trial = simulated.run(request)
+        assert trial.figure is not None
+        series.tell(msgspec.structs.replace(trial, figure=trial.figure * noise))
+    found = series.result().comparisons
+    assert (found["A"].blocks, found["C"].blocks) == (30, 5)
+    assert found["C"].ratio.half_width < 0.02 < found["A"].ratio.half_width
+    assert series.result().best_of == ("B", "A")
+    assert sum(request.stage == "best" for request in asked) == 3 * 30
+
+
+def test_what_is_left_is_told_by_the_length_of_each_groups_trials() -> None:
+    own = (Group(arms=("A", "B"), blocks=30, trial_s=1.0), Group(arms=("C",), blocks=5, trial_s=20.0))
+    assert Series(plan(groups=own, compose=None)).progress.left_s == 30 * 4 * 1 + 5 * 3 * 20
+    assert Series(plan()).progress.left_s is None
