@@ -285,7 +285,7 @@ def test_a_budget_in_seconds_that_is_too_small_is_refused_before_anything_is_ask
     budget_s: float,
 ) -> None:
     with pytest.raises(
-        BudgetTooSmall, match=r"is too short: .* need at least \d+ trials, 3 min 46 s"
+        BudgetTooSmall, match=r"is too short: .* need at least \d+ trials, 3 min 55 s"
     ) as raised:
         Tune(plan(budget_trials=None, budget_s=budget_s, trial_s=8.0))
     assert raised.value.hint is not None
