@@ -136,6 +136,13 @@ class LoadRun:
             CoreError: usage if it was not started.
         """
 
+    def seen(self) -> bytes:
+        """JSON of a `LoadSeen`: since start. Dearer than `progress`: for once a second.
+
+        Raises:
+            CoreError: usage if it was not started.
+        """
+
     def open_window(self) -> None:
         """Opens the measured window, or opens it anew, while the load runs on. A profile begins here.
 

@@ -18,6 +18,44 @@ pub(crate) fn latencies() -> Latencies {
         .expect("the bounds are constants that hdrhistogram takes")
 }
 
+/// Latencies of a whole load in microseconds, with two significant digits: for a glance while it runs.
+#[derive(Debug)]
+pub(crate) struct Glanced {
+    histogram: Histogram<u64>,
+    sum: Duration,
+}
+
+impl Glanced {
+    /// None yet.
+    pub fn new() -> Self {
+        let histogram = Histogram::new_with_bounds(1, MAX_LATENCY.as_micros() as u64, 2);
+        Self {
+            histogram: histogram.expect("the bounds are constants that hdrhistogram takes"),
+            sum: Duration::ZERO,
+        }
+    }
+
+    /// Counts a latency.
+    #[inline]
+    pub fn record(&mut self, took: Duration) {
+        self.histogram.saturating_record((took.as_micros() as u64).max(1));
+        self.sum += took;
+    }
+
+    /// How many took so many microseconds, ascending; a value stands for those that are alike in two digits.
+    pub fn counts(&self) -> Vec<(u64, u64)> {
+        let recorded = self.histogram.iter_recorded();
+        recorded
+            .map(|at| (at.value_iterated_to(), at.count_since_last_iteration()))
+            .collect()
+    }
+
+    /// Of all.
+    pub fn sum(&self) -> Duration {
+        self.sum
+    }
+}
+
 /// Counts a latency.
 #[inline]
 pub(crate) fn record(latencies: &mut Latencies, took: Duration) {
@@ -27,6 +65,19 @@ pub(crate) fn record(latencies: &mut Latencies, took: Duration) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_glance_has_each_latency_within_two_digits_and_their_sum() {
+        let mut some = Glanced::new();
+        for us in [0, 90, 91, 1_234_567] {
+            some.record(Duration::from_micros(us));
+        }
+        let counts = some.counts();
+        assert_eq!(counts[..3], [(1, 1), (90, 1), (91, 1)]);
+        let (longest, once) = counts[3];
+        assert!((longest as f64 / 1_234_567.0 - 1.0).abs() < 0.01 && once == 1);
+        assert_eq!(some.sum(), Duration::from_micros(1_234_748));
+    }
 
     #[test]
     fn latencies_keep_three_digits() {

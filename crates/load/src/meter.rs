@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use nix::time::{clock_gettime, ClockId};
 use nix::unistd::{gettid, Pid};
 
-use crate::histogram::{latencies, record, Latencies};
+use crate::histogram::{latencies, record, Glanced, Latencies};
 use crate::result::ErrorCount;
 use crate::workload::Effect;
 use crate::Error;
@@ -246,6 +246,8 @@ pub(crate) struct Meter {
     pub events: u64,
     pub per_second: Vec<u64>,
     pub errors: u64,
+    pub latencies: Glanced,
+    codes: Vec<ErrorCount>,
     window: Option<(Instant, Window)>,
     cpu: Option<Cpu>,
 }
@@ -257,6 +259,8 @@ impl Meter {
             events: 0,
             per_second: Vec::with_capacity(SECONDS_ROOM),
             errors: 0,
+            latencies: Glanced::new(),
+            codes: Vec::new(),
             window: None,
             cpu: None,
         }
@@ -270,6 +274,7 @@ impl Meter {
             self.events += 1;
             let second = now.duration_since(self.start).as_secs() as usize;
             add_second(&mut self.per_second, second, ended.effect.amount);
+            self.latencies.record(now.duration_since(ended.begun));
         }
         if let Some((start, window)) = self.open_window() {
             let second = now.duration_since(start).as_secs() as usize;
@@ -327,6 +332,7 @@ impl Meter {
     /// Counts a server error that came just now.
     pub fn refused(&mut self, error: &Error) {
         self.errors += 1;
+        count_error(&mut self.codes, error);
         if let Some((start, window)) = self.open_window() {
             count_error(&mut window.errors, error);
             if let Some(seconds) = &mut window.seconds {
@@ -346,6 +352,20 @@ impl Meter {
         if let Some((_, window)) = self.open_window() {
             window.lost_connections += 1;
         }
+    }
+
+    /// Server errors since start, by their number.
+    pub fn codes(&self) -> Vec<(u16, u64)> {
+        self.codes
+            .iter()
+            .map(|known| (known.errno, known.count))
+            .collect()
+    }
+
+    /// How late 99 of 100 events of the open window were begun at most, in microseconds.
+    pub fn lag_p99_us(&self) -> Option<u64> {
+        let lag = self.window.as_ref()?.1.lag.as_ref()?;
+        (!lag.is_empty()).then(|| lag.value_at_quantile(0.99) / 1000)
     }
 
     /// Counts how late an event was begun.
@@ -501,6 +521,16 @@ mod tests {
         assert_eq!((window.acknowledged, window.commits), (1, 1));
         assert_eq!([window.statements[0].len(), window.statements[1].len()], [1, 0]);
         assert_eq!((meter.errors, window.errors.len()), (1, 0));
+        assert_eq!(meter.codes(), [(1213, 1)]);
+        assert_eq!(
+            meter
+                .latencies
+                .counts()
+                .iter()
+                .map(|(_, count)| count)
+                .sum::<u64>(),
+            4
+        );
     }
 
     #[test]

@@ -78,6 +78,23 @@ pub struct LoadProgress {
     pub hint: Option<String>,
 }
 
+/// All that a running load has done since start (`flushlab.record.LoadSeen`).
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LoadSeen {
+    /// Events completed.
+    pub events: u64,
+    /// Server errors by their number.
+    pub errors: Vec<(u16, u64)>,
+    /// Latencies in microseconds, ascending, and how many events took so long.
+    pub latencies_us: Vec<(u64, u64)>,
+    /// Latency of all events together.
+    pub latency_sum_s: f64,
+    /// Events that are due and not begun; none in a closed loop.
+    pub backlog: Option<u64>,
+    /// How late 99 of 100 events of the open window were begun at most; none in a closed loop.
+    pub lag_p99_us: Option<u64>,
+}
+
 /// What became of rows (`flushlab.record.RowCounts`).
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RowCounts {

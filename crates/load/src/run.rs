@@ -14,7 +14,7 @@ use crate::drive::polling::Polling;
 use crate::handoff::Handoff;
 use crate::meter::{Meter, Shape, Window};
 use crate::reconnect::Reconnect;
-use crate::result::{LoadProgress, LoadResult};
+use crate::result::{LoadProgress, LoadResult, LoadSeen};
 use crate::schedule::Schedule;
 use crate::seconds::SecondsWriter;
 use crate::session::Session;
@@ -207,6 +207,25 @@ impl LoadRun {
             errors: meter.errors,
             failed: failed.as_ref().map(Error::to_string),
             hint: failed.and_then(|error| error.hint),
+        })
+    }
+
+    /// All that it has done so far; dearer than [`Self::progress`], so once a second is enough.
+    ///
+    /// # Errors
+    /// [`Kind::Usage`] if it was not started.
+    pub fn seen(&self) -> Result<LoadSeen, Error> {
+        let running = self.running.as_ref().ok_or_else(not_started)?;
+        let schedule = running.control.schedule.as_ref();
+        let backlog = schedule.map(|schedule| locked(schedule).backlog(Instant::now()));
+        let meter = locked(&running.meter);
+        Ok(LoadSeen {
+            events: meter.events,
+            errors: meter.codes(),
+            latencies_us: meter.latencies.counts(),
+            latency_sum_s: meter.latencies.sum().as_secs_f64(),
+            backlog,
+            lag_p99_us: meter.lag_p99_us(),
         })
     }
 

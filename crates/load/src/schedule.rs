@@ -361,8 +361,8 @@ impl Schedule {
         Take::Due(due)
     }
 
-    /// Events that are due and not begun.
-    fn backlog(&mut self, now: Instant) -> u64 {
+    /// Events that are due by now and not begun.
+    pub fn backlog(&mut self, now: Instant) -> u64 {
         let seconds = now.saturating_duration_since(self.start).as_secs_f64();
         if self.plan.poisson {
             while self.counting.next.is_some_and(|next| next <= seconds) {

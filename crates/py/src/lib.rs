@@ -146,6 +146,11 @@ impl LoadRun {
         json(py, &progress)
     }
 
+    fn seen<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let seen = self.with(py, |run| run.seen())?;
+        json(py, &seen)
+    }
+
     fn open_window(&self, py: Python<'_>) -> PyResult<()> {
         self.with(py, flushlab_load::LoadRun::open_window)
     }

@@ -19,6 +19,7 @@ from flushlab.campaign.target import connection_arguments, open_target, trial_ru
 from flushlab.campaign.watcher import watching
 from flushlab.errors import MeasurementError, UsageError
 from flushlab.machine import home_path
+from flushlab.process.running import on_board
 from flushlab.record import Arm, Launch, Trial, Value
 from flushlab.server import Sandbox
 from flushlab.server.base_file import require_taken
@@ -127,7 +128,8 @@ def bench(
             if wait_for_quiet:
                 look_around(target.volume.data_root.path, watching(progress), wait=True)
             progress(f"running {asked.name} on {target.build.name}")
-            trial = runner.run(Arm(name="bench", settings=given), stage="bench", block=1)
+            with on_board("bench", server=target.build.name, workload=asked.name):
+                trial = runner.run(Arm(name="bench", settings=given), stage="bench", block=1)
         if trial.outcome == "refused":
             raise refusal(trial.reason, target.build)
         warnings = (*as_warnings(fit), *trial.warnings)
@@ -145,7 +147,8 @@ def _on_sandbox(
     workload.prepare(server)
     progress(f"running {workload.name} on {name}")
     draft = Draft(arm=Arm(name="bench", settings=given), stage="bench", block=1, variant=0)
-    return measure(draft, server, workload, timing, catalog)
+    with on_board("bench", server=name, workload=workload.name):
+        return measure(draft, server, workload, timing, catalog)
 
 
 def _with_seconds(workload: Workload, **files: str) -> Workload:

@@ -21,7 +21,10 @@ from flushlab.bulk.places import Place
 from flushlab.bulk.source import Source, SourceTable
 from flushlab.errors import UsageError
 from flushlab.generate.plan import FillPlan, read_plan
+from flushlab.process.running import on_board
+from flushlab.record.running import Driven, FillProgress
 from flushlab.server.attached import Attached, from_dsn, from_option_file
+from flushlab.server.driven import driven
 from flushlab.server.protocol import Server
 from flushlab.settings.floor import Floor
 
@@ -129,10 +132,36 @@ def fill(
             ladder=ladder,
         )
         python_before = _core.python_seconds()
-        done = Load(there, source_of, asked, progress, show, place).run()
+        with (
+            on_board("fill", server=there.identity.name, workload=asked_plan.name) as board,
+            board.standing(_told(there, asked)),
+        ):
+
+            def seen(far: Far) -> None:
+                board.fill(_far(far))
+                if show is not None:
+                    show(far)
+
+            done = Load(there, source_of, asked, progress, seen, place).run()
         if took := _core.python_seconds() - python_before:
             progress(f"functions in Python took {took:.1f} s, in all threads together")
     return msgspec.structs.replace(done, sandbox=place.server.name if place is not None else "")
+
+
+def _told(server: Server, asked: Asked) -> Driven:
+    return driven(server, transport=asked.transport, ssl_mode=asked.ssl_mode, ssl_ca=asked.ssl_ca)
+
+
+def _far(far: Far) -> FillProgress:
+    return FillProgress(
+        table=far.table,
+        rows=far.rows,
+        total=far.total,
+        bytes=far.bytes,
+        rows_per_s=far.rows_per_s,
+        left_s=far.seconds_left,
+        bound_by=far.bound.what,
+    )
 
 
 @contextmanager

@@ -13,8 +13,9 @@ from typing import Literal
 import msgspec
 
 from flushlab.campaign.watcher import Spent, Watcher
-from flushlab.experiment.protocol import Experiment, Request
-from flushlab.record import Trial
+from flushlab.experiment.protocol import Experiment, Progress, Request
+from flushlab.process.running import board
+from flushlab.record import Ratio, Trial
 from flushlab.store import Store
 
 Ending = Literal["done", "budget spent", "interrupted", "dry run"]
@@ -67,6 +68,8 @@ def run(
         FlushlabError: what `run_trial` could not put into a record; the campaign may be resumed.
     """
     spent = Spent()
+    told = board()
+    told.names(watcher.called)
     since, gap = time.monotonic() if began is None else began, "before"
     try:
         for trial in store.trials(campaign_id):
@@ -75,7 +78,14 @@ def run(
         while (request := experiment.ask()) is not None:
             if budget.is_spent(spent.seconds, spent.trials):
                 return "budget spent"
-            watcher.starting(request, experiment.progress, spent.until_now(since))
+            progress, so_far = experiment.progress, spent.until_now(since)
+            watcher.starting(request, progress, so_far)
+            told.trial(
+                stage=request.stage,
+                block=request.block + 1,
+                arm=request.arm.name,
+                left_s=watcher.left_s(progress, so_far, progress.done),
+            )
             trial = run_trial(request)
             now = time.monotonic()
             trial = _with_gap(trial, gap, now - since)
@@ -85,9 +95,20 @@ def run(
             watcher.ended(trial, experiment.progress, spent)
             watcher.look_around(trial)
             experiment.tell(trial)
+            if trial.outcome == "measured" and trial.figure is not None:
+                told.figure(trial.arm.name, trial.figure)
+            progress = experiment.progress
+            told.ratios(_shown(progress), early=progress.stage is not None)
     except KeyboardInterrupt:
         return "interrupted"
     return "done"
+
+
+def _shown(progress: Progress) -> dict[str, Ratio]:
+    """Ratios that looks have proven; where only the best one is, that."""
+    if progress.best is not None and not progress.found:
+        return {"best so far": progress.best}
+    return {arm: one.ratio for arm, one in progress.found.items()}
 
 
 def _with_gap(trial: Trial, name: str, seconds: float) -> Trial:

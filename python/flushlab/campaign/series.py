@@ -44,6 +44,7 @@ from flushlab.campaign.way import LOOKS_BLOCKS, groups_of
 from flushlab.errors import UsageError
 from flushlab.plan.plan import BASE, CONTROL, Plan
 from flushlab.plan.shipped import find_plan, read_plan, shipped
+from flushlab.process.running import on_board
 from flushlab.record import Launch, Warning
 from flushlab.server.base_file import require_taken
 from flushlab.settings.catalog import canonical
@@ -208,7 +209,7 @@ def run(
         assert load is not None, "what is new has a plan"
         target = paper_target(server, basedir=asked.basedir, data_root=asked.data_root)
         return _foresee(load, asked, server, target, watcher)
-    with open_store() as store:
+    with on_board(kind, server=server), open_store() as store:
         earlier = stored_request(store, resume, kind, SeriesRequest) if resume else None
         with (
             open_target(

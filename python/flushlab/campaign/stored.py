@@ -15,6 +15,7 @@ from flushlab.campaign.target import Target
 from flushlab.campaign.watcher import Watcher
 from flushlab.errors import FlushlabError, StorageError, UsageError
 from flushlab.experiment.protocol import Experiment, Request
+from flushlab.process.running import board
 from flushlab.record import Trial
 from flushlab.store import State, Store, new_id
 
@@ -30,6 +31,11 @@ class Stored(Protocol):
     @property
     def build(self) -> str:
         """Name of the build, exact version."""
+        ...
+
+    @property
+    def workload(self) -> str:
+        """As it was asked for."""
         ...
 
     @property
@@ -107,6 +113,7 @@ def carry_out(
             hint="start a new campaign: figures of two binaries are not comparable",
         )
     campaign_id = resumed or new_id(request.kind)
+    board().is_about(campaign=campaign_id, server=request.build, workload=request.workload)
     with store.hold(campaign_id):
         if resumed is None:
             store.create_campaign(campaign_id, request.kind, msgspec.json.encode(request))

@@ -41,6 +41,7 @@ from flushlab.errors import BudgetTooSmall, UsageError
 from flushlab.experiment.objective import Objective
 from flushlab.experiment.protocol import Request
 from flushlab.machine import available_memory_bytes
+from flushlab.process.running import on_board
 from flushlab.record import Launch, Trial, Value
 from flushlab.server.base_file import require_taken
 from flushlab.settings.candidates import lift, propose
@@ -191,7 +192,7 @@ def tune(
     if dry_run:
         require_new(resume)
         return _foresee(asked, paper_target(server, basedir=basedir, data_root=data_root), watcher)
-    with open_store() as store:
+    with on_board("tune", server=server, workload=asked.workload, floor=asked.floor), open_store() as store:
         earlier = stored_request(store, resume, "tune", TuneRequest) if resume else None
         with open_target(
             earlier.build if earlier else server,

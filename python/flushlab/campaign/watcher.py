@@ -77,6 +77,11 @@ class Watcher:
         """The arms that will run and what people call them, in the order in which these know them."""
         self._names = names
 
+    @property
+    def called(self) -> Mapping[str, str]:
+        """What people call the arms."""
+        return self._names
+
     def known_as(self, arm: str) -> str:
         """What people call an arm."""
         return self._names.get(arm, arm)
@@ -131,6 +136,15 @@ class Watcher:
             self._is_busy = False
             self.say("other programs leave the machine alone again")
 
+    def left_s(self, progress: Progress, spent: Spent, done: int) -> float | None:
+        """Seconds until the campaign ends: at most, if it has a budget; else about; None if nobody knows."""
+        if self._budget_s is not None:
+            return max(0.0, self._budget_s - spent.seconds)
+        left = progress.total - done + progress.after
+        if not spent.trials or left <= 0:
+            return None
+        return progress.left_s or spent.repeated_s / spent.trials * left
+
     def _line(self, trial: Trial, progress: Progress, spent: Spent) -> str:
         if trial.outcome == "void":
             what = f"disturbed, {trial.reason}: measuring longer"
@@ -145,11 +159,9 @@ class Watcher:
         parts = []
         if progress.best is not None:
             parts.append(f"best so far {progress.best.estimate:.2f}×")
-        if self._budget_s is not None:
-            parts.append(f"at most {format_seconds(max(0.0, self._budget_s - spent.seconds))} left")
-        elif spent.trials and (left := progress.total - done + progress.after) > 0:
-            left_s = progress.left_s or spent.repeated_s / spent.trials * left
-            parts.append(f"about {format_seconds(left_s)} left")
+        if (left_s := self.left_s(progress, spent, done)) is not None:
+            words = "about" if self._budget_s is None else "at most"
+            parts.append(f"{words} {format_seconds(left_s)} left")
         return f" ({', '.join(parts)})" if parts else ""
 
 

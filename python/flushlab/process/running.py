@@ -14,8 +14,8 @@ import signal
 import socket
 import threading
 import time
-from collections import deque
-from collections.abc import Iterator, Mapping
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from flushlab.errors import FlushlabError
 from flushlab.machine import home_part
 from flushlab.machine.home import home_path
 from flushlab.process.identity import machine
+from flushlab.record import Ratio
 from flushlab.record.running import (
     Driven,
     FillProgress,
@@ -41,6 +42,8 @@ ANSWER_S = 1.0
 MOST_BYTES = 4 << 20
 SECONDS_KEPT = 60
 MARKS_KEPT = 240
+LOADS_KEPT = 32
+"""So many loads' totals are kept apart: more than servers stand at once."""
 
 
 class Board:
@@ -51,19 +54,24 @@ class Board:
         self._seconds: deque[LoadSecond] = deque(maxlen=SECONDS_KEPT)
         self._marks: deque[RunningMark] = deque(maxlen=MARKS_KEPT)
         self._number = 0
-        self._ended = LoadTotals()
-        self._present = LoadTotals()
+        self._loads: dict[int, LoadTotals] = {}
         self._standing: dict[str, Driven] = {}
         self._driven_s: dict[str, float] = {}
         self._driven: tuple[str, float] | None = None
         self._until: tuple[float, float] | None = None
+        self._names: Mapping[str, str] = {}
+
+    @property
+    def is_seen(self) -> bool:
+        """Whether anybody may ask: what is dear to find out need not be, otherwise."""
+        return self is not _NOBODYS
 
     def look(self) -> Running:
         """What runs now."""
         while True:
             try:
                 seconds, marks = tuple(self._seconds), tuple(self._marks)
-                standing = tuple(self._standing.values())
+                standing, loads = tuple(self._standing.values()), tuple(self._loads.values())
                 break
             except RuntimeError:  # they changed meanwhile
                 continue
@@ -85,36 +93,46 @@ class Board:
             marks=marks,
             servers=servers,
             pids=tuple(one.pid for one in standing if one.pid is not None),
-            totals=_together(self._ended, self._present),
+            totals=_together(loads),
             left_s=left_s,
         )
 
     def is_about(self, *, campaign: str = "", server: str = "", workload: str = "", floor: str = "") -> None:
         """What was asked for, as far as it is known by now."""
-        told = {"campaign": campaign, "server": server, "workload": workload, "floor": floor}
+        told = {"campaign": campaign, "server": server, "workload": _shown(workload), "floor": floor}
         self._note(**{name: value for name, value in told.items() if value})
+
+    def names(self, names: Mapping[str, str]) -> None:
+        """What people call the arms."""
+        self._names = names
 
     def trial(self, *, stage: str, block: int, arm: str, left_s: float | None) -> None:
         """A trial is about to run."""
+        arm = self._called(arm)
         if stage != self._now.stage:
             self._mark("stage", stage)
         self._until = None if left_s is None else (left_s, time.monotonic())
         self._note(stage=stage, round=block, arm=arm, trial=self._now.trial + 1)
-        self._mark("trial", arm)
 
     def figure(self, arm: str, figure: float) -> None:
         """A trial has ended with a figure."""
-        self._note(trial_figures={**self._now.trial_figures, arm: figure})
+        self._note(trial_figures={**self._now.trial_figures, self._called(arm): figure})
 
-    def ratios(self, ratios: tuple[ShownRatio, ...]) -> None:
-        """What looks have proven so far."""
-        if ratios != self._now.ratios:
-            self._note(ratios=ratios)
+    def ratios(self, found: Mapping[str, Ratio], *, early: bool) -> None:
+        """What looks have proven so far, by arm."""
+        shown = tuple(
+            ShownRatio(arm=self._called(arm), low=one.low, mid=one.estimate, high=one.high, early=early)
+            for arm, one in found.items()
+        )
+        if shown != self._now.ratios:
+            self._note(ratios=shown)
 
     @contextmanager
-    def standing(self, server: Driven) -> Iterator[None]:
-        """A server stands while the context lasts."""
+    def standing(self, server: Driven, *, trial: bool = False) -> Iterator[None]:
+        """A server stands while the context lasts, for one trial or for more."""
         self.stands(server)
+        if trial:
+            self._mark("trial", self._called(server.arm))
         try:
             yield
         finally:
@@ -122,7 +140,7 @@ class Board:
 
     def stands(self, server: Driven) -> None:
         """A server stands from now on."""
-        self._standing[server.key] = server
+        self._standing[server.key] = msgspec.structs.replace(server, arm=self._called(server.arm))
 
     def fell(self, key: str) -> None:
         """A server stands no more."""
@@ -133,6 +151,7 @@ class Board:
     def driving(self, key: str, arm: str) -> Iterator[None]:
         """Load takes its turn on one of several servers while the context lasts."""
         began = time.monotonic()
+        arm = self._called(arm)
         self._note(arm=arm)
         self._mark("slice", arm)
         self._driven = key, began
@@ -159,19 +178,25 @@ class Board:
             )
         )
 
-    def load(self, totals: LoadTotals) -> None:
-        """What the present load has done since it began."""
-        self._present = totals
-
-    def load_ended(self) -> None:
-        """What comes next is another load."""
-        self._ended, self._present = _together(self._ended, self._present), LoadTotals()
+    def load(self, load: int, totals: LoadTotals) -> None:
+        """What one of the loads has done since it began; those that have ended count on."""
+        self._loads.pop(load, None)
+        self._loads[load] = totals
+        if len(self._loads) > LOADS_KEPT:
+            oldest = list(self._loads)[:2]
+            self._loads = {
+                0: _together([self._loads[key] for key in oldest]),
+                **{key: one for key, one in self._loads.items() if key not in oldest},
+            }
 
     def fill(self, progress: FillProgress) -> None:
         """A fill is so far; `rows_by_table` is added up here."""
         before = self._now.fill
         rows = {**(before.rows_by_table if before else {}), progress.table: progress.rows}
         self._note(fill=msgspec.structs.replace(progress, rows_by_table=rows))
+
+    def _called(self, arm: str) -> str:
+        return self._names.get(arm, arm)
 
     def _note(self, **news: object) -> None:
         self._now = msgspec.structs.replace(self._now, **news)
@@ -185,19 +210,24 @@ class Board:
         )
 
 
-def _together(one: LoadTotals, other: LoadTotals) -> LoadTotals:
+def _together(loads: Sequence[LoadTotals]) -> LoadTotals:
+    """The latest one is the last."""
+    latencies = _added(dict(one.latencies_us) for one in loads)
     return LoadTotals(
-        events=one.events + other.events,
-        errors=_added(one.errors, other.errors),
-        latencies_us=tuple(sorted(_added(dict(one.latencies_us), dict(other.latencies_us)).items())),
-        latency_sum_s=one.latency_sum_s + other.latency_sum_s,
-        backlog=other.backlog,
-        lag_s=other.lag_s,
+        events=sum(one.events for one in loads),
+        errors=_added(one.errors for one in loads),
+        latencies_us=tuple(sorted(latencies.items())),
+        latency_sum_s=sum(one.latency_sum_s for one in loads),
+        backlog=loads[-1].backlog if loads else None,
+        lag_s=loads[-1].lag_s if loads else None,
     )
 
 
-def _added(one: Mapping[int, int], other: Mapping[int, int]) -> dict[int, int]:
-    return {key: one.get(key, 0) + other.get(key, 0) for key in one.keys() | other.keys()}
+def _added(counts: Iterable[Mapping[int, int]]) -> dict[int, int]:
+    total: Counter[int] = Counter()
+    for one in counts:
+        total.update(one)
+    return dict(total)
 
 
 _boards: list[Board] = []
@@ -206,6 +236,11 @@ _boards: list[Board] = []
 def board() -> Board:
     """The board of what runs in this process; one that nobody sees if nothing does."""
     return _boards[-1] if _boards else _NOBODYS
+
+
+def present() -> Running | None:
+    """What this process runs, or None."""
+    return _boards[-1].look() if _boards else None
 
 
 @contextmanager
@@ -218,7 +253,14 @@ def on_board(kind: RunningKind, *, server: str = "", workload: str = "", floor: 
         yield _boards[-1]
         return
     found = Board(
-        Running(kind=kind, server=server, workload=workload, floor=floor, pid=os.getpid(), began=time.time())
+        Running(
+            kind=kind,
+            server=server,
+            workload=_shown(workload),
+            floor=floor,
+            pid=os.getpid(),
+            began=time.time(),
+        )
     )
     _boards.append(found)
     teller = _Teller.open(found)
@@ -231,6 +273,12 @@ def on_board(kind: RunningKind, *, server: str = "", workload: str = "", floor: 
 
 
 _NOBODYS = Board(Running(kind="test", pid=0, began=0.0))
+
+
+def _shown(workload: str) -> str:
+    """A workload without the arguments of a program, which may be passwords."""
+    kind, colon, words = workload.partition(":")
+    return f"{kind}: {(words.split() or [''])[0]}" if colon and kind == "command" else workload
 
 
 class _Teller:

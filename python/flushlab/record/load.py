@@ -431,6 +431,27 @@ class LoadProgress(msgspec.Struct, frozen=True, kw_only=True):
     hint: str | None = None
 
 
+class LoadSeen(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a running load has done since start.
+
+    Attributes:
+        events: completed.
+        errors: server errors by their number.
+        latencies_us: latencies in microseconds, ascending, alike in two digits, and how many events took so
+            long.
+        latency_sum_s: of all events together.
+        backlog: events that are due and not begun; None in a closed loop.
+        lag_p99_us: how late 99 of 100 events of the open window were begun at most; None in a closed loop.
+    """
+
+    events: int = 0
+    errors: tuple[tuple[int, int], ...] = ()
+    latencies_us: tuple[tuple[int, int], ...] = ()
+    latency_sum_s: float = 0.0
+    backlog: int | None = None
+    lag_p99_us: int | None = None
+
+
 class RowCounts(msgspec.Struct, frozen=True, kw_only=True):
     """What became of the rows that were written in a window.
 

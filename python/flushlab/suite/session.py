@@ -9,7 +9,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +19,12 @@ from flushlab.build import Build
 from flushlab.datadir import DataRoot, Snapshot, Snapshots
 from flushlab.errors import FlushlabError, SnapshotDamaged, UsageError
 from flushlab.process import myself
+from flushlab.process.running import on_board
 from flushlab.record import ServerIdentity, Value
 from flushlab.server import Sandbox
 from flushlab.server.account import new_password
 from flushlab.server.control import StatementFailed
+from flushlab.server.driven import driven
 from flushlab.server.initialise import initialised
 from flushlab.server.variables import doubts
 from flushlab.settings.admission import require_admitted
@@ -234,7 +236,8 @@ class Session:
                 for server in servers.all:
                     server.expect_resets()
                 ready = since_process_start() - self._began_s
-                ended, command_s, seen = self._run_command(servers, environment)
+                with self._on_board(servers):
+                    ended, command_s, seen = self._run_command(servers, environment)
             closing = time.monotonic()
             self._notes += watch.notes
             first = servers.all[0].sandbox
@@ -269,6 +272,15 @@ class Session:
             stopped=any(server.stopped_for for server in servers.all),
             observation=seen,
         )
+
+    @contextmanager
+    def _on_board(self, servers: Servers) -> Iterator[None]:
+        """Whoever watches finds the suite and its servers."""
+        about = f"command: {self._request.words[0]}"
+        with on_board("test", server=self._request.build.name, workload=about) as told, ExitStack() as stack:
+            for number, server in enumerate(servers.all, 1):
+                stack.enter_context(told.standing(driven(server.sandbox, f"worker {number}")))
+            yield
 
     def _read_back(self, sandbox: Sandbox) -> dict[str, Value]:
         """The settings as the server has them; notes on those that it made something else."""

@@ -23,6 +23,7 @@ from flushlab.errors import (
     ServerError,
     StartFailed,
 )
+from flushlab.process.running import board
 from flushlab.record import (
     FILE_CLASSES,
     Arm,
@@ -36,6 +37,7 @@ from flushlab.record import (
     Warning,
 )
 from flushlab.server import Server
+from flushlab.server.driven import driven
 from flushlab.settings.catalog import Catalog
 from flushlab.settings.configuration import Configuration
 from flushlab.settings.effects import Evidence, no_effect
@@ -92,7 +94,8 @@ def measure(
             timing = msgspec.structs.replace(timing, redo_bytes=int(REDO_WRAPS * draft.redo_capacity_bytes))
         looks = timing.seconds >= JUDGED_WINDOW_S
         before = wanted_by_others(server.pid, LOOK_S) if looks else None
-        measured = workload.run(server, timing, observe(server, seen))
+        with board().standing(driven(server, draft.arm.name), trial=True):
+            measured = workload.run(server, timing, observe(server, seen))
         after = wanted_by_others(server.pid, LOOK_S) if looks else None
     except (ServerError, MeasurementError, ProtocolError) as error:
         return draft.failed(error)

@@ -30,8 +30,10 @@ import msgspec
 from flushlab import machine
 from flushlab.errors import FlushlabError, MeasurementError, ProtocolError, ServerError
 from flushlab.experiment.protocol import Request
+from flushlab.process.running import board
 from flushlab.record import Arm, LoadResult, Slice, Trial
 from flushlab.server import Sandbox
+from flushlab.server.driven import driven
 from flushlab.telemetry import Observation, cpu, observe
 from flushlab.trial.measurement import NOT_STARTED, Draft
 from flushlab.trial.runner import TrialRunner
@@ -132,7 +134,7 @@ class StandingRunner:
 
         def start(draft: Draft, runner: TrialRunner) -> None:
             server = runner.start(draft.arm, variant=draft.variant)
-            self._stands[draft.arm.name] = _Stand(server)
+            self._stands[draft.arm.name] = _Stand(server, draft.arm.name)
             draft.seconds.update(server.seconds)
 
         started = dict[str, Future[None]]()
@@ -199,13 +201,20 @@ class _Stand:
 
     Attributes:
         server: it.
+        arm: whose settings it has.
         turns: its loads, by workload variant; all are paused but for the slice that is running.
     """
 
     server: Sandbox
+    arm: str
     turns: dict[int, Turns] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self.told = driven(self.server, self.arm)
+        board().stands(self.told)
+
     def close(self) -> None:
+        board().fell(self.told.key)
         self.server.kill()  # first: a load whose server hangs is slow to stop
         for turns in self.turns.values():
             turns.stop()
@@ -250,7 +259,8 @@ class _Part:
         pid = self.stand.server.pid
         self.own_bytes -= _written_bytes(pid)
         try:
-            result = self.turns.slice(seconds, lambda: ends.append(_Moment.now(pids)))
+            with board().driving(self.stand.told.key, self.draft.arm.name):
+                result = self.turns.slice(seconds, lambda: ends.append(_Moment.now(pids)))
         except (ServerError, MeasurementError, ProtocolError) as error:
             self._fail(error)
             return

@@ -21,6 +21,7 @@ from flushlab.errors import (
 from flushlab.record import LoadProgress, LoadResult, LoadSpec, Warning
 from flushlab.server.protocol import Server
 from flushlab.workload.protocol import Driving, Measured, Timing, Window
+from flushlab.workload.telling import Telling
 
 _POLL_S = 0.05
 _LEVEL_SPREAD = 0.15  # the last seconds of a warm-up may differ by this share of their mean
@@ -108,15 +109,16 @@ def drive(driving: Driving, server: Server, timing: Timing, window: Window) -> M
         ServerDied: the server is gone.
     """
     load = connected(driving, server)
+    telling = Telling(load, driving.unit)
     try:
         started = time.monotonic()
         load.start()
-        warnings = warm_up(load, server, timing, driving)
+        warnings = warm_up(load, server, timing, driving, telling)
         warm_up_s = time.monotonic() - started
         with window:
             native(load.open_window, server)
             try:
-                _wait(load, server, timing)
+                _wait(load, server, timing, telling)
             except KeyboardInterrupt as interrupt:
                 raise _interrupted(load, driving.unit) from interrupt
             result = closed(load, server)
@@ -214,12 +216,15 @@ def raise_if_failed(load: _core.LoadRun, server: Server) -> LoadProgress:
     return progress
 
 
-def warm_up(load: _core.LoadRun, server: Server, timing: Timing, driving: Driving) -> list[Warning]:
+def warm_up(
+    load: _core.LoadRun, server: Server, timing: Timing, driving: Driving, telling: Telling
+) -> list[Warning]:
     """Waits until throughput is level and page reads are near zero, within the timing's bounds."""
     reads_before, events_before = _page_reads(server), 0
     seen = 0
     while True:
         progress = raise_if_failed(load, server)
+        telling.glance(progress)
         if int(progress.elapsed_s) > seen and progress.elapsed_s >= timing.warm_up_s:
             seen = int(progress.elapsed_s)
             reads, events = _page_reads(server), progress.events
@@ -254,7 +259,7 @@ def _redo_written(server: Server) -> int:
     return int(server.query("SHOW GLOBAL STATUS LIKE 'Innodb_os_log_written'")[0][1])
 
 
-def _wait(load: _core.LoadRun, server: Server, timing: Timing) -> None:
+def _wait(load: _core.LoadRun, server: Server, timing: Timing, telling: Telling) -> None:
     started = time.monotonic()
     redo_before = _redo_written(server) if timing.redo_bytes else 0
     asked = started
@@ -268,7 +273,7 @@ def _wait(load: _core.LoadRun, server: Server, timing: Timing) -> None:
                 asked = now
                 if _redo_written(server) - redo_before >= timing.redo_bytes:
                     return
-        raise_if_failed(load, server)
+        telling.glance(raise_if_failed(load, server))
         time.sleep(min(_POLL_S, left) if left > 0 else _POLL_S)
 
 

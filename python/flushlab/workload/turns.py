@@ -16,6 +16,7 @@ from flushlab.record import ErrorCount, Latency, LoadResult, OpenLoop, RowCounts
 from flushlab.server.protocol import Server
 from flushlab.workload.engine import closed, connected, measured, native, raise_if_failed, warm_up
 from flushlab.workload.protocol import COMMITS, MOST_SLICE_S, Driving, Measured, Timing
+from flushlab.workload.telling import Telling
 
 LEAD_S = 0.02
 """From the first event of a slice to the beginning of its window: connections fall into step again."""
@@ -45,10 +46,11 @@ class Turns:
     def __init__(self, driving: Driving, server: Server, timing: Timing) -> None:
         self._driving, self._server = driving, server
         self._load = connected(driving, server)
+        self._telling = Telling(self._load, driving.unit)
         began = time.monotonic()
         try:
             self._load.start()
-            self.warnings: list[Warning] = warm_up(self._load, server, timing, driving)
+            self.warnings: list[Warning] = warm_up(self._load, server, timing, driving, self._telling)
             native(self._load.pause, server)
             self.least_slice_s = MOST_SLICE_S
             self._probe()
@@ -76,6 +78,7 @@ class Turns:
         raise_if_failed(load, server)
         result = closed(load, server)
         window()
+        self._telling.slice(result)
         native(load.pause, server)
         if result.events and result.latency_us is not None:
             self.least_slice_s = min(self.least_slice_s, self._has_room(result, result.latency_us))

@@ -22,7 +22,7 @@ def nothing() -> Steps[None]:
     yield from ()
 
 
-REQUEST: Any = SimpleNamespace(kind="tune", build="mariadb@10.11.19", build_id="x")
+REQUEST: Any = SimpleNamespace(kind="tune", build="mariadb@10.11.19", build_id="x", workload="upsert")
 
 
 def test_a_result_that_the_store_cannot_keep_is_returned_all_the_same(

@@ -31,7 +31,7 @@ def test_a_slice_in_which_the_machine_slept_does_not_count(
     server: Any = FakeServer()
     turns: Any = Turns()
     draft = Draft(arm=Arm(name="a", settings={}), stage="arms", block=0, variant=0)
-    part = _Part(draft, _Stand(server), turns)
+    part = _Part(draft, _Stand(server, "a"), turns)
     part.take(7, 0.5, [os.getpid()], began=time.monotonic())
     (one,) = part.slices
     assert (one.round, one.seconds, one.events) == (7, 0.5, 50)

@@ -74,7 +74,7 @@ def opened(results: list[LoadResult], monkeypatch: pytest.MonkeyPatch) -> tuple[
     monkeypatch.setattr(module, "closed", lambda *_: results.pop(0))
     monkeypatch.setattr("time.sleep", lambda s: slept.append(s) if s != module.LEAD_S else None)
     nothing: Any = None
-    driving: Any = SimpleNamespace(spec=SimpleNamespace(threads=16))
+    driving: Any = SimpleNamespace(unit="transactions/s", spec=SimpleNamespace(threads=16))
     return Turns(driving, nothing, nothing), slept
 
 

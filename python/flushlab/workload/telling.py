@@ -1,0 +1,90 @@
+"""Telling: what a load has done, once a second, to whoever watches this process.
+
+Sits in `workload`, between the load engine and `process.running`. It is called by the thread that waits for
+the load, never by the one that drives it, and does nothing unless something runs that can be watched.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+
+import msgspec
+
+from flushlab import _core
+from flushlab.process.running import board
+from flushlab.record import LoadProgress, LoadResult, LoadSeen
+from flushlab.record.running import LoadTotals
+
+_numbers = count(1)
+
+
+class Telling:
+    """Tells of one load.
+
+    Args:
+        load: it.
+        unit: of its throughput.
+    """
+
+    def __init__(self, load: _core.LoadRun, unit: str) -> None:
+        self._load = load
+        self._unit = unit
+        self._board = board()
+        self._number = next(_numbers)
+        self._second = 0
+        self._counts: dict[int, int] = {}
+
+    def glance(self, progress: LoadProgress) -> None:
+        """The load runs; another second may be over."""
+        second = int(progress.elapsed_s)
+        if second <= self._second or not progress.per_second or not self._board.is_seen:
+            return
+        self._second = second
+        seen = self._totals()
+        p50, p99 = self._latest(seen)
+        self._board.second(float(progress.per_second[-1]), self._unit, p50_ms=p50, p99_ms=p99)
+
+    def slice(self, result: LoadResult) -> None:
+        """A slice is over, and the load not paused yet."""
+        if not self._board.is_seen:
+            return
+        self._totals()
+        latency = result.latency_us
+        self._board.second(
+            result.throughput,
+            self._unit,
+            p50_ms=latency.p50 / 1000 if latency else None,
+            p99_ms=latency.p99 / 1000 if latency else None,
+        )
+
+    def _totals(self) -> LoadSeen:
+        seen = msgspec.json.decode(self._load.seen(), type=LoadSeen)
+        self._board.load(
+            self._number,
+            LoadTotals(
+                events=seen.events,
+                errors=dict(seen.errors),
+                latencies_us=seen.latencies_us,
+                latency_sum_s=seen.latency_sum_s,
+                backlog=seen.backlog,
+                lag_s=None if seen.lag_p99_us is None else seen.lag_p99_us / 1e6,
+            ),
+        )
+        return seen
+
+    def _latest(self, seen: LoadSeen) -> tuple[float | None, float | None]:
+        """Median and p99 of what came since the last look, in milliseconds."""
+        before, self._counts = self._counts, dict(seen.latencies_us)
+        news = [(us, events - before.get(us, 0)) for us, events in seen.latencies_us]
+        return quantile_ms(news, 0.5), quantile_ms(news, 0.99)
+
+
+def quantile_ms(counts_us: list[tuple[int, int]], quantile: float) -> float | None:
+    """The latency in milliseconds that this share of the events stayed within; None without events."""
+    due = quantile * sum(events for _, events in counts_us)
+    passed = 0
+    for us, events in counts_us:
+        passed += events
+        if events and passed >= due:
+            return us / 1000
+    return None

@@ -1,0 +1,171 @@
+"""What runs: noted by those who do it, told to those who ask, and gone with the process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from flushlab.machine.home import home_path, make_open
+from flushlab.process import running
+from flushlab.process.running import FOLDER, ask, board, find, on_board
+from flushlab.record import Endpoint, Ratio
+from flushlab.record.running import Driven, FillProgress, LoadTotals
+from tests.waiting import wait_until
+
+SERVER = Driven(key="one", arm="A", endpoint=Endpoint(user="flushlab", password="secret", socket="/s"), pid=5)
+OTHER = Driven(key="two", arm="B", endpoint=SERVER.endpoint, pid=6)
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A home with a longer path than a socket's may be."""
+    home = tmp_path / ("long" * 40)
+    monkeypatch.setenv("FLUSHLAB_HOME", str(home))
+    make_open(home)
+    for folder in home.parents:
+        if folder.owner() == home.owner() and folder.is_relative_to(tmp_path.parents[2]):
+            folder.chmod(0o755)
+    yield
+    assert not list((home_path() / FOLDER).glob("*"))
+
+
+def test_what_runs_is_found_and_what_has_ended_is_not() -> None:
+    with on_board("bench", server="mariadb@10.11", workload="upsert") as noted:
+        noted.stands(SERVER)
+        (found,) = find()
+        assert (found.running.kind, found.running.server, found.running.pid) == (
+            *("bench", "mariadb@10.11"),
+            os.getpid(),
+        )
+        assert found.running.servers == (SERVER,)
+    assert find() == []
+    assert ask(found.place) is None
+
+
+def test_only_its_user_may_ask() -> None:
+    with on_board("bench"):
+        (place,) = (home_path() / FOLDER).iterdir()
+        assert stat.S_IMODE(place.stat().st_mode) == 0o600
+
+
+def test_what_runs_within_something_else_is_part_of_that() -> None:
+    with on_board("tune") as outer, on_board("bench") as inner:
+        assert inner is outer is board()
+        assert [one.running.kind for one in find()] == ["tune"]
+
+
+def test_a_process_that_was_killed_is_found_no_more() -> None:
+    program = (
+        "import time\nfrom flushlab.process.running import on_board\n"
+        "with on_board('fill'):\n    print('ready', flush=True)\n    time.sleep(600)"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        assert [one.running.pid for one in find()] == [child.pid]
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+    assert find() == []
+
+
+def test_a_home_that_takes_no_socket_stops_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: str) -> Path:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(running, "home_part", full)
+    with on_board("bench") as noted:
+        noted.trial(stage="arms", block=1, arm="A", left_s=None)
+        assert find() == []
+
+
+def test_nobody_sees_notes_of_what_is_not_watched() -> None:
+    board().trial(stage="arms", block=1, arm="A", left_s=None)
+    assert running.present() is None
+    assert not board().is_seen
+
+
+def test_trials_stages_and_slices_are_marked_under_the_names_that_people_know() -> None:
+    with on_board("compare") as noted:
+        noted.names({"A": "flush=2"})
+        noted.trial(stage="arms", block=3, arm="A", left_s=80.0)
+        noted.figure("A", 12.5)
+        noted.stands(SERVER)
+        noted.stands(OTHER)
+        with noted.driving("one", "A"):
+            pass
+        with noted.standing(OTHER, trial=True):
+            pass
+        noted.stands(OTHER)
+        now = noted.look()
+    assert (now.stage, now.round, now.arm, now.trial) == ("arms", 3, "flush=2", 1)
+    assert now.left_s is not None and now.left_s <= 80
+    assert now.trial_figures == {"flush=2": 12.5}
+    assert [(mark.kind, mark.text) for mark in now.marks] == [
+        ("stage", "arms"),
+        ("slice", "flush=2"),
+        ("trial", "B"),
+    ]
+    first, second = now.servers
+    assert (first.arm, second.arm, now.pids) == ("flush=2", "B", (5, 6))
+    assert first.driven_s is not None and second.driven_s is None
+
+
+def test_a_turn_that_lasts_counts_as_driven() -> None:
+    with on_board("compare") as noted:
+        noted.stands(SERVER)
+        with noted.driving("one", "A"):
+            wait_until(lambda: (noted.look().servers[0].driven_s or 0) > 0.01, "it is driven")
+        noted.fell("one")
+        assert noted.look().servers == ()
+
+
+def test_counters_run_over_all_loads() -> None:
+    with on_board("bench") as noted:
+        for number in range(1, 100):
+            load = LoadTotals(
+                events=10, errors={1213: 1}, latencies_us=((90, 9), (1000 + number, 1)), latency_sum_s=0.5
+            )
+            noted.load(number, LoadTotals(events=3))
+            noted.load(number, load)
+        totals = noted.look().totals
+    assert (totals.events, totals.errors, totals.latency_sum_s) == (990, {1213: 99}, 49.5)
+    assert dict(totals.latencies_us)[90] == 9 * 99
+    assert [us for us, _ in totals.latencies_us] == sorted(us for us, _ in totals.latencies_us)
+
+
+def test_seconds_of_load_are_numbered() -> None:
+    with on_board("bench") as noted:
+        for rate in (10.0, 20.0):
+            noted.second(rate, "transactions/s", p50_ms=1.0, p99_ms=2.0)
+        now = noted.look()
+    assert now.unit == "transactions/s"
+    assert [(one.number, one.per_second) for one in now.seconds] == [(1, 10.0), (2, 20.0)]
+
+
+def test_ratios_and_rows_of_several_tables() -> None:
+    with on_board("fill") as noted:
+        noted.ratios({"A": Ratio(estimate=1.5, low=1.4, high=1.6)}, early=True)
+        for table, rows in (("users", 7), ("orders", 3)):
+            noted.fill(
+                FillProgress(
+                    table=table, rows=rows, total=9, bytes=1, rows_per_s=1.0, left_s=1.0, bound_by="the disk"
+                )
+            )
+        now = noted.look()
+    (ratio,) = now.ratios
+    assert (ratio.low, ratio.mid, ratio.high, ratio.early) == (1.4, 1.5, 1.6, True)
+    assert now.fill is not None and now.fill.rows_by_table == {"users": 7, "orders": 3}
+
+
+def test_arguments_of_a_program_may_be_secrets() -> None:
+    with on_board("bench", workload="command: ./load.sh --password=hunter2") as noted:
+        assert noted.look().workload == "command: ./load.sh"
+        noted.is_about(workload="command: sysbench --mysql-password=hunter2")
+        assert noted.look().workload == "command: sysbench"
