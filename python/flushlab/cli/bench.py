@@ -10,6 +10,7 @@ import typer
 
 from flushlab.cli import options
 from flushlab.cli.output import deliver, emit_json, require_writable, say, stdout
+from flushlab.cli.watching import watched
 from flushlab.errors import MeasurementError, NotWritable
 from flushlab.record import LoadResult, Trial
 
@@ -48,6 +49,7 @@ def bench(
     data_root: options.DataRoot = None,
     disk_iops: options.DiskIops = None,
     wait_for_quiet: options.WaitForQuiet = False,
+    watch: options.Watch = False,
     json: options.Json = None,
     hdr_log: Annotated[
         Path | None,
@@ -76,9 +78,10 @@ def bench(
 
     for path in (json, hdr_log, per_second):
         require_writable(str(path) if path else None)
-    flags = options.given(context, "json")
+    flags = options.given(context, "json", "watch")
     try:
-        trial = run(**flags, progress=say)
+        with watched(watch):
+            trial = run(**flags, progress=say)
     except LoadInterrupted as interrupted:
         text = report.render_interrupted(interrupted.result, interrupted.unit)
         deliver(partial(stdout.print, text), partial(_require_seconds, interrupted.result), kept=ABOVE)

@@ -12,6 +12,7 @@ from flushlab.cli import options
 from flushlab.cli.dry_run import tell
 from flushlab.cli.out_folder import OutFolder
 from flushlab.cli.output import deliver, emit_json, json_bytes, kept, require_writable, stdout
+from flushlab.cli.watching import watched
 from flushlab.errors import UsageError
 
 FILES = ("compare.json", "report.html")
@@ -79,6 +80,7 @@ def compare(
     fresh: options.Fresh = False,
     wait_for_quiet: options.WaitForQuiet = False,
     dry_run: options.DryRun = False,
+    watch: options.Watch = False,
     json: options.Json = None,
     out: Annotated[
         Path | None,
@@ -109,9 +111,11 @@ def compare(
     words, own = options.words_and_own(context, configurations or ())
     if threads is not None:
         own["threads"] = threads
-    flags = options.given(context, "configurations", "server", "json", "out", "threads", "precision") | own
+    not_theirs = ("configurations", "server", "json", "out", "threads", "precision", "watch")
+    flags = options.given(context, *not_theirs) | own
     found = {"server": server or "mariadb", "precision": _share(precision), **flags}
-    facts = run(words, **found, progress=LiveTable())
+    with watched(watch):
+        facts = run(words, **found, progress=LiveTable())
     if dry_run:
         tell(facts, out, FILES, json)
         return

@@ -10,6 +10,7 @@ import typer
 
 from flushlab.cli import options
 from flushlab.cli.output import deliver, emit_json, require_writable, say, stdout
+from flushlab.cli.watching import watched
 from flushlab.settings.floor import Floor
 
 
@@ -98,6 +99,7 @@ def fill(
     ] = None,
     basedir: options.BaseDir = None,
     data_root: options.DataRoot = None,
+    watch: options.Watch = False,
     json: options.Json = None,
 ) -> None:
     """Fill tables with generated rows, fast, and verify them.
@@ -123,9 +125,9 @@ def fill(
     from flushlab.cli.fill_progress import FillBar
     from flushlab.report import fill as report
 
-    with FillBar() as bar:
+    with watched(watch), FillBar() as bar:
         done = run(
-            **options.given(context, "json", "export", "print_plan", "from_schema"),
+            **options.given(context, "json", "export", "print_plan", "from_schema", "watch"),
             progress=say,
             show=bar.show_far,
         )

@@ -146,6 +146,9 @@ WaitForQuiet = Annotated[
     typer.Option("--wait-for-quiet", help="Wait, at most 30 minutes, until the machine is quiet."),
 ]
 
+Watch = Annotated[
+    bool, typer.Option("--watch", help="Serve a live page and metrics on loopback while it runs.")
+]
 WatchPort = Annotated[
     int | None,
     typer.Option(

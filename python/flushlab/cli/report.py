@@ -33,6 +33,14 @@ def report(
         str | None,
         typer.Option("--json", metavar="FILE", help="Write the list or the result as JSON; - is stdout."),
     ] = None,
+    openmetrics: Annotated[
+        str | None,
+        typer.Option(
+            "--openmetrics",
+            metavar="FILE",
+            help="Write OpenMetrics instead, for promtool tsdb create-blocks-from; - is stdout.",
+        ),
+    ] = None,
 ) -> None:
     """Render a stored campaign as one self-contained HTML file.
 
@@ -42,16 +50,22 @@ def report(
     """
     from flushlab.store import existing_store
 
+    if openmetrics and (out or json or listed):
+        raise UsageError("--openmetrics writes no page", hint="remove --out, --json and --list")
     if listed and (campaign or out):
         raise UsageError("--list takes no campaign and no --out", hint="use --list alone or with --json")
     if out == "-" and json == "-":
         raise UsageError("the page and the JSON cannot both go to stdout", hint="name a file for one of them")
     require_writable(json)
+    require_writable(openmetrics)
     with existing_store() as store:
         if listed:
             _list(store, json)
             return
         row = store.campaign(campaign) if campaign else store.latest_finished()
+        if openmetrics:
+            _write_openmetrics(store, row, openmetrics)
+            return
         target = out or f"flushlab-{row.id}.html"
         require_writable(target)
         page = page_of(store, row)
@@ -62,6 +76,27 @@ def report(
     write_file(Path(target), page)
     if json != "-":
         stdout.print(f"wrote {target}", markup=False, soft_wrap=True)
+
+
+def _write_openmetrics(store: Store, row: CampaignRow, target: str) -> None:
+    """Writes a campaign's trials with their times.
+
+    Raises:
+        UsageError: it has none.
+    """
+    from flushlab.report.openmetrics import render
+    from flushlab.report.stored import facts_of, plan_of
+
+    if row.kind == "probe":
+        raise UsageError(
+            f"{row.id} is a probe, which has no trials", hint="flushlab report --list lists others"
+        )
+    text = render(row, plan_of(row), list(store.dated_trials(row.id)), facts_of(row))
+    if target == "-":
+        write_stdout(text)
+        return
+    write_file(Path(target), text)
+    stdout.print(f"wrote {target}", markup=False, soft_wrap=True)
 
 
 def page_of(store: Store, row: CampaignRow) -> bytes:

@@ -12,6 +12,7 @@ from flushlab.cli import options
 from flushlab.cli.dry_run import tell
 from flushlab.cli.out_folder import OutFolder
 from flushlab.cli.output import deliver, emit_json, json_bytes, kept, require_writable, stdout, write_file
+from flushlab.cli.watching import watched
 from flushlab.errors import NotWritable, UsageError
 
 FILES = ("series.json", "report.html")
@@ -55,6 +56,7 @@ def series(
     fresh: options.Fresh = False,
     wait_for_quiet: options.WaitForQuiet = False,
     dry_run: options.DryRun = False,
+    watch: options.Watch = False,
     json: options.Json = None,
     out: Annotated[
         Path | None, typer.Option("--out", help="Folder for series.json.", show_default=False)
@@ -86,8 +88,9 @@ def series(
 
     require_writable(json)
     folder = OutFolder(out, FILES) if out is not None and not dry_run else None
-    flags = options.given(context, "json", "out", "init", "force")
-    facts = run(**flags, progress=CampaignProgress())
+    flags = options.given(context, "json", "out", "init", "force", "watch")
+    with watched(watch):
+        facts = run(**flags, progress=CampaignProgress())
     if dry_run:
         tell(facts, out, FILES, json)
         return

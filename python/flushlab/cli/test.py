@@ -14,6 +14,7 @@ import typer
 
 from flushlab.cli import options
 from flushlab.cli.output import console, emit_json, print_warning, require_writable, say
+from flushlab.cli.watching import watched
 from flushlab.errors import StartFailed, StorageError, UsageError
 
 if TYPE_CHECKING:
@@ -92,6 +93,7 @@ def test(
     disk_iops: options.DiskIops = None,
     basedir: options.BaseDir = None,
     data_root: options.DataRoot = None,
+    watch: options.Watch = False,
     json: Annotated[str | None, typer.Option(help="Write the result as JSON to a file.")] = None,
     print_compose: Annotated[
         bool, typer.Option("--print-compose", help="Print an equivalent Docker Compose file and exit.")
@@ -167,7 +169,8 @@ def test(
     try:
         if compare:
             raise typer.Exit(_compare(request, blocks, disk_iops, json))
-        result = Session(request, say).run()
+        with watched(watch):
+            result = Session(request, say).run()
     except PrepareFailed as failed:
         print_warning(f"{failed}; nothing was kept, and the suite did not run")
         raise typer.Exit(failed.ended.exit_code) from None

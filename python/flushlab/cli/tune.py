@@ -13,6 +13,7 @@ from flushlab.cli import options
 from flushlab.cli.dry_run import tell
 from flushlab.cli.out_folder import OutFolder
 from flushlab.cli.output import deliver, emit_json, json_bytes, kept, require_writable, stdout, writing
+from flushlab.cli.watching import watched
 from flushlab.errors import UsageError
 from flushlab.settings.floor import Floor
 
@@ -86,6 +87,7 @@ def tune(
     fresh: options.Fresh = False,
     wait_for_quiet: options.WaitForQuiet = False,
     dry_run: options.DryRun = False,
+    watch: options.Watch = False,
     json: options.Json = None,
     out: Annotated[Path | None, typer.Option("--out", help="Output folder; default: flushlab-ID.")] = None,
     resume: Annotated[str | None, typer.Option("--resume", help="Resume the campaign with this id.")] = None,
@@ -108,8 +110,9 @@ def tune(
     require_writable(json)
     if out is not None and not dry_run:
         OutFolder(out, FILES)
-    flags = options.given(context, "json", "out") | {"threads": _parse_threads(threads)}
-    facts = run(**flags, progress=CampaignProgress())
+    flags = options.given(context, "json", "out", "watch") | {"threads": _parse_threads(threads)}
+    with watched(watch):
+        facts = run(**flags, progress=CampaignProgress())
     if dry_run:
         tell(facts, out or Path("flushlab-ID"), FILES, json)
         return

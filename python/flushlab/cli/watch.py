@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from pathlib import Path
 from typing import Annotated
 
@@ -33,24 +32,38 @@ def watch(
             "--defaults-file", help="Your own server, by an option file's [client] group.", show_default=False
         ),
     ] = None,
+    campaign: Annotated[
+        str | None,
+        typer.Option(
+            "--campaign", metavar="ID", help="One of several campaigns that run.", show_default=False
+        ),
+    ] = None,
     host: Annotated[
         str,
         typer.Option("--host", help="Address to listen on; any but loopback needs the token in the URL."),
     ] = "127.0.0.1",
     port: options.WatchPort = None,
+    terminal: Annotated[
+        bool, typer.Option("--terminal", help="Show the essentials here; serve no page.")
+    ] = False,
 ) -> None:
     """Watch writes live: in a browser, a terminal or Prometheus.
 
     \b
     Examples:
-      flushlab watch --server sandbox:demo
+      flushlab watch
+      flushlab watch --server sandbox:demo --terminal
       flushlab watch --dsn mysql://me:secret@db:3306
+
+    Without a server it shows what flushlab runs on this machine: tune,
+    series, compare, bench, fill and test, started before or after it.
     """
+    from flushlab.cli.watch_table import follow
     from flushlab.watch import watching
 
-    with watching(**options.given(context), progress=say) as found:
-        stdout.print(f"page     {found.url}", soft_wrap=True)
-        base = found.url.partition("?")[0]
-        stdout.print(f"metrics  {base}metrics", soft_wrap=True)
-        say("Ctrl-C ends it")
-        signal.pause()
+    with watching(**options.given(context, "terminal"), page=not terminal, progress=say) as watch:
+        if not terminal:
+            base = watch.url.partition("?")[0]
+            stdout.print(f"page     {watch.url}\nmetrics  {base}metrics", soft_wrap=True)
+            say("Ctrl-C ends it" if watch.is_busy else "nothing runs yet: it waits; Ctrl-C ends it")
+        follow(watch, shown=terminal)

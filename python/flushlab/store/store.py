@@ -205,12 +205,17 @@ class Store:
 
     def trials(self, campaign_id: str) -> Iterator[Trial]:
         """The campaign's trials in the order in which they ended."""
+        for _, trial in self.dated_trials(campaign_id):
+            yield trial
+
+    def dated_trials(self, campaign_id: str) -> Iterator[tuple[float, Trial]]:
+        """The same, each with the Unix time at which it ended."""
         with self._errors():
             rows = self._connection.execute(
-                "SELECT record FROM trial WHERE campaign_id = ? ORDER BY number", (campaign_id,)
+                "SELECT ended_at, record FROM trial WHERE campaign_id = ? ORDER BY number", (campaign_id,)
             ).fetchall()
-        for (record,) in rows:
-            yield msgspec.json.decode(record, type=Trial)
+        for ended_at, record in rows:
+            yield datetime.fromisoformat(ended_at).timestamp(), msgspec.json.decode(record, type=Trial)
 
     def _campaigns(self, clause: str, values: tuple[str, ...]) -> list[CampaignRow]:
         with self._errors():

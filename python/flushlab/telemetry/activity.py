@@ -66,7 +66,7 @@ def watch(server: Server, into: Watched) -> Iterator[None]:
     if pid is None or at_start is None:
         yield
     else:
-        with _counting(pid, at_start) as counter:
+        with counting(pid, at_start) as counter:
             before = counter.read() if counter is not None else None
             yield
             after = counter.read() if counter is not None else None
@@ -77,7 +77,7 @@ def watch(server: Server, into: Watched) -> Iterator[None]:
                 datadir = str(server.query("SELECT @@datadir")[0][0])
                 on_disk = _on_disk(pid, datadir, delta, files)
                 counts = per_class(delta, pid, files, {at: classify(p, called) for at, p in on_disk.items()})
-                into.fsyncs = {kind: n for kind, n in counts.items() if not _escape(into.flags.get(kind, ()))}
+                into.fsyncs = {kind: n for kind, n in counts.items() if not escapes(into.flags.get(kind, ()))}
                 if into.fsyncs.keys() == counts.keys():
                     into.fsyncs_by_file = per_file(delta, pid, files, on_disk, datadir)
     into.binlog_bytes, into.binlog_rotations = _growth(binlogs, _binary_logs(server))
@@ -162,7 +162,7 @@ def _syncs_told(deltas: Mapping[str, int]) -> dict[str, int]:
 
 
 @contextmanager
-def _counting(pid: int, files: list[OpenFile]) -> Iterator[SyncCounter | None]:
+def counting(pid: int, files: list[OpenFile]) -> Iterator[SyncCounter | None]:
     """A counter that was seen to work on every file system where files that matter lie, or None."""
     judged = [file for file in files if file.kind in _JUDGED]
     if not judged or any(file.filesystem not in EVENTS for file in judged):
@@ -201,7 +201,7 @@ def _on_disk(pid: int, datadir: str, delta: Mapping[SyncKey, int], files: list[O
     return found
 
 
-def _escape(flags: tuple[str, ...]) -> bool:
+def escapes(flags: tuple[str, ...]) -> bool:
     """Whether syncs can pass by uncounted: the kernel may write O_DIRECT and O_DSYNC through with the
     device's FUA, without asking the file system for a sync (iomap_dio_rw since Linux 4.18)."""
     return "O_DIRECT" in flags and bool({"O_DSYNC", "O_SYNC"} & set(flags))

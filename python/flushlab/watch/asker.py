@@ -25,10 +25,12 @@ from flushlab.server.control import connect, explain, tls_context
 from flushlab.settings.catalog import version_of
 from flushlab.watch import questions
 from flushlab.watch.cpu import Meter
+from flushlab.watch.kernel_syncs import KernelSyncs
 from flushlab.watch.questions import Question
 from flushlab.watch.seen import Seen
 
 DEADLINE_S = 2.0
+NOBODY = "no server runs now"
 MOST_SHARE = 0.05
 PATIENCE_S = (1.0, 1.0, 2.0, 5.0)
 _EARLY_S = 0.1
@@ -53,6 +55,7 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         key: names it.
+        pid: of its process, if that is on this machine and can be seen.
         driven_s: tells how long flushlab's load has driven it so far; None for others' servers.
     """
 
@@ -62,6 +65,7 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
     ssl_mode: SslMode = "disabled"
     ssl_ca: str = ""
     driven_s: float | None = None
+    pid: int | None = None
 
     @classmethod
     def of(cls, address: Address) -> Reach:
@@ -137,7 +141,7 @@ class Asker:
             self._drop()
             self._key = reach.key if reach else ""
             self._failures = 0
-            self.known = Known()
+            self.known = Known(why="" if reach else NOBODY)
         if reach is None:
             return 0.25
         try:
@@ -207,6 +211,7 @@ class _Session:
         self.seen = seen
         self._due: list[_Due] = []
         self._missing: dict[str, str] = {}
+        self._syncs: KernelSyncs | None = None
         try:
             self._begin()
         except BaseException:
@@ -220,6 +225,8 @@ class _Session:
 
     def close(self) -> None:
         """Says goodbye."""
+        if self._syncs is not None:
+            self._syncs.close()
         with contextlib.suppress(pymysql.MySQLError, OSError):
             self._connection.close()
 
@@ -252,6 +259,8 @@ class _Session:
         self._due = [_Due(question) for question in questions.first_questions()]
         for due in self._due:
             self._ask(due, None)
+        if self._reach.pid is not None and identity.flavor == "mariadb":
+            self._syncs = KernelSyncs(self._reach.pid, self.seen.variables)
         known = {due.question.name: due for due in self._due}
         asked = questions.questions(identity, self.seen.variables)
         self._due = [known.get(question.name) or _Due(question) for question in asked]
@@ -259,27 +268,33 @@ class _Session:
     def _ask(self, due: _Due, driven_s: float | None) -> None:
         assert self.seen is not None
         question = due.question
+        field, parse = _PARSERS[question.name]
         began = time.monotonic()
         rows: list[tuple[Any, ...]] | None = None
+        told: Any = None
         while due.form < len(question.forms) and rows is None:
             try:
                 rows = self._query(question.forms[due.form])
+                told = parse(rows)
             except _Refused as error:
                 if error.denied:
                     self._missing[question.name] = question.needs
                 due.form += 1
+            except (ValueError, TypeError, IndexError):  # a server that tells it in another way
+                rows = None
+                due.form += 1
         took_s = time.monotonic() - began
         due.asked(began, took_s)
-        field, parse = _PARSERS[question.name]
         news: dict[str, Any] = {"took_s": {**self.seen.took_s, question.name: took_s}}
         if rows is None:
             due.form, due.at_s = 0, began + REFUSED_S
             news["failed"] = self.seen.failed | {question.name}
         else:
-            news[field] = parse(rows)
+            news[field] = told
             news["failed"] = self.seen.failed - {question.name}
         if question.name == questions.STATUS:
-            news |= {"at_s": began + took_s, "driven_s": driven_s}
+            syncs = self._syncs.read() if self._syncs is not None else None
+            news |= {"at_s": began + took_s, "driven_s": driven_s, "syncs": syncs}
         news["missing"] = tuple(sorted({needs for needs in self._missing.values() if needs}))
         self.seen = msgspec.structs.replace(self.seen, **news)
 

@@ -8,12 +8,11 @@ stays.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from prometheus_client import CollectorRegistry
-from prometheus_client.core import Metric
+from prometheus_client.core import Metric, Sample
 from prometheus_client.exposition import choose_encoder
-from prometheus_client.registry import Collector
 
 from flushlab.record.running import Running
 from flushlab.watch import mysqld, own
@@ -22,6 +21,7 @@ from flushlab.watch.questions import VARIABLES
 from flushlab.watch.seen import Seen
 
 _END = b"# EOF\n"
+Encode = Callable[["_Registry"], bytes]
 
 
 class Exporter:
@@ -29,8 +29,9 @@ class Exporter:
 
     def __init__(self) -> None:
         self._one_at_a_time = threading.Lock()
-        self._variables: tuple[object, str, bytes] = (None, "", b"")
         self._last: tuple[object, object, str, bytes] = (None, None, "", b"")
+        self._variables: tuple[object, str, bytes] = (None, "", b"")
+        self._spelled: dict[tuple[str, str], tuple[list[Sample], bytes]] = {}
 
     def exposition(
         self, known: Known, running: Running | None, own_cpu_s: float, accept: str
@@ -45,52 +46,59 @@ class Exporter:
             return kind, text
 
     def _text(
-        self,
-        known: Known,
-        running: Running | None,
-        own_cpu_s: float,
-        encode: Callable[[CollectorRegistry], bytes],
-        kind: str,
+        self, known: Known, running: Running | None, own_cpu_s: float, encode: Encode, kind: str
     ) -> bytes:
-        seen = known.seen if known.up else None
+        parts = [self._changed(_families(known, running, own_cpu_s), encode, kind)]
+        if known.up and known.seen is not None:
+            parts.append(self._of_variables(known.seen, encode, kind))
+        return b"".join(parts) + (_END if "openmetrics" in kind else b"")
 
-        def families() -> Iterator[Metric]:
-            yield from mysqld.collectors(seen, up=known.up)
-            yield from own.watching(own_cpu_s)
-            if running is not None:
-                yield from own.running(running)
-            if seen is not None:
-                yield from own.server(seen)
-                for name, part in mysqld.PARTS.items():
-                    if name != VARIABLES:
-                        yield from part(seen)
+    def _changed(self, families: Iterable[Metric], encode: Encode, kind: str) -> bytes:
+        """Few of hundreds change in a second: what has not is not spelled out again."""
+        parts = []
+        for family in families:
+            if not family.samples:
+                continue
+            samples, text = self._spelled.get((kind, family.name), (None, b""))
+            if samples != family.samples:
+                text = _encoded((family,), encode)
+                self._spelled[kind, family.name] = family.samples, text
+            parts.append(text)
+        return b"".join(parts)
 
-        text = _encoded(lambda: (family for family in families() if family.samples), encode)
-        return text.removesuffix(_END) + self._of_variables(seen, encode, kind) if seen else text
-
-    def _of_variables(self, seen: Seen, encode: Callable[[CollectorRegistry], bytes], kind: str) -> bytes:
-        """They are half of all and seldom change: made once for each time that they were asked for."""
+    def _of_variables(self, seen: Seen, encode: Encode, kind: str) -> bytes:
+        """They are half of all: looked at once for each time that they were asked for."""
         told, told_kind, text = self._variables
         if told is not seen.variables or told_kind != kind:
-            text = _encoded(lambda: mysqld.variables(seen), encode)
+            text = self._changed(mysqld.variables(seen), encode, kind)
             self._variables = seen.variables, kind, text
         return text
 
 
-class _Yielding(Collector):
-    def __init__(self, families: Callable[[], Iterator[Metric]]) -> None:
+def _families(known: Known, running: Running | None, own_cpu_s: float) -> Iterator[Metric]:
+    """All but the variables."""
+    seen = known.seen if known.up else None
+    yield from mysqld.collectors(seen, up=known.up)
+    yield from own.watching(own_cpu_s)
+    if running is not None:
+        yield from own.running(running)
+    if seen is not None:
+        yield from own.server(seen)
+        for name, part in mysqld.PARTS.items():
+            if name != VARIABLES:
+                yield from part(seen)
+
+
+class _Registry(CollectorRegistry):
+    """What an encoder takes: made without the locks and names of one that lives."""
+
+    def __init__(self, families: Sequence[Metric]) -> None:
         self._families = families
 
     def collect(self) -> Iterator[Metric]:
-        """What there is now."""
-        return self._families()
-
-    def describe(self) -> list[Metric]:
-        """Nothing: what there is depends on the server."""
-        return []
+        """The families."""
+        return iter(self._families)
 
 
-def _encoded(families: Callable[[], Iterator[Metric]], encode: Callable[[CollectorRegistry], bytes]) -> bytes:
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Yielding(families))
-    return encode(registry)
+def _encoded(families: Sequence[Metric], encode: Encode) -> bytes:
+    return encode(_Registry(families)).removesuffix(_END)

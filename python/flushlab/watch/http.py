@@ -12,6 +12,7 @@ import gzip
 import hmac
 import ipaddress
 import mimetypes
+import os
 import signal
 import socket
 import threading
@@ -35,6 +36,7 @@ KEEP_OPEN_S = 15.0
 MOST_VIEWERS = 128
 COOKIE = "flushlab_watch"
 _NAMES = ("localhost", "127.0.0.1", "::1")
+_EVERYWHERE = ("0.0.0.0", "::")
 _POLICY = "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 
@@ -119,7 +121,9 @@ class Server(ThreadingHTTPServer):
     def url(self) -> str:
         """Where the page is."""
         host, port = self.server_address[:2]
-        name = f"[{host!s}]" if self.address_family == socket.AF_INET6 else str(host)
+        if host in _EVERYWHERE:
+            host = os.uname().nodename
+        name = f"[{host!s}]" if ":" in str(host) else str(host)
         return f"http://{name}:{port}/"
 
     def start(self) -> None:

@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, UntypedMetricFamily
 
@@ -69,17 +70,13 @@ def status(seen: Seen) -> Iterator[Metric]:
         "mysql_global_status_buffer_pool_pages", "Innodb buffer pool pages by state.", labels=["state"]
     )
     for told, text in seen.status.items():
+        group, rest = _group(told)
+        if not group:
+            yield from _generic(told, text)
+            continue
         value = value_of(text)
         if value is None:
             continue
-        name = _NO_NAME.sub("_", told)
-        grouped = _GROUPED.fullmatch(name)
-        if grouped is None:
-            yield UntypedMetricFamily(
-                f"mysql_global_status_{name}", "Generic metric from SHOW GLOBAL STATUS.", value=value
-            )
-            continue
-        group, rest = grouped.groups()
         if group == "innodb_buffer_pool_pages" and rest in (*_POOL_STATES, "dirty", "total"):
             if rest in _POOL_STATES:
                 pages.add_metric([rest], value)
@@ -97,6 +94,23 @@ def status(seen: Seen) -> Iterator[Metric]:
     if pages.samples:
         yield pages
     yield from counted.values()
+
+
+@lru_cache(maxsize=2048)
+def _group(told: str) -> tuple[str, str]:
+    """Of a status variable that is a sample of a family of several; empty for others."""
+    found = _GROUPED.fullmatch(_NO_NAME.sub("_", told))
+    return (found[1], found[2]) if found else ("", "")
+
+
+@lru_cache(maxsize=2048)
+def _generic(told: str, text: str) -> tuple[Metric, ...]:
+    """The family of a status variable by itself; most have the value that they had a second ago."""
+    value = value_of(text)
+    if value is None:
+        return ()
+    name = f"mysql_global_status_{_NO_NAME.sub('_', told)}"
+    return (UntypedMetricFamily(name, "Generic metric from SHOW GLOBAL STATUS.", value=value),)
 
 
 def variables(seen: Seen) -> Iterator[Metric]:

@@ -41,7 +41,9 @@ def server(seen: Seen) -> Iterator[Metric]:
         if value is not None:
             yield GaugeMetricFamily(name, text, value=value)
     syncs = CounterMetricFamily(
-        "flushlab_fsyncs", "Syncs of the server's files, as it counts them.", labels=["file_class"]
+        "flushlab_fsyncs",
+        "Syncs of the server's files, as the kernel or it counts them.",
+        labels=["file_class"],
     )
     for kind, count in _syncs(seen).items():
         syncs.add_metric([kind], count)
@@ -145,6 +147,8 @@ def buckets(counts_us: Iterable[tuple[int, int]]) -> list[tuple[str, float]]:
 
 
 def _syncs(seen: Seen) -> Mapping[str, float]:
+    if seen.syncs is not None:
+        return {name: float(count) for name, count in seen.syncs.items()}
     redo, everything = seen.number("innodb_os_log_fsyncs"), seen.number("innodb_data_fsyncs")
     found = {name: float(events.syncs) for name, events in seen.files.items()}
     if redo is not None:

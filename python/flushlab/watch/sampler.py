@@ -20,6 +20,7 @@ from flushlab import machine
 from flushlab.machine.pressure import parse_stalled_us
 from flushlab.record.running import Running
 from flushlab.telemetry import cpu
+from flushlab.units import format_seconds
 from flushlab.watch.asker import Known
 from flushlab.watch.cpu import Meter
 from flushlab.watch.ring import Ring
@@ -34,6 +35,8 @@ from flushlab.watch.sample import (
 )
 from flushlab.watch.seen import Rates, Seen
 
+GAP_S = 5.0
+"""Samples that lie so far apart have a gap between them: the machine slept, or this process was stopped."""
 STALE_S = 3.5
 """What was told longer ago is not shown as present."""
 
@@ -66,6 +69,7 @@ class Sampler:
         self._machine = _Machine()
         self._marked = 0
         self._second = 0
+        self._taken_s: float | None = None
         self._pid: int | None = None
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, name="watch-sampler", daemon=True)
@@ -90,7 +94,12 @@ class Sampler:
     def take(self) -> None:
         """Takes one sample."""
         known, running = self._known(), self._running()
-        self.latest = sample = self._sample(known, running)
+        sample = self._sample(known, running)
+        now = time.clock_gettime(time.CLOCK_BOOTTIME)  # goes on while the machine sleeps
+        if self._taken_s is not None and now - self._taken_s > GAP_S:
+            gap = Mark(t=sample.t, kind="gap", text=format_seconds(now - self._taken_s))
+            sample = msgspec.structs.replace(sample, marks=(gap, *sample.marks))
+        self._taken_s, self.latest = now, sample
         self._ring.push(msgspec.json.encode(sample))
 
     def _sample(self, known: Known, running: Running | None) -> Sample:

@@ -27,6 +27,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
         status, variables: names in small letters.
         threads: connections; None if they cannot be seen.
         files: by class of files, from performance_schema.
+        syncs: by class of files since some moment, as the kernel counts them; None where nobody does.
         monitor: InnoDB's, where there is no other source of the checkpoint.
         missing: privileges that the account lacks.
         took_s: by question, how long the last answer took.
@@ -42,6 +43,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     threads: tuple[Threads, ...] | None = None
     metrics: tuple[Metric, ...] = ()
     files: Mapping[str, FileEvents] = {}
+    syncs: Mapping[str, int] | None = None
     monitor: ServerSample | None = None
     missing: tuple[str, ...] = ()
     took_s: Mapping[str, float] = {}
@@ -154,7 +156,9 @@ class Rates:
 
     @property
     def syncs(self) -> Syncs:
-        """Syncs by class, as the server counts them."""
+        """Syncs by class, as the kernel counts them, or the server."""
+        if self._after.syncs is not None:
+            return Syncs(**{name: self._sync_rate(name) for name in ("redo", "data", "binlog")})
         redo, everything = self.per_s("innodb_os_log_fsyncs"), self.per_s("innodb_data_fsyncs")
         files = {name: self._rate(self._file_delta(name, "syncs")) for name in ("redo", "data", "binlog")}
         data = max(0.0, everything - redo) if everything is not None and redo is not None else files["data"]
@@ -173,6 +177,13 @@ class Rates:
         if commits is None:
             commits, groups = self._delta("binlog_cache_use"), self._file_delta("binlog", "syncs")
         return commits / groups if commits and groups else None
+
+    def _sync_rate(self, kind: str) -> float | None:
+        before = self._before.syncs if self._before is not None else None
+        after = self._after.syncs
+        if before is None or after is None or kind not in after:
+            return None
+        return self._rate(float(after[kind] - before.get(kind, 0)))
 
     def _rate(self, delta: float | None) -> float | None:
         return delta / self._seconds if delta is not None and delta >= 0 and self._seconds > 0 else None

@@ -14,6 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
+import msgspec
+
 from flushlab.build import Progress, silent
 from flushlab.errors import UsageError
 from flushlab.record.running import Running
@@ -23,7 +25,9 @@ from flushlab.server.start import sandbox
 from flushlab.watch.asker import Asker, Known, Reach
 from flushlab.watch.cpu import Meter
 from flushlab.watch.exporter import Exporter
+from flushlab.watch.finding import Finding, on_this_machine
 from flushlab.watch.http import LOOPBACK, Server, Site, serve
+from flushlab.watch.past import past
 from flushlab.watch.ring import Ring
 from flushlab.watch.sample import Sample
 from flushlab.watch.sampler import Sampler
@@ -40,6 +44,7 @@ class Watch:
         running: what runs now.
         pids: processes of the watched server and those beside it.
         host, port: where to listen; None: `PORT`, or a free one if that is taken.
+        page: False: nothing is served.
         on_close: called when it ends.
     """
 
@@ -51,28 +56,35 @@ class Watch:
         *,
         host: str = LOOPBACK,
         port: int | None = None,
+        page: bool = True,
         on_close: Callable[[], None] = lambda: None,
     ) -> None:
         self._on_close = on_close
         self._meter = Meter()
-        self._running = running
+        self._reach, self._running = reach, running
         self._exporter = Exporter()
         self.ring = Ring(int(time.time()))
         self._asker = Asker(reach, self._meter)
         self._sampler = Sampler(self.ring, lambda: self._asker.known, running, pids, self._meter)
         self.token = "" if host in (LOOPBACK, "localhost", "::1") else secrets.token_urlsafe(24)
         site = Site(self.ring, self._metrics, self.token, self._meter)
-        self._server = _listen(site, host, port)
+        self._server = _listen(site, host, port) if page else None
 
     @property
     def url(self) -> str:
         """Where the page is, with the token that other addresses take."""
+        assert self._server is not None, "nothing is served"
         return f"{self._server.url}?token={self.token}" if self.token else self._server.url
 
     @property
     def latest(self) -> Sample | None:
         """The newest sample; None before the first."""
         return self._sampler.latest
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether there is something to watch by now."""
+        return self._reach() is not None or self._running() is not None
 
     @property
     def known(self) -> Known:
@@ -83,13 +95,15 @@ class Watch:
         """Begins."""
         self._asker.start()
         self._sampler.start()
-        self._server.start()
+        if self._server is not None:
+            self._server.start()
         return self
 
     def close(self) -> None:
         """Ends: viewers are let go, the connection to the server is closed."""
         self.ring.close()
-        self._server.close()
+        if self._server is not None:
+            self._server.close()
         self._sampler.close()
         self._asker.close()
         self._on_close()
@@ -109,8 +123,10 @@ def watching(
     server: str | None = None,
     dsn: str | None = None,
     defaults_file: Path | str | None = None,
+    campaign: str | None = None,
     host: str = LOOPBACK,
     port: int | None = None,
+    page: bool = True,
     progress: Progress = silent,
 ) -> Watch:
     """Watches a server; a context manager, whose `url` is the page's.
@@ -122,37 +138,52 @@ def watching(
             watching.
         dsn: a server that is not a sandbox: `mysql://user:password@host:port`.
         defaults_file: the same, by an option file's group `[client]`.
+        campaign: one that runs on this machine. If nothing is named: what runs here, now and later.
         host: the address to listen on; any but loopback takes a token, which `url` has.
         port: to listen on; 9194, or a free one, if None.
+        page: False: nothing is served; `latest` and `ring` have the samples.
         progress: takes a line at a time.
 
     Raises:
         UsageError: what makes no sense, or an address that cannot be listened on.
         FlushlabError: the sandbox could not be started.
     """
-    places = {"server": server, "dsn": dsn, "defaults-file": defaults_file}
+    places = {"server": server, "dsn": dsn, "defaults-file": defaults_file, "campaign": campaign}
     named = [f"--{name}" for name, given in places.items() if given]
     if len(named) > 1:
         raise UsageError(f"{named[0]} and {named[1]} exclude each other", hint="give one of them")
     if dsn or defaults_file:
         reach = Reach.of(from_dsn(dsn) if dsn else from_option_file(Path(str(defaults_file))))
-        return Watch(lambda: reach, lambda: None, lambda: (), host=host, port=port)
-    assert server is not None
+        return Watch(lambda: reach, lambda: None, lambda: (), host=host, port=port, page=page)
+    if server is None:
+        return of(on_this_machine(campaign), host=host, port=port, page=page)
     box = sandbox(server=server, progress=progress)
     try:
-        return _of_sandbox(box, host, port)
+        return _of_sandbox(box, host, port, page)
     except BaseException:
         _end(box)
         raise
 
 
-def _of_sandbox(box: Sandbox, host: str, port: int | None) -> Watch:
-    reach = Reach(key=box.name, endpoint=box.endpoint)
+def of(found: Finding, *, host: str = LOOPBACK, port: int | None = None, page: bool = True) -> Watch:
+    """Watches what is found, its last hour from the store included."""
+    watch = Watch(found.reach, found.running, found.pids, host=host, port=port, page=page)
+    running = found.running()
+    if running is not None and running.campaign:
+        for sample in past(running):
+            watch.ring.push(msgspec.json.encode(sample))
+    return watch
+
+
+def _of_sandbox(box: Sandbox, host: str, port: int | None, page: bool) -> Watch:
+    reach = Reach(key=box.name, endpoint=box.endpoint, pid=box.pid)
 
     def pids() -> tuple[int, ...]:
         return (box.pid,) if box.pid is not None else ()
 
-    return Watch(lambda: reach, lambda: None, pids, host=host, port=port, on_close=lambda: _end(box))
+    return Watch(
+        lambda: reach, lambda: None, pids, host=host, port=port, page=page, on_close=lambda: _end(box)
+    )
 
 
 def _end(box: Sandbox) -> None:

@@ -13,7 +13,7 @@ from flushlab import __version__
 from flushlab.cli import spelling
 from flushlab.cli.app import COMMANDS
 
-HEAVY = ("scipy", "numpy", "matplotlib")
+HEAVY = ("scipy", "numpy", "matplotlib", "prometheus_client")
 
 
 def flushlab(*words: str) -> subprocess.CompletedProcess[str]:
@@ -59,7 +59,7 @@ def test_a_named_command_loads_no_other() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     loaded = eval(done.stderr.splitlines()[-1])
-    needed = ("main", "spelling", "app", "output", "options", "test")
+    needed = ("main", "spelling", "app", "output", "options", "test", "watching")
     assert set(loaded) == {f"flushlab.cli.{name}" for name in needed}
 
 

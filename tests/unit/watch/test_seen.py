@@ -119,3 +119,10 @@ def test_nothing_that_froze_servers_is_asked() -> None:
                 assert never not in text
             for changes in ("update ", "set global", "innodb_monitor", "setup_"):
                 assert changes not in text
+
+
+def test_syncs_that_the_kernel_counted_win() -> None:
+    before = seen(MARIADB, syncs={"redo": 100, "data": 7})
+    after = seen(MARIADB, at_s=12.0, syncs={"redo": 300, "data": 7, "undo": 1})
+    found = Rates(before, after).syncs
+    assert (found.redo, found.data, found.binlog) == (100, 0, None)

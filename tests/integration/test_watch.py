@@ -1,0 +1,112 @@
+"""Watching real servers: what each of them tells, what an account may not see, and finding what runs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flushlab.record import Endpoint
+from flushlab.server import Sandbox
+from flushlab.server.account import logs_in_by_sha2
+from flushlab.watch import Watch, asker, mysqld
+from flushlab.watch.asker import Known, Reach
+from flushlab.watch.sample import Sample
+from tests.conftest import require_build
+from tests.waiting import wait_until
+
+RELAXED = {"innodb_flush_log_at_trx_commit": 0, "sync_binlog": 0}
+
+
+def watching(server: Sandbox, **endpoint: Any) -> Watch:
+    own = server.endpoint
+    who = {"user": own.user, "password": own.password, **endpoint}
+    reach = Reach(key=server.name, endpoint=Endpoint(socket=own.socket, **who), pid=server.pid)
+    return Watch(lambda: reach, lambda: None, lambda: (server.pid or 0,), page=False)
+
+
+def told(watch: Watch) -> tuple[Sample, Known]:
+    wait_until(lambda: watch.latest and watch.latest.throughput is not None, "it has been asked twice")
+    assert watch.latest is not None
+    return watch.latest, watch.known
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that is busy with other tests is no reason to leave a question out."""
+    monkeypatch.setattr(asker, "DEADLINE_S", 30.0)
+
+
+@pytest.fixture(params=["mariadb@10.11", "mysql@5.7"])
+def server(request: pytest.FixtureRequest, sandbox: Any) -> Iterator[Sandbox]:
+    yield sandbox(request.param, settings=RELAXED)
+
+
+def test_a_server_tells_the_same_under_the_same_names_and_an_account_only_what_it_may_see(
+    server: Sandbox,
+) -> None:
+    with watching(server) as watch:
+        sample, known = told(watch)
+    assert sample.server.name == server.identity.name
+    assert sample.redo.age is not None and sample.redo.age >= 0
+    assert sample.redo.capacity is not None and sample.redo.capacity > 1 << 20
+    assert sample.dirty is not None and sample.rows_per_s.inserted is not None
+    assert [one.user for one in sample.connections] == ["flushlab"]
+    assert sample.connections[0].in_transaction == 0
+    seen = known.seen
+    assert seen is not None and (seen.failed, seen.missing) == (frozenset(), ())
+    for part in mysqld.PARTS.values():
+        assert sum(len(family.samples) for family in part(seen)) > 3
+    wait = int(server.query("SELECT @@GLOBAL.wait_timeout")[0][0])
+    assert sample.wait_timeout == wait
+
+    by = "" if logs_in_by_sha2(server.build) else "aZ9-watch"
+    server.query(f"CREATE USER watcher@localhost IDENTIFIED BY '{by}'")
+    with watching(server, user="watcher", password=by) as watch:
+        sample, known = told(watch)
+    assert sample.server.up and "PROCESS" in sample.server.missing
+    assert sample.redo.capacity is not None and sample.dirty is not None
+    assert known.seen is not None and "global_status" not in known.seen.failed
+
+
+def test_a_server_that_is_gone_in_the_middle_is_watched_again_when_it_is_back(sandbox: Any) -> None:
+    server = sandbox("mariadb@10.11", settings=RELAXED)
+    with watching(server) as watch:
+        told(watch)
+        server.kill()
+        wait_until(lambda: watch.latest and not watch.latest.server.up, "it is seen to be gone")
+        assert watch.latest is not None and watch.latest.server.why
+        assert b"mysql_up 0.0" in watch._metrics("")[1]
+        server.start_again()
+        wait_until(lambda: watch.latest and watch.latest.server.up, "it is back")
+
+
+SUITE = """
+import json, sys, time
+import flushlab
+with flushlab.watching(page=False) as watch:
+    until = time.monotonic() + 60
+    while not (watch.latest and watch.latest.server.up) and time.monotonic() < until:
+        time.sleep(0.05)
+    sample = watch.latest
+json.dump([sample.server.up, sample.running.kind, sample.running.workload], open(sys.argv[1], "w"))
+"""
+
+
+def test_a_suite_that_runs_is_found_by_another_process(tmp_path: Path) -> None:
+    found = tmp_path / "found"
+    suite = [sys.executable, "-c", SUITE, str(found)]
+    require_build("mariadb@10.11")
+    done = subprocess.run(
+        [sys.executable, "-m", "flushlab", "test", "--server", "mariadb@10.11", "--", *suite],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(found.read_text()) == [True, "test", f"command: {sys.executable}"]

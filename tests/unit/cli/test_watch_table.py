@@ -1,0 +1,99 @@
+"""The table in a terminal and its lines in a file."""
+
+from __future__ import annotations
+
+import io
+
+import msgspec
+from rich.console import Console
+
+from flushlab.cli.watch_table import line, table
+from flushlab.watch.sample import (
+    Connections,
+    FillNow,
+    LockWaits,
+    MachineNow,
+    RatioNow,
+    Redo,
+    RowRates,
+    RunningNow,
+    Sample,
+    ServerNow,
+    Syncs,
+)
+
+SAMPLE = Sample(
+    t=1.0,
+    server=ServerNow(up=True, name="mariadb@10.11.19", since=1.0, missing=("PROCESS",)),
+    running=RunningNow(
+        kind="compare", campaign="compare-1", arm="flush=2", stage="arms", round=3, left_s=80.0
+    ),
+    throughput=12_345.6,
+    unit="transactions/s",
+    p50_ms=1.234,
+    p99_ms=9.87,
+    redo=Redo(age=10 << 20, capacity=100 << 20),
+    dirty=0.123,
+    fsyncs=Syncs(redo=700.0, data=3.25),
+    commits_per_group=3.4,
+    lock_waits=LockWaits(now=2, per_s=0.5),
+    binlog_bytes_per_s=2048.0,
+    rows_per_s=RowRates(inserted=1.0, updated=12_345.0),
+    machine=MachineNow(cpu_pressure=0.5, others=0.02),
+    connections=(
+        Connections(user="app\x1b[31m", command="Sleep", count=120, oldest_s=9000, in_transaction=2),
+    ),
+    fill=FillNow(
+        table="users", rows=50, of=100, rows_per_s=9.0, bytes=1, left_s=5.5, bound_by="the server's CPU"
+    ),
+    ratios=(RatioNow(arm="flush=2", low=1.4, mid=1.45, high=1.5, early=True),),
+)
+
+
+def shown(sample: Sample) -> list[str]:
+    console = Console(file=io.StringIO(), width=80, color_system=None)
+    with console.capture() as printed:
+        console.print(table(sample))
+    return printed.get().splitlines()
+
+
+def test_the_essentials_fit_a_terminal() -> None:
+    lines = shown(SAMPLE)
+    assert [line.rstrip() for line in lines] == [
+        "mariadb@10.11.19",
+        "not shown    what takes PROCESS",
+        "running      compare compare-1, arms 3, flush=2, 1 min 20 s left",
+        "throughput   12,346 transactions/s, p50 1.23 ms, p99 9.87 ms",
+        "ratio        flush=2  1.45  1.40 – 1.50  (an early look)",
+        "fill         users 50 of 100 rows (50%), 9 rows/s",
+        "             5.5 s left, bound by the server's CPU",
+        "redo         10 MiB of 100 MiB (10%)",
+        "dirty pages  12.3% of the buffer pool",
+        "fsyncs/s     redo 700, data 3.2",
+        "binlog       2 KiB/s",
+        "group commit 3.4 transactions a group",
+        "rows/s       1.0 inserted, 12,345 updated",
+        "lock waits   2 now, 0.5/s",
+        "machine      CPU pressure 50%, others 2%",
+        "connections  120 app?[31m Sleep, the oldest 2 h 30 min, 2 inside a transaction",
+    ]
+
+
+def test_a_server_that_is_gone_says_why() -> None:
+    gone = Sample(t=1.0, server=ServerNow(up=False, name="mysql@9.7.4", since=1.0, why="no route (2003)"))
+    assert shown(gone) == ["mysql@9.7.4: down, no route (2003)"]
+    nobody = Sample(t=1.0, server=ServerNow(up=False, why="no server runs now"))
+    assert shown(nobody) == ["no server runs now"]
+
+
+def test_into_a_file_a_second_is_a_line() -> None:
+    assert line(SAMPLE) == (
+        "mariadb@10.11.19 · 12,346 transactions/s, p50 1.23 ms, p99 9.87 ms · redo 10 MiB of 100 MiB (10%)"
+        " · dirty 12% · lock waits 2 now, 0.5/s · compare compare-1, arms 3, flush=2, 1 min 20 s left"
+    )
+
+
+def test_hundreds_of_kinds_of_connections_do_not_flood_it() -> None:
+    many = tuple(msgspec.structs.replace(SAMPLE.connections[0], user=f"u{n}") for n in range(300))
+    lines = shown(msgspec.structs.replace(SAMPLE, connections=many))
+    assert lines[-1].strip() == "and 294 kinds more"

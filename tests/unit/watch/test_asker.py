@@ -1,0 +1,174 @@
+"""How the server is asked: read-only, with deadlines, less often if it is slow, again once it is back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pymysql
+import pytest
+
+from flushlab.record import Endpoint
+from flushlab.watch import asker
+from flushlab.watch.asker import Asker, Known, Reach
+from flushlab.watch.cpu import Meter
+from flushlab.watch.questions import Question
+from tests.unit.watch.told import STATUS, THREADS, VARIABLES
+from tests.waiting import wait_until
+
+REACH = Reach(key="one", endpoint=Endpoint(user="me", password="secret", socket="/s"))
+Answer = Callable[[str], list[tuple[Any, ...]]]
+
+
+class Server:
+    """A server whose answers a test decides on."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.connections = 0
+        self.refuses: dict[str, int] = {}
+        self.gone = False
+
+    def connect(self, *_: object, **how: Any) -> Any:
+        assert how["answer_s"] and how["connect_s"]
+        if self.gone:
+            raise pymysql.err.OperationalError(2003, "Can't connect to MySQL server on 'db'")
+        self.connections += 1
+        return _Connection(self)
+
+    def answer(self, sql: str) -> list[tuple[Any, ...]]:
+        if self.gone:
+            raise pymysql.err.OperationalError(2013, "Lost connection to MySQL server during query")
+        self.asked.append(sql)
+        for part, errno in self.refuses.items():
+            if part in sql:
+                raise pymysql.err.OperationalError(errno, "no")
+        if "VERSION()" in sql:
+            return [("8.0.36",)]
+        if "GLOBAL STATUS" in sql:
+            return list(STATUS.items())
+        if "GLOBAL VARIABLES" in sql:
+            return [*VARIABLES.items(), ("performance_schema", "ON")]
+        if "PROCESSLIST" in sql:
+            return THREADS
+        return []
+
+
+class _Connection:
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._rows: list[tuple[Any, ...]] = []
+
+    def cursor(self) -> _Connection:
+        return self
+
+    def __enter__(self) -> _Connection:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def execute(self, sql: str) -> None:
+        self._rows = self._server.answer(sql)
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        return self._rows
+
+    def close(self) -> None:
+        self._server.connections -= 1
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Server:
+    found = Server()
+    monkeypatch.setattr(asker, "connect", found.connect)
+    monkeypatch.setattr(asker, "PATIENCE_S", (0.01,))
+    return found
+
+
+@pytest.fixture
+def asking(server: Server) -> Iterator[Callable[[Callable[[], Reach | None]], Asker]]:
+    started: list[Asker] = []
+
+    def start(reach: Callable[[], Reach | None]) -> Asker:
+        found = Asker(reach, Meter())
+        started.append(found)
+        found.start()
+        return found
+
+    yield start
+    for one in started:
+        one.close()
+    assert server.connections == 0
+
+
+def known_of(one: Asker) -> Known:
+    wait_until(lambda: one.known.up and one.known.seen and one.known.seen.threads, "it is known")
+    return one.known
+
+
+def test_one_connection_that_changes_nothing_is_used(server: Server, asking: Any) -> None:
+    seen = known_of(asking(lambda: REACH)).seen
+    assert seen is not None and seen.identity.version == (8, 0, 36)
+    assert server.connections == 1
+    settings = [sql for sql in server.asked if not sql.startswith(("SELECT", "SHOW"))]
+    assert settings == [
+        "SET SESSION TRANSACTION READ ONLY",
+        "SET SESSION lock_wait_timeout = 1, max_execution_time = 2000",
+    ]
+    assert any("performance_schema.threads" in sql for sql in server.asked)
+    assert not any("information_schema.PROCESSLIST" in sql for sql in server.asked)
+
+
+def test_an_account_that_may_see_less_is_shown_the_rest(server: Server, asking: Any) -> None:
+    server.refuses = {"INNODB_TRX": 1227, "INNODB_METRICS": 1227, "file_summary": 1142}
+    seen = known_of(asking(lambda: REACH)).seen
+    assert seen is not None and seen.threads and seen.status
+    assert seen.failed == {"info_schema.innodb_metrics", "perf_schema.file_events"}
+    assert seen.missing == ("PROCESS", "SELECT on performance_schema")
+
+
+def test_a_server_that_is_gone_is_found_again_by_itself(server: Server, asking: Any) -> None:
+    one = asking(lambda: REACH)
+    before = known_of(one)
+    server.gone = True
+    wait_until(lambda: not one.known.up, "it is seen to be gone")
+    gone = one.known
+    assert "2003" in gone.why or "2013" in gone.why
+    assert gone.since is not None and before.since is not None and gone.since >= before.since
+    assert gone.seen is not None and before.seen is not None
+    assert gone.seen.identity == before.seen.identity
+    server.gone = False
+    wait_until(lambda: one.known.up, "it is back")
+    assert one.known.why == ""
+
+
+def test_without_a_server_nothing_is_asked_until_there_is_one(server: Server, asking: Any) -> None:
+    there: list[Reach] = []
+    one = asking(lambda: there[0] if there else None)
+    wait_until(lambda: one.known.why == asker.NOBODY, "it looks")
+    assert server.asked == []
+    there.append(REACH)
+    known_of(one)
+    there.clear()
+    wait_until(lambda: one.known.seen is None, "it is forgotten")
+
+
+def test_a_question_that_takes_long_is_asked_less_often() -> None:
+    due = asker._Due(Question(name="x", every_s=1.0, forms=("SELECT 1",)))
+    due.asked(100.0, 0.001)
+    assert due.at_s == pytest.approx(100.9)
+    due.asked(101.0, 3.0)
+    assert due.at_s == pytest.approx(101.9)  # a hiccup
+    due.asked(102.0, 3.0)
+    assert due.at_s == pytest.approx(102.0 + 3.0 / asker.MOST_SHARE)
+
+
+def test_a_password_is_in_no_message(server: Server, asking: Any) -> None:
+    server.gone = True
+    one = asking(lambda: REACH)
+    wait_until(lambda: one.known.why, "it is seen to be gone")
+    assert "secret" not in one.known.why
+    assert "secret" not in repr(REACH)
+    assert time.time() - (one.known.since or 0) < 3600
