@@ -27,7 +27,7 @@ from flushlab.server.identifier import quoted
 from tests.conftest import StartSandbox
 
 RELAXED = {"innodb_flush_log_at_trx_commit": 0, "sync_binlog": 0}
-ROWS = 40_000
+ROWS = 20_000
 _numbers = itertools.count(1)
 
 
@@ -89,13 +89,32 @@ def at(share: float, act: Callable[[], object]) -> Callable[[Progress], None]:
 
 
 @pytest.mark.parametrize("build", ["mysql@5.7", "mysql@8.0"])
-def test_rows_are_loaded_and_read_back_on_every_server(sandbox: StartSandbox, build: str) -> None:
+def test_rows_are_loaded_and_read_back_on_every_server(
+    sandbox: StartSandbox, build: str, tmp_path: Path
+) -> None:
     target = Target(sandbox(build, settings=RELAXED, kept=True), "app")
     infile = target.server.query("SELECT @@global.local_infile, @@global.sync_binlog")
     done = target.fill(2000, method="load-data", threads=2)
     assert (done.rows, done.verified, done.tables[0].sampled) == (2000, True, 1000)
     assert target.is_whole(2000)
     assert target.server.query("SELECT @@global.local_infile, @@global.sync_binlog") == infile
+    if target.server.identity.version == (8, 0, 15):
+        load_data_of_a_geometry_is_refused_and_rows_are_inserted(target, tmp_path / "places.toml")
+
+
+def load_data_of_a_geometry_is_refused_and_rows_are_inserted(target: Target, plan: Path) -> None:
+    plan.write_text(
+        """[table.place]\nrows = 300\nprimary_key = "id"\n[table.place.column]\n"""
+        """id = { type = "INT NOT NULL", generator = "sequence" }\n"""
+        """at = { type = "POINT NOT NULL", generator = "geometry" }\n"""
+    )
+    server = f"sandbox:{target.server.name}"
+    with pytest.raises(ServerError, match=r"refuses LOAD DATA LOCAL: .* default value") as refused:
+        fill(plan, server=server, database="geo", create=True, method="load-data", threads=1)
+    assert "--method insert" in (refused.value.hint or "")
+    done = fill(plan, server=server, database="geo", resume=True)
+    assert (done.way.method, done.rows, done.verified) == ("insert", 300, True)
+    assert [warning.slug for warning in done.warnings] == ["load-data-refused"]
 
 
 @pytest.mark.parametrize("method", ["load-data", "insert", "single"])
@@ -173,11 +192,12 @@ def test_a_column_too_short_is_found_before_anything_is_loaded(target: Target) -
     assert target.count() == 0
 
 
-def test_a_table_of_the_user_with_the_name_of_ours_stays(target: Target) -> None:
+@pytest.mark.parametrize("name", ["flushlab_sample", "flushlab_fill"])
+def test_a_table_of_the_user_with_the_name_of_ours_stays(target: Target, name: str) -> None:
     target.fill(1)
-    theirs = f"{target.database}.flushlab_sample"
+    theirs = f"{target.database}.{name}"
     target.query(f"CREATE TABLE {theirs} (a INT PRIMARY KEY)")
-    with pytest.raises(UsageError, match="flushlab_sample was not made by flushlab"):
+    with pytest.raises(UsageError, match=f"{name} was not made by flushlab"):
         target.fill(1000, truncate=True)
     target.query(f"DROP TABLE {theirs}")
 
@@ -363,7 +383,8 @@ def test_a_full_disk_is_an_error_and_with_more_room_the_load_goes_on(
 def test_the_ladder_climbs_from_one_row_a_statement_and_then_loads(
     target: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ladder, "SECONDS", 0.2)
+    monkeypatch.setattr(ladder, "SECONDS", 0.1)
+    monkeypatch.setattr(ladder, "_LARGE_POOL", 160 << 20)
     before = target.server.read_back(["innodb_buffer_pool_size", *RELAXED])
     done = target.fill(3000, ladder=True, method="load-data", threads=1)
     names = [step.name for step in done.steps]

@@ -1,16 +1,16 @@
 """Choice: the fastest way to load a table, found on a slice of its rows.
 
 Sits in `bulk`. Ways are tried one question at a time, on a scratch table of the same shape in the same
-database: do indexes wait? How many connections? Does MariaDB's bulk insert help? A way must be faster by a
-twentieth to be preferred to the one before it.
+database: several connections? Do indexes wait? Does MariaDB's bulk insert help? What is tried first is kept
+unless another way is faster by a twentieth. Trying ends once it has taken a twelfth of the time that the load
+is expected to take.
 """
 
 from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import msgspec
 
@@ -18,19 +18,23 @@ from flushlab import _core
 from flushlab.bulk import native
 from flushlab.bulk.filled import Tried, Way
 from flushlab.bulk.native import Range, Spec
+from flushlab.bulk.own_tables import scratch_table
 from flushlab.bulk.source import SourceTable
-from flushlab.errors import UsageError
 from flushlab.machine import cpu_count
 from flushlab.server.identifier import quoted
 from flushlab.server.protocol import Server
 
-SCRATCH = "flushlab_probe"
-_MARK = "made by flushlab fill"
-LEAST_ROWS = 200_000
+LEAST_ROWS = 500_000
 """Below, probing takes longer than it saves."""
-_SLICE_SHARE = 0.01
+_SLICE_SHARE = 0.005
 _SLICE_ROWS = (4_000, 50_000)
 _BETTER = 1.05
+_MUCH_BETTER = 1.15
+"""For indexes that do not wait: those of a slice are small, and kept in order for less than those of all
+rows."""
+_CLOSE = 1.15
+"""Two ways whose rates differ by less have another slice each."""
+_MOST_SHARE = 0.08
 INSERT_ROWS = 1000
 INSERT_BYTES = 512 << 10
 LOAD_BYTES = 256 << 10
@@ -64,11 +68,31 @@ def first_way(possible: Possible, connections: int) -> Way:
             batch_rows=1,
             packet_bytes=min(LOAD_BYTES, possible.packet_bytes),
         )
-    return Way(
+    return inserts(
+        Way(
+            method="insert",
+            connections=connections,
+            batch_rows=INSERT_ROWS,
+            packet_bytes=possible.packet_bytes,
+        )
+    )
+
+
+def untried(server: Server, database: str, table: str, possible: Possible, connections: int) -> Way:
+    """What is taken for ranges that an interrupted load has left, where nothing is tried."""
+    way = first_way(possible, connections)
+    turns = possible.load_data and connections > 1 and _takes_turns(server, database, table)
+    return inserts(way) if turns else way
+
+
+def inserts(way: Way) -> Way:
+    """The same way with INSERT."""
+    return msgspec.structs.replace(
+        way,
         method="insert",
-        connections=connections,
+        bulk=False,
         batch_rows=INSERT_ROWS,
-        packet_bytes=min(INSERT_BYTES, possible.packet_bytes),
+        packet_bytes=min(INSERT_BYTES, way.packet_bytes),
     )
 
 
@@ -94,44 +118,116 @@ def choose(
     if table.rows < LEAST_ROWS:
         few = possible.connections if possible.fixed else 1
         return first_way(possible, few), ()
-    rows = round(min(max(table.rows * _SLICE_SHARE, _SLICE_ROWS[0]), _SLICE_ROWS[1]))
-    tried: list[Tried] = []
     with scratch_table(server, database, table.name) as scratch:
-        parts = _core.late_indexes(definition(server, database, table.name))
-
-        def rate(way: Way) -> float:
-            server.query(f"TRUNCATE TABLE {scratch}")
-            began = time.perf_counter()
-            if way.indexes == "after" and parts is not None:
-                server.query(f"ALTER TABLE {scratch} {parts[0]}")
-            ranges = split(0, rows, way.connections)
-            one = msgspec.structs.replace(spec(way), into=scratch, ranges=ranges, notes=None)
-            native.run(one, server)
-            if way.indexes == "after" and parts is not None:
-                server.query(f"ALTER TABLE {scratch} {parts[1]}")
-            tried.append(Tried(way=way, rows=rows, rows_per_s=rows / (time.perf_counter() - began)))
-            return tried[-1].rows_per_s
-
-        def better(one: Way, best: float) -> tuple[Way, float] | None:
-            found = rate(one)
-            return (one, found) if found >= _BETTER * best else None
-
+        slices = _Slices(server, spec, scratch, late_parts(server, database, table.name), table)
         way = first_way(possible, possible.connections if possible.fixed else 1)
-        rate(way)  # the first one warms the server up
-        tried.clear()
-        best = rate(way)
-        if parts is not None and possible.indexes_may_wait:
-            way, best = better(msgspec.structs.replace(way, indexes="after"), best) or (way, best)
-        while not possible.fixed and way.connections < possible.connections:
-            more = min(2 * way.connections, possible.connections)
-            found = better(msgspec.structs.replace(way, connections=more), best)
-            if found is None:
-                break
-            way, best = found
+        if slices.parts is not None and possible.indexes_may_wait:
+            way = msgspec.structs.replace(way, indexes="after")
+        slices.warm_up(way)
+        if possible.load_data and _takes_turns(server, database, table.name):
+            many = possible.connections if possible.fixed else min(cpu_count(), possible.connections)
+            if many > 1:
+                way = slices.better(inserts(msgspec.structs.replace(way, connections=many)), way)
+        else:
+            while not possible.fixed and way.connections < possible.connections:
+                more = min(2 * way.connections, possible.connections)
+                found = slices.better(msgspec.structs.replace(way, connections=more), way)
+                if found is way:
+                    break
+                way = found
+        if way.indexes == "after":
+            way = slices.better(msgspec.structs.replace(way, indexes="before"), way, by=_MUCH_BETTER)
         if possible.bulk and possible.load_data:
-            bulk = msgspec.structs.replace(way, connections=1, indexes="before", bulk=True)
-            way, best = better(bulk, best) or (way, best)
-    return way, tuple(tried)
+            bulk = msgspec.structs.replace(first_way(possible, 1), bulk=True)
+            way = slices.better(bulk, way)
+        return way, slices.tried()
+
+
+class _Slices:
+    """Ways on slices of a table's rows, as long as trying them costs little of what the load will take.
+
+    Args:
+        parts: what takes the scratch table's indexes away, and gives them back; None if none can wait.
+    """
+
+    def __init__(
+        self,
+        server: Server,
+        spec: Callable[[Way], Spec],
+        scratch: str,
+        parts: tuple[str, str] | None,
+        table: SourceTable,
+    ) -> None:
+        self._server = server
+        self._spec = spec
+        self._scratch = scratch
+        self.parts = parts
+        self._all_rows = table.rows
+        self._rows = round(min(max(table.rows * _SLICE_SHARE, _SLICE_ROWS[0]), _SLICE_ROWS[1]))
+        self._seconds: dict[Way, list[float]] = {}
+        self._no_rows_s = 0.0
+        self._began = time.perf_counter()
+
+    def warm_up(self, way: Way) -> None:
+        """A slice that does not count, for the server's sake; how long indexes without rows take."""
+        self._load(way, self._rows // 4)
+        if self.parts is not None and way.indexes == "after":
+            self._server.query(f"TRUNCATE TABLE {self._scratch}")
+            self._alter(0)
+            self._no_rows_s = self._alter(1)
+
+    def better(self, one: Way, than: Way, by: float = _BETTER) -> Way:
+        """One way if it is so much faster than the other; in doubt each has another slice."""
+        spent = time.perf_counter() - self._began
+        if than in self._seconds and spent > _MOST_SHARE * self._all_rows / self._rate(than):
+            return than
+        for way in (than, one):
+            if way not in self._seconds:
+                self._slice(way)
+        if max(self._rate(one), self._rate(than)) < _CLOSE * min(self._rate(one), self._rate(than)):
+            self._slice(one)
+            if len(self._seconds[than]) < len(self._seconds[one]):
+                self._slice(than)
+        return one if self._rate(one) >= by * self._rate(than) else than
+
+    def tried(self) -> tuple[Tried, ...]:
+        """All of them, in the order in which they were tried."""
+        return tuple(
+            Tried(way=way, rows=self._rows * len(took), rows_per_s=self._rate(way))
+            for way, took in self._seconds.items()
+        )
+
+    def _rate(self, way: Way) -> float:
+        took = self._seconds[way]
+        return self._rows * len(took) / sum(took)
+
+    def _slice(self, way: Way) -> None:
+        self._seconds.setdefault(way, []).append(self._load(way, self._rows))
+
+    def _load(self, way: Way, rows: int) -> float:
+        """Seconds from the first row to the last index, without what indexes take that have no rows."""
+        self._server.query(f"TRUNCATE TABLE {self._scratch}")
+        waits = way.indexes == "after" and self.parts is not None
+        if waits:
+            self._alter(0)
+        ranges = split(0, rows, way.connections)
+        one = msgspec.structs.replace(self._spec(way), into=self._scratch, ranges=ranges, notes=None)
+        seconds = native.run(one, self._server).counts.seconds
+        return seconds + (max(self._alter(1) - self._no_rows_s, 0.0) if waits else 0.0)
+
+    def _alter(self, part: int) -> float:
+        began = time.perf_counter()
+        if self.parts is not None:
+            self._server.query(f"ALTER TABLE {self._scratch} {self.parts[part]}")
+        return time.perf_counter() - began
+
+
+def _takes_turns(server: Server, database: str, table: str) -> bool:
+    """Whether LOAD DATA of one connection waits for that of another: it holds the lock of a table's
+    AUTO_INCREMENT to its end unless innodb_autoinc_lock_mode is 2, also where rows bring their own numbers
+    (`innobase_lock_autoinc` in ha_innodb.cc). INSERT with VALUES does not."""
+    numbers = " AUTO_INCREMENT" in definition(server, database, table)
+    return numbers and server.query("SELECT @@innodb_autoinc_lock_mode") != [(2,)]
 
 
 def most_connections() -> int:
@@ -155,35 +251,12 @@ def definition(server: Server, database: str, table: str) -> str:
     return str(server.query(f"SHOW CREATE TABLE {quoted(database, table)}")[0][1])
 
 
-def remake(server: Server, database: str, name: str, like: str) -> None:
-    """An empty table of flushlab's own, of the shape of another; an earlier one of its mark goes.
-
-    Raises:
-        UsageError: a table of that name is somebody else's.
-    """
-    found = server.query(
-        "SELECT table_comment FROM information_schema.tables WHERE table_schema = %s AND table_name = %s",
-        (database, name),
+def late_parts(server: Server, database: str, table: str) -> tuple[str, str] | None:
+    """What follows ALTER TABLE to take a table's indexes away until its rows are there, and to give them
+    back; None if none can wait."""
+    referred = server.query(
+        "SELECT 1 FROM information_schema.referential_constraints WHERE unique_constraint_schema = %s"
+        " AND referenced_table_name = %s AND COALESCE(unique_constraint_name, '') <> 'PRIMARY'",
+        (database, table),
     )
-    if found and found[0][0] != _MARK:
-        raise UsageError(
-            f"the table {database}.{name} was not made by flushlab, which needs that name for a while",
-            hint="rename it, or fill another database",
-        )
-    table = quoted(database, name)
-    if found:
-        server.query(f"DROP TABLE {table}")
-    server.query(f"CREATE TABLE {table} LIKE {quoted(database, like)}")
-    server.query(f"ALTER TABLE {table} COMMENT = '{_MARK}'")
-
-
-@contextmanager
-def scratch_table(server: Server, database: str, table: str) -> Iterator[str]:
-    """An empty table of the same shape, as SQL has it; gone behind it."""
-    scratch = quoted(database, SCRATCH)
-    remake(server, database, SCRATCH, table)
-    try:
-        yield scratch
-    finally:
-        if server.alive():
-            server.query(f"DROP TABLE IF EXISTS {scratch}")
+    return None if referred else _core.late_indexes(definition(server, database, table))

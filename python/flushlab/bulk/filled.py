@@ -90,6 +90,7 @@ class Filled(msgspec.Struct, frozen=True, kw_only=True):
         bound_by: what the limit was; `why` has the figures.
         verified: counts, checks and sampled rows were as they must be.
         peak_bytes: the most memory that flushlab has had.
+        client: command that opens the sandbox's database; empty without a sandbox.
         steps: the ladder's; empty without one.
     """
 
@@ -111,6 +112,7 @@ class Filled(msgspec.Struct, frozen=True, kw_only=True):
     why: str
     verified: bool
     peak_bytes: int
+    client: str = ""
     warnings: tuple[Warning, ...] = ()
     steps: tuple[Step, ...] = ()
 

@@ -14,6 +14,7 @@ from flushlab.bulk import choice, native
 from flushlab.bulk.bound import bound
 from flushlab.bulk.filled import Step, Way
 from flushlab.bulk.native import Range, Spec
+from flushlab.bulk.own_tables import scratch_table
 from flushlab.bulk.places import Place
 from flushlab.bulk.source import SourceTable
 from flushlab.machine import available_memory_bytes
@@ -49,7 +50,7 @@ def climb(
         say: told of every rung.
     """
     steps: list[Step] = []
-    with choice.scratch_table(server, database, table.name) as scratch:
+    with scratch_table(server, database, table.name) as scratch:
         for name, way in _rungs(possible, place, say):
             server.query(f"TRUNCATE TABLE {scratch}")
             ranges = choice.split(0, table.rows, way.connections)

@@ -21,6 +21,7 @@ from flushlab.bulk.native import Counts, Loaded, Range, Spec
 from flushlab.bulk.notes import Note, Notes
 from flushlab.bulk.places import Place
 from flushlab.bulk.source import Source, SourceTable
+from flushlab.bulk.tables import Tables
 from flushlab.errors import ServerError, UsageError
 from flushlab.record import Endpoint, SslMode, Warning
 from flushlab.server.control import StatementFailed
@@ -36,6 +37,13 @@ CHUNK_BYTES = 64 << 20
 _WHOLE = 1 << 62
 _PACKET_SLACK = 128 << 10
 _KEY_EXISTS = 1061
+_DUPLICATE = 1062
+_NO_LOCAL_FILES = (1148, 3948, 4166)
+"""ER_NOT_ALLOWED_COMMAND; ER_CLIENT_LOCAL_FILES_DISABLED of MySQL 8.0; ER_LOAD_INFILE_CAPABILITY_DISABLED of
+MariaDB."""
+_NO_DEFAULT = 1364
+"""ER_NO_DEFAULT_FOR_FIELD: LOAD DATA of MySQL 8.0.15 says so of columns that it sets itself."""
+_RETRIED = {1205: "too long a wait for a lock", 1213: "a deadlock"}
 _MAKES_UNSAFE = "another program writes to it, or the server changed them"
 
 Say = Callable[[str], None]
@@ -86,7 +94,17 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Load:
-    """A load of a plan into a database."""
+    """A load of a plan into a database.
+
+    Args:
+        server: where it goes.
+        source_of: the plan, for a number of rows that are there already.
+        asked: what was asked for.
+        say: takes a line at a time.
+        show: takes how far it is, a few times a second.
+        place: the sandbox, for the ladder; None if it is none.
+        quicken: called once all is known to fit: makes the server as fast as it may be.
+    """
 
     def __init__(
         self,
@@ -96,6 +114,7 @@ class Load:
         say: Say,
         show: Callable[[Progress], None] | None = None,
         place: Place | None = None,
+        quicken: Callable[[], None] | None = None,
     ) -> None:
         self._server = server
         self._source_of = source_of
@@ -103,11 +122,12 @@ class Load:
         self._say = say
         self._show = show
         self._place = place
+        self._quicken = quicken
         self._database = asked.database
         self._notes = Notes(server, asked.database)
         self._warnings: list[Warning] = []
         self._index_seconds = 0.0
-        self._made: set[str] = set()
+        self._tables = Tables(server, asked.database, create=asked.create, existing=asked.existing)
 
     def run(self) -> Filled:
         """Loads all tables of the plan and verifies them.
@@ -123,7 +143,7 @@ class Load:
         left = self._left_notes()
         source = self._source_of(0)
         if not left:
-            first = self._prepare(source)
+            first = self._tables.prepare(source)
             if any(first.values()):
                 if len(source.tables) > 1:
                     raise UsageError(
@@ -138,31 +158,29 @@ class Load:
         if not left:
             self._require_fit(source, first)
         largest = max(source.tables, key=lambda table: table.rows)
+        if not left:
+            largest = msgspec.structs.replace(largest, rows=largest.rows - first[largest.name])
         possible = self._possible(seen, empty=not left and not any(first.values()))
         steps = self._climb(source, largest, possible) if asked.ladder and not left else ()
-        if self._place is not None:
-            self._place.quicken()
+        if self._quicken is not None:
+            self._quicken()
             server.query(f"SET SESSION sql_mode = '{SQL_MODE}', time_zone = '+00:00'")
         began = time.perf_counter()
         tried: tuple[Tried, ...] = ()
-        if left:
-            way, tried = (
-                choice.first_way(possible, asked.threads or len({n.id for n in left if n.next < n.end}) or 1),
-                (),
-            )
+        if left and asked.method == "auto":
+            connections = asked.threads or sum(note.next < note.end for note in left) or 1
+            way = choice.untried(server, self._database, largest.name, possible, connections)
         elif asked.method == "auto":
-            way, tried = choice.choose(
-                server, lambda way: self._spec(source, largest, way, ()), self._database, largest, possible
-            )
+            way, tried = self._chosen(source, largest, possible)
         else:
             way, tried = self._named(possible), ()
         probe_seconds = time.perf_counter() - began
-        self._say(f"loading by {way.words}{_why(tried)}")
+        self._say(f"loading by {way.words}{_why(way, tried)}")
         load_bytes = self._bytes(source)
         self._warnings += before.doubts(seen, way.connections, load_bytes, ours=asked.ours)
         if not left:
             left = self._begin(source, first, way)
-        done, seconds = self._load(source, left, way)
+        way, done, seconds = self._load(source, left, way)
         verified_from = time.perf_counter()
         tables = self._verify(source, left, done, first)
         self._notes.drop()
@@ -187,7 +205,7 @@ class Load:
             why=limit.why,
             verified=True,
             peak_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
-            warnings=tuple(self._warnings),
+            warnings=(*self._tables.warnings, *self._warnings),
             steps=steps,
         )
 
@@ -205,6 +223,11 @@ class Load:
     def _left_notes(self) -> list[Note]:
         """The notes of a load that did not end; none unless it is to be resumed."""
         left = self._notes.read()
+        if self._asked.resume and self._asked.method == "single":
+            raise UsageError(
+                "--method single keeps no notes of how far it is, and cannot resume",
+                hint="use another method",
+            )
         if self._asked.resume and not left:
             raise UsageError(
                 f"there is nothing to resume in {self._database}",
@@ -227,87 +250,6 @@ class Load:
                 hint="give the plan, --rows and --seed that it was begun with",
             )
 
-    def _prepare(self, source: Source) -> dict[str, int]:
-        """Makes the tables ready; the first row for each."""
-        server, asked = self._server, self._asked
-        there = self._tables()
-        if there is None:
-            if not asked.create:
-                raise UsageError(
-                    f"there is no database {self._database}", hint="--create makes it, and the tables"
-                )
-            server.query(f"CREATE DATABASE {quoted(self._database)}")
-            there = set()
-        first = {}
-        for table in source.tables:
-            if table.name not in there:
-                if not asked.create:
-                    raise UsageError(
-                        f"there is no table {table.name} in {self._database}",
-                        hint="--create makes it as planned",
-                    )
-                server.query(f"USE {quoted(self._database)}")
-                server.query(table.create)
-                self._made.add(table.name)
-                first[table.name] = 0
-                continue
-            self._require_columns(table)
-            rows = verify.count(server, self._database, table.name)
-            if rows and asked.existing == "refuse":
-                raise UsageError(
-                    f"the table {table.name} has {counted(rows, 'row')} already",
-                    hint="--append adds to them; --truncate removes them first",
-                )
-            first[table.name] = rows if asked.existing == "append" else 0
-        if asked.existing == "truncate":
-            for table in reversed(source.tables):
-                self._truncate(table.name)
-        return first
-
-    def _truncate(self, table: str) -> None:
-        try:
-            self._server.query(f"TRUNCATE TABLE {quoted(self._database, table)}")
-        except StatementFailed as error:
-            if error.errno != 1701:  # ER_TRUNCATE_ILLEGAL_FK: another table refers to it
-                raise
-            self._server.query(f"DELETE FROM {quoted(self._database, table)}")
-
-    def _tables(self) -> set[str] | None:
-        """Names of the tables; None without the database."""
-        if not self._server.query(
-            "SELECT 1 FROM information_schema.schemata WHERE schema_name = %s", (self._database,)
-        ):
-            return None
-        rows = self._server.query(
-            "SELECT table_name FROM information_schema.tables WHERE table_schema = %s", (self._database,)
-        )
-        return {str(name) for (name,) in rows}
-
-    def _require_columns(self, table: SourceTable) -> None:
-        rows = self._server.query(
-            "SELECT column_name FROM information_schema.columns WHERE table_schema = %s AND table_name = %s",
-            (self._database, table.name),
-        )
-        ((engine,),) = self._server.query(
-            "SELECT engine FROM information_schema.tables WHERE table_schema = %s AND table_name = %s",
-            (self._database, table.name),
-        )
-        if str(engine).lower() != "innodb":
-            self._warnings.append(
-                Warning(
-                    "not-transactional",
-                    f"{table.name} is a table of {engine}: what a refused statement brought stays, and a"
-                    " load that"
-                    " is cut short cannot be resumed exactly",
-                )
-            )
-        missing = [name for name in table.columns if name not in {str(column) for (column,) in rows}]
-        if missing:
-            raise UsageError(
-                f"the table {table.name} has no column {missing[0]}",
-                hint="change the plan, or drop the table and use --create",
-            )
-
     def _require_fit(self, source: Source, first: dict[str, int]) -> None:
         """Finds values that a table cannot hold before anything is loaded."""
         for table in source.tables:
@@ -327,7 +269,7 @@ class Load:
         left = seen.number("max_connections", 1 << 20) - seen.connected - 2
         return choice.Possible(
             load_data=seen.is_on("local_infile"),
-            indexes_may_wait=empty and (asked.ours or bool(self._made)),
+            indexes_may_wait=empty and (asked.ours or bool(self._tables.made)),
             bulk=empty and asked.ours and self._server.identity.flavor == "mariadb",
             connections=asked.threads or max(1, min(choice.most_connections(), left)),
             fixed=asked.threads is not None,
@@ -349,6 +291,45 @@ class Load:
             )
         named = msgspec.structs.replace(possible, load_data=method == "load-data")
         return choice.first_way(named, self._asked.threads or min(possible.connections, 2))
+
+    def _chosen(
+        self, source: Source, table: SourceTable, possible: choice.Possible
+    ) -> tuple[Way, tuple[Tried, ...]]:
+        """The way of `--method auto`."""
+
+        def choose(possible: choice.Possible) -> tuple[Way, tuple[Tried, ...]]:
+            return choice.choose(
+                self._server,
+                lambda way: self._spec(source, table, way, ()),
+                self._database,
+                table,
+                possible,
+            )
+
+        try:
+            return choose(possible)
+        except ServerError as error:
+            self._require_insert_helps(error)
+            return choose(msgspec.structs.replace(possible, load_data=False))
+
+    def _require_insert_helps(self, error: ServerError) -> None:
+        """Goes on with INSERT where the server takes no LOAD DATA LOCAL, if the way is not the user's.
+
+        Raises:
+            ServerError: it is another error, or `--method` says how.
+        """
+        errno = native.errno_of(error)
+        if errno not in (*_NO_LOCAL_FILES, _NO_DEFAULT) or self._asked.method not in ("auto", "load-data"):
+            raise error
+        if self._asked.method == "load-data":
+            allow = "SET GLOBAL local_infile = ON there, or " if errno in _NO_LOCAL_FILES else ""
+            raise ServerError(
+                f"the server refuses LOAD DATA LOCAL: {error.message} (error {errno})",
+                hint=f"{allow}use --method insert; --resume goes on with what is missing",
+            ) from error
+        text = f"the server refused LOAD DATA LOCAL, so rows go as INSERT: {error.message} (error {errno})"
+        self._warnings.append(Warning("load-data-refused", text))
+        self._say(text)
 
     def _session(self, way: Way) -> tuple[str, ...]:
         session = [f"SET SESSION sql_mode = '{SQL_MODE}', time_zone = '+00:00'"]
@@ -417,30 +398,43 @@ class Load:
         )
         return 1 if own else way.connections
 
-    def _load(self, source: Source, notes: Sequence[Note], way: Way) -> tuple[dict[str, Loaded], float]:
+    def _load(self, source: Source, notes: Sequence[Note], way: Way) -> tuple[Way, dict[str, Loaded], float]:
         began = time.perf_counter()
         done = {}
         for table in source.tables:
             mine = [note for note in notes if note.table == table.name]
             add = next((note.add_indexes for note in mine if note.add_indexes), "")
-            if way.indexes == "after" and not add and (self._asked.ours or table.name in self._made):
+            if way.indexes == "after" and not add and (self._asked.ours or table.name in self._tables.made):
                 add = self._take_indexes(table.name)
             ranges = tuple(note.left for note in mine if note.next < note.end)
             if ranges:
-                spec = self._spec(source, table, way, ranges)
                 try:
-                    done[table.name] = native.run(spec, self._server, self._shown(table, ranges))
-                except KeyboardInterrupt:
-                    if spec.notes:
-                        self._say("interrupted: --resume goes on with what is missing")
-                    raise
-                self._note_warnings(table.name, done[table.name].counts)
+                    loaded = self._rows(source, table, way, ranges)
+                except ServerError as error:
+                    self._require_insert_helps(error)
+                    way = choice.inserts(way)
+                    again = tuple(
+                        n.left for n in self._notes.read() if n.table == table.name and n.next < n.end
+                    )
+                    before = _rows_of(ranges) - _rows_of(again)
+                    loaded = self._rows(source, table, way, again).with_rows_before(before)
+                self._note_warnings(table.name, loaded.counts)
+                done[table.name] = loaded
             if add:
                 self._give_indexes(table.name, add)
-        return done, time.perf_counter() - began
+        return way, done, time.perf_counter() - began
+
+    def _rows(self, source: Source, table: SourceTable, way: Way, ranges: tuple[Range, ...]) -> Loaded:
+        spec = self._spec(source, table, way, ranges)
+        try:
+            return native.run(spec, self._server, self._shown(table, ranges))
+        except KeyboardInterrupt:
+            if spec.notes:
+                self._say("interrupted: --resume goes on with what is missing")
+            raise
 
     def _take_indexes(self, table: str) -> str:
-        parts = _core.late_indexes(choice.definition(self._server, self._database, table))
+        parts = choice.late_parts(self._server, self._database, table)
         if parts is None:
             return ""
         self._notes.indexes_wait(table, parts[1])
@@ -453,6 +447,11 @@ class Load:
         try:
             self._server.query(f"ALTER TABLE {quoted(self._database, table)} {add}")
         except StatementFailed as error:
+            if error.errno == _DUPLICATE:
+                raise ServerError(
+                    f"the rows of {table} break its unique index: {error.text}",
+                    hint=f"they are there without it: drop the table and {self._notes.table}, mend the plan",
+                ) from error
             if error.errno != _KEY_EXISTS:  # a load that was killed had not taken them away yet
                 raise
         self._notes.indexes_wait(table, "")
@@ -485,6 +484,11 @@ class Load:
             self._warnings.append(
                 Warning("server-note", f"{table}: {text}, in {counted(times, 'statement')}")
             )
+        for errno, times in counts.retried.items():
+            text = (
+                f"{table}: {counted(times, 'transaction')} sent again after {_RETRIED[errno]} (error {errno})"
+            )
+            self._warnings.append(Warning("retried", text))
 
     def _verify(
         self, source: Source, notes: Sequence[Note], done: dict[str, Loaded], first: dict[str, int]
@@ -530,9 +534,13 @@ class Load:
         return tuple(found)
 
 
-def _why(tried: Sequence[Tried]) -> str:
+def _rows_of(ranges: Sequence[Range]) -> int:
+    return sum(one.end - one.first for one in ranges)
+
+
+def _why(way: Way, tried: Sequence[Tried]) -> str:
     if not tried:
         return ""
-    best = max(tried, key=lambda one: one.rows_per_s)
+    (best,) = [one for one in tried if one.way == way]
     others = [f"{one.way.words}: {one.rows_per_s:,.0f}" for one in tried if one is not best]
     return f" ({best.rows_per_s:,.0f} rows/s on {best.rows:,} rows; tried: {'; '.join(others)})"

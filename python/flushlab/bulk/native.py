@@ -78,6 +78,7 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
         rows: sent.
         committed: rows of transactions that are committed.
         notes: what the server noted on rows that it took as they are.
+        retried: transactions that were sent again, by the server's error.
     """
 
     running: bool
@@ -93,6 +94,7 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     commit_s: float
     cpu_s: float
     notes: dict[str, int] = {}
+    retried: dict[int, int] = {}
 
 
 Show = Callable[[Counts, Evidence], None]
@@ -114,6 +116,16 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     def rows_per_s(self) -> float:
         """Committed rows a second."""
         return self.counts.committed / max(self.counts.seconds, 1e-6)
+
+    def with_rows_before(self, rows: int) -> Loaded:
+        """The same with rows that were committed before it began."""
+        counts = msgspec.structs.replace(self.counts, committed=self.counts.committed + rows)
+        return msgspec.structs.replace(self, counts=counts)
+
+
+def errno_of(error: ServerError) -> int | None:
+    """The server's number of an error that ended a load; None if the server gave none."""
+    return error.__cause__.errno if isinstance(error.__cause__, _core.CoreError) else None
 
 
 def run(spec: Spec, server: Server, show: Show | None = None) -> Loaded:

@@ -11,11 +11,13 @@ from collections.abc import Iterable
 import msgspec
 
 from flushlab.bulk.native import Range
+from flushlab.bulk.own_tables import is_there
 from flushlab.errors import UsageError
 from flushlab.server.identifier import quoted
 from flushlab.server.protocol import Server
 
 NAME = "flushlab_fill"
+_MARK = "rows that flushlab fill has committed"
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,12 +52,12 @@ class Notes:
         self._in_format = self.table.replace("%", "%%")  # beside values that PyMySQL puts in
 
     def read(self) -> list[Note]:
-        """All notes; none if there is no such table."""
-        found = self._server.query(
-            "SELECT 1 FROM information_schema.tables WHERE table_schema = %s AND table_name = %s",
-            (self._database, NAME),
-        )
-        if not found:
+        """All notes; none if there is no such table.
+
+        Raises:
+            UsageError: somebody else has a table of that name.
+        """
+        if not is_there(self._server, self._database, NAME, _MARK):
             return []
         rows = self._server.query(
             f"SELECT id, plan, table_name, first_row, next_row, end_row, add_indexes FROM {self.table}"
@@ -91,7 +93,7 @@ class Notes:
             " NULL,"
             " first_row BIGINT UNSIGNED NOT NULL, next_row BIGINT UNSIGNED NOT NULL,"
             " end_row BIGINT UNSIGNED NOT NULL, add_indexes LONGTEXT CHARACTER SET utf8mb4 NOT NULL)"
-            " ENGINE=InnoDB COMMENT='rows that flushlab fill has committed'"
+            f" ENGINE=InnoDB COMMENT='{_MARK}'"
         )
         for note in notes:
             self._server.query(

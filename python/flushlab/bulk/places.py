@@ -1,7 +1,8 @@
 """Places: the servers that rows go to, as fast as their floor allows while they come.
 
 Sits in `bulk`. A new sandbox starts with the fastest settings of its floor and ends with its defaults, after
-an orderly stop; a kept one has its commits relaxed for the load only; what is not a sandbox is left as it is.
+an orderly stop; a kept one has its commits relaxed for the load only; what is not a sandbox is left as it is
+unless its owner asks for the same.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ from flushlab.datadir import DataRoot
 from flushlab.dataset.loaded import fast_settings
 from flushlab.dataset.survey import Survey
 from flushlab.errors import UsageError
-from flushlab.record import Value
+from flushlab.record import Storage, Value
 from flushlab.server import Sandbox
 from flushlab.server.protocol import Server
 from flushlab.server.variables import set_variable
 from flushlab.settings.catalog import load_catalog
+from flushlab.settings.configuration import Configuration
 from flushlab.settings.durability import guarantees, meets
 from flushlab.settings.floor import Floor
 
@@ -32,22 +34,52 @@ _COMMITS: tuple[dict[str, Value], ...] = (
     {"innodb_flush_log_at_trx_commit": 1, "sync_binlog": 1},
 )
 """Fastest first."""
+_REDO = ("innodb_redo_log_capacity", "innodb_log_file_size")
+_REDO_STEP = 64 << 20
+_MOST_REDO = 1 << 30
 
 
-def relaxed_commits(server: Server, floor: Floor) -> dict[str, Value]:
-    """The fastest commits that the floor allows on a server as it is; those of `strict` if none does."""
+def relaxed_commits(server: Server, floor: Floor, storage: Storage) -> dict[str, Value]:
+    """The fastest commits that the floor allows on a server as it is, on that storage; those of `strict` if
+    none does."""
     identity = server.identity
     now = server.read_back(load_catalog().names(identity.flavor, identity.version))
     for commits in _COMMITS:
-        found = guarantees({**now, **commits}, identity, server.storage, server.launch)
+        found = guarantees({**now, **commits}, identity, storage, server.launch)
         if meets(found, floor):
             return commits
     return _COMMITS[-1]
 
 
+def settings_of_others(server: Server, floor: Floor, load_bytes: int) -> dict[str, Value]:
+    """What makes a load faster on a server that is not a sandbox, within the floor, and is put back easily.
+
+    Commits, and a redo log that holds the load, up to 1 GiB. Not the buffer pool: how much memory the server
+    may have cannot be seen, and a pool that is made smaller again throws out pages of others.
+    """
+    honest = Storage()  # its owner answers for it; what is judged is what commits give up
+    commits = relaxed_commits(server, floor, honest)
+    now = server.read_back([*commits, "log_bin", "innodb_log_buffer_size", *_REDO])
+    names = [name for name in commits if name != "sync_binlog" or now.get("log_bin") != "OFF"]
+    as_fast = _COMMITS[: _COMMITS.index(commits) + 1]
+    is_fast = any(all(now[name] == one[name] for name in names) for one in as_fast)
+    wanted = {} if is_fast else {name: commits[name] for name in names}
+    configuration = Configuration({}, server.identity)
+    for name in _REDO:
+        here, size = configuration.here(name), now.get(name)
+        if here is None or not here.dynamic or not isinstance(size, int):
+            continue
+        # MariaDB makes it no smaller than the log buffer while it runs: what is so could not be put back.
+        fits_back = size >= int(now.get("innodb_log_buffer_size", 0))
+        if fits_back and size < min(load_bytes, _MOST_REDO):
+            wanted[name] = min(-(-load_bytes // _REDO_STEP) * _REDO_STEP, _MOST_REDO)
+    return wanted
+
+
 def settings_for(build: Build, data_bytes: int, floor: Floor) -> tuple[dict[str, Value], list[str]]:
     """How a new sandbox runs while it is loaded: settings, and words of its command line."""
     settings = fast_settings(build, Survey(digest="", bytes=data_bytes, sql_bytes=data_bytes, databases=()))
+    settings["innodb_autoinc_lock_mode"] = 2  # else LOAD DATA of several connections takes turns
     if floor is Floor.THROWAWAY:
         return settings, ["--debug-no-sync"] if build.flavor == "mariadb" else []
     for name in ("innodb_doublewrite", "innodb_flush_method", "innodb_flush_log_at_trx_commit"):
@@ -129,7 +161,7 @@ def kept_sandbox(name: str, floor: Floor) -> Iterator[Place]:
     """A kept sandbox, with its commits relaxed down to the floor once it is quickened; as it was behind
     it."""
     with Sandbox.attach(name) as server:
-        wanted = relaxed_commits(server, floor)
+        wanted = relaxed_commits(server, floor, server.storage)
         before = server.read_back([*wanted, "innodb_buffer_pool_size"])
         ((infile,),) = server.query("SELECT @@global.local_infile")
         try:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from flushlab import _core
-from flushlab.bulk.choice import remake
+from flushlab.bulk.own_tables import remake
 from flushlab.bulk.source import Source, SourceTable
 from flushlab.errors import UsageError
 from flushlab.server.control import StatementFailed

@@ -5,8 +5,10 @@ Sits in `campaign`. Says where the rows go and what may be changed there; the lo
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -26,6 +28,7 @@ from flushlab.record.running import Driven, FillProgress
 from flushlab.server.attached import Attached, from_dsn, from_option_file
 from flushlab.server.driven import driven
 from flushlab.server.protocol import Server
+from flushlab.server.put_back import Changes, put_back_left
 from flushlab.settings.floor import Floor
 
 METHODS = ("auto", "load-data", "insert", "single")
@@ -52,6 +55,7 @@ def fill(
     seed: int | None = None,
     resume: bool = False,
     ladder: bool = False,
+    tune_server: bool = False,
     basedir: Path | str | None = None,
     data_root: Path | str | None = None,
     progress: Progress = silent,
@@ -71,7 +75,8 @@ def fill(
         database: where the tables are, or are to be; `app`, or the DSN's.
         threads: connections; found by trying if None.
         method: `auto`, `load-data`, `insert` or `single`.
-        floor: the least guarantees while rows come: `throwaway` for a new sandbox, `second` for a kept one.
+        floor: the least guarantees while rows come: `throwaway` for a new sandbox, `second` for a kept one
+            and with `tune_server`.
         create: make the database and its tables where they are missing; always done in a new sandbox.
         append: add to tables that have rows.
         truncate: remove the rows of tables that have some.
@@ -79,6 +84,7 @@ def fill(
         resume: go on with a load that was interrupted.
         ladder: first load for some seconds in each of the ways from one row a statement upwards, with
             figures.
+        tune_server: change global settings of a server that is not a sandbox, and put them back.
         basedir: use the server installed there.
         data_root: where a new sandbox's data directory goes.
         progress: takes a line at a time.
@@ -94,6 +100,18 @@ def fill(
     if method not in METHODS:
         raise UsageError(f"there is no method {method!r}", hint=f"it takes {', '.join(METHODS)}")
     _exclusive(append=append, truncate=truncate, resume=resume)
+    _exclusive(ladder=ladder, resume=resume)
+    elsewhere = dsn is not None or defaults_file is not None
+    if resume and not elsewhere and not (server or "").startswith(_KEPT):
+        raise UsageError(
+            "--resume needs the server whose load was interrupted",
+            hint="name it: --server sandbox:NAME or --dsn",
+        )
+    if tune_server and not elsewhere:
+        raise UsageError(
+            "--tune-server is for a server of your own: a sandbox is tuned anyway", hint="remove it"
+        )
+    put_back_left(progress)
     _exclusive(server=server, dsn=dsn, defaults_file=defaults_file)
     if threads is not None and not 1 <= threads <= 1024:
         raise UsageError(f"--threads {threads} is not a number of connections", hint="1 to 1024")
@@ -121,7 +139,8 @@ def fill(
         source_of(0),
         progress,
         ladder,
-    ) as (there, asked, place):
+        tune_server,
+    ) as (there, asked, place, quicken):
         asked = msgspec.structs.replace(
             asked,
             method=method,
@@ -142,10 +161,14 @@ def fill(
                 if show is not None:
                     show(far)
 
-            done = Load(there, source_of, asked, progress, seen, place).run()
+            done = Load(there, source_of, asked, progress, seen, place, quicken).run()
         if took := _core.python_seconds() - python_before:
             progress(f"functions in Python took {took:.1f} s, in all threads together")
-    return msgspec.structs.replace(done, sandbox=place.server.name if place is not None else "")
+    if place is None:
+        return done
+    client = place.server.build.client or "mysql"
+    command = f"{client} --defaults-file={there.endpoint.option_file} {shlex.quote(asked.database)}"
+    return msgspec.structs.replace(done, sandbox=place.server.name, client=command)
 
 
 def _told(server: Server, asked: Asked) -> Driven:
@@ -176,42 +199,59 @@ def _place(
     source: Source,
     progress: Progress,
     ladder: bool,
-) -> Iterator[tuple[Server, Asked, Place | None]]:
-    """The server, how to reach it, and what may be changed of it if it is a sandbox."""
+    tune_server: bool,
+) -> Iterator[tuple[Server, Asked, Place | None, Callable[[], None] | None]]:
+    """The server, how to reach it, what may be changed of it if it is a sandbox, and what makes it fast."""
     if dsn or defaults_file:
-        if floor is not None:
+        if floor is not None and not tune_server:
             raise UsageError(
                 "--floor needs a sandbox: a server that is not flushlab's keeps its settings",
-                hint="remove it",
+                hint="remove it, or allow changes with --tune-server",
             )
         address = from_dsn(dsn) if dsn else from_option_file(Path(str(defaults_file)))
         name = database or address.database
         if not name:
             raise UsageError("no database is named", hint="use --database NAME, or name it in the DSN")
+        asked = Asked(
+            endpoint=address.endpoint,
+            transport=address.transport,
+            ssl_mode=address.ssl_mode,
+            ssl_ca=address.ssl_ca,
+            database=name,
+            ours=False,
+        )
         with Attached(address) as attached:
-            yield (
-                attached,
-                Asked(
-                    endpoint=address.endpoint,
-                    transport=address.transport,
-                    ssl_mode=address.ssl_mode,
-                    ssl_ca=address.ssl_ca,
-                    database=name,
-                    ours=False,
-                ),
-                None,
-            )
+            if not tune_server:
+                yield attached, asked, None, None
+                return
+            wanted = places.settings_of_others(attached, floor or Floor.SECOND, _ROW_BYTES * source.rows)
+            changes = Changes(attached, wanted)
+            try:
+                yield attached, asked, None, partial(_tune, changes, progress)
+            finally:
+                changes.put_back(progress)
         return
     if server is not None and server.startswith(_KEPT):
         with places.kept_sandbox(server.removeprefix(_KEPT), floor or Floor.SECOND) as kept:
-            yield kept.server, Asked(endpoint=kept.server.endpoint, database=database or _DATABASE), kept
+            asked = Asked(endpoint=kept.server.endpoint, database=database or _DATABASE)
+            yield kept.server, asked, kept, kept.quicken
         return
     build = find_build(server or "mariadb", basedir=Path(basedir) if basedir else None, progress=progress)
     root = Path(data_root) if data_root else None
     size = _ROW_BYTES * source.rows
     with places.new_sandbox(build, size, floor or Floor.THROWAWAY, root, progress, slow=ladder) as new:
         asked = Asked(endpoint=new.server.endpoint, database=database or _DATABASE, create=True)
-        yield new.server, asked, new
+        yield new.server, asked, new, new.quicken
+
+
+def _tune(changes: Changes, progress: Progress) -> None:
+    """Says how to undo what is changed, and changes it."""
+    if not changes.do:
+        progress("--tune-server: nothing to change, the server is as fast as the floor allows")
+        return
+    progress(f"--tune-server: until the load ends, {' '.join(changes.do)}")
+    progress(f"--tune-server: if flushlab cannot put it back, run {' '.join(changes.undo)}")
+    changes.make()
 
 
 _ROW_BYTES = 200

@@ -7,6 +7,7 @@ are to start at once. Without a name that is known (`--help`, a typing mistake) 
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -65,8 +66,22 @@ def _print_version(wanted: bool) -> None:
 
 
 def _root(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """How fast a MySQL or MariaDB server can write for your workload, at the durability you need."""
+    if context.invoked_subcommand != "fill" and not {*CONTEXT["help_option_names"]} & {*sys.argv}:
+        _put_back_left()  # `fill` itself does
+
+
+def _put_back_left() -> None:
+    """Puts back what a killed `fill --tune-server` has left changed on somebody's server."""
+    from flushlab.machine import state_path
+
+    if any((state_path() / "put-back").glob("*.json")):
+        from flushlab.cli.output import say
+        from flushlab.server.put_back import put_back_left
+
+        put_back_left(say)

@@ -69,6 +69,14 @@ def fill(
     seed: Annotated[
         int | None, typer.Option("--seed", help="Another seed gives other rows; default: the plan's.")
     ] = None,
+    tune_server: Annotated[
+        bool,
+        typer.Option(
+            "--tune-server",
+            help="Relax commits and enlarge the redo log of your own server for the load, down to --floor"
+            " (default: second); all is put back.",
+        ),
+    ] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a load that was interrupted.")] = False,
     ladder: Annotated[
         bool,

@@ -21,11 +21,11 @@ class FillBar(LiveBar):
 
     def show_far(self, far: Progress) -> None:
         """It is so far."""
-        text = (
-            f"{far.table} {far.rows_per_s:,.0f} rows/s, {format_size(far.bytes)},"
-            f" {format_seconds(far.seconds_left)} left, bound by {far.bound.what}"
-        )
-        self.show(far.rows, far.total, text)
+        rate, left = f"{far.table} {far.rows_per_s:,.0f} rows/s", f"{format_seconds(far.seconds_left)} left"
+        self.show(
+            far.rows, far.total, f"{rate} ({far.bound.what}), {left}"
+        )  # 80 columns have no room for more
+        text = f"{rate}, {format_size(far.bytes)}, {left}, bound by {far.bound.what}"
         if not console.is_terminal and time.monotonic() - self._said >= _SAY_EVERY_S:
             self._said = time.monotonic()
             say(f"{far.rows:,} of {far.total:,} rows: {text}")

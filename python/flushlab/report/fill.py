@@ -30,6 +30,7 @@ def render(done: Filled) -> str:
         lines.append(f"  resumed    {counted(done.resumed_rows, 'row')} were there")
     lines += [f"warning: {warning.text}" for warning in done.warnings]
     if done.sandbox:
+        lines.append(f"use it:  {done.client}")
         lines.append(f"stop it: flushlab server stop {done.sandbox}")
     return "\n".join(lines)
 
@@ -54,9 +55,9 @@ def _times(done: Filled) -> str:
         ("probing", done.probe_seconds),
         ("rows", done.seconds - done.index_seconds),
         ("indexes", done.index_seconds),
-        ("verification, apart,", done.verify_seconds),
     ]
-    return ", ".join(f"{what} {format_seconds(seconds)}" for what, seconds in parts if seconds)
+    counted_in = ", ".join(f"{what} {format_seconds(seconds)}" for what, seconds in parts if seconds)
+    return f"{counted_in}; not counted: verification {format_seconds(done.verify_seconds)}"
 
 
 def _verified(table: FilledTable) -> str:

@@ -133,12 +133,21 @@ def _address(given: Mapping[str, str]) -> Address:
 
 
 class Attached:
-    """A server that runs already; a context manager that closes its control connection."""
+    """A server that runs already; a context manager that closes its control connection.
 
-    def __init__(self, address: Address) -> None:
+    Args:
+        address: where it is.
+        connect_s: longest wait for a connection; None waits as for a server that starts up.
+    """
+
+    def __init__(self, address: Address, *, connect_s: float | None = None) -> None:
         self.address = address
         self._control = Control(
-            address.endpoint, address.transport, ssl_mode=address.ssl_mode, ssl_ca=address.ssl_ca
+            address.endpoint,
+            address.transport,
+            ssl_mode=address.ssl_mode,
+            ssl_ca=address.ssl_ca,
+            connect_s=connect_s,
         )
         ((text,),) = self.query("SELECT VERSION()")
         self._identity = ServerIdentity(

@@ -58,6 +58,7 @@ class Control:
         endpoint: a server.
         transport: `socket` or `tcp`.
         ssl_mode, ssl_ca: over TCP.
+        connect_s: longest wait for a connection; None waits for a server that starts up.
     """
 
     def __init__(
@@ -67,7 +68,9 @@ class Control:
         *,
         ssl_mode: SslMode = "disabled",
         ssl_ca: str = "",
+        connect_s: float | None = None,
     ) -> None:
+        self._connect_s = connect_s or _CONNECT_S
         self._endpoint = endpoint
         self._transport = transport
         self._tls = tls_context(ssl_mode, ssl_ca)
@@ -103,7 +106,13 @@ class Control:
     def _run(self, sql: str, args: Sequence[Any], answer_s: float | None) -> list[tuple[Any, ...]]:
         try:
             if self._connection is None:
-                self._connection = connect(self._endpoint, self._transport, answer_s=answer_s, tls=self._tls)
+                self._connection = connect(
+                    self._endpoint,
+                    self._transport,
+                    answer_s=answer_s,
+                    connect_s=self._connect_s,
+                    tls=self._tls,
+                )
             with self._connection.cursor() as cursor:
                 cursor.execute(sql, tuple(args) or None)
                 return list(cursor.fetchall())

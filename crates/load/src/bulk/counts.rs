@@ -24,6 +24,8 @@ pub(super) struct Counts {
     cpu_ns: AtomicU64,
     /// Notes of the server on rows that it took, by what it says.
     pub notes: Mutex<BTreeMap<String, u64>>,
+    /// Transactions that were sent again, by the server's error.
+    pub retried: Mutex<BTreeMap<u16, u64>>,
 }
 
 /// What a thread spends its time on.
@@ -77,6 +79,7 @@ impl Counts {
         FillResult {
             progress,
             notes: locked(&self.notes).clone(),
+            retried: locked(&self.retried).clone(),
         }
     }
 }
@@ -125,4 +128,6 @@ pub struct FillResult {
     pub progress: FillProgress,
     /// The server's notes on rows that it took as they are, and how many statements had them.
     pub notes: BTreeMap<String, u64>,
+    /// Transactions that were sent again, by the server's error.
+    pub retried: BTreeMap<u16, u64>,
 }

@@ -17,6 +17,16 @@ use crate::{Cutoff, Error, Kind};
 /// How long a statement may take: a transaction of 64 MiB on a slow disk that is busy with a checkpoint.
 const LONGEST_STATEMENT: Duration = Duration::from_secs(1800);
 
+/// How often a transaction is sent again that the server gave up for another's sake.
+const MOST_RETRIES: u32 = 10;
+
+/// Before it is sent again; doubled each time, up to half a second.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+
+/// ER_LOCK_WAIT_TIMEOUT, ER_LOCK_DEADLOCK: the same statements may pass a moment later.
+const GAVE_WAY: [u16; 2] = [1205, 1213];
+
 /// Rows generated at once, so that a packet's size is looked at often enough.
 const ROWS_AT_ONCE: u64 = 64;
 
@@ -42,6 +52,8 @@ pub(super) struct Worker<'a> {
     cpu: Duration,
     statement: Vec<u8>,
     head: Vec<u8>,
+    /// Rows of the transaction under way.
+    sent: u64,
 }
 
 impl<'a> Worker<'a> {
@@ -52,6 +64,7 @@ impl<'a> Worker<'a> {
             cpu: Duration::ZERO,
             statement: Vec::with_capacity(spec.packet_bytes + PACKET_SLACK),
             head: head(spec),
+            sent: 0,
             shared,
         }
     }
@@ -64,10 +77,31 @@ impl<'a> Worker<'a> {
         while let Some(range) = self.shared.take() {
             let mut next = range.from;
             while next < range.to && !self.shared.stops() {
-                next = self.transaction(range, next)?;
+                next = self.patiently(range, next)?;
             }
         }
         Ok(())
+    }
+
+    /// Loads rows from `first` on in one transaction, once more if it deadlocks or waits too long for a lock; the row
+    /// behind them.
+    fn patiently(&mut self, range: Range, first: u64) -> Result<u64, Error> {
+        let counts = &self.shared.counts;
+        for retry in 0.. {
+            self.sent = 0;
+            let error = match self.transaction(range, first) {
+                Err(error) if retry < MOST_RETRIES && !self.shared.stop.load(Ordering::Relaxed) => error,
+                outcome => return outcome,
+            };
+            let Some(errno) = error.errno.filter(|errno| GAVE_WAY.contains(errno)) else {
+                return Err(error);
+            };
+            self.connection.query("ROLLBACK")?; // after a lock wait only the statement was
+            counts.rows.fetch_sub(self.sent, Ordering::Relaxed);
+            *locked(&counts.retried).entry(errno).or_default() += 1;
+            std::thread::sleep(LONGEST_PAUSE.min(FIRST_PAUSE * (1 << retry)));
+        }
+        unreachable!("the last retry returns what came of it")
     }
 
     /// Loads rows from `first` on in one transaction; the row behind them.
@@ -111,6 +145,7 @@ impl<'a> Worker<'a> {
                 }
             }
             bytes += out.len() - start;
+            self.sent += next - from;
             counts.rows.fetch_add(next - from, Ordering::Relaxed);
             counts
                 .bytes
@@ -165,6 +200,7 @@ impl<'a> Worker<'a> {
         counts.spent(Phase::Generate, generated - began);
         let completed = self.connection.query_bytes(&self.statement);
         counts.spent(Phase::Answer, generated.elapsed());
+        self.sent += next - first;
         counts.rows.fetch_add(next - first, Ordering::Relaxed);
         counts
             .bytes

@@ -4,7 +4,7 @@
 //! What is taken away and given back is what the server
 //! itself says in SHOW CREATE TABLE, word for word and in its order, so that the table ends as the script has it.
 //! A table with anything out of the ordinary keeps its indexes, and so does one whose indexes the server does not
-//! let go; PRIMARY and UNIQUE always stay, for what they refuse.
+//! let go. PRIMARY and UNIQUE stay, for what they refuse; where flushlab makes the rows itself, UNIQUE may wait.
 
 use super::literals::Columns;
 use crate::connection::Connection;
@@ -162,9 +162,16 @@ fn taken(connection: &mut Connection, table: &str) -> Result<Option<Taken>, Erro
 }
 
 /// What follows ALTER TABLE to take away the indexes that can wait for a table's rows, and to give them back, by its SHOW
-/// CREATE TABLE. None if it has no such index, or anything out of the ordinary, or a foreign key that may need one.
+/// CREATE TABLE: UNIQUE too, for whom a duplicate that is found at the end is soon enough, where a PRIMARY KEY orders
+/// the rows. None if it has no such index, or anything out of the ordinary, or a foreign key that may need one.
 pub fn late_parts(definition: &str) -> Option<(String, String)> {
-    let parts = Parts::of(definition)?;
+    let mut parts = Parts::of(definition)?;
+    if definition.contains("\n  PRIMARY KEY (") {
+        for (name, add) in &parts.unique {
+            parts.drop.push(format!("DROP KEY `{name}`"));
+            parts.keys.push(add.clone());
+        }
+    }
     let waits = !parts.keys.is_empty() && !parts.foreign();
     waits.then(|| (parts.drop.join(", "), parts.keys.join(", ")))
 }
@@ -176,6 +183,8 @@ struct Parts {
     drop: Vec<String>,
     keys: Vec<String>,
     foreign: Vec<String>,
+    /// Names and how they are added.
+    unique: Vec<(String, String)>,
     /// If its rows are ordered by what is in them.
     columns: Option<Columns>,
 }
@@ -195,6 +204,7 @@ impl Parts {
             drop: Vec::new(),
             keys: Vec::new(),
             foreign: Vec::new(),
+            unique: Vec::new(),
             columns: None,
         };
         let mut columns = Columns::default();
@@ -206,22 +216,38 @@ impl Parts {
                 }
                 columns.names.push(name);
             }
-            let (what, rest) = match (line.strip_prefix("  KEY "), line.strip_prefix("  CONSTRAINT ")) {
-                (Some(rest), _) => ("KEY", rest),
-                (_, Some(rest)) if rest.contains(" FOREIGN KEY ") => ("FOREIGN KEY", rest),
+            let line = line.strip_prefix("  ").unwrap_or_default();
+            let (what, rest) = match line.split_once(" `") {
+                Some((what @ ("KEY" | "UNIQUE KEY"), rest)) => (what, rest),
+                Some(("CONSTRAINT", rest)) if rest.contains(" FOREIGN KEY ") => ("FOREIGN KEY", rest),
                 _ => continue,
             };
-            let name = rest.strip_prefix('`')?.split('`').next()?;
+            let (name, of) = rest.split_once('`')?;
             // The answer comes in the character set of results, and goes back in the client's.
             if !line.is_ascii() || line.contains("``") {
+                if what == "UNIQUE KEY" {
+                    continue; // it stays
+                }
                 return None;
             }
-            parts.drop.push(format!("DROP {what} `{name}`"));
-            let add = match what {
-                "KEY" => &mut parts.keys,
-                _ => &mut parts.foreign,
+            // A column that numbers rows has to be the first one of some index.
+            let numbers = |column: &String| {
+                of.starts_with(&format!(" (`{column}`"))
+                    && !definition.contains(&format!("\n  PRIMARY KEY (`{column}`"))
             };
-            add.push(format!("ADD {}", line.trim().trim_end_matches(',')));
+            if columns.numbered.iter().any(numbers) {
+                continue;
+            }
+            let add = format!("ADD {}", line.trim_end_matches(','));
+            match what {
+                "UNIQUE KEY" => {
+                    parts.unique.push((name.to_owned(), add));
+                    continue;
+                }
+                "KEY" => parts.keys.push(add),
+                _ => parts.foreign.push(add),
+            }
+            parts.drop.push(format!("DROP {what} `{name}`"));
         }
         let ordered = definition.starts_with("CREATE TABLE") && definition.contains("\n  PRIMARY KEY (");
         if ordered && !definition.contains("INVISIBLE") {
@@ -276,6 +302,25 @@ mod tests {
             parts.foreign,
             ["ADD CONSTRAINT `f` FOREIGN KEY (`of`) REFERENCES `of` (`id`) ON DELETE CASCADE"]
         );
+    }
+
+    #[test]
+    fn unique_indexes_wait_too_where_a_primary_key_orders_the_rows() {
+        let alone = SHOP.replace("  CONSTRAINT `f` FOREIGN KEY", "  CONSTRAINT `f` CHECK");
+        let (drop, add) = late_parts(&alone).unwrap();
+        assert_eq!(drop, "DROP KEY `of`, DROP KEY `long`, DROP KEY `u`");
+        assert!(add.ends_with(", ADD UNIQUE KEY `u` (`of`,`id`)"), "{add}");
+        let (drop, _) = late_parts(&alone.replace("  PRIMARY KEY (`id`),\n", "")).unwrap();
+        assert_eq!(drop, "DROP KEY `of`, DROP KEY `long`");
+        assert_eq!(late_parts(SHOP), None, "a foreign key may need them");
+    }
+
+    #[test]
+    fn the_index_of_a_column_that_numbers_rows_stays() {
+        let numbered = SHOP.replace("`of` int DEFAULT NULL", "`of` int NOT NULL AUTO_INCREMENT");
+        let parts = Parts::of(&numbered).unwrap();
+        assert_eq!(parts.drop, ["DROP FOREIGN KEY `f`"]);
+        assert_eq!((parts.keys, parts.unique), (vec![], vec![]));
     }
 
     #[test]
