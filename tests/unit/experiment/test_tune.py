@@ -289,7 +289,7 @@ def test_a_budget_in_seconds_that_is_too_small_is_refused_before_anything_is_ask
     ) as raised:
         Tune(plan(budget_trials=None, budget_s=budget_s, trial_s=8.0))
     assert raised.value.hint is not None
-    assert raised.value.hint.startswith("use --minutes 4 or more")
+    assert raised.value.hint.startswith("use --minutes 5 or more")
 
 
 @pytest.mark.parametrize("budget_s", [30.0, 120.0])

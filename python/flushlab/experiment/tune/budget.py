@@ -45,8 +45,8 @@ END_TRIALS = 2.5
 """Trials' worth of time that is kept for the end: the base and the winner recover from SIGKILL under load."""
 
 END_S = 15.0
-"""Seconds that are kept for judging and for writing the files (measured: 5 s on an idle machine, 20 s on one of
-whose processors the hypervisor takes half)."""
+"""Seconds that are kept for judging and for writing the files: 5 on an idle machine, 20 on one of whose
+processors the hypervisor takes half (measured)."""
 
 
 class Budget:
