@@ -128,6 +128,9 @@ def variables(seen: Seen) -> Iterator[Metric]:
         "MySQL version and distribution.",
         {name: _text(seen.variables, name) for name in names},
     )
+    if cluster := _text(seen.variables, "wsrep_cluster_name"):
+        about = "PXC/Galera variables information."
+        yield _info("mysql_galera_variables_info", about, {"wsrep_cluster_name": cluster})
     if level := _text(seen.variables, "transaction_isolation") or _text(seen.variables, "tx_isolation"):
         yield _info("mysql_transaction_isolation", "MySQL transaction isolation.", {"level": level})
 

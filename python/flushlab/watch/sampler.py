@@ -152,6 +152,7 @@ class Sampler:
             }
         if running.fill is not None:
             fill = running.fill
+            told |= {"throughput": fill.rows_per_s, "unit": "rows/s"}
             told["fill"] = FillNow(
                 table=fill.table,
                 rows=fill.rows,

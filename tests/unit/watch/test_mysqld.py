@@ -69,6 +69,11 @@ def test_variables() -> None:
         ("version_comment", "MySQL Community Server - GPL"),
     )
     assert found["mysql_version_info", version] == ("gauge", 1)
+    galera = samples(list(mysqld.variables(seen(variables={"wsrep_cluster_name": "my_wsrep_cluster"}))))
+    assert galera["mysql_galera_variables_info", (("wsrep_cluster_name", "my_wsrep_cluster"),)] == (
+        "gauge",
+        1,
+    )
     assert found["mysql_transaction_isolation", (("level", "REPEATABLE-READ"),)] == ("gauge", 1)
     assert "mysql_global_variables_version" not in {name for name, _ in found}
 

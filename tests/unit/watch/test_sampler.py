@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from flushlab.record import Arm
-from flushlab.record.running import LoadSecond, Running, RunningMark
+from flushlab.record.running import FillProgress, LoadSecond, Running, RunningMark
 from flushlab.store import Store
 from flushlab.watch import past as watch_past
 from flushlab.watch.asker import Known
@@ -74,6 +74,13 @@ def test_load_of_flushlabs_own_wins_and_each_second_is_told_once() -> None:
     assert (first.throughput, first.unit, first.p50_ms, first.p99_ms) == (20.0, "rows/s", 3.0, 4.0)
     assert taker.take().throughput is None
     assert first.running is not None and first.running.arm == "A"
+
+
+def test_a_fills_throughput_is_its_rows() -> None:
+    fill = FillProgress(table="t", rows=1, total=9, bytes=1, rows_per_s=7.0, left_s=1.0, bound_by="disk")
+    sample = taken(up(), msgspec.structs.replace(RUNNING, unit="", fill=fill))
+    assert (sample.throughput, sample.unit) == (7.0, "rows/s")
+    assert sample.fill is not None and (sample.fill.rows, sample.fill.of) == (1, 9)
 
 
 def test_marks_are_told_once_and_again_by_another_process() -> None:
