@@ -39,6 +39,8 @@ from flushlab.record.running import (
 
 FOLDER = "live"
 ANSWER_S = 1.0
+LEFT_BEHIND = 16
+"""So many sockets may lie there before somebody looks for dead ones; each is an empty file."""
 MOST_BYTES = 4 << 20
 SECONDS_KEPT = 60
 MARKS_KEPT = 240
@@ -295,7 +297,10 @@ class _Teller:
     def open(cls, told: Board) -> _Teller | None:
         """None where the home takes no socket: then nobody can find what runs, and it runs all the same."""
         with suppress(OSError, FlushlabError):
-            place = home_part(FOLDER) / f"{_here()}-{os.getpid()}-{secrets.token_hex(4)}"
+            folder = home_part(FOLDER)
+            if len(list(folder.iterdir())) > LEFT_BEHIND:
+                find()  # it removes those of killed processes
+            place = folder / f"{_here()}-{os.getpid()}-{secrets.token_hex(4)}"
             listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             try:
                 os.fchmod(listening.fileno(), 0o600)  # unix(7): the file gets the socket's mode

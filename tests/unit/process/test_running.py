@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -73,6 +74,24 @@ def test_a_process_that_was_killed_is_found_no_more() -> None:
         child.send_signal(signal.SIGKILL)
         child.wait()
     assert find() == []
+
+
+def test_what_killed_processes_left_does_not_pile_up() -> None:
+    with on_board("bench"):
+        (own,) = (home_path() / FOLDER).iterdir()
+        prefix = own.name.rpartition("-")[0]
+    for number in range(running.LEFT_BEHIND + 1):
+        with (
+            socket.socket(socket.AF_UNIX) as dead,
+            running._near(own.with_name(f"{prefix}-{number}")) as near,
+        ):
+            dead.bind(near)
+    elsewhere = own.with_name("another-machine-1-2")
+    elsewhere.write_text("")
+    with on_board("bench"):
+        left = list((home_path() / FOLDER).iterdir())
+    assert len(left) == 2 and elsewhere in left
+    elsewhere.unlink()
 
 
 def test_a_home_that_takes_no_socket_stops_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
