@@ -339,6 +339,21 @@ def test_indexes_that_waited_are_given_back_by_the_load_that_resumes(
     assert without_count(again) == without_count(shown)
 
 
+def test_a_duplicate_that_a_unique_index_finds_afterwards_is_an_error(
+    target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target.fill(1)
+    target.query("TRUNCATE TABLE users")
+    target.query(
+        f"CREATE TRIGGER {target.database}.t BEFORE INSERT ON users FOR EACH ROW SET NEW.email = 'same'"
+    )
+    late = Way(method="load-data", connections=1, batch_rows=1, packet_bytes=65536, indexes="after")
+    monkeypatch.setattr(choice, "choose", lambda *_: (late, ()))
+    with pytest.raises(ServerError, match="rows of users break its unique index: Duplicate entry 'same'"):
+        target.fill(300)
+    assert target.count() == 300
+
+
 def without_count(definition: str) -> str:
     return re.sub(r" AUTO_INCREMENT=\d+", "", definition)
 

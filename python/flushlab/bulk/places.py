@@ -35,7 +35,7 @@ _COMMITS: tuple[dict[str, Value], ...] = (
 )
 """Fastest first."""
 _REDO = ("innodb_redo_log_capacity", "innodb_log_file_size")
-_REDO_STEP = 64 << 20
+_REDO_STEP = 16 << 20
 _MOST_REDO = 1 << 30
 
 
