@@ -150,7 +150,7 @@ class Server(ThreadingHTTPServer):
 
     def _run(self) -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-        self.serve_forever(poll_interval=0.25)
+        self.serve_forever(poll_interval=0.1)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """A viewer."""

@@ -8,7 +8,9 @@ import pytest
 
 from flushlab.campaign import Budget, Watcher, run
 from flushlab.experiment.protocol import Conversation, Progress, Request
-from flushlab.record import Arm, Slice, Trial
+from flushlab.process.running import on_board
+from flushlab.record import Arm, Ratio, Slice, Trial
+from flushlab.record.running import Running
 from flushlab.store import Store
 from tests.unit.records import trial
 
@@ -152,3 +154,43 @@ def test_others_that_come_and_go_are_told_of_once_while_servers_take_turns() -> 
     assert gone == "other programs leave the machine alone again"
     watcher.look_around(trial(foreign_cpu_share=1.0))
     assert len(said) == 2, "a trial on a fresh server that was disturbed says so itself"
+
+
+class Proving(Scripted):
+    """One that has proven something once an arm was told of."""
+
+    @property
+    def progress(self) -> Progress:
+        best = Ratio(estimate=1.5, low=1.4, high=1.6) if self.told else None
+        return Progress(stage="screen", done=len(self.told), total=3, best=best)
+
+
+def test_whoever_watches_is_told_of_trials_figures_and_what_looks_have_proven(
+    store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("FLUSHLAB_HOME", str(tmp_path))
+    seen: list[Running] = []
+
+    def run_trial(request: Request) -> Trial:
+        seen.append(noted.look())
+        return answer(request)
+
+    watcher = Watcher()
+    watcher.names({"b": "flush=2"})
+    with on_board("tune") as noted, watcher.campaign(80.0):
+        run(
+            Proving("a", "b"),
+            run_trial,
+            store=store,
+            campaign_id="c",
+            budget=Budget(trials=9),
+            watcher=watcher,
+        )
+        end = noted.look()
+    first, second = seen
+    assert (first.stage, first.round, first.arm, first.trial, first.ratios) == ("screen", 1, "a", 1, ())
+    assert (second.round, second.arm, second.trial_figures) == (2, "flush=2", {"a": 10_000.0})
+    assert second.left_s is not None and 0 < second.left_s <= 70
+    (ratio,) = second.ratios
+    assert (ratio.arm, ratio.low, ratio.mid, ratio.early) == ("best so far", 1.4, 1.5, True)
+    assert end.trial_figures == {"a": 10_000.0, "flush=2": 10_000.0}
