@@ -26,8 +26,8 @@ from flushlab.server.protocol import Server
 
 LEAST_ROWS = 500_000
 """Below, probing takes longer than it saves."""
-_SLICE_SHARE = 0.005
-_SLICE_ROWS = (4_000, 50_000)
+_SLICE_SHARE = 0.01
+_SLICE_ROWS = (8_000, 50_000)
 _BETTER = 1.05
 _MUCH_BETTER = 1.15
 """For indexes that do not wait: those of a slice are small, and kept in order for less than those of all
