@@ -36,7 +36,7 @@ COMMANDS: list[tuple[str, tuple[str, ...], set[str]]] = [
     ("compare", ("compare",), set()),
     ("bench", ("bench",), set()),
     ("fill", ("fill",), FILES),
-    ("watching", ("watch",), set()),
+    ("watching", ("watch",), {"print_grafana", "print_prometheus"}),
     ("sandbox", ("server", "start"), set()),
     ("database", ("test",), SUITES),
 ]

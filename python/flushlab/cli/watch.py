@@ -46,6 +46,24 @@ def watch(
     terminal: Annotated[
         bool, typer.Option("--terminal", help="Show the essentials here; serve no page.")
     ] = False,
+    print_grafana: Annotated[
+        Path | None,
+        typer.Option(
+            "--print-grafana",
+            metavar="DIR",
+            help="Write dashboards and provisioning files for Grafana; watch nothing.",
+            show_default=False,
+        ),
+    ] = None,
+    print_prometheus: Annotated[
+        Path | None,
+        typer.Option(
+            "--print-prometheus",
+            metavar="DIR",
+            help="Write a scrape file and alerts for Prometheus; watch nothing.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Watch writes live: in a browser, a terminal or Prometheus.
 
@@ -58,12 +76,31 @@ def watch(
     Without a server it shows what flushlab runs on this machine: tune,
     series, compare, bench, fill and test, started before or after it.
     """
+    if print_grafana or print_prometheus:
+        _write_files(print_grafana, print_prometheus, f"{host}:{port or 9194}")
+        return
     from flushlab.cli.watch_table import follow
     from flushlab.watch import watching
 
-    with watching(**options.given(context, "terminal"), page=not terminal, progress=say) as watch:
+    with watching(
+        **options.given(context, "terminal", "print_grafana", "print_prometheus"),
+        page=not terminal,
+        progress=say,
+    ) as watch:
         if not terminal:
             base = watch.url.partition("?")[0]
             stdout.print(f"page     {watch.url}\nmetrics  {base}metrics", soft_wrap=True)
             say("Ctrl-C ends it" if watch.is_busy else "nothing runs yet: it waits; Ctrl-C ends it")
         follow(watch, shown=terminal)
+
+
+def _write_files(for_grafana: Path | None, for_prometheus: Path | None, target: str) -> None:
+    from flushlab.watch import grafana, prometheus_files
+
+    written: list[Path] = []
+    if for_grafana:
+        written += prometheus_files.write(for_grafana, grafana.files(for_grafana))
+    if for_prometheus:
+        written += prometheus_files.write(for_prometheus, prometheus_files.files(target))
+    for path in written:
+        stdout.print(str(path), soft_wrap=True)

@@ -1,0 +1,224 @@
+"""Grafana's files: two dashboards, the data source and the provisioning that names them. Pure.
+
+Classic schema, which Grafana 9 to 13 read. The data source is a variable of type `datasource`, so that import
+by hand and provisioning both work (file provisioning fills no `__inputs`, grafana issue 10786).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+MADE = "made by flushlab watch"
+"""Stands in every file that may be overwritten."""
+_SOURCE = {"type": "prometheus", "uid": "${datasource}"}
+_COLUMNS, _HEIGHT = 3, 8
+_OVER = "[$__rate_interval]"
+
+
+class Panel(NamedTuple):
+    """A panel: its title, its unit as Grafana names it, and expressions with their legends."""
+
+    title: str
+    unit: str
+    queries: Mapping[str, str]
+    kind: str = "timeseries"
+
+
+def _rate(name: str) -> str:
+    return f"rate({name}{_OVER})"
+
+
+CAMPAIGN = (
+    Panel("Events/s", "ops", {"{{kind}}": _rate("flushlab_events_total")}),
+    Panel(
+        "Latency",
+        "s",
+        {
+            f"p{percent}": f"histogram_quantile({percent / 100:g}, sum by (le)"
+            f" ({_rate('flushlab_event_seconds_bucket')}))"
+            for percent in (50, 99)
+        },
+    ),
+    Panel("Last finished trial of each arm", "ops", {"{{arm}}": "flushlab_trial_events_per_second"}),
+    Panel("Ratio to the base", "none", {"{{arm}} {{bound}}, early look: {{early}}": "flushlab_ratio"}),
+    Panel("Time left", "s", {"left": "flushlab_budget_seconds_left"}, "stat"),
+    Panel("Errors/s", "ops", {"{{code}}": _rate("flushlab_errors_total")}),
+    Panel("Rows loaded/s", "rowsps", {"{{table}}": _rate("flushlab_rows_total")}),
+    Panel("Trial that runs", "none", {"{{arm}} {{stage}} block {{block}}": "flushlab_trial_info"}),
+    Panel(
+        "CPU that watching takes",
+        "percentunit",
+        {"flushlab watch": _rate("flushlab_watch_cpu_seconds_total")},
+    ),
+)
+SERVER = (
+    Panel(
+        "Rows/s",
+        "rowsps",
+        {"{{operation}}": _rate('mysql_global_status_innodb_row_ops_total{operation!="read"}')},
+    ),
+    Panel(
+        "Commands/s",
+        "ops",
+        {
+            "{{command}}": _rate(
+                'mysql_global_status_commands_total{command=~"insert|update|delete|replace|load|commit|rollback"}'
+            )
+        },
+    ),
+    Panel(
+        "Commits/s in the engines",
+        "ops",
+        {"commits": _rate('mysql_global_status_handlers_total{handler="commit"}')},
+    ),
+    Panel(
+        "Redo age against capacity",
+        "bytes",
+        {"age": "flushlab_redo_checkpoint_age_bytes", "capacity": "flushlab_redo_capacity_bytes"},
+    ),
+    Panel(
+        "Dirty pages",
+        "percentunit",
+        {
+            "dirty": "mysql_global_status_buffer_pool_dirty_pages / ignoring(state)"
+            ' sum without (state) (mysql_global_status_buffer_pool_pages{state=~"data|free|misc"})'
+        },
+    ),
+    Panel("Syncs/s by file", "ops", {"{{file_class}}": _rate("flushlab_fsyncs_total")}),
+    Panel(
+        "Bytes written/s",
+        "Bps",
+        {
+            "redo": _rate("mysql_global_status_innodb_os_log_written"),
+            "data": _rate("mysql_global_status_innodb_data_written"),
+        },
+    ),
+    Panel(
+        "Commits per group of the binary log (MariaDB)",
+        "none",
+        {
+            "commits": f"{_rate('mysql_global_status_binlog_commits')}"
+            f" / ({_rate('mysql_global_status_binlog_group_commits')} > 0)"
+        },
+    ),
+    Panel(
+        "Row lock waits",
+        "none",
+        {
+            "waiting now": "mysql_global_status_innodb_row_lock_current_waits",
+            "begun/s": _rate("mysql_global_status_innodb_row_lock_waits"),
+        },
+    ),
+    Panel(
+        "Threads",
+        "none",
+        {
+            "connected": "mysql_global_status_threads_connected",
+            "running": "mysql_global_status_threads_running",
+            "most that may connect": "mysql_global_variables_max_connections",
+        },
+    ),
+    Panel("Connections by command", "none", {"{{command}}": "sum by (command) (flushlab_connections)"}),
+    Panel(
+        "Asleep inside a transaction",
+        "none",
+        {"{{user}}": 'sum by (user) (flushlab_connections_in_transaction{command="Sleep"})'},
+    ),
+    Panel("Clients that went away/s", "ops", {"aborted": _rate("mysql_global_status_aborted_clients")}),
+)
+DASHBOARDS = {
+    "flushlab-campaign": ("flushlab: a campaign", CAMPAIGN),
+    "flushlab-server": ("flushlab: a server's writes", SERVER),
+}
+"""By uid: title and panels. What only some servers tell says so in its title."""
+
+
+def files(folder: Path, url: str = "http://localhost:9090") -> dict[str, str]:
+    """Texts by path below a folder: dashboards, their provider, and Prometheus as data source."""
+    provider = {
+        "name": "flushlab",
+        "type": "file",
+        "options": {"path": str(folder.absolute() / "dashboards")},
+    }
+    source = {
+        "name": "flushlab-prometheus",
+        "type": "prometheus",
+        "uid": "flushlab-prometheus",
+        "url": url,
+        "access": "proxy",
+        "jsonData": {"timeInterval": "1s"},
+    }
+    return {
+        **{f"dashboards/{uid}.json": _json(_dashboard(uid, *what)) for uid, what in DASHBOARDS.items()},
+        "provisioning/dashboards/flushlab.yml": _yaml({"apiVersion": 1, "providers": [provider]}),
+        "provisioning/datasources/flushlab.yml": _yaml({"apiVersion": 1, "datasources": [source]}),
+    }
+
+
+def _dashboard(uid: str, title: str, panels: tuple[Panel, ...]) -> dict[str, Any]:
+    return {
+        "id": None,
+        "uid": uid,
+        "title": title,
+        "description": MADE,
+        "tags": ["flushlab"],
+        "schemaVersion": 36,
+        "editable": True,
+        "graphTooltip": 1,
+        "refresh": "5s",
+        "time": {"from": "now-15m", "to": "now"},
+        "timezone": "browser",
+        "templating": {
+            "list": [
+                {"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus"}
+            ]
+        },
+        "annotations": {
+            "list": [
+                {
+                    "name": "Trials",
+                    "datasource": _SOURCE,
+                    "enable": True,
+                    "iconColor": "blue",
+                    "expr": "flushlab_trial_info",
+                    "titleFormat": "{{arm}}",
+                    "textFormat": "{{stage}} block {{block}}",
+                }
+            ]
+        },
+        "panels": [_panel(number, panel) for number, panel in enumerate(panels)],
+    }
+
+
+def _panel(number: int, panel: Panel) -> dict[str, Any]:
+    width = 24 // _COLUMNS
+    row, column = divmod(number, _COLUMNS)
+    return {
+        "id": number + 1,
+        "type": panel.kind,
+        "title": panel.title,
+        "datasource": _SOURCE,
+        "gridPos": {"x": column * width, "y": row * _HEIGHT, "w": width, "h": _HEIGHT},
+        "fieldConfig": {"defaults": {"unit": panel.unit, "min": 0}, "overrides": []},
+        "options": {},
+        "targets": [
+            {
+                "refId": chr(ord("A") + index),
+                "datasource": _SOURCE,
+                "expr": expression,
+                "legendFormat": legend,
+            }
+            for index, (legend, expression) in enumerate(panel.queries.items())
+        ],
+    }
+
+
+def _json(what: Mapping[str, Any]) -> str:
+    return json.dumps(what, indent=2) + "\n"
+
+
+def _yaml(what: Mapping[str, Any]) -> str:
+    return f"# {MADE}\n{_json(what)}"  # JSON is YAML

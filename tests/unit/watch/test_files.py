@@ -1,0 +1,94 @@
+"""Files for Grafana and Prometheus: they ask for what is told, and spare what is not flushlab's."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from flushlab.errors import NotWritable, UsageError
+from flushlab.watch import grafana, prometheus_files
+from flushlab.watch.asker import Known
+from flushlab.watch.exporter import Exporter
+from tests.unit.watch.test_exporter import RUNNING
+from tests.unit.watch.told import MARIADB, STATUS, seen
+
+MORE = dict.fromkeys(
+    (
+        *(
+            "com_insert",
+            "handler_commit",
+            "innodb_os_log_written",
+            "innodb_data_written",
+            "innodb_os_log_fsyncs",
+        ),
+        *("innodb_data_fsyncs", "threads_connected", "threads_running", "aborted_clients"),
+        *("binlog_commits", "binlog_group_commits", "innodb_buffer_pool_pages_misc", "innodb_checkpoint_age"),
+    ),
+    "1",
+)
+"""Further names of SHOW GLOBAL STATUS, as MariaDB 10.11 tells them."""
+NAME = re.compile(r"\b(?:mysql|flushlab)_\w+")
+EXPRESSIONS = [
+    *(query for _, panels in grafana.DASHBOARDS.values() for one in panels for query in one.queries.values()),
+    *(alert.expression for alert in prometheus_files.ALERTS),
+]
+
+
+def test_every_name_that_is_asked_for_is_told() -> None:
+    known = Known(up=True, seen=seen(MARIADB, status=STATUS | MORE))
+    _, text = Exporter().exposition(known, RUNNING, 0.5, "")
+    told = set(re.findall(r"^([a-zA-Z_:]\w*)", text.decode(), re.MULTILINE))
+    asked = {name for expression in EXPRESSIONS for name in NAME.findall(expression)}
+    assert len(asked) > 25
+    assert asked - told == set()
+
+
+def test_a_dashboard_can_be_imported_and_provisioned(tmp_path: Path) -> None:
+    written = prometheus_files.write(tmp_path, grafana.files(tmp_path))
+    boards = [json.loads(path.read_text()) for path in written if path.suffix == ".json"]
+    assert {one["uid"] for one in boards} == {"flushlab-campaign", "flushlab-server"}
+    for board in boards:
+        assert board["id"] is None
+        assert "__inputs" not in board
+        assert board["templating"]["list"][0]["type"] == "datasource"
+        for panel in board["panels"]:
+            assert panel["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
+            assert all(
+                "rate(" not in one["expr"] or "[$__rate_interval]" in one["expr"] for one in panel["targets"]
+            )
+    assert prometheus_files.write(tmp_path, grafana.files(tmp_path)) == written  # over its own
+
+
+def test_a_file_that_is_somebody_elses_is_kept_and_nothing_else_written(tmp_path: Path) -> None:
+    (tmp_path / "flushlab-alerts.yml").write_text("groups: []\n")
+    with pytest.raises(UsageError, match=r"flushlab-alerts\.yml is not flushlab's"):
+        prometheus_files.write(tmp_path, prometheus_files.files("localhost:9194"))
+    assert [path.name for path in tmp_path.iterdir()] == ["flushlab-alerts.yml"]
+    assert (tmp_path / "flushlab-alerts.yml").read_text() == "groups: []\n"
+
+
+def test_a_folder_that_cannot_be_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(NotWritable, match="cannot be written"):
+        prometheus_files.write(tmp_path / "file", prometheus_files.files("localhost:9194"))
+
+
+@pytest.mark.skipif(
+    shutil.which("promtool") is None, reason="no promtool (Debian: apt-get install prometheus)"
+)
+def test_promtool_finds_nothing_to_say(tmp_path: Path) -> None:
+    prometheus_files.write(tmp_path, prometheus_files.files("localhost:9194"))
+    checked = subprocess.run(
+        ["promtool", "check", "config", "prometheus.yml"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert checked.returncode == 0, checked.stderr
+    assert "4 rules found" in checked.stdout
