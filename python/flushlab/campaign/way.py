@@ -1,4 +1,4 @@
-"""Way: whether a campaign is measured on standing servers, in turns, or on a fresh server for each window.
+"""Way: what of a campaign is measured on standing servers, in turns, and what on a fresh server each time.
 
 Sits in `campaign`; decided once, before the first trial, and kept with the request. `trial.standing` is the
 way itself; docs/decisions/0018-standing-servers.md says what it must not be asked.
