@@ -56,9 +56,9 @@ CAMPAIGN = (
 )
 SERVER = (
     Panel(
-        "Rows/s",
+        "Rows written/s",
         "rowsps",
-        {"{{operation}}": _rate('mysql_global_status_innodb_row_ops_total{operation!="read"}')},
+        {"{{handler}}": _rate('mysql_global_status_handlers_total{handler=~"write|update|delete"}')},
     ),
     Panel(
         "Commands/s",
@@ -87,7 +87,14 @@ SERVER = (
             ' sum without (state) (mysql_global_status_buffer_pool_pages{state=~"data|free|misc"})'
         },
     ),
-    Panel("Syncs/s by file", "ops", {"{{file_class}}": _rate("flushlab_fsyncs_total")}),
+    Panel(
+        "Syncs/s by file",
+        "ops",
+        {
+            "{{file_class}}": _rate("flushlab_fsyncs_total"),
+            "InnoDB's": _rate("mysql_global_status_innodb_data_fsyncs"),
+        },
+    ),
     Panel(
         "Bytes written/s",
         "Bps",
