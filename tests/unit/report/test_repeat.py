@@ -106,7 +106,9 @@ COMPARE = {
         "a: sync_binlog=1",
     ],
 }
-CHANGES_NO_REQUEST = {"json", "out", "resume", "init", "force", "help", "exact", "wait_for_quiet", "dry_run"}
+CHANGES_NO_REQUEST = {
+    *("json", "out", "resume", "init", "force", "help", "exact", "wait_for_quiet", "dry_run", "watch"),
+}
 
 
 class Decided(Exception):

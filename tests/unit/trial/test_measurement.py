@@ -107,6 +107,7 @@ class Broken(Whole):
         raise AssertionError("a dead server answered")
 
 
+@pytest.mark.usefixtures("nothing_is_stolen")
 def test_a_server_that_dies_is_a_failed_trial_not_an_exception() -> None:
     server = FakeServer()
     server.die("out of memory")
@@ -127,6 +128,7 @@ class TooLong(Whole):
         raise MeasurementError("a packet is too long (error 1153)", hint="raise max_allowed_packet")
 
 
+@pytest.mark.usefixtures("nothing_is_stolen")
 def test_a_load_that_fails_keeps_its_way_out() -> None:
     draft = Draft(arm=Arm(name="a", settings={}), stage="bench", block=1, variant=0)
     trial = measure(draft, FakeServer(answers={DATA_BYTES: []}), TooLong(), Timing(), CATALOG)
@@ -151,6 +153,12 @@ class Ended(Whole):
             commits=1000,
             connections=1,
         )
+
+
+@pytest.fixture
+def nothing_is_stolen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the hypervisor does to the machine of the tests."""
+    monkeypatch.setattr(measurement, "VOID_STEAL_SHARE", 2.0)
 
 
 class Loaded(Ended):
@@ -180,6 +188,7 @@ def two_looks(*sizes: tuple[str, int | None]) -> FakeServer:
     )
 
 
+@pytest.mark.usefixtures("nothing_is_stolen")
 def test_a_setting_without_effect_is_a_doubt_that_names_it() -> None:
     draft = Draft(arm=Arm(name="a", settings={}), stage="screen", block=1, variant=0)
     trial = measure(draft, two_looks(), Ended(), Timing(), CATALOG)
@@ -191,6 +200,7 @@ def test_a_setting_without_effect_is_a_doubt_that_names_it() -> None:
     assert trial.file_activity["data"] == FileActivity(bytes=0)
 
 
+@pytest.mark.usefixtures("nothing_is_stolen")
 @pytest.mark.parametrize(
     ("before", "after", "outcome"), [(0.1, 0.2, "measured"), (0.0, 0.5, "void"), (None, None, "measured")]
 )
@@ -207,6 +217,7 @@ def test_others_are_judged_by_what_they_take_while_no_load_runs(
     assert ("other programs used 50%" in trial.reason) is (outcome == "void")
 
 
+@pytest.mark.usefixtures("nothing_is_stolen")
 def test_tables_of_other_engines_are_a_doubt() -> None:
     draft = Draft(arm=Arm(name="a", settings={}), stage="bench", block=1, variant=0)
     server = two_looks(("InnoDB", 1000), ("MyISAM", 24), ("MEMORY", None))
