@@ -68,9 +68,12 @@ def test_a_full_disk_costs_the_files_and_not_the_figure(full: Path) -> None:
 @pytest.mark.parametrize("name", ["mariadb@10.11", "mysql@5.7", "mysql@8.0"])
 def test_bench_measures_and_reads_settings_back(name: str) -> None:
     require_build(name)
-    done = flushlab(
-        "bench", "--server", name, *SMALL, "--set", "innodb_flush_log_at_trx_commit=2", "--json", "-"
-    )
+    for _ in range(5):  # while the machine's own hypervisor disturbs it
+        done = flushlab(
+            "bench", "--server", name, *SMALL, "--set", "innodb_flush_log_at_trx_commit=2", "--json", "-"
+        )
+        if "stolen by the hypervisor" not in done.stderr:
+            break
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     assert result["schema"] == "flushlab.bench/1"

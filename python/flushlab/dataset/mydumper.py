@@ -29,6 +29,8 @@ _STAGES = (
     ("-schema-triggers.sql",),
 )
 """Endings of files in the order in which they are loaded; `.sql` is what no other ending fits."""
+_VIEWS = 4
+"""One after the other: a view takes the place of a table that stands in for it, and others may be of it."""
 _BODIES = (3, 5)
 """Those with routines, events and triggers. mydumper and myloader know no DELIMITER: a statement ends where a
 line ends with a semicolon, and within a body mydumper puts a space behind it."""
@@ -94,7 +96,11 @@ class MydumperDump(msgspec.Struct, frozen=True, kw_only=True):
         files = [file for file in self.files if _database(file) in there]
         for stage in range(len(_STAGES)):
             batch = [file for file in files if _stage(file) == stage]
-            filling.each(batch, lambda file: self._load(filling, file))
+            if stage == _VIEWS:
+                for file in batch:
+                    self._load(filling, file)
+            else:
+                filling.each(batch, lambda file: self._load(filling, file))
 
     def _load(self, filling: Filling, file: Path) -> None:
         database = None if _stage(file) == 0 else _database(file)

@@ -20,6 +20,7 @@ class Recording:
 
     def __init__(self) -> None:
         self.loaded: list[str] = []
+        self.at_once: list[str] = []
 
     def be_lenient(self, *, local_infile: bool = False) -> None:
         self.loaded.append("lenient")
@@ -28,8 +29,10 @@ class Recording:
 
     def each(self, items: list[object], act: object) -> None:
         assert callable(act)
+        first = len(self.loaded)
         for item in items:
             act(item)
+        self.at_once += self.loaded[first:]
 
     def run(self, sql: object, name: str, *, database: str | None) -> None:
         self.loaded.append(f"{database}: {name}")
@@ -44,6 +47,18 @@ def loaded(data: MydumperDump | ShellDump) -> list[str]:
     assert callable(load)
     load(recording)
     return recording.loaded
+
+
+def test_views_of_mydumper_are_loaded_one_after_the_other(tmp_path: Path) -> None:
+    """A view may be of another one, which is gone for a moment while it takes its stand-in's place."""
+    for name in ("shop-schema-create", "shop.t-schema", "shop.a-schema-view", "shop.b-schema-view"):
+        (tmp_path / f"{name}.sql").write_text("SELECT 1;\n")
+    recording = Recording()
+    load: object = MydumperDump(path=str(tmp_path)).load
+    assert callable(load)
+    load(recording)
+    assert recording.loaded[-2:] == ["shop: shop.a-schema-view.sql", "shop: shop.b-schema-view.sql"]
+    assert not [one for one in recording.at_once if "view" in one]
 
 
 def test_mydumpers_files_are_loaded_tables_first_and_triggers_last(tmp_path: Path) -> None:
