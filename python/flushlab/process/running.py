@@ -12,6 +12,7 @@ import os
 import secrets
 import signal
 import socket
+import stat
 import threading
 import time
 from collections import Counter, deque
@@ -41,6 +42,8 @@ FOLDER = "live"
 ANSWER_S = 1.0
 LEFT_BEHIND = 16
 """So many sockets may lie there before somebody looks for dead ones; each is an empty file."""
+SETTLED_S = 10.0
+"""A socket that refuses is younger than this only if its process is about to listen."""
 MOST_BYTES = 4 << 20
 SECONDS_KEPT = 60
 MARKS_KEPT = 240
@@ -364,13 +367,21 @@ def ask(place: Path) -> Running | None:
                 if len(told) > MOST_BYTES:
                     return None
             return msgspec.json.decode(told, type=Running)
-        except ConnectionRefusedError:  # it was killed; nobody else's is removed
-            if place.name.startswith(f"{_here()}-"):
-                with suppress(OSError):
+        except ConnectionRefusedError:
+            with suppress(OSError):
+                if _is_left(place):
                     place.unlink()
             return None
         except (OSError, msgspec.DecodeError):
             return None
+
+
+def _is_left(place: Path) -> bool:
+    """Whether something that refuses is the socket of a killed process of this machine. Between its first and
+    its second call a living one refuses, too; it has no more than an instant there."""
+    found = place.lstat()
+    old = time.time() - found.st_mtime > SETTLED_S
+    return stat.S_ISSOCK(found.st_mode) and old and place.name.startswith(f"{_here()}-")
 
 
 def _here() -> str:

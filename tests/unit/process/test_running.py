@@ -62,7 +62,7 @@ def test_what_runs_within_something_else_is_part_of_that() -> None:
         assert [one.running.kind for one in find()] == ["tune"]
 
 
-def test_a_process_that_was_killed_is_found_no_more() -> None:
+def test_a_process_that_was_killed_is_found_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     program = (
         "import time\nfrom flushlab.process.running import on_board\n"
         "with on_board('fill'):\n    print('ready', flush=True)\n    time.sleep(600)"
@@ -74,9 +74,16 @@ def test_a_process_that_was_killed_is_found_no_more() -> None:
         child.send_signal(signal.SIGKILL)
         child.wait()
     assert find() == []
+    monkeypatch.setattr(running, "SETTLED_S", -1.0)  # a while later
+    assert find() == []
 
 
-def test_what_killed_processes_left_does_not_pile_up() -> None:
+@pytest.mark.parametrize("settled_s", [-1.0, 10.0])
+def test_what_killed_processes_left_does_not_pile_up_and_nothing_else_is_removed(
+    settled_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A socket that is young may be that of a process which is about to listen."""
+    monkeypatch.setattr(running, "SETTLED_S", settled_s)
     with on_board("bench"):
         (own,) = (home_path() / FOLDER).iterdir()
         prefix = own.name.rpartition("-")[0]
@@ -86,12 +93,15 @@ def test_what_killed_processes_left_does_not_pile_up() -> None:
             running._near(own.with_name(f"{prefix}-{number}")) as near,
         ):
             dead.bind(near)
-    elsewhere = own.with_name("another-machine-1-2")
+    elsewhere, no_socket = own.with_name("another-machine-1-2"), own.with_name(f"{prefix}-a-file")
     elsewhere.write_text("")
+    no_socket.write_text("")
     with on_board("bench"):
         left = list((home_path() / FOLDER).iterdir())
-    assert len(left) == 2 and elsewhere in left
-    elsewhere.unlink()
+    assert {elsewhere, no_socket} <= set(left)
+    assert len(left) == 3 + (running.LEFT_BEHIND + 1 if settled_s > 0 else 0)
+    for one in (home_path() / FOLDER).iterdir():
+        one.unlink()
 
 
 def test_a_home_that_takes_no_socket_stops_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
