@@ -73,17 +73,20 @@ def files(target: str) -> dict[str, str]:
 
 
 def write(folder: Path, texts: Mapping[str, str]) -> list[Path]:
-    """Writes files below a folder, over none but what this has made before.
+    """Writes files below a folder, over none that differs: it may have been edited since.
 
     Raises:
-        UsageError: a file of somebody else has one of the names; nothing is written then.
+        UsageError: another file has one of the names; nothing is written then.
         NotWritable: the folder cannot be written.
     """
     paths = {folder / name: text for name, text in texts.items()}
     try:
-        for path in paths:
-            if path.is_symlink() or (path.exists() and MADE not in path.read_text(errors="replace")):
-                raise UsageError(f"{path} is not flushlab's", hint="name another folder, or move it away")
+        for path, text in paths.items():
+            if path.is_symlink() or (path.exists() and path.read_text(errors="replace") != text):
+                raise UsageError(
+                    f"{path} exists and is not what would be written",
+                    hint="name another folder, or move it away",
+                )
         for path, text in paths.items():
             path.parent.mkdir(parents=True, exist_ok=True)
             atomic.write(path, text)

@@ -64,12 +64,15 @@ def test_a_dashboard_can_be_imported_and_provisioned(tmp_path: Path) -> None:
     assert prometheus_files.write(tmp_path, grafana.files(tmp_path)) == written  # over its own
 
 
-def test_a_file_that_is_somebody_elses_is_kept_and_nothing_else_written(tmp_path: Path) -> None:
-    (tmp_path / "flushlab-alerts.yml").write_text("groups: []\n")
-    with pytest.raises(UsageError, match=r"flushlab-alerts\.yml is not flushlab's"):
+@pytest.mark.parametrize("theirs", ["groups: []\n", f"# {grafana.MADE}\ngroups: []\n"])
+def test_a_file_that_is_somebody_elses_or_was_edited_is_kept_and_nothing_else_written(
+    theirs: str, tmp_path: Path
+) -> None:
+    (tmp_path / "flushlab-alerts.yml").write_text(theirs)
+    with pytest.raises(UsageError, match=r"flushlab-alerts\.yml exists and is not what would be written"):
         prometheus_files.write(tmp_path, prometheus_files.files("localhost:9194"))
     assert [path.name for path in tmp_path.iterdir()] == ["flushlab-alerts.yml"]
-    assert (tmp_path / "flushlab-alerts.yml").read_text() == "groups: []\n"
+    assert (tmp_path / "flushlab-alerts.yml").read_text() == theirs
 
 
 def test_a_folder_that_cannot_be_is_an_error(tmp_path: Path) -> None:
