@@ -107,8 +107,8 @@ class Changes:
                 f"another flushlab has changed settings of {self._server.address.name} for a load",
                 hint="wait until it ends" if mine != 1 else f"wait until it ends; else see {path}",
             )
+        self._write(path)  # new, or an error: only then is it ours to remove
         self._path = path
-        self._write(path)
         for change in self._changes:
             try:
                 set_variable(self._server.query, self._server.identity, change.name, change.during)
