@@ -171,8 +171,10 @@ def test_names_of_users_and_arms_are_text_and_what_nobody_knows_is_left_out(
     assert browser.run("document.querySelectorAll('img, main script, header script').length") == 0
     assert "not visible" in text(browser, "#connections tbody")
     about = text(browser, "#sleepers")
-    assert "120 connections are asleep: each costs memory and one of 100 places" in about
-    assert "wait_timeout (10 min) ends those that sleep longer, but each took its copy" in about
+    assert (
+        "120 connections are asleep: each costs some memory and one of the 100 allowed connections" in about
+    )
+    assert "wait_timeout (10 min) closes those that sleep longer. Each connection copied its value" in about
     feed.push({"t": NOW + 1, "server": {"up": True}})
     until_text(browser, "#headline", "Nothing of flushlab runs")
     focus(browser, "redo")

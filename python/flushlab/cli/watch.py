@@ -71,7 +71,7 @@ def watch(
     Examples:
       flushlab watch
       flushlab watch --server sandbox:demo --terminal
-      flushlab watch --dsn mysql://me:secret@db:3306
+      flushlab watch --defaults-file ~/.my.cnf
 
     Without a server it shows what flushlab runs on this machine: tune,
     series, compare, bench, fill and test, started before or after it.
@@ -90,7 +90,7 @@ def watch(
         if not terminal:
             base = watch.url.partition("?")[0]
             stdout.print(f"page     {watch.url}\nmetrics  {base}metrics", soft_wrap=True)
-            say("Ctrl-C ends it" if watch.is_busy else "nothing runs yet: it waits; Ctrl-C ends it")
+            say("stop with Ctrl-C" if watch.is_busy else "nothing is running yet: waiting; stop with Ctrl-C")
         follow(watch, shown=terminal)
 
 

@@ -186,15 +186,15 @@ function sleepers({ connections, wait_timeout: timeout, max_connections: most, s
   }
   const idle = asleep - inside;
   if (idle) {
-    const places = most ? `one of ${number(most)} places` : "a place in max_connections";
-    said.push(`${counted(idle, inside ? "other" : "connection")} ${idle === 1 ? "is" : "are"} asleep: each costs memory and ${places}, no more.`);
+    const places = most ? `one of the ${number(most)} allowed connections` : "one of max_connections";
+    said.push(`${counted(idle, inside ? "other" : "connection")} ${idle === 1 ? "is" : "are"} asleep: each costs some memory and ${places}, nothing else.`);
   }
   const limit = timeout ? `wait_timeout (${duration(timeout)})` : "wait_timeout";
   said.push(
-    `${limit} ends those that sleep longer, but each took its copy when it connected: SET GLOBAL wait_timeout changes nothing for them, only for new ones. KILL ends them now.`,
+    `${limit} closes those that sleep longer. Each connection copied its value when it connected, so SET GLOBAL wait_timeout affects new ones only. KILL closes one now.`,
   );
   if (inside && server.name.startsWith("mariadb")) {
-    said.push("MariaDB's idle_transaction_timeout ends new ones that sleep inside a transaction.");
+    said.push("On MariaDB, idle_transaction_timeout closes new connections that sleep inside a transaction.");
   }
   return said.join(" ");
 }
@@ -242,7 +242,7 @@ function showCost({ t, own_cpu_s: used }) {
   cpu.push({ t, used });
   if (cpu.length > CPU_OVER) cpu.shift();
   const took = cpu.length > 5 ? (used - cpu[0].used) / (t - cpu[0].t) : null;
-  write(element("cost"), took === null ? "" : `Watching takes ${percent(took)} of one CPU. Times are of this browser's time zone.`);
+  write(element("cost"), took === null ? "" : `Watching uses ${percent(took)} of one CPU. Times are in this browser's time zone.`);
 }
 
 function show() {
