@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 import msgspec
+from msgspec.structs import fields
 
 from flushlab.campaign.loop import Budget, Ending, run
 from flushlab.campaign.target import Target
@@ -44,7 +45,7 @@ class Stored(Protocol):
         ...
 
 
-R = TypeVar("R")
+R = TypeVar("R", bound=msgspec.Struct)
 F = TypeVar("F", bound=msgspec.Struct)
 
 
@@ -65,6 +66,8 @@ def stored_request(store: Store, campaign_id: str, kind: str, type_: type[R]) ->
     with store.hold(campaign_id):
         pass  # it is held while it runs; found out here, before a server is looked for
     try:
+        if unknown := msgspec.json.decode(row.plan).keys() - {one.encode_name for one in fields(type_)}:
+            raise msgspec.ValidationError(f"{unknown.pop()} is not known here")
         return msgspec.json.decode(row.plan, type=type_)
     except msgspec.ValidationError as error:
         raise StorageError(

@@ -6,12 +6,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from flushlab.campaign.loop import Budget, Ending
 from flushlab.campaign.stored import carry_out, stored_request
 from flushlab.campaign.watcher import watching
-from flushlab.errors import NoSpace, UsageError
+from flushlab.errors import NoSpace, StorageError, UsageError
 from flushlab.experiment.protocol import Conversation, Steps
 from flushlab.record import Ratio
 from flushlab.store import Store
@@ -90,3 +91,11 @@ def test_a_campaign_that_runs_cannot_be_resumed_and_its_state_stays(tmp_path: Pa
                 conclude=lambda *_: pytest.fail("nothing ended"),
             )
         assert second.campaign("tune-1").state == "running"
+
+
+def test_a_campaign_with_a_plan_that_is_only_half_understood_is_not_resumed(tmp_path: Path) -> None:
+    plan = msgspec.json.encode({"estimate": 1.0, "low": 0.9, "high": 1.1, "standing": True})
+    with Store(tmp_path / "store.sqlite") as store:
+        store.create_campaign("tune-1", "tune", plan)
+        with pytest.raises(StorageError, match="another version of flushlab: standing is not known here"):
+            stored_request(store, "tune-1", "tune", Ratio)
