@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from flushlab.campaign.facts import ArmFacts, ClaimFacts, SeriesFacts
-from flushlab.record import Comparison, Machine, Ratio, Warning
+from flushlab.record import Comparison, FactorEffect, Machine, Ratio, Value, Warning
 from flushlab.record.comparison import Verdict
 from flushlab.report import series
 from tests.golden.test_reports import check, ratio, text_of
@@ -164,6 +164,60 @@ NOT_HERE = msgspec.structs.replace(
 )
 
 
+def effect(*factors: str, of: Ratio) -> FactorEffect:
+    return FactorEffect(factors=factors, ratio=of, blocks=33, detectable=0.03)
+
+
+POLICY_2: dict[str, Value] = {"innodb_flush_log_at_trx_commit": 2}
+FACTORIAL = msgspec.structs.replace(
+    FACTS,
+    plan="binlog-flush",
+    title="What do the binary log and flush policy 2 do, each by itself and together?",
+    base={"log_bin": "OFF", "innodb_flush_log_at_trx_commit": 1},
+    base_text="",
+    arms=(
+        measured("binlog", "", ratio(0.97, 0.93, 1.01), settings={"log_bin": "ON"}, contract=("log_bin",)),
+        measured("flush 2", "", ratio(1.12, 1.08, 1.16), settings=POLICY_2, floor="second"),
+        measured(
+            "binlog + flush 2",
+            "",
+            ratio(1.14, 1.10, 1.18),
+            settings={"log_bin": "ON", **POLICY_2},
+            floor="second",
+            contract=("log_bin",),
+        ),
+    ),
+    factors=("binlog", "flush 2"),
+    effects=(
+        effect("binlog", of=ratio(0.99, 0.96, 1.02)),
+        effect("flush 2", of=ratio(1.15, 1.11, 1.19)),
+        effect("binlog", "flush 2", of=ratio(1.05, 1.01, 1.10)),
+    ),
+    claims=(
+        ClaimFacts(
+            text="without the binary log, flush policy 2 is ignored",
+            arm="flush 2",
+            against="base",
+            wanted="at least 0.5",
+            answer="refuted",
+            ratio=ratio(0.021, 0.018, 0.03),
+            source="a DBA",
+            figure="redo syncs per commit",
+            counts=(0.0132, 0.628),
+        ),
+    ),
+)
+UNCROSSED = msgspec.structs.replace(
+    FACTORIAL,
+    arms=(
+        ArmFacts(name="binlog", outcome="refused", reason="[ERROR] Aborting"),
+        *FACTORIAL.arms[1:],
+    ),
+    effects=(),
+    claims=(),
+)
+
+
 def test_series_report() -> None:
     check("series.txt", text_of(series.render(FACTS)))
 
@@ -178,6 +232,14 @@ def test_series_report_without_a_faster_arm() -> None:
 
 def test_series_report_where_nothing_could_be_measured() -> None:
     check("series-not-here.txt", text_of(series.render(NOT_HERE)))
+
+
+def test_factorial_report() -> None:
+    check("series-factorial.txt", text_of(series.render(FACTORIAL)))
+
+
+def test_without_a_combination_the_factors_have_no_effects() -> None:
+    assert "not known: binlog was not measured" in text_of(series.render(UNCROSSED))
 
 
 def test_best_that_is_not_proven_says_so() -> None:

@@ -145,7 +145,8 @@ class _Binder:
     def bound(self) -> Bound:
         base = self._base()
         missing = self._missing_requirement()
-        arms = tuple(self._arm(index, arm, missing) for index, arm in enumerate(self._plan.arms))
+        crossed = sum(1 for arm in self._plan.arms if arm.place)  # they stand before the others
+        arms = tuple(self._arm(index, arm, missing) for index, arm in enumerate(self._plan.arms, -crossed))
         return Bound(base=base, arms=arms, notes=tuple(self._notes))
 
     def _base(self) -> BoundArm:
@@ -169,7 +170,7 @@ class _Binder:
 
     def _arm(self, index: int, arm: ArmPlan, missing: tuple[ArmOutcome, str] | None) -> BoundArm:
         on = self._made[arm.on]
-        key = f"arm.{index}"
+        key = arm.place or f"arm.{index}"
         back = {self._name(name) for name in arm.defaults}
         kept = {} if "*" in back else on.settings
         settings = {name: value for name, value in kept.items() if name not in back}

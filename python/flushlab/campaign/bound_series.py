@@ -17,7 +17,7 @@ from statistics import median
 import msgspec
 
 from flushlab.campaign.binding import judged
-from flushlab.campaign.claims import answered
+from flushlab.campaign.claims import answered, counted_answer
 from flushlab.campaign.doubts import contradictions, disturbed, doubts, geometric_mean, mean_p99_us
 from flushlab.campaign.duration import ends_by_itself, trial_s
 from flushlab.campaign.facts import ArmFacts, ArmOutcome, SeriesFacts
@@ -79,8 +79,9 @@ class BoundSeries:
                 pairs=tuple(
                     (claim.arm, claim.against)
                     for claim in request.claims
-                    if BASE not in (claim.arm, claim.against)
+                    if BASE not in (claim.arm, claim.against) and not claim.figure
                 ),
+                crossed=request.crossed,
                 seed=request.seed,
             )
         )
@@ -168,7 +169,12 @@ class BoundSeries:
             base_guarantees=request.base.guarantees,
             arms=tuple(arms),
             control=result.control,
-            claims=tuple(answered(claim, _ratio(claim, result)) for claim in request.claims),
+            claims=tuple(
+                counted_answer(claim, trials) if claim.figure else answered(claim, _ratio(claim, result))
+                for claim in request.claims
+            ),
+            factors=request.factors,
+            effects=result.effects,
             blocks=result.blocks,
             planned_blocks=sum(group.blocks for group in request.groups),
             precision=request.precision,

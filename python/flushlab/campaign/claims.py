@@ -4,16 +4,26 @@
 itself: contains it and lies within 5 % of 1); else undecided, as an interval that contains both says nothing
 for one of them. `at_least`, `at_most`: confirmed if the whole interval lies on the claimed side, refuted if
 it lies wholly on the other, else undecided.
+
+A claim about something counted is judged alike. A count has no noise of the clock, so its bounds are no
+confidence interval: they are the least and the most ratio that any block had, and two blocks are needed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
 from flushlab.campaign.facts import Answer, ClaimFacts
-from flushlab.plan.plan import Claim
-from flushlab.record import Ratio
+from flushlab.plan.plan import COUNTED, Claim
+from flushlab.record import Ratio, Trial
 
 NO_DIFFERENCE = (0.95, 1.05)
 """An interval within these bounds confirms that something makes no difference."""
+
+
+_CLASSES = dict(zip(COUNTED, ("redo", "binlog"), strict=True))
 
 
 def answered(claim: Claim, ratio: Ratio | None) -> ClaimFacts:
@@ -27,6 +37,35 @@ def answered(claim: Claim, ratio: Ratio | None) -> ClaimFacts:
         ratio=ratio,
         source=claim.source,
     )
+
+
+def counted_answer(claim: Claim, trials: Iterable[Trial]) -> ClaimFacts:
+    """A claim about something counted, with its answer.
+
+    Args:
+        claim: its figure is one of `COUNTED`.
+        trials: of the series, those in whose window nothing was counted included.
+    """
+    seen: dict[str, dict[tuple[str, int], tuple[int, int]]] = {claim.arm: {}, claim.against: {}}
+    for trial in trials:
+        activity = trial.file_activity.get(_CLASSES[claim.figure])
+        syncs = activity.fsyncs if activity is not None else None
+        commits = trial.load.commits if trial.load is not None else None
+        if trial.arm.name in seen and trial.figure is not None and syncs is not None and commits:
+            seen[trial.arm.name][trial.stage, trial.block] = syncs, commits
+    arm, against = seen[claim.arm], seen[claim.against]
+    blocks = [block for block in arm if against.get(block, (0, 0))[0]]
+    if len(blocks) < 2:
+        return msgspec.structs.replace(answered(claim, None), figure=claim.figure)
+    ratios = [_each([arm[block]]) / _each([against[block]]) for block in blocks]
+    counts = _each([arm[block] for block in blocks]), _each([against[block] for block in blocks])
+    ratio = Ratio(estimate=counts[0] / counts[1], low=min(ratios), high=max(ratios))
+    return msgspec.structs.replace(answered(claim, ratio), figure=claim.figure, counts=counts)
+
+
+def _each(of: Sequence[tuple[int, int]]) -> float:
+    """Syncs per commit."""
+    return sum(syncs for syncs, _ in of) / sum(commits for _, commits in of)
 
 
 def answer(claim: Claim, ratio: Ratio | None) -> Answer:

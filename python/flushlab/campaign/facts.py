@@ -12,7 +12,16 @@ import msgspec
 
 from flushlab.experiment.frontier import TuneResult
 from flushlab.experiment.objective import Objective
-from flushlab.record import Comparison, Machine, OtherLoad, Ratio, ServerIdentity, Value, Warning
+from flushlab.record import (
+    Comparison,
+    FactorEffect,
+    Machine,
+    OtherLoad,
+    Ratio,
+    ServerIdentity,
+    Value,
+    Warning,
+)
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
@@ -208,8 +217,11 @@ class ClaimFacts(msgspec.Struct, frozen=True, kw_only=True):
         arm, against: the two that it compares.
         wanted: the ratio that it claims: `1.10`, `at least 2`, `at most 1`.
         answer: see `flushlab.plan` for the rule.
-        ratio: of `arm` to `against`, or None if one of them has no figure.
+        ratio: of `arm` to `against`, or None if one of them has no figure. Of counts, its bounds are the
+            least and the most that any block had.
         source: where the claim comes from.
+        figure: what was counted; empty: how fast they are.
+        counts: of `arm` and of `against`, where it was counted.
     """
 
     text: str
@@ -219,6 +231,8 @@ class ClaimFacts(msgspec.Struct, frozen=True, kw_only=True):
     answer: Answer
     ratio: Ratio | None = None
     source: str = ""
+    figure: str = ""
+    counts: tuple[float, float] | None = None
 
 
 class SeriesFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -242,6 +256,8 @@ class SeriesFacts(msgspec.Struct, frozen=True, kw_only=True):
         arms: in the plan's order, `best` last.
         control: the base once more, compared with the base.
         claims: answered.
+        factors: that were crossed; none: it is no factorial.
+        effects: of the factors: main effects, then interactions; none where a combination was not measured.
         blocks: finished, of `planned_blocks`.
         planned_blocks: as the plan or `--blocks` has it.
         precision: what was asked for: arms ran until their intervals were within it; None: all blocks.
@@ -279,6 +295,8 @@ class SeriesFacts(msgspec.Struct, frozen=True, kw_only=True):
     arms: tuple[ArmFacts, ...]
     control: Comparison | None
     claims: tuple[ClaimFacts, ...]
+    factors: tuple[str, ...] = ()
+    effects: tuple[FactorEffect, ...] = ()
     blocks: int
     planned_blocks: int = 0
     precision: float | None = None

@@ -322,6 +322,7 @@ def decide(loaded: Loaded, asked: Asked, target: Target, volumes: Volumes, watch
         base_file=compared.base_file if compared else asked.base,
         memory=asked.memory,
         arms=bound.arms,
+        factors=plan.factors,
         claims=plan.claims,
         blocks=asked.blocks or plan.blocks,
         looks=asked.looks,

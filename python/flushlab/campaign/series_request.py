@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from flushlab.campaign.facts import ArmOutcome
-from flushlab.plan.plan import BASE, Claim
+from flushlab.plan.plan import BASE, Claim, crossed
 from flushlab.record import Value, Warning
 from flushlab.workload import Timing
 
@@ -90,6 +90,7 @@ class SeriesRequest(msgspec.Struct, frozen=True, kw_only=True):
         workload_digest: changes with the content of its file; a resumed series must find the same.
         base: the base as an arm; its settings are those that this server has.
         arms: in the plan's order.
+        factors: as the plan has them: `crossed` names the arm of each combination.
         claims: as the plan has them.
         base_file: the user's option file, whose settings the base has below the plan's own.
         memory: that the server may use, as the user wrote it.
@@ -128,6 +129,7 @@ class SeriesRequest(msgspec.Struct, frozen=True, kw_only=True):
     workload_digest: str = ""
     base: BoundArm
     arms: tuple[BoundArm, ...]
+    factors: tuple[str, ...] = ()
     claims: tuple[Claim, ...] = ()
     base_file: str | None = None
     memory: str | None = None
@@ -161,6 +163,12 @@ class SeriesRequest(msgspec.Struct, frozen=True, kw_only=True):
         names = tuple(arm.name for arm in self.running)
         alone = ArmGroup(arms=names, standing=False, blocks=self.blocks, seconds=self.timing.seconds)
         return self.asked_groups or (alone,)
+
+    @property
+    def crossed(self) -> Mapping[tuple[str, ...], str]:
+        """The arm of every combination of the factors; none where one of these arms does not run."""
+        arms, running = crossed(self.factors), {arm.name for arm in self.running}
+        return arms if self.factors and {*arms.values()} - {BASE} <= running else {}
 
     @property
     def standing(self) -> bool:

@@ -7,7 +7,7 @@ way itself; docs/decisions/0018-standing-servers.md says what it must not be ask
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -92,19 +92,24 @@ def groups_of(
         arm.name: _why_fresh(arm, request, base, workloads[arm.name], target, data_bytes)
         for arm in request.running
     }
+    factors = [name for name in request.crossed.values() if name in why]
+    if reason := next((why[name] for name in factors if why[name]), ""):
+        same = f"{reason}; all combinations of factors run in the same blocks"
+        why |= {name: why[name] or same for name in factors}
     turns = [arm for arm in request.running if not why[arm.name]]
     room = _room([arm.settings for arm in (request.base, *turns)], target, data_bytes)
     if room.servers < LEAST_SERVERS:
         why |= {arm.name: room.why for arm in turns}
         turns = []
+    elif room.servers - 2 < len(factors):
+        why |= {name: why[name] or room.why for name in factors}
+        turns = [arm for arm in turns if not why[arm.name]]
     slices = {
         arm.name: max(SLICE_S, base.slice_s or 0.0, workloads[arm.name].slice_s or 0.0) for arm in turns
     }
-    groups = [
-        some
-        for slice_s in sorted(set(slices.values()))
-        for some in _portions([name for name in slices if slices[name] == slice_s], room.servers - 2)
-    ]
+    together = [name for name in factors if name in slices]
+    slices |= {name: max(slices[one] for one in together) for name in together}
+    groups = list(_grouped(slices, together, room.servers - 2))
     fresh = tuple(name for name, reason in why.items() if reason)
     seconds = request.timing.seconds
     if request.measured_s is not None:  # shared by base and control of every group, too
@@ -120,6 +125,17 @@ def groups_of(
             ArmGroup(arms=fresh, standing=False, blocks=request.blocks, seconds=seconds, why=reasons)
         )
     return tuple(found)
+
+
+def _grouped(slices: Mapping[str, float], together: Sequence[str], most: int) -> Iterator[tuple[str, ...]]:
+    """Arms whose slices are equally long, as many as fit; what is to stay together does."""
+    for slice_s in sorted(set(slices.values())):
+        names = [name for name in slices if slices[name] == slice_s]
+        kept = tuple(name for name in names if name in together)
+        if kept and len(names) > most:
+            yield kept
+            names = [name for name in names if name not in kept]
+        yield from _portions(names, most)
 
 
 def _portions(names: Sequence[str], most: int) -> list[tuple[str, ...]]:

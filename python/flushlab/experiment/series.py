@@ -19,8 +19,8 @@ What keeps its claims honest:
 - With `looks` they are judged while it runs too, after numbers of blocks that are fixed beforehand. The
   intervals of all looks hold together, so what one has proven is kept (`statistics.looks`), and an arm may
   leave, or the whole may end, because its interval is narrow enough.
-- Everything that is judged (arms, `best`, pairs of arms) has its share of alpha, fixed beforehand: all
-  intervals together miss nothing with probability 1 - alpha.
+- Everything that is judged (arms, `best`, pairs of arms, effects of factors) has its share of alpha, fixed
+  beforehand: all intervals together miss nothing with probability 1 - alpha.
 
 Deterministic in plan and records.
 """
@@ -34,8 +34,8 @@ import msgspec
 
 from flushlab.experiment.blocks import BASE, CONTROL, Blocks, no_base
 from flushlab.experiment.protocol import Conversation, Progress, Request, Steps
-from flushlab.record import Arm, Comparison, Ratio, Stage, Trial
-from flushlab.statistics import Looks, compare, held
+from flushlab.record import Arm, Comparison, FactorEffect, Ratio, Stage, Trial
+from flushlab.statistics import Looks, compare, factor_effects, held
 
 BEST = "best"
 """Name of the arm that is composed of all that proved faster."""
@@ -73,6 +73,8 @@ class SeriesPlan(msgspec.Struct, frozen=True, kw_only=True):
         precision: with looks, an arm leaves once its interval is within so much (0.02 is ± 2 %); base and
             control stay until the last of them has left.
         pairs: arm and the arm that it is to be compared with, where that is not the base.
+        crossed: of a factorial, the arm of every combination of factors, `base` for none of them. They are
+            in one group, so that every block has all of them.
         alpha: probability that any interval misses.
         seed: of the random order.
     """
@@ -85,6 +87,7 @@ class SeriesPlan(msgspec.Struct, frozen=True, kw_only=True):
     looks: bool = False
     precision: float | None = None
     pairs: tuple[tuple[str, str], ...] = ()
+    crossed: Mapping[tuple[str, ...], str] = {}
     alpha: float = 0.05
     seed: int = 0
 
@@ -106,6 +109,7 @@ class SeriesResult(msgspec.Struct, frozen=True, kw_only=True):
         best: the composed arm, or None as long as there is none.
         best_of: arms that it is composed of, the least ratio first.
         pairs: ratio of an arm to another one, by both names.
+        effects: of the factors that are crossed: main effects, then interactions.
         out: arms that could not go on.
         blocks: finished rounds, of all groups of arms together.
         finished: nothing is left to ask for.
@@ -117,6 +121,7 @@ class SeriesResult(msgspec.Struct, frozen=True, kw_only=True):
     best: Arm | None
     best_of: tuple[str, ...]
     pairs: Mapping[tuple[str, str], Ratio]
+    effects: tuple[FactorEffect, ...]
     out: Mapping[str, Dropout]
     blocks: int
     finished: bool
@@ -133,7 +138,7 @@ class Series:
         assert plan.base.name == BASE
         against = {other for arm, other in plan.pairs if BEST not in (arm, other)}
         self._plan = plan
-        self._alpha = plan.alpha / (1 + (plan.compose is not None) + len(against))
+        self._alpha = plan.alpha / (1 + (plan.compose is not None) + len(against) + bool(plan.crossed))
         self._plans = plan.groups or (Group(arms=tuple(arm.name for arm in plan.arms), blocks=plan.blocks),)
         self._groups, first = list[Blocks](), 0
         for one in self._plans:
@@ -214,6 +219,7 @@ class Series:
             best=self._best_arm,
             best_of=self._best_of,
             pairs=self._pairs(comparisons),
+            effects=self._effects(),
             out={name: Dropout(*reason.split(": ", 1)) for name, reason in out.items()},
             blocks=self._arms_finished,
             finished=self.ask() is None,
@@ -297,6 +303,11 @@ class Series:
                 )
         both = {name: cells for name, cells in self._scores().items() if name in (BASE, CONTROL)}
         return found | _by_name(compare(both, BASE, alpha=self._alpha, family=family))
+
+    def _effects(self) -> tuple[FactorEffect, ...]:
+        if not self._plan.crossed or self._out().keys() & {*self._plan.crossed.values()}:
+            return ()
+        return factor_effects(self._scores(), self._plan.crossed, alpha=self._alpha, twin=CONTROL)
 
     def _pairs(self, comparisons: Mapping[str, Comparison]) -> dict[tuple[str, str], Ratio]:
         """Ratios of arms to other arms: from the blocks that they share; where they share none, as with

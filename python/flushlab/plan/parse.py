@@ -8,30 +8,46 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import PurePath
 
+import msgspec
+
 from flushlab.errors import UsageError
-from flushlab.plan.plan import BASE, BEST, CONTROL, RESERVED, ArmPlan, Claim, Plan, Requirement, WorkloadSpec
+from flushlab.plan.plan import (
+    BASE,
+    BEST,
+    CONTROL,
+    COUNTED,
+    RESERVED,
+    ArmPlan,
+    Claim,
+    Plan,
+    Requirement,
+    WorkloadSpec,
+    crossed,
+)
 from flushlab.plan.table import SCALARS, File, Table, nearest
 from flushlab.plan.toml import Node, positions, read_toml
 from flushlab.plan.values import option_values, plain, setting_name, setting_values
 from flushlab.record import Value
 from flushlab.settings.catalog import canonical
-from flushlab.units import parse_size
+from flushlab.units import counted, parse_size
 
 _PLAN_KEYS = ("title", "text", "server", "blocks", "seconds", "seed", "best", "alternate")
-_PLAN_TABLES = ("workload", "base", "arm", "claim", "requires")
+_PLAN_TABLES = ("workload", "base", "factor", "arm", "claim", "requires")
 _BASE_KEYS = ("name", "text", "settings")
 _PLACE_KEYS = ("data_root", "file_system", "record_size", "disk_iops")
-_ARM_KEYS = ("name", "text", "on", "settings", "defaults", "instead", "workload", *_PLACE_KEYS)
+_FACTOR_KEYS = ("name", "text", "settings", "defaults", "instead", "workload")
+_ARM_KEYS = (*_FACTOR_KEYS, "on", *_PLACE_KEYS)
 _RATIOS = ("expected", "at_least", "at_most")
-_CLAIM_KEYS = ("text", "arm", "against", *_RATIOS, "source")
+_CLAIM_KEYS = ("text", "arm", "against", "figure", *_RATIOS, "source")
 _REQUIREMENT_KEYS = ("setting", "values", "not_values", "why")
 
 _VARIABLE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
 _NAME_LENGTH = 40
 _ARMS = 100
+_FACTORS = (2, 4)
 _BLOCKS = (2, 100)
 _SECONDS = 86_400
 _SEED = 2**63 - 1
@@ -58,10 +74,11 @@ class _Parser:
         self._positions = positions(document)
         self._root = Table(self._file, document, "", "a plan", (*_PLAN_KEYS, *_PLAN_TABLES))
         self._base = self._root.table("base", "the base", _BASE_KEYS)
-        self._arms = self._root.tables("arm", _named_arm, _ARM_KEYS)
+        self._factors = self._root.tables("factor", _named("factor"), _FACTOR_KEYS)
+        self._arms = self._root.tables("arm", _named("arm"), _ARM_KEYS)
         self._claims = self._root.tables("claim", _numbered("claim"), _CLAIM_KEYS)
         self._requires = self._root.tables("requires", _numbered("requirement"), _REQUIREMENT_KEYS)
-        self._root.need("title", "workload", "arm")
+        self._root.need("title", "workload", *(() if self._factors else ("arm",)))
         self._base_name = self._base.text("name", BASE) if self._base else BASE
 
     def plan(self) -> Plan:
@@ -69,7 +86,7 @@ class _Parser:
         if base is not None and "name" in base:
             self._check_name(base, self._base_name, reserved=(CONTROL, BEST))
         settings = self._settings(base) if base is not None else {}
-        best, alternate = root.truth("best", True), root.truth("alternate", False)
+        best, alternate = root.truth("best", not self._factors), root.truth("alternate", False)
         arms = self._read_arms(settings, alternate)
         workload = self._workload()
         if alternate and workload.name.startswith("command:") and workload.options.get("reset") != "none":
@@ -87,6 +104,7 @@ class _Parser:
             base_name=self._base_name,
             base_text=base.text("text").strip() if base is not None else "",
             arms=arms,
+            factors=tuple(table.text("name") for table in self._factors),
             claims=tuple(self._claim(table, names, best) for table in self._claims),
             requires=tuple(self._requirement(table) for table in self._requires),
             blocks=root.whole("blocks", 5, *_BLOCKS),
@@ -130,7 +148,7 @@ class _Parser:
         return WorkloadSpec(name=name, options=option_values(self._file, options))
 
     def _read_arms(self, base: Mapping[str, Value], alternate: bool) -> tuple[ArmPlan, ...]:
-        if not self._arms:
+        if not self._arms and not self._factors:
             raise self._wrong(self._root, "arm", "the plan has no arm", "add an [[arm]]")
         if len(self._arms) > _ARMS:
             raise self._file.error(
@@ -138,21 +156,55 @@ class _Parser:
             )
         arms: list[ArmPlan] = []
         sets = {BASE: frozenset(base)}
-        for table in self._arms:
-            arm = self._arm(table, sets)
+
+        def add(arm: ArmPlan, table: Table) -> None:
             if alternate:
                 self._check_alternate(table)
             arms.append(arm)
             kept = frozenset() if "*" in arm.defaults else sets[arm.on] - {*arm.defaults}
             sets[arm.name] = kept.union(arm.settings, *arm.instead)
+
+        for arm, table in self._crossed(sets):
+            add(arm, table)
+        for table in self._arms:
+            add(self._arm(table, sets), table)
         return tuple(arms)
 
-    def _arm(self, table: Table, sets: Mapping[str, frozenset[str]]) -> ArmPlan:
-        """An arm; `sets` has the names that the base and each earlier arm set."""
+    def _crossed(self, sets: Mapping[str, frozenset[str]]) -> Iterator[tuple[ArmPlan, Table]]:
+        """An arm for every combination of the factors: the last one's change, on the arm of the others."""
+        if not self._factors:
+            return
+        least, most = _FACTORS
+        if not least <= len(self._factors) <= most:
+            what = f"the plan has {counted(len(self._factors), 'factor')}"
+            hint = f"{least} to {most} can be crossed; a change by itself is an [[arm]]"
+            raise self._file.error(self._factors[-1].node, what, hint)
+        tables = dict[str, Table]()
+        for table in self._factors:
+            table.need("name")
+            self._check_name(table, table.text("name"), RESERVED, (*sets, *tables, self._base_name))
+            tables[table.text("name")] = table
+            if "+" in table.text("name"):
+                hint = "it joins the names of factors; use another word"
+                raise self._wrong(table, "name", f"the name {table.text('name')} has a +", hint)
+        names = crossed([*tables])
+        for combination, name in names.items():
+            if combination:
+                table = tables[combination[-1]]
+                arm = self._arm(table, sets, name=name, on=names[combination[:-1]])
+                place = table.path.removesuffix(".")
+                text = "" if len(combination) > 1 else arm.text
+                yield msgspec.structs.replace(arm, place=place, text=text), table
+
+    def _arm(
+        self, table: Table, sets: Mapping[str, frozenset[str]], *, name: str = "", on: str = ""
+    ) -> ArmPlan:
+        """An arm, or one of a factor by the name and on the arm that are given; `sets` has the names that the
+        base and each earlier arm set."""
         table.need("name")
-        name = table.text("name")
+        name = name or table.text("name")
         self._check_name(table, name, reserved=RESERVED, taken=(*sets, self._base_name))
-        on = self._on(table, sets)
+        on = on or self._on(table, sets)
         settings = self._settings(table)
         workload = table.get("workload")
         if workload is not None and workload.kind != "table":
@@ -287,6 +339,10 @@ class _Parser:
         self._check_arm(table, "against", against, [BASE, *arms])
         if arm == against:
             raise self._wrong(table, "against", f"{arm} is compared with itself", "use another arm, or base")
+        figure = table.text("figure")
+        if figure and figure not in COUNTED:
+            hint = nearest(figure, COUNTED) or f"it takes {' or '.join(COUNTED)}"
+            raise self._wrong(table, "figure", f"unknown figure {figure!r}", hint)
         given = [key for key in _RATIOS if key in table]
         if len(given) != 1:
             where = table.entries[given[1]] if given else table.node
@@ -303,6 +359,7 @@ class _Parser:
             expected=ratios.get("expected"),
             at_least=ratios.get("at_least"),
             at_most=ratios.get("at_most"),
+            figure=figure,
             source=table.text("source").strip(),
         )
 
@@ -335,9 +392,12 @@ def _name_of(table: Table) -> str:
     return str(node.value) if node is not None else ""
 
 
-def _named_arm(node: Node, index: int) -> str:
-    name = next((entry.node.value for entry in node.entries if entry.key == "name"), None)
-    return f"the arm {name}" if isinstance(name, str) else f"arm {index + 1}"
+def _named(what: str) -> Callable[[Node, int], str]:
+    def words(node: Node, index: int) -> str:
+        name = next((entry.node.value for entry in node.entries if entry.key == "name"), None)
+        return f"the {what} {name}" if isinstance(name, str) else f"{what} {index + 1}"
+
+    return words
 
 
 def _numbered(what: str) -> Callable[[Node, int], str]:

@@ -7,7 +7,8 @@ takes an option is found out by those who run it. They name the place in the fil
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -18,6 +19,8 @@ CONTROL = "control"
 BEST = "best"
 COMPARE = "compare"
 """Name of the plan that `flushlab.compare` makes; no file has it."""
+COUNTED = ("redo syncs per commit", "binlog syncs per commit")
+"""Figures of a claim that are counted: the ratio of two of them is how many times as many, not how fast."""
 RESERVED = (BASE, CONTROL, BEST)
 """Names that every series gives to arms of its own."""
 
@@ -49,6 +52,7 @@ class ArmPlan(msgspec.Struct, frozen=True, kw_only=True):
         file_system: what that place must be, like `zfs`; else the arm is skipped with the reason.
         record_size: bytes that its file system must write as one record.
         disk_iops: writes/s that its disk is limited to.
+        place: of its table among the plan's `positions`.
     """
 
     name: str
@@ -62,6 +66,13 @@ class ArmPlan(msgspec.Struct, frozen=True, kw_only=True):
     file_system: str | None = None
     record_size: int | None = None
     disk_iops: int | None = None
+    place: str = ""
+
+
+def crossed(factors: Sequence[str]) -> dict[tuple[str, ...], str]:
+    """The arm of every combination of factors: the base has none of them."""
+    every = (one for count in range(len(factors) + 1) for one in itertools.combinations(factors, count))
+    return {one: " + ".join(one) or BASE for one in every}
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,6 +85,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
         expected: the ratio is this; above 1 is faster.
         at_least: the ratio is this or more.
         at_most: the ratio is this or less.
+        figure: what the ratio is of: one of `COUNTED`; empty: how fast the arms are.
         source: who says so.
     """
 
@@ -83,6 +95,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     expected: float | None = None
     at_least: float | None = None
     at_most: float | None = None
+    figure: str = ""
     source: str = ""
 
 
@@ -112,7 +125,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         server: the server that it is meant for, or None where the command line says it.
         workload: what writes in every arm.
         base: the settings that arms are compared with; those that a version lacks are left out there.
-        arms: in the file's order.
+        arms: in the file's order, after those of the factors.
+        factors: names of changes that are crossed: every combination of them is one of `arms`, under the name
+            that `crossed` has.
         claims: what the series shall answer.
         requires: what the server must have.
         blocks: how often every arm runs.
@@ -123,7 +138,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         base_name: what people call the base.
         base_text: what the base stands for, a sentence.
         positions: line and column, from 1, of all keys of the file by their paths, like `base.settings.NAME`,
-            `workload.threads` or `arm.2.settings.NAME` (arms, claims and requirements count from 0).
+            `workload.threads` or `arm.2.settings.NAME` (arms, factors, claims and requirements count from 0).
         source: the file's text, where it came from a file.
     """
 
@@ -134,6 +149,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     workload: WorkloadSpec
     base: Mapping[str, Value]
     arms: tuple[ArmPlan, ...]
+    factors: tuple[str, ...] = ()
     claims: tuple[Claim, ...] = ()
     requires: tuple[Requirement, ...] = ()
     blocks: int = 5

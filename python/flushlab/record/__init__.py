@@ -5,7 +5,7 @@ msgspec and decodes back to an equal value. Units stand last in names.
 """
 
 from flushlab.record.arm import Arm, Value
-from flushlab.record.comparison import Comparison, Ratio, Verdict
+from flushlab.record.comparison import Comparison, FactorEffect, Ratio, Verdict
 from flushlab.record.load import (
     ChoiceParameter,
     ConnectionParameter,
@@ -81,6 +81,7 @@ __all__ = [
     "DiskLimit",
     "Endpoint",
     "ErrorCount",
+    "FactorEffect",
     "FileActivity",
     "FileIo",
     "FlushMode",

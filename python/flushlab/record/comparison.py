@@ -41,6 +41,35 @@ class Ratio(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+class FactorEffect(msgspec.Struct, frozen=True, kw_only=True):
+    """What a factor of a factorial changes, or what several change together beyond each by itself.
+
+    Attributes:
+        factors: one: its main effect, over all combinations of the others alike. Several: their interaction.
+        ratio: with its simultaneous interval. Of an interaction of two: how many times the gain of one is
+            what it is without the other; 1 is that gains multiply.
+        blocks: in which all combinations were measured.
+        detectable: as in `Comparison`.
+    """
+
+    factors: tuple[str, ...]
+    ratio: Ratio
+    blocks: int
+    detectable: float
+
+    @property
+    def name(self) -> str:
+        """`binlog`, or `binlog × flush 2`."""
+        return " × ".join(self.factors)
+
+    @property
+    def verdict(self) -> str:
+        """What the interval says about 1."""
+        if len(self.factors) == 1 or self.ratio.verdict == "no difference found":
+            return self.ratio.verdict
+        return "more together" if self.ratio.low > 1 else "less together"
+
+
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """An arm against the base of the same blocks.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -11,7 +11,8 @@ from rich.text import Text
 
 from flushlab.campaign.facts import ArmFacts, ClaimFacts, SeriesFacts
 from flushlab.campaign.quiet import blame
-from flushlab.record import Comparison, Ratio, Value
+from flushlab.plan.plan import crossed
+from flushlab.record import Comparison, FactorEffect, Ratio, Value
 from flushlab.report.carry_over import carry_over, render_carry_over
 from flushlab.report.tune import spell, way
 from flushlab.settings.floor import Floor
@@ -50,6 +51,8 @@ def document(facts: SeriesFacts) -> dict[str, Any]:
         "arms": [_arm(arm) for arm in facts.arms],
         "control": _compared(facts.control) if facts.control is not None else None,
         "claims": list(facts.claims),
+        "factors": list(facts.factors),
+        "effects": [_effect_document(effect) for effect in facts.effects],
         "carry_over": list(carry_over(facts)),
         "blocks": facts.blocks,
         "planned_blocks": facts.planned_blocks,
@@ -87,6 +90,16 @@ def _arm(arm: ArmFacts) -> dict[str, Any]:
     }
 
 
+def _effect_document(effect: FactorEffect) -> dict[str, Any]:
+    return {
+        "factors": list(effect.factors),
+        "ratio": effect.ratio,
+        "verdict": effect.verdict,
+        "blocks": effect.blocks,
+        "detectable": effect.detectable,
+    }
+
+
 def _compared(comparison: Comparison | None) -> dict[str, Any]:
     if comparison is None:
         return {"ratio": None, "verdict": None, "blocks": 0, "detectable": None}
@@ -108,6 +121,8 @@ def render(facts: SeriesFacts) -> RenderableType:
         *_table(facts),
         "",
     ]
+    if facts.factors:
+        parts += [*_effects(facts), ""]
     if facts.claims:
         parts += [Text("claims", style="dim")]
         parts += [line for claim in facts.claims for line in _claim(claim)]
@@ -254,14 +269,48 @@ def below(text: str, style: str = "dim") -> Padding:
     return Padding(Text(text, style=style), (0, 0, 0, 2), expand=False)
 
 
+def _effects(facts: SeriesFacts) -> Iterator[RenderableType]:
+    """What the factors do, each by itself and together."""
+    if not facts.effects:
+        yield Text("effects", style="dim")
+        yield below(no_effects(facts))
+        return
+    width = min(max(len("effects"), *(len(effect.name) for effect in facts.effects)), _NAME_WIDTH)
+    yield Text(f"{'effects':<{width}}  {'ratio':>5}  {'interval':<13}  verdict", style="dim")
+    for effect in facts.effects:
+        figures = f"{effect.ratio.estimate:.2f}", interval(effect.ratio), effect.verdict
+        yield _row(effect.name, *figures, "", width)
+        yield below(effect_words(effect, facts.factors))
+
+
+def effect_words(effect: FactorEffect, factors: Sequence[str]) -> str:
+    """How to read an effect."""
+    if len(effect.factors) == 1:
+        others = [name for name in factors if name not in effect.factors]
+        return f"with and without {' and '.join(others)} alike"
+    return "1: their gains multiply; above 1: they gain more together than that"
+
+
+def no_effects(facts: SeriesFacts) -> str:
+    """Why the factors' effects are not known."""
+    arms = crossed(facts.factors).values()
+    absent = [arm.name for arm in facts.arms if arm.name in arms and arm.outcome != "measured"]
+    if absent:
+        return f"not known: {', '.join(absent)} was not measured"
+    return "not known: fewer than two blocks have every combination of the factors"
+
+
 def _claim(claim: ClaimFacts) -> Iterator[RenderableType]:
     text = Text()
     text.append(f"{claim.answer:<12}  ", style=STYLES.get(claim.answer, ""))
     text.append(claim.text)
     yield text
-    found = f"{claim.arm} against {claim.against}: claimed {claim.wanted}"
+    of = f"{claim.figure}, " if claim.figure else ""
+    found = f"{of}{claim.arm} against {claim.against}: claimed {claim.wanted}"
     if claim.ratio is not None:
         found += f", found {claim.ratio.estimate:.2f} {interval(claim.ratio, brackets=True)}"
+    if claim.counts is not None:
+        found += f": {claim.counts[0]:.3g} against {claim.counts[1]:.3g}"
     is_address = claim.source.startswith("http")
     yield below(found + (f" ({claim.source})" if claim.source and not is_address else ""))
     if is_address:  # stays whole, so that it can be followed

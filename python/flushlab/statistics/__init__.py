@@ -4,6 +4,7 @@ numpy and scipy load here, so only the commands that compare import this folder.
 """
 
 from flushlab.statistics.comparison import RESOLUTION, Contrasts, Scores, compare, contrasts
+from flushlab.statistics.crossed import factor_effects
 from flushlab.statistics.dunnett import critical_value, exceedance, shift_for_power
 from flushlab.statistics.factorial import Effects, estimate_effects
 from flushlab.statistics.looks import Looks, held
@@ -19,6 +20,7 @@ __all__ = [
     "critical_value",
     "estimate_effects",
     "exceedance",
+    "factor_effects",
     "held",
     "shift_for_power",
 ]

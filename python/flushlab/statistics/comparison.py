@@ -49,6 +49,7 @@ class Contrasts(NamedTuple):
         arms: names, in the order of the arrays.
         estimate: shape (arms,).
         error: standard errors, shape (arms,).
+        sigma: pooled standard deviation of one score.
         correlation: smallest correlation of two estimates (1/2 without missing cells).
         df: degrees of freedom of the pooled variance.
         blocks: blocks in which both arm and base were measured, shape (arms,).
@@ -57,6 +58,7 @@ class Contrasts(NamedTuple):
     arms: tuple[str, ...]
     estimate: NDArray[np.float64]
     error: NDArray[np.float64]
+    sigma: float
     correlation: float
     df: int
     blocks: tuple[int, ...]
@@ -101,6 +103,7 @@ def contrasts(scores: Scores, base: str) -> Contrasts | None:
         arms=tuple(arms[1:]),
         estimate=estimate,
         error=sigma * scale,
+        sigma=sigma,
         correlation=float(np.clip(off.min(), 0.0, 0.95)) if off.size else 0.5,
         df=df,
         blocks=tuple(shared[arm] for arm in arms[1:]),
@@ -173,16 +176,16 @@ def _of_sums(arm: Cells, bases: Sequence[Cells]) -> tuple[float, float, int]:
 
 def _comparison(arm: str, estimate: float, error: float, limit: float, df: int, blocks: int) -> Comparison:
     half_width = limit * error
-    ratio = Ratio(estimate=_exp(estimate), low=_exp(estimate - half_width), high=_exp(estimate + half_width))
+    ratio = Ratio(estimate=exp(estimate), low=exp(estimate - half_width), high=exp(estimate + half_width))
     return Comparison(
         arm=arm,
         ratio=ratio,
         blocks=blocks,
         verdict=ratio.verdict,
-        detectable=_exp(shift_for_power(limit, df) * error) - 1,
+        detectable=exp(shift_for_power(limit, df) * error) - 1,
     )
 
 
-def _exp(x: float) -> float:
+def exp(x: float) -> float:
     """exp, within what a ratio can sensibly be (a variance on one degree of freedom has no such sense)."""
     return math.exp(min(max(x, -50.0), 50.0))

@@ -318,3 +318,22 @@ def test_a_control_that_differs_is_a_warning(tmp_path: Path) -> None:
 
     assert "control-differs" not in slugs(run(series(tmp_path, FLUSH)))
     assert "control-differs" in slugs(run(series(tmp_path, FLUSH), change=lifted))
+
+
+def test_factors_have_effects_and_without_one_of_them_none(tmp_path: Path) -> None:
+    factors = ("flush", "sync")
+    both = ArmPlan(name="flush + sync", on="flush", settings=SYNC.settings)
+    facts = run(series(tmp_path, FLUSH, SYNC, both, factors=factors))
+    effects = {one.name: one.ratio for one in facts.effects}
+    assert effects["flush"].low <= 1.5 <= effects["flush"].high
+    assert effects["flush × sync"].verdict == "no difference found"
+    lacking = run(
+        series(
+            tmp_path,
+            FLUSH,
+            GONE,
+            ArmPlan(name="flush + gone", on="flush", settings=GONE.settings),
+            factors=("flush", "gone"),
+        )
+    )
+    assert (lacking.factors, lacking.effects) == (("flush", "gone"), ())

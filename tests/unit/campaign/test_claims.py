@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from flushlab.campaign.claims import answer, answered
+from flushlab.campaign.claims import answer, answered, counted_answer
 from flushlab.plan.plan import Claim
-from flushlab.record import Ratio
+from flushlab.record import Arm, FileActivity, LoadResult, Ratio, Trial
 
 
 def interval(low: float, high: float) -> Ratio:
@@ -52,3 +52,57 @@ def test_the_claim_is_told_with_what_it_wanted() -> None:
     assert answered(claim(at_least=2.0), None).wanted == "at least 2"
     facts = answered(claim(at_most=1.05), interval(0.5, 0.6))
     assert (facts.wanted, facts.answer, facts.against) == ("at most 1.05", "confirmed", "base")
+
+
+def trial(arm: str, block: int, syncs: int | None, commits: int) -> Trial:
+    load = LoadResult(
+        seconds=1.0, events=commits, throughput=1.0, per_second=(), latency_us=None, commits=commits
+    )
+    return Trial(
+        arm=Arm(name=arm, settings={}),
+        stage="arms",
+        block=block,
+        outcome="measured",
+        figure=1.0,
+        load=load,
+        file_activity={"redo": FileActivity(fsyncs=syncs)},
+    )
+
+
+IGNORED = claim(at_least=0.5, figure="redo syncs per commit")
+
+
+def test_what_is_counted_is_answered_by_the_least_and_the_most_of_the_blocks() -> None:
+    trials = [
+        trial("base", 0, 500, 1000),
+        trial("A", 0, 10, 1000),
+        trial("base", 1, 400, 1000),
+        trial("A", 1, 16, 1000),
+        trial("A", 2, None, 1000),
+        trial("base", 2, 100, 1000),
+    ]
+    facts = counted_answer(IGNORED, trials)
+    assert facts.ratio is not None
+    assert (facts.answer, facts.figure) == ("refuted", "redo syncs per commit")
+    assert (facts.ratio.low, facts.ratio.high) == pytest.approx((0.02, 0.04))
+    assert facts.ratio.estimate == pytest.approx(26 / 900)
+    assert facts.counts == pytest.approx((0.013, 0.45))
+
+
+def test_an_arm_without_any_sync_is_a_ratio_of_0() -> None:
+    trials = [trial(arm, block, 0 if arm == "A" else 5, 10) for arm in ("A", "base") for block in (0, 1)]
+    facts = counted_answer(IGNORED, trials)
+    assert facts.ratio == Ratio(estimate=0.0, low=0.0, high=0.0)
+    assert facts.answer == "refuted"
+
+
+@pytest.mark.parametrize("base", [None, 0])
+def test_where_nothing_was_counted_there_is_no_answer(base: int | None) -> None:
+    trials = [
+        trial(arm, block, base if arm == "base" else 5, 10) for arm in ("A", "base") for block in (0, 1)
+    ]
+    assert counted_answer(IGNORED, trials).answer == "not measured"
+
+
+def test_one_block_answers_nothing() -> None:
+    assert counted_answer(IGNORED, [trial("A", 0, 1, 10), trial("base", 0, 9, 10)]).answer == "not measured"

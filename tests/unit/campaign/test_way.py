@@ -226,3 +226,37 @@ def test_a_floor_with_many_candidates_has_the_time_that_it_needs(monkeypatch: py
     monkeypatch.setattr("flushlab.campaign.tuning.STAND_S", 9.0)
     found, _, _ = tuning(floor="relaxed")
     assert found.outlook is not None and found.outlook.most_s == 600
+
+
+FACTORS = """
+[[factor]]
+name = "f"
+settings = { innodb_flush_log_at_trx_commit = 2 }
+[[factor]]
+name = "g"
+"""
+CAPACITY = "settings = { innodb_io_capacity = 4000 }\n"
+BINLOG = "settings = { sync_binlog = 0 }\n"
+
+
+def test_all_combinations_of_factors_are_measured_in_the_same_blocks(tmp_path: Path) -> None:
+    found = planned(tmp_path, FLUSH.replace("2", "0") + FACTORS + CAPACITY)
+    why = {arm.name: arm.why_fresh for arm in found.arms if arm.name != "best"}
+    assert why["one"] == ""
+    assert why["g"] == why["f + g"] == "innodb_io_capacity shows in what a server does later"
+    assert why["f"] == f"{why['g']}; all combinations of factors run in the same blocks"
+
+
+def test_where_few_servers_fit_combinations_of_factors_stay_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(way, "available_memory_bytes", lambda: 12 << 28)
+    said = list[str]()
+    planned(tmp_path, FLUSH + TWO_MORE + FACTORS + BINLOG, progress=said.append)
+    groups = [line.split(":")[0] for line in said if "side by side" in line]
+    assert "f, g, f + g" in groups
+    monkeypatch.setattr(way, "available_memory_bytes", lambda: 9 << 28)
+    found = planned(tmp_path, FLUSH + TWO_MORE + FACTORS + BINLOG)
+    why = {arm.name: arm.why_fresh for arm in found.arms}
+    assert why["f"] == why["g"] == why["f + g"] != ""
+    assert why["one"] == ""

@@ -407,3 +407,25 @@ def test_what_is_left_is_told_by_the_length_of_each_groups_trials() -> None:
     own = (Group(arms=("A", "B"), blocks=30, trial_s=1.0), Group(arms=("C",), blocks=5, trial_s=20.0))
     assert Series(plan(groups=own, compose=None)).progress.left_s == 30 * 4 * 1 + 5 * 3 * 20
     assert Series(plan()).progress.left_s is None
+
+
+CROSSED = {(): "base", ("a",): "A", ("b",): "B", ("a", "b"): "AB"}
+
+
+def test_effects_of_factors_come_from_the_blocks_that_have_every_combination() -> None:
+    arms = (arm("A", a=1), arm("B", b=1), arm("AB", a=1, b=1), arm("C", c=1))
+    series = Series(plan(arms=arms, crossed=CROSSED, compose=None, blocks=12))
+    run_to_end(series, trials())
+    effects = {one.name: one for one in series.result().effects}
+    assert list(effects) == ["a", "b", "a × b"]
+    assert effects["a"].ratio.low <= 1.5 <= effects["a"].ratio.high
+    assert effects["b"].ratio.low <= 1.2 <= effects["b"].ratio.high
+    assert effects["a × b"].verdict == "no difference found"
+
+
+def test_no_effects_are_told_where_a_combination_drops_out() -> None:
+    arms = (arm("A", a=1), arm("B", b=1), arm("AB", a=1, b=1))
+    series = Series(plan(arms=arms, crossed=CROSSED, compose=None))
+    run_to_end(series, trials(refuses=lambda settings: "no" if settings["a"] and settings["b"] else None))
+    assert series.result().effects == ()
+    assert series.result().comparisons.keys() == {"A", "B"}

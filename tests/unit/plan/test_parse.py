@@ -430,3 +430,63 @@ def test_a_plan_has_a_limit_of_arms() -> None:
     assert place == f"{AFTER_BASE + 300}:1"
     assert "at most 100 arms" in message
     assert len(parsed(BASE + arms[: arms.rindex("[[arm]]")]).arms) == 100
+
+
+FACTORS = """\
+[[factor]]
+name = "binlog"
+text = "With a binary log."
+settings = { log_bin = true }
+[[factor]]
+name = "flush 2"
+settings = { innodb_flush_log_at_trx_commit = 2 }
+instead = [{ innodb_flush_log_at_trx_commit = 0 }]
+"""
+
+
+def test_factors_become_an_arm_for_every_combination() -> None:
+    plan = parsed(
+        BASE + FACTORS + '[[arm]]\nname = "x"\non = "binlog + flush 2"\nsettings = { sync_binlog = 0 }\n'
+    )
+    assert plan.factors == ("binlog", "flush 2")
+    assert not plan.best, "all of them together are measured already"
+    assert [(arm.name, arm.on, dict(arm.settings), arm.text) for arm in plan.arms] == [
+        ("binlog", "base", {"log_bin": "ON"}, "With a binary log."),
+        ("flush 2", "base", {"innodb_flush_log_at_trx_commit": 2}, ""),
+        ("binlog + flush 2", "binlog", {"innodb_flush_log_at_trx_commit": 2}, ""),
+        ("x", "binlog + flush 2", {"sync_binlog": 0}, ""),
+    ]
+    assert plan.arms[2].instead == ({"innodb_flush_log_at_trx_commit": 0},)
+    assert [arm.place for arm in plan.arms] == ["factor.0", "factor.1", "factor.1", ""]
+
+
+def test_a_plan_of_factors_needs_no_other_arm() -> None:
+    assert len(parsed(BASE + FACTORS).arms) == 3
+
+
+def test_one_factor_is_no_factorial_and_five_are_too_many() -> None:
+    one = FACTORS[: FACTORS.index("[[factor]]", 5)]
+    assert problem(BASE + one)[1] == "the plan has 1 factor"
+    many = "".join(f'[[factor]]\nname = "{n}"\nsettings = {{ sync_binlog = {n} }}\n' for n in range(2, 7))
+    assert problem(BASE + many)[1:] == (
+        "the plan has 5 factors",
+        "2 to 4 can be crossed; a change by itself is an [[arm]]",
+    )
+
+
+def test_factors_have_names_of_their_own_that_can_be_joined() -> None:
+    assert problem(BASE + FACTORS.replace('"flush 2"', '"a + b"'))[1] == "the name a + b has a +"
+    assert problem(BASE + FACTORS.replace('"flush 2"', '"binlog"'))[1] == "the name binlog is taken"
+    assert problem(BASE + FACTORS.replace('name = "flush 2"\n', ""))[1] == "factor 2 needs name"
+    assert problem(BASE + FACTORS + '[[arm]]\nname = "binlog + flush 2"\nsettings = { sync_binlog = 0 }\n')[
+        1
+    ] == ("the name binlog + flush 2 is taken")
+    assert problem(BASE + FACTORS + 'on = "binlog"\n')[1] == "on is not a key of the factor flush 2"
+
+
+def test_a_claim_may_be_about_what_was_counted() -> None:
+    lines = ('text = "t"', 'arm = "a"', "at_most = 0.5", 'figure = "redo syncs per commit"')
+    assert parsed(claim(*lines)).claims[0].figure == "redo syncs per commit"
+    _, what, hint = problem(claim(*lines[:3], 'figure = "redo sync per commit"'))
+    assert what == "unknown figure 'redo sync per commit'"
+    assert hint == "did you mean redo syncs per commit?"

@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 import msgspec
 import pytest
 
-from flushlab.campaign.facts import ArmFacts
+from flushlab.campaign.facts import ArmFacts, SeriesFacts
 from flushlab.errors import StorageError
 from flushlab.experiment.frontier import FrontierPoint, TuneResult
 from flushlab.record import Arm, Slice, Trial, Warning
@@ -18,6 +18,7 @@ from flushlab.report.stored import facts_of
 from flushlab.settings.floor import Floor
 from flushlab.store import CampaignRow
 from tests.golden.test_compare_report import FACTS, TWO
+from tests.golden.test_series_report import FACTORIAL, UNCROSSED
 from tests.unit.records import trial
 from tests.unit.report import campaigns as made
 
@@ -403,3 +404,18 @@ def test_the_page_of_a_comparison_begins_with_its_own_answer() -> None:
     html = compared()
     assert f"{TWO} is 1.62× as fast as base" in text_of(html)
     assert Reader(html).sections[:2] == ["ratios", "time"]
+
+
+def test_the_page_of_a_factorial_tells_what_the_factors_do_and_what_was_counted() -> None:
+    def shown(facts: SeriesFacts) -> str:
+        return text_of(page.render(made.row("series", facts), facts, ()))
+
+    text = shown(FACTORIAL)
+    for words in (
+        "Effects of the factors",
+        "more together",
+        "redo syncs per commit: flush 2 against the base",
+        "0.0132 against 0.628",
+    ):
+        assert words in text
+    assert "Not known: binlog was not measured." in shown(UNCROSSED)

@@ -25,7 +25,7 @@ def fields(table: str) -> set[str]:
 @pytest.mark.parametrize(
     ("page", "document", "facts"),
     [
-        ("series-json.md", series.document, test_series_report.FACTS),
+        ("series-json.md", series.document, test_series_report.FACTORIAL),
         ("compare-json.md", compare.document, test_compare_report.FACTS),
     ],
 )

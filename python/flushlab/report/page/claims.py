@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from flushlab.campaign.facts import ClaimFacts
 from flushlab.plan.plan import BASE
+from flushlab.record import Ratio
 from flushlab.report.page.parts import (
     Cell,
     Section,
     Subject,
     Table,
     interval,
+    small,
     times,
 )
 
 _ANSWERS = {"confirmed": "good", "refuted": "bad"}
+
+
+def _measured(claim: ClaimFacts, ratio: Ratio) -> str:
+    counts = f" · {small(claim.counts[0])} against {small(claim.counts[1])}" if claim.counts else ""
+    return interval(ratio) + counts
 
 
 def section(subject: Subject) -> Iterator[Section]:
@@ -24,11 +32,12 @@ def section(subject: Subject) -> Iterator[Section]:
             Cell(
                 claim.text,
                 "",
-                f"{claim.arm} against {'the base' if claim.against == BASE else claim.against}"
+                (f"{claim.figure}: " if claim.figure else "")
+                + f"{claim.arm} against {'the base' if claim.against == BASE else claim.against}"
                 + (f" · {claim.source}" if claim.source else ""),
             ),
             Cell(claim.wanted, "num"),
-            Cell(times(claim.ratio.estimate), "num", interval(claim.ratio))
+            Cell(times(claim.ratio.estimate), "num", _measured(claim, claim.ratio))
             if claim.ratio
             else Cell("", "num"),
             Cell(claim.answer, _ANSWERS.get(claim.answer, "mute")),

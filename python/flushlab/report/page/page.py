@@ -25,6 +25,7 @@ from flushlab.report.carry_over import carry_over, steps
 from flushlab.report.page import (
     claims,
     doubts,
+    effects,
     files,
     frontier,
     guarantees,
@@ -70,6 +71,7 @@ NOTHING_TO_DO = Advice()
 
 _STORY: tuple[Callable[[Subject], Iterator[Section]], ...] = (
     ratios.section,
+    effects.section,
     frontier.section,
     over_time.section,
     files.section,

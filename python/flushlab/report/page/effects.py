@@ -1,0 +1,56 @@
+"""Section: what the factors of a factorial do, each by itself and together. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from flushlab.campaign.facts import SeriesFacts
+from flushlab.report import plots
+from flushlab.report.page.parts import Cell, Section, Subject, Table, interval, times
+from flushlab.report.series import effect_words, no_effects
+
+_KINDS: dict[str, plots.Verdict] = {
+    "faster": "good",
+    "more together": "good",
+    "slower": "bad",
+    "less together": "bad",
+}
+
+
+def section(subject: Subject) -> Iterator[Section]:
+    """Main effects and interactions."""
+    facts = subject.facts
+    if not isinstance(facts, SeriesFacts) or not facts.factors:
+        return
+    if not facts.effects:
+        yield Section("effects", "Effects of the factors", f"{no_effects(facts).capitalize()}.")
+        return
+    rows = tuple(
+        (
+            Cell(effect.name, "name", effect_words(effect, facts.factors)),
+            Cell(times(effect.ratio.estimate), "num"),
+            Cell(interval(effect.ratio), "num"),
+            Cell(effect.verdict, _KINDS.get(effect.verdict, "mute")),
+        )
+        for effect in facts.effects
+    )
+    plot = plots.forest(
+        [
+            plots.Row(
+                effect.name,
+                effect.ratio,
+                _KINDS.get(effect.verdict, "mute"),
+                times(effect.ratio.estimate),
+            )
+            for effect in facts.effects
+        ],
+        name="effects",
+        title="Effect of each factor and of factors together; the table gives the same figures",
+    )
+    head = (Cell("factor"), Cell("ratio", "num"), Cell("interval", "num"), Cell("verdict"))
+    lead = (
+        f"Every combination of {' and '.join(facts.factors)} was measured in the same "
+        f"{facts.effects[0].blocks} blocks. A factor's effect is how many times as fast it makes the server, "
+        "over all combinations of the others alike. All intervals of this table hold together."
+    )
+    yield Section("effects", "Effects of the factors", lead, (plot,), tables=(Table(head, rows),))
