@@ -13,7 +13,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -43,6 +43,18 @@ class Package(msgspec.Struct, frozen=True, kw_only=True):
 
     file: str
     sha256: str
+
+
+class Lists(msgspec.Struct, frozen=True, kw_only=True):
+    """The package lists of another release.
+
+    Attributes:
+        configuration: apt's, that uses them.
+        refresh: fetches them.
+    """
+
+    configuration: Path
+    refresh: Callable[[Progress], None]
 
 
 def available() -> bool:
@@ -75,10 +87,18 @@ def refresh_lists(progress: Progress) -> None:
         )
 
 
-def unpack(packages: Sequence[str], prefix: Path, progress: Progress) -> list[Package]:
-    """Downloads packages and unpacks them into `prefix`.
+def unpack(
+    packages: Sequence[str], prefix: Path, progress: Progress, *, lists: Lists | None = None
+) -> list[Package]:
+    """Downloads packages, without what they depend on, and unpacks them into `prefix`.
 
     Lists that are missing or that name files which are gone are fetched anew once.
+
+    Args:
+        packages: their names.
+        prefix: a directory.
+        progress: told what takes long.
+        lists: another release's; this system's if None.
 
     Raises:
         ServerError: a package is not known, cannot be downloaded, or its content does not match its hash.
@@ -86,14 +106,15 @@ def unpack(packages: Sequence[str], prefix: Path, progress: Progress) -> list[Pa
     folder = prefix / ".packages"
     folder.mkdir(parents=True, exist_ok=True)
     progress(f"downloading {', '.join(packages)}")
-    expected = _expected(packages)
+    refresh = lists.refresh if lists else refresh_lists
+    expected = _expected(packages, lists)
     complaint = "" if expected else "it is not in the package lists"
     if expected:
-        complaint = _download(packages, folder)
+        complaint = _download(packages, folder, lists)
     if complaint:
-        refresh_lists(progress)
-        expected = _expected(packages)
-        complaint = _download(packages, folder)
+        refresh(progress)
+        expected = _expected(packages, lists)
+        complaint = _download(packages, folder, lists)
     if complaint or not expected:
         raise ServerError(
             f"apt could not download {' '.join(packages)}: {complaint or 'unknown package'}",
@@ -156,22 +177,24 @@ def complete_libraries(
     return added
 
 
-def _expected(packages: Sequence[str]) -> list[Package]:
-    done = run(["apt-get", *_options(), "download", "--print-uris", *packages])
+def _expected(packages: Sequence[str], lists: Lists | None) -> list[Package]:
+    done = run(["apt-get", *_options(lists), "download", "--print-uris", *packages])
     if done.returncode != 0:
         return []
     found = [Package(file=match["file"], sha256=match["sha256"]) for match in URI_LINE.finditer(done.stdout)]
     return found if len(found) == len(packages) else []
 
 
-def _download(packages: Sequence[str], folder: Path) -> str:
+def _download(packages: Sequence[str], folder: Path, lists: Lists | None) -> str:
     """What went wrong, or nothing."""
-    done = run(["apt-get", *_options(), "-q", "download", *packages], folder=folder)
+    done = run(["apt-get", *_options(lists), "-q", "download", *packages], folder=folder)
     return "" if done.returncode == 0 else last_line(done.stderr)
 
 
-def _options() -> list[str]:
+def _options(lists: Lists | None = None) -> list[str]:
     """Use our own lists once there are any; the system's otherwise, with a private cache."""
+    if lists is not None:
+        return ["-c", str(lists.configuration)]
     if has_lists(_state() / "state" / "lists") or not has_lists(Path("/var/lib/apt/lists")):
         return _private_options()
     return ["-c", str(_configuration(private_state=False))]

@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -24,6 +25,9 @@ from flushlab.units import format_size
 
 _NEEDED_BYTES = 500 << 20
 """Largest prefix seen is MySQL 9.7.4 with 350 MB; checked before anything is fetched."""
+
+
+_Content = TypeVar("_Content")
 
 
 class Published(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,9 +91,38 @@ def publish(
         NoSpace: less than that is free.
         StorageError: something that flushlab did not make is in its place.
     """
+
+    def whole(staging: Path, final: Path) -> Build:
+        build, origin = fill(staging)
+        build = _moved(build, staging, final)
+        document = Published(build=build, origin=tuple(origin))
+        (staging / "build.json").write_bytes(msgspec.json.encode(document))
+        return build
+
+    return publish_prefix(key, published, whole, needed_bytes=needed_bytes)
+
+
+def publish_prefix(
+    key: str,
+    there: Callable[[str], _Content | None],
+    fill: Callable[[Path, Path], _Content],
+    *,
+    needed_bytes: int = _NEEDED_BYTES,
+) -> _Content:
+    """What is in the prefix `key`, made with `fill` if it is not there.
+
+    Args:
+        key: directory name.
+        there: what a prefix holds, or None if it is not there.
+        fill: makes the content in the directory given; it will lie in the second one.
+        needed_bytes: must be free there.
+
+    Raises:
+        NoSpace, StorageError: as `publish`.
+    """
     final = _folder() / key
     with taking_turns(final.with_name(f".{key}.lock")):
-        if (found := published(key)) is not None:
+        if (found := there(key)) is not None:
             return found
         reap()
         _adopt(final)
@@ -99,12 +132,9 @@ def publish(
             )
         require_space(final.parent, needed_bytes)
         with passing_folder(final.parent, "build", name=key, mode=0o755) as staging:
-            build, origin = fill(staging)
-            build = _moved(build, staging, final)
-            document = Published(build=build, origin=tuple(origin))
-            (staging / "build.json").write_bytes(msgspec.json.encode(document))
+            content = fill(staging, final)
             staging.rename(final)
-    return build
+    return content
 
 
 def _adopt(prefix: Path) -> None:

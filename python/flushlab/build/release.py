@@ -126,6 +126,13 @@ def refresh_lists(suite: str, progress: Progress) -> None:
         )
 
 
+def lists(suite: str) -> apt.Lists:
+    """A suite's package lists, for packages without what they depend on."""
+    return apt.Lists(
+        configuration=folder_of(suite) / "apt.conf", refresh=lambda progress: refresh_lists(suite, progress)
+    )
+
+
 def resolve(suite: str, packages: Sequence[str]) -> list[Package]:
     """The files of packages and of all that they depend on, with their hashes.
 

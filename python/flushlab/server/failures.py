@@ -18,7 +18,7 @@ from flushlab.errors import (
 )
 from flushlab.record import Endpoint, Value
 from flushlab.server import log
-from flushlab.server.ports import HOST, PORT_HINT
+from flushlab.server.ports import PORT_HINT
 
 _SPACE_HINT = "make room, or choose another place with --data-root"
 
@@ -37,7 +37,7 @@ def start_failed(
     """
     what = f"the server {build.name} {how}"
     if log.port_taken(said):
-        return PortTaken(f"port {endpoint.port} on {HOST} is in use", hint=PORT_HINT)
+        return PortTaken(f"port {endpoint.port} on {endpoint.host} is in use", hint=PORT_HINT)
     if (line := log.no_space(said)) is not None:
         return NoSpace(f"{what}: {line}", hint=_SPACE_HINT)
     soname = log.library_in(said)

@@ -20,6 +20,7 @@ from flushlab.process.identity import world
 from flushlab.process.janitor import reap_record
 from flushlab.record import Endpoint, Storage, Value
 from flushlab.server.detached import STOP_LIMIT_S
+from flushlab.server.membership import Membership
 from flushlab.server.paths import SandboxPaths
 from flushlab.server.ports import HOST
 
@@ -39,6 +40,7 @@ class Saved(msgspec.Struct, frozen=True, kw_only=True):
         socket: path of its unix socket.
         port: on loopback.
         connects: it may open connections to others.
+        membership: its part of a cluster, or None.
     """
 
     name: str
@@ -50,6 +52,7 @@ class Saved(msgspec.Struct, frozen=True, kw_only=True):
     socket: str
     port: int
     connects: bool = False
+    membership: Membership | None = None
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,7 +115,7 @@ def endpoint(saved: Saved) -> Endpoint:
         user=parser["client"]["user"],
         password=password,
         socket=saved.socket,
-        host=HOST,
+        host=saved.membership.address if saved.membership else HOST,
         port=saved.port,
         option_file=str(file),
         get_server_public_key=True,  # on loopback, from a server that is ours

@@ -10,13 +10,19 @@ from pathlib import Path
 
 from flushlab.build import Build
 from flushlab.record import Endpoint, Value
+from flushlab.server.membership import Membership
 from flushlab.server.paths import SandboxPaths
-from flushlab.server.ports import HOST
 from flushlab.settings.catalog import load_catalog
 from flushlab.settings.optionfile import option_value
 
 
-def server_option_file(build: Build, paths: SandboxPaths, port: int, settings: Mapping[str, Value]) -> str:
+def server_option_file(
+    build: Build,
+    paths: SandboxPaths,
+    endpoint: Endpoint,
+    settings: Mapping[str, Value],
+    membership: Membership | None = None,
+) -> str:
     """Content of the server's option file: the sandbox's own lines first, then the settings."""
     lines = [
         "[mysqld]",
@@ -26,10 +32,11 @@ def server_option_file(build: Build, paths: SandboxPaths, port: int, settings: M
         f"socket = {paths.socket}",
         f"pid_file = {paths.server_folder / 'mysqld.pid'}",
         f"init_file = {paths.init_file}",
-        f"bind_address = {HOST}",
-        f"port = {port}",
+        f"bind_address = {endpoint.host}",
+        f"port = {endpoint.port}",
         *always(build),
         *_alone(build),
+        *(membership.options() if membership else ()),
     ]
     # MySQL 5.7 refuses log_bin without a server_id; 1 is the default of MariaDB and of MySQL 8.0.
     if "server_id" not in settings:

@@ -25,6 +25,8 @@ from flushlab.server import account, contents, failures, log, ports, reconfigure
 from flushlab.server import kept as keeping
 from flushlab.server.control import ConnectionGone, Control
 from flushlab.server.detached import DetachedProcess, ServerProcess, end
+from flushlab.server.grastate import View
+from flushlab.server.membership import Membership
 from flushlab.server.option_files import server_option_file
 from flushlab.server.paths import SandboxPaths, give
 from flushlab.server.protocol import Applied
@@ -50,6 +52,7 @@ class Sandbox:
         guard: Guard | None,
         disk_limit: AttachesProcess | None,
         connects: bool,
+        membership: Membership | None = None,
     ) -> None:
         self._build = build
         self._paths = paths
@@ -61,11 +64,17 @@ class Sandbox:
         self._guard = guard
         self._disk_limit = disk_limit
         self._connects = connects
+        self._membership = membership
+        self._port_is_fixed = True
+        self._start_now: Start | None = None
+        self._restart_guard: Guard | None = None
         self._sql: tuple[str, ...] = ()
+        self._link: AttachesProcess | None = None
         self._process: ServerProcess | None = None
         self._control = Control(endpoint)
         self._identity: ServerIdentity | None = None
         self._log_start = 0
+        self._began = 0.0
         self.seconds: dict[str, float] = {}
         """How long things took: `restore`, `start` (the last one)."""
         self.restored: Restored | None = None
@@ -120,12 +129,68 @@ class Sandbox:
             NoSpace: the disk was full; NoMemory: the memory was.
             LibraryMissing: a shared library that it needs is gone.
         """
+        sandbox = cls.begin(
+            build,
+            settings=settings,
+            arguments=arguments,
+            data_root=data_root,
+            snapshot=snapshot,
+            name=name,
+            kept=kept,
+            disk_limit=disk_limit,
+            port=port,
+            progress=progress,
+            snapshots=snapshots,
+            settle=settle,
+            sql=sql,
+            password=password,
+            connects=connects,
+        )
+        sandbox.await_ready()
+        if kept:
+            sandbox.keep()
+        return sandbox
+
+    @classmethod
+    def begin(
+        cls,
+        build: Build,
+        *,
+        settings: Mapping[str, Value] | None = None,
+        arguments: Sequence[str] = (),
+        data_root: DataRoot | None = None,
+        snapshot: Snapshot | None = None,
+        name: str | None = None,
+        kept: bool = False,
+        disk_limit: AttachesProcess | None = None,
+        port: int | None = None,
+        progress: Progress = silent,
+        snapshots: Snapshots | None = None,
+        settle: bool = True,
+        sql: Sequence[str] = (),
+        password: str | None = None,
+        connects: bool = False,
+        membership: Membership | None = None,
+        view: View | None = None,
+        once: Sequence[str] = (),
+        link: AttachesProcess | None = None,
+    ) -> Self:
+        """As `start`, but waits for nothing: `await_ready` does, and `keep` makes it a kept one.
+
+        Args:
+            membership: its part of a cluster: its name, its address and its port come from there.
+            view: the primary component that it and the others come up as; None: it finds them by itself.
+            once: arguments of this start alone.
+            link: its process is attached to it before it executes the server.
+            others: as of `start`, with its errors.
+        """
         checked = require_admitted(settings or {})
         root = data_root or DataRoot.open()
-        paths = SandboxPaths.choose(name, root)
+        paths = SandboxPaths.choose(membership.name if membership else name, root)
         if port is not None:
             ports.require_free_port(port)
-        chosen = port or ports.free_port()
+        host = membership.address if membership else ports.HOST
+        chosen = membership.place.sql_port if membership else port or ports.free_port()
         reap()
         guard = Guard(paths.name, paths.folders)
         try:
@@ -136,27 +201,47 @@ class Sandbox:
                 settings=checked,
                 arguments=arguments,
                 storage=root.storage,
-                endpoint=_endpoint(paths, chosen, password),
+                endpoint=_endpoint(paths, host, chosen, password),
                 kept=kept,
                 guard=guard,
                 disk_limit=disk_limit,
-                connects=connects,
+                connects=connects or membership is not None,
+                membership=membership,
             )
-            sandbox._sql = tuple(sql)
+            sandbox._sql, sandbox._link = tuple(sql), link
+            sandbox._port_is_fixed = port is not None or membership is not None
             sandbox._restore(snapshot, progress, snapshots or Snapshots(), settle=settle)
-            sandbox._start(guard, port_is_fixed=port is not None)
-            if kept:
-                sandbox._write_kept()
-                guard.release()
-                sandbox._let_go()
+            if membership is not None and view is not None:
+                view.write(paths.datadir, membership.number, server_user())
+            sandbox._spawn(guard, once)
         except BaseException:
             guard.close()
             raise
         return sandbox
 
+    def await_ready(self) -> None:
+        """Waits until a sandbox that was begun is ready; what goes wrong ends it. Errors: as `start`."""
+        assert self._guard is not None, "a kept sandbox was ready once"
+        try:
+            self._await(self._guard)
+        except BaseException:
+            self._guard.close()
+            raise
+
+    def keep(self) -> None:
+        """Leaves a ready sandbox to itself: it lives until `flushlab server stop NAME`."""
+        assert self._guard is not None, "it is kept only once"
+        try:
+            self._write_kept()
+            self._guard.release()
+        except BaseException:
+            self._guard.close()
+            raise
+        self._let_go()
+
     @classmethod
-    def attach(cls, name: str) -> Self:
-        """A kept sandbox that runs.
+    def attach(cls, name: str, *, stopped: bool = False) -> Self:
+        """A kept sandbox that runs, or one that may be `stopped`.
 
         Raises:
             UsageError: there is none of that name; lists those that there are.
@@ -174,8 +259,12 @@ class Sandbox:
             guard=None,
             disk_limit=None,
             connects=saved.connects,
+            membership=saved.membership,
         )
         sandbox._process = DetachedProcess(identity)
+        if stopped and not sandbox.alive():
+            sandbox._process = None
+            return sandbox
         if not sandbox.alive():
             raise ServerDied(
                 f"the sandbox {name} is no longer running; its log ends with:\n{sandbox.log_tail()}",
@@ -205,9 +294,19 @@ class Sandbox:
         return self._paths.folder
 
     @property
+    def log(self) -> Path:
+        """Its error log."""
+        return self._paths.log
+
+    @property
     def datadir(self) -> Path:
         """Its data directory."""
         return self._paths.datadir
+
+    @property
+    def membership(self) -> Membership | None:
+        """Its part of a cluster, if it is a node of one."""
+        return self._membership
 
     @property
     def settings(self) -> Mapping[str, Value]:
@@ -336,12 +435,36 @@ class Sandbox:
         Raises:
             StartFailed: it did not become ready.
         """
+        self.begin_again()
+        self.await_again()
+
+    def begin_again(self, once: Sequence[str] = ()) -> None:
+        """As `start_again`, but does not wait until it is ready: `await_again` does.
+
+        Args:
+            once: arguments of this start alone.
+        """
         assert not self.alive(), "start_again is for a server that is stopped or killed"
+        self._port_is_fixed = True
         if self._guard is not None:
-            self._start(self._guard, port_is_fixed=True)
+            self._spawn(self._guard, once)
             return
-        with Guard(f"{self.name}.restart") as guard:
-            self._start(guard, port_is_fixed=True)
+        self._restart_guard = Guard(f"{self.name}.restart")
+        try:
+            self._spawn(self._restart_guard, once)
+        except BaseException:
+            self._restart_guard.close()
+            raise
+
+    def await_again(self) -> None:
+        """Waits until a sandbox that was begun again is ready. Errors: as `start_again`."""
+        if self._guard is not None:
+            self._await(self._guard)
+            return
+        guard, self._restart_guard = self._restart_guard, None
+        assert guard is not None, "begin_again comes first"
+        with guard:
+            self._await(guard)
             keeping.note_process(self.name, self._started.identity)
             self._write_kept()
             guard.release(forget=True)
@@ -428,23 +551,27 @@ class Sandbox:
             )
         self.seconds["restore"] = time.monotonic() - began
 
-    def _start(self, guard: Guard, *, port_is_fixed: bool) -> None:
-        """Starts the process and waits until it is ready, on another port if the chosen one was lost."""
-        began = time.monotonic()
+    def _await(self, guard: Guard) -> None:
+        """Waits until the process that was spawned is ready, on another port if the chosen one was lost."""
         for attempt in range(_PORT_TRIES):
             try:
-                self._launch(guard)
+                assert self._start_now is not None, "it is spawned first"
+                self._start_now.await_ready(self._started, self._log_start, self._identify)
                 break
             except PortTaken:
-                if port_is_fixed or attempt == _PORT_TRIES - 1:
+                if self._port_is_fixed or attempt == _PORT_TRIES - 1:
                     raise
-                self._endpoint = _endpoint(self._paths, ports.free_port(), self._endpoint.password)
+                self._endpoint = _endpoint(
+                    self._paths, ports.HOST, ports.free_port(), self._endpoint.password
+                )
                 self._control = Control(self._endpoint)
-        self.seconds["start"] = time.monotonic() - began
+                self._spawn(guard)
+        self.seconds["start"] = time.monotonic() - self._began
 
-    def _launch(self, guard: Guard) -> None:
+    def _spawn(self, guard: Guard, once: Sequence[str] = ()) -> None:
+        self._began = time.monotonic()
         self._write_options()
-        start = Start(
+        self._start_now = Start(
             build=self._build,
             paths=self._paths,
             endpoint=self._endpoint,
@@ -454,12 +581,18 @@ class Sandbox:
             disk_limit=self._disk_limit,
             kept=self._kept,
             connects=self._connects,
+            membership=self._membership,
+            once=once,
+            link=self._link,
         )
         self._log_start = log.size(self._paths.log)
-        self._process = start.spawn(guard)
-        start.await_ready(self._process, self._log_start, self._identify)
+        self._process = self._start_now.spawn(guard)
 
     def _identify(self) -> None:
+        if self._membership is not None:
+            ((_, state),) = self._control.query("SHOW GLOBAL STATUS LIKE 'wsrep_local_state_comment'")
+            if state != "Synced":
+                raise ConnectionGone(f"it is not synced with its cluster ({state})")
         ((text,),) = self._control.query("SELECT VERSION()")
         self._identity = ServerIdentity(
             flavor=self._build.flavor,
@@ -469,7 +602,9 @@ class Sandbox:
         )
 
     def _write_options(self) -> None:
-        content = server_option_file(self._build, self._paths, self._endpoint.port or 0, self._settings)
+        content = server_option_file(
+            self._build, self._paths, self._endpoint, self._settings, self._membership
+        )
         account.write_private(self._paths.server_options, content, server_user())
         if self._kept and self._guard is None:
             self._write_kept()
@@ -486,6 +621,7 @@ class Sandbox:
                 socket=str(self._paths.socket),
                 port=self._endpoint.port or 0,
                 connects=self._connects,
+                membership=self._membership,
             )
         )
 
@@ -501,12 +637,12 @@ class Sandbox:
             self._process = None
 
 
-def _endpoint(paths: SandboxPaths, port: int, password: str | None = None) -> Endpoint:
+def _endpoint(paths: SandboxPaths, host: str, port: int, password: str | None = None) -> Endpoint:
     return Endpoint(
         user=account.USER,
         password=password or account.new_password(),
         socket=str(paths.socket),
-        host=ports.HOST,
+        host=host,
         port=port,
         option_file=str(paths.client_options),
         get_server_public_key=True,  # on loopback, from a server that is ours

@@ -19,8 +19,16 @@ from flushlab.machine import server_user
 from flushlab.process import Guard
 from flushlab.record import Endpoint, Value
 from flushlab.server import account, failures, log, option_files
-from flushlab.server.control import ACCESS_DENIED, ConnectionGone, connect, explain, tls_context
+from flushlab.server.control import (
+    ACCESS_DENIED,
+    ConnectionGone,
+    StatementFailed,
+    connect,
+    explain,
+    tls_context,
+)
 from flushlab.server.detached import ServerProcess, end
+from flushlab.server.membership import Membership
 from flushlab.server.paths import SandboxPaths
 
 READY_LIMIT_S = 900.0
@@ -28,6 +36,7 @@ READY_LIMIT_S = 900.0
 that dies is noticed at once."""
 
 _POLL_S = 0.002
+_NODE_POLL_S = 0.02
 
 
 class AttachesProcess(Protocol):
@@ -48,6 +57,9 @@ class Start:
         disk_limit: the process is attached before it executes the server.
         kept: the process outlives its guard.
         connects: it may open connections to others.
+        membership: its part of a cluster, or None.
+        once: arguments of this start alone.
+        link: the process is attached before it executes the server, to a network of its own.
     """
 
     build: Build
@@ -59,6 +71,9 @@ class Start:
     disk_limit: AttachesProcess | None
     kept: bool
     connects: bool
+    membership: Membership | None = None
+    once: Sequence[str] = ()
+    link: AttachesProcess | None = None
 
     def spawn(self, guard: Guard) -> ServerProcess:
         """Writes the client's option file and the accounts, and starts the process under the guard."""
@@ -66,20 +81,32 @@ class Start:
         paths.clear_socket()
         account.write_secret(paths.client_options, option_files.client_option_file(self.endpoint))
         accounts = account.account_sql(self.build, self.endpoint.password)
+        if self.membership:
+            accounts = f"SET SESSION wsrep_on = OFF;\n{accounts}"  # every node makes them for itself
         account.write_secret(paths.init_file, accounts + "".join(f"{one};\n" for one in self.sql), user)
         return guard.spawn(
-            [*self.build.command, f"--defaults-file={paths.server_options}", *self.arguments],
+            [
+                *self.build.command,
+                f"--defaults-file={paths.server_options}",
+                *self.arguments,
+                *self.once,
+            ],
             log=paths.log,
             cwd=paths.server_folder,
             environment={
-                **self.build.environment,
+                **(self.membership.environment(self.build) if self.membership else self.build.environment),
                 "HOME": str(paths.server_folder),
                 "TMPDIR": str(paths.temporary),
             },
-            before_exec=self.disk_limit.attach if self.disk_limit else None,
+            before_exec=self._attach,
             outlives_guard=self.kept,
             connects=self.connects,
         )
+
+    def _attach(self, pid: int) -> None:
+        for one in (self.disk_limit, self.link):
+            if one is not None:
+                one.attach(pid)
 
     def await_ready(self, process: ServerProcess, log_start: int, identify: Callable[[], None]) -> None:
         """Waits until queries are answered over both ways in; `identify` asks the last one.
@@ -106,8 +133,10 @@ class Start:
                     self._knock()
                     identify()
                     return
-                except (ConnectionGone, OSError, pymysql.MySQLError) as error:
+                except (ConnectionGone, StatementFailed, OSError, pymysql.MySQLError) as error:
                     complaint = str(error)
+                    if self.membership:
+                        time.sleep(_NODE_POLL_S)  # it waits for others, who need the processors
                     if isinstance(error, pymysql.MySQLError) and explain(error)[0] in ACCESS_DENIED:
                         end(process, signal.SIGKILL)
                         raise self._failed(f"rejects flushlab's login: {complaint}", log_start) from error
@@ -120,7 +149,8 @@ class Start:
         raise self._failed(f"stopped while it started ({failures.ending(code)})", log_start)
 
     def _knock(self) -> None:
-        for transport in ("socket", "tcp"):
+        alone = self.membership is not None and self.membership.place.own_network
+        for transport in ("socket",) if alone else ("socket", "tcp"):
             with connect(
                 self.endpoint,
                 transport,

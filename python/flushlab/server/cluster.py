@@ -1,0 +1,551 @@
+"""Cluster: several sandboxes joined by Galera, on one machine.
+
+Server layer; implements `Server` through its first node. Each node is a sandbox with an address of its
+own, so guards, run records and the janitor see to it as to any other. Ready means that every node is synced,
+has all others in its view and answers queries. Settings go to every node; where that takes restarts, one node
+after the other leaves and comes back, so that the others keep the quorum.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Self
+
+from flushlab.build import Build, Progress, silent
+from flushlab.build.galera import galera_for
+from flushlab.datadir import DataRoot, Restored, Snapshot, Snapshots
+from flushlab.errors import (
+    NoMemory,
+    PortTaken,
+    ServerDied,
+    ServerError,
+    StartFailed,
+    UsageError,
+)
+from flushlab.machine import available_memory_bytes, server_user
+from flushlab.record import Endpoint, Launch, ServerIdentity, Storage, Value
+from flushlab.server import account, addresses
+from flushlab.server import kept as keeping
+from flushlab.server.bootstrap import Choice, Found, choose
+from flushlab.server.grastate import View, read_state, write_state
+from flushlab.server.membership import GCACHE_BYTES, Membership, Place
+from flushlab.server.node_data import BOOTSTRAP, node_data
+from flushlab.server.protocol import Applied, Refusal
+from flushlab.server.recover import recover
+from flushlab.server.sandbox import Sandbox
+from flushlab.server.starting import AttachesProcess
+from flushlab.settings.configuration import Configuration
+from flushlab.units import format_size
+
+LEAST_NODES, MOST_NODES = 2, 9
+SYNC_LIMIT_S = 300.0
+"""Longest wait for nodes to be of one view; a node that dies is noticed at once."""
+
+_NODE_BYTES = 200 << 20
+"""Memory of a node besides its buffer pool, as measured of MariaDB 10.11 after its start."""
+_POLL_S = 0.02
+_TRIES = 3
+
+
+class Cluster:
+    """Sandboxes joined by Galera; a context manager that ends an owned one.
+
+    Args:
+        name: of the cluster; its nodes are `NAME-1` and so on.
+        nodes: in their order; they run, or will.
+    """
+
+    def __init__(self, name: str, nodes: Sequence[Sandbox]) -> None:
+        assert nodes, "a cluster has nodes"
+        self.name = name
+        self.nodes = tuple(nodes)
+        self.seconds: dict[str, float] = {}
+        """How long things took: `restore` (of all nodes), `start`."""
+
+    @classmethod
+    def start(
+        cls,
+        build: Build,
+        *,
+        size: int = 3,
+        settings: Mapping[str, Value] | None = None,
+        arguments: Sequence[str] = (),
+        data_root: DataRoot | None = None,
+        snapshot: Snapshot | None = None,
+        snapshots: Snapshots | None = None,
+        name: str | None = None,
+        kept: bool = False,
+        disk_limits: Sequence[AttachesProcess] = (),
+        places: Sequence[Place] = (),
+        links: Sequence[AttachesProcess] = (),
+        settle: bool = True,
+        progress: Progress = silent,
+    ) -> Self:
+        """Starts nodes on copies of one data directory and waits until all are synced.
+
+        Args:
+            build: what to start.
+            size: number of nodes.
+            settings: of every node.
+            arguments: more words for every command line.
+            data_root: where the data directories lie.
+            snapshot: a server's data directory, as for `Sandbox.start`; the build's initialised one if None.
+            snapshots: those that `snapshot` belongs to; the home's if None.
+            name: of the cluster; random if None.
+            kept: it outlives flushlab until `flushlab server stop NAME`.
+            disk_limits: one per node, or none.
+            places: where the nodes listen; free loopback addresses if empty.
+            links: one per node, or none: each node's process is attached to its own.
+            settle: settle the copies on the device before the start.
+            progress: told what takes long.
+
+        Raises:
+            UsageError: no cluster can be made of the build, or the name is taken.
+            PortTaken: no addresses are free.
+            NoMemory, NoSpace: there is not enough for so many nodes; found before anything starts.
+            StartFailed: a node did not become ready; the message ends with its log.
+        """
+        require_size(size)
+        galera = galera_for(build, progress)
+        root = data_root or DataRoot.open()
+        own = snapshots or Snapshots()
+        given = dict(settings or {})
+        _require_memory(size, given, build)
+        data = node_data(
+            build,
+            galera,
+            settings=given,
+            data_root=root,
+            snapshot=snapshot,
+            snapshots=own,
+            progress=progress,
+        )
+        bytes_of_all = size * (data.allocated_bytes + GCACHE_BYTES)
+        root.require_free(bytes_of_all, f"a cluster of {size} nodes of {build.name}")
+        named = name or f"c{secrets.token_hex(4)}"
+        for attempt in range(_TRIES):
+            chosen = tuple(places) or addresses.free_places(size, _addresses_of_kept())
+            password, view = account.new_password(), View.of(size)
+            nodes: list[Sandbox] = []
+            try:
+                for number in range(1, size + 1):
+                    membership = Membership(cluster=named, number=number, places=chosen, galera=galera)
+                    nodes.append(
+                        Sandbox.begin(
+                            build,
+                            settings=given,
+                            arguments=arguments,
+                            data_root=root,
+                            snapshot=data,
+                            snapshots=own,
+                            kept=kept,
+                            disk_limit=disk_limits[number - 1] if disk_limits else None,
+                            link=links[number - 1] if links else None,
+                            settle=settle and number == size,
+                            password=password,
+                            membership=membership,
+                            view=view,
+                        )
+                    )
+                cluster = cls(named, nodes)
+                cluster._await_first()
+            except BaseException as error:
+                for node in nodes:
+                    node.close()
+                if isinstance(error, PortTaken) and not places and attempt < _TRIES - 1:
+                    continue  # another program was faster
+                raise
+            break
+        if kept:
+            for node in cluster.nodes:
+                node.keep()
+        return cluster
+
+    @classmethod
+    def attach(cls, name: str, *, stopped: bool = False) -> Self:
+        """A kept cluster whose nodes all run, or may be `stopped`.
+
+        Raises:
+            UsageError: there is none of that name.
+            ServerDied: a node does not run any more.
+        """
+        names = node_names(name)
+        if not names:
+            kept = ", ".join(kept_clusters())
+            raise UsageError(
+                f"there is no kept cluster named {name!r}",
+                hint=f"there are: {kept}" if kept else "`flushlab server start --cluster 3` starts one",
+            )
+        nodes = [Sandbox.attach(one, stopped=True) for one in names]
+        dead = [node for node in nodes if not node.alive()]
+        if dead and not stopped:
+            names_of = ", ".join(node.name for node in dead)
+            raise ServerDied(
+                f"{len(dead)} of {len(nodes)} nodes of the cluster {name} do not run: {names_of};"
+                f" the log of {dead[0].name} ends with:\n{dead[0].log_tail()}",
+                hint=f"start it again with: flushlab server start --name {name}",
+            )
+        return cls(name, nodes)
+
+    @property
+    def first(self) -> Sandbox:
+        """The node that the load goes to, unless it is spread."""
+        return self.nodes[0]
+
+    @property
+    def build(self) -> Build:
+        """What its nodes were started from."""
+        return self.first.build
+
+    @property
+    def kept(self) -> bool:
+        """True if it outlives flushlab."""
+        return self.first.kept
+
+    @property
+    def identity(self) -> ServerIdentity:
+        """Which server answered: every node is of the same build."""
+        return self.first.identity
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """How to reach the first node."""
+        return self.first.endpoint
+
+    @property
+    def endpoints(self) -> tuple[Endpoint, ...]:
+        """How to reach each node."""
+        return tuple(node.endpoint for node in self.nodes)
+
+    @property
+    def storage(self) -> Storage:
+        """Where the data directories lie."""
+        return self.first.storage
+
+    @property
+    def launch(self) -> Launch:
+        """What no variable shows."""
+        return self.first.launch
+
+    @property
+    def pid(self) -> int | None:
+        """The first node's process id."""
+        return self.first.pid
+
+    @property
+    def settings(self) -> Mapping[str, Value]:
+        """What every node's option file sets."""
+        return self.first.settings
+
+    @property
+    def restored(self) -> Restored | None:
+        """Way and bytes of the first data directory's restore."""
+        return self.first.restored
+
+    def alive(self) -> bool:
+        """True while every node's process runs."""
+        return all(node.alive() for node in self.nodes)
+
+    def query(
+        self, sql: str, args: Sequence[Any] = (), *, answer_s: float | None = None
+    ) -> list[tuple[Any, ...]]:
+        """Runs one statement on the first node, as long as every node runs.
+
+        Raises:
+            ServerDied: a node is gone; carries the tail of its error log.
+            StatementFailed: the server answered with an error.
+        """
+        self.require_alive()
+        return self.first.query(sql, args, answer_s=answer_s)
+
+    def require_alive(self) -> None:
+        """Makes sure that no node has died.
+
+        Raises:
+            ServerDied: one has; carries the tail of its error log.
+        """
+        for node in self.nodes:
+            if not node.alive():
+                said = node.log_tail()
+                raise ServerDied(
+                    f"{node.name}, a node of the cluster {self.name}, is no longer running;"
+                    f" its log ends with:\n{said}"
+                )
+
+    def read_back(self, names: Iterable[str]) -> dict[str, Value]:
+        """Global variables of the first node; `differences` compares the others."""
+        self.require_alive()
+        return self.first.read_back(names)
+
+    def differences(self, names: Iterable[str]) -> list[str]:
+        """The settings among `names` that are not the same on every node, with the node, in words."""
+        wanted = list(names)
+        first = self.first.read_back(wanted)
+        found = []
+        for node in self.nodes[1:]:
+            configuration = Configuration({}, node.identity)
+            theirs = node.read_back(wanted)
+            found += [
+                f"{name} is {theirs.get(name)} on {node.name} and {value} on {self.first.name}"
+                for name, value in first.items()
+                if name not in theirs or not configuration.same(name, value, theirs[name])
+            ]
+        return found
+
+    def apply(self, settings: Mapping[str, Value]) -> Applied:
+        """Sets settings on every node; restarts roll: the next node follows when one is synced again.
+
+        What one node refuses is refused: the nodes before it get back what they had.
+
+        Raises:
+            UsageError: a setting is one that sandboxes set themselves.
+            ServerError: nodes took different values; names node and setting.
+            ServerDied, StartFailed: a node is gone, or does not come back.
+        """
+        self.require_alive()
+        before = self.first.read_back(settings)
+        remaining = dict(settings)
+        refused: list[Refusal] = []
+        applied = Applied(settings={})
+        restarted = False
+        done: list[Sandbox] = []
+        for node in self.nodes:
+            applied = node.apply(remaining)
+            restarted |= applied.restarted
+            for one in applied.refused:
+                refused.append(one)
+                remaining.pop(one.name, None)
+                for other in done:
+                    other.apply({one.name: before[one.name]} if one.name in before else {})
+            done.append(node)
+        self.await_synced()
+        if different := self.differences(remaining):
+            raise ServerError(f"the nodes took different values: {'; '.join(different)}")
+        return Applied(
+            settings=self.first.read_back(remaining),
+            refused=tuple(refused),
+            restarted=restarted,
+            warnings=applied.warnings,
+        )
+
+    def settled(self, limit_s: float = SYNC_LIMIT_S) -> float:
+        """Waits until every node is synced and has applied what it received.
+
+        Returns:
+            The seconds that took.
+
+        Raises:
+            ServerError: it is not so within `limit_s`.
+        """
+        began = time.monotonic()
+        self._await(began + limit_s, queues_empty=True)
+        return time.monotonic() - began
+
+    def await_synced(self, limit_s: float = SYNC_LIMIT_S) -> None:
+        """Waits until every node is synced and sees all others.
+
+        Raises:
+            ServerError: it is not so within `limit_s`.
+        """
+        self._await(time.monotonic() + limit_s, queues_empty=False)
+
+    def log_tail(self, lines: int = 20) -> str:
+        """The ends of all nodes' error logs."""
+        return "\n".join(f"{node.name}:\n{node.log_tail(lines)}" for node in self.nodes)
+
+    def restart(self, settings: Mapping[str, Value] | None = None) -> None:
+        """Restarts node by node, with other settings unless None; the others keep the quorum.
+
+        Raises:
+            StartFailed: a node did not become ready.
+        """
+        for node in self.nodes:
+            node.restart(settings)
+        self.await_synced()
+
+    def kill(self) -> None:
+        """SIGKILL of all nodes. The data directories stay."""
+        for node in self.nodes:
+            node.kill()
+
+    def stop(self) -> None:
+        """Stops the nodes in an orderly way, the first one last: the cluster is bootstrapped from there.
+
+        Does nothing if they are stopped. The data directories stay.
+        """
+        for node in reversed(self.nodes):
+            node.stop()
+
+    def start_again(self) -> Choice:
+        """Starts a stopped or killed cluster on its data directories.
+
+        Returns:
+            Which node it was bootstrapped from, and why.
+
+        Raises:
+            StorageError: no node knows its position in the cluster's history.
+            StartFailed: a node did not become ready.
+        """
+        began = time.monotonic()
+        running = [node for node in self.nodes if node.alive()]
+        if running:
+            choice = Choice(number=self.nodes.index(running[0]) + 1, why=f"{running[0].name} still runs")
+        else:
+            choice = self._bootstrap()
+        others = [node for node in self.nodes if not node.alive()]
+        for node in others:
+            _begin_again(node)
+        for node in others:
+            node.await_again()
+        self.await_synced()
+        self.seconds["start"] = time.monotonic() - began
+        return choice
+
+    def close(self) -> None:
+        """Ends an owned cluster: kills the nodes and removes their folders. Lets go of a kept one."""
+        for node in self.nodes:
+            node.close()
+
+    def remove(self) -> None:
+        """Stops the nodes in an orderly way and removes their folders, kept or owned."""
+        self.stop()
+        for node in reversed(self.nodes):
+            node.remove()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _await_first(self) -> None:
+        began = time.monotonic()
+        for node in self.nodes:
+            self._await_node(node)
+        self.await_synced()
+        self.seconds["restore"] = sum(node.seconds["restore"] for node in self.nodes)
+        self.seconds["start"] = time.monotonic() - began
+
+    def _await_node(self, node: Sandbox) -> None:
+        try:
+            node.await_ready()
+        except StartFailed as error:
+            raise StartFailed(
+                f"{node.name}, node {self.nodes.index(node) + 1} of {len(self.nodes)}: {error.message}",
+                hint=error.hint,
+                refusal=error.refusal,
+            ) from error
+
+    def _await(self, deadline: float, *, queues_empty: bool) -> None:
+        while True:
+            self.require_alive()
+            waits = [why for node in self.nodes if (why := self._waits_for(node, queues_empty))]
+            if not waits:
+                return
+            if time.monotonic() > deadline:
+                raise ServerError(
+                    f"the cluster {self.name} did not come together: {'; '.join(waits)}",
+                    hint="see the nodes' error logs; other programs may take the processors or the disk",
+                )
+            time.sleep(_POLL_S)
+
+    def _waits_for(self, node: Sandbox, queues_empty: bool) -> str:
+        rows = node.query(
+            "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_local_state_comment',"
+            " 'wsrep_cluster_status', 'wsrep_cluster_size', 'wsrep_local_recv_queue')"
+        )
+        facts = {str(name).lower(): str(value) for name, value in rows}
+        if facts["wsrep_cluster_status"] != "Primary":
+            return f"{node.name} has no quorum"
+        if int(facts["wsrep_cluster_size"]) != len(self.nodes):
+            return f"{node.name} sees {facts['wsrep_cluster_size']} of {len(self.nodes)} nodes"
+        if facts["wsrep_local_state_comment"] != "Synced":
+            return f"{node.name} is {facts['wsrep_local_state_comment']}"
+        if queues_empty and int(facts["wsrep_local_recv_queue"]):
+            return f"{node.name} has {facts['wsrep_local_recv_queue']} write sets to apply"
+        return ""
+
+    def _bootstrap(self) -> Choice:
+        """Starts the node that came furthest as a cluster of its own."""
+        addresses.require_free_places([_place(node) for node in self.nodes])
+        found = []
+        for node in self.nodes:
+            state = read_state(node.datadir)
+            recovered = not state.known
+            found.append(
+                Found(name=node.name, state=recover(node) if recovered else state, recovered=recovered)
+            )
+        choice = choose(found)
+        node, state = self.nodes[choice.number - 1], found[choice.number - 1].state
+        write_state(node.datadir, type(state)(state.group, state.seqno, safe=True), server_user())
+        for one in self.nodes:
+            (one.datadir / "gvwstate.dat").unlink(missing_ok=True)
+        node.begin_again(once=[BOOTSTRAP])
+        node.await_again()
+        return choice
+
+
+def _begin_again(node: Sandbox) -> None:
+    state = read_state(node.datadir)
+    if not state.known and (found := recover(node)).known:
+        node.begin_again(once=[f"--wsrep-start-position={found.group}:{found.seqno}"])
+    else:
+        node.begin_again()
+
+
+def require_size(size: int) -> None:
+    """Refuses numbers of nodes that make no sense.
+
+    Raises:
+        UsageError: fewer than two, or more than this machine could mean.
+    """
+    if not LEAST_NODES <= size <= MOST_NODES:
+        raise UsageError(
+            f"a cluster of {size} nodes is not possible: it has {LEAST_NODES} to {MOST_NODES}",
+            hint="use --cluster 3: three nodes keep a quorum when one is lost",
+        )
+
+
+def kept_clusters() -> list[str]:
+    """Names of kept clusters."""
+    found = {
+        one.saved.membership.cluster: None for one in keeping.statuses() if one.saved.membership is not None
+    }
+    return list(found)
+
+
+def node_names(cluster: str) -> list[str]:
+    """The nodes of a kept cluster that are there, by number; none if there is no such cluster."""
+    return [
+        one.saved.name
+        for one in keeping.statuses()
+        if one.saved.membership is not None and one.saved.membership.cluster == cluster
+    ]
+
+
+def _addresses_of_kept() -> list[str]:
+    members = [one.saved.membership for one in keeping.statuses()]
+    return [member.address for member in members if member is not None]
+
+
+def _place(node: Sandbox) -> Place:
+    assert node.membership is not None, "a cluster's node has its part of it"
+    return node.membership.place
+
+
+def _require_memory(size: int, settings: Mapping[str, Value], build: Build) -> None:
+    configuration = Configuration(
+        settings,
+        ServerIdentity(
+            flavor=build.flavor, version=build.version, version_text=build.version_text, build_id=build.id
+        ),
+    )
+    needed = size * (int(configuration.value("innodb_buffer_pool_size") or 0) + _NODE_BYTES)
+    free = available_memory_bytes()
+    if needed > free:
+        raise NoMemory(
+            f"{size} nodes need about {format_size(needed)} of memory, and {format_size(free)} is free",
+            hint="lower innodb_buffer_pool_size, or use fewer nodes",
+        )

@@ -1,0 +1,36 @@
+"""Recover: how far a killed node has come, by `mariadbd --wsrep-recover`. Sits in `server`."""
+
+from __future__ import annotations
+
+from flushlab.errors import StartFailed
+from flushlab.process import Guard
+from flushlab.server import log
+from flushlab.server.grastate import NOWHERE, State, recovered
+from flushlab.server.sandbox import Sandbox
+
+_LIMIT_S = 900.0
+
+
+def recover(node: Sandbox) -> State:
+    """The position that InnoDB recovers to; the server runs for as long as that takes and ends.
+
+    Raises:
+        StartFailed: InnoDB cannot recover; carries what the server said.
+    """
+    assert node.membership is not None, "only a cluster's node has a position"
+    if not node.datadir.is_dir():
+        return NOWHERE
+    before = log.size(node.log)
+    with Guard(f"{node.name}.recover") as guard:
+        process = guard.spawn(
+            [*node.build.command, f"--defaults-file={node.folder / 'my.cnf'}", "--wsrep-recover"],
+            log=node.log,
+            cwd=node.datadir,
+            environment=node.membership.environment(node.build),
+            connects=True,  # it tries whether somebody answers at the socket that the killed node left
+        )
+        code = process.wait(_LIMIT_S)
+    said = log.since(node.log, before)
+    if code != 0:
+        raise StartFailed(f"{node.name} cannot be recovered; its log says:\n{log.digest(said)}")
+    return recovered(said)
