@@ -127,6 +127,16 @@ Memory = Annotated[
 Exact = Annotated[
     bool, typer.Option("--exact", help="Refuse a base that this machine cannot hold; do not scale it.")
 ]
+Cluster = Annotated[
+    int | None,
+    typer.Option(
+        "--cluster",
+        min=2,
+        max=9,
+        help="A Galera cluster of so many nodes of --server, on this machine (MariaDB).",
+        show_default=False,
+    ),
+]
 DataRoot = Annotated[Path | None, typer.Option("--data-root", help="Where to put data directories.")]
 DiskIops = Annotated[
     int | None,
@@ -162,6 +172,12 @@ WatchPort = Annotated[
 
 OWN = {"allow_extra_args": True, "ignore_unknown_options": True}
 """Context settings of a command that reads them with `own`."""
+
+
+def typed(context: typer.Context) -> set[str]:
+    """The flags that somebody gave, whatever their values."""
+    sources = ((name, context.get_parameter_source(name)) for name in context.params)
+    return {name for name, source in sources if source is not None and source.name != "DEFAULT"}
 
 
 def given(context: typer.Context, *without: str) -> dict[str, Any]:

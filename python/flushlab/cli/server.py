@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from flushlab.build import Build, Obtainable
     from flushlab.server import Sandbox
+    from flushlab.server.bootstrap import Choice
+    from flushlab.server.cluster import Cluster
     from flushlab.server.kept import Status
 
     Row = tuple[str, ...]
@@ -89,6 +91,7 @@ def get(
 
 @app.command()
 def start(
+    context: typer.Context,
     server: options.Server = "mariadb",
     basedir: options.BaseDir = None,
     name: Annotated[str | None, typer.Option("--name", help="Its name; default: random.")] = None,
@@ -96,20 +99,30 @@ def start(
         list[str] | None, typer.Option("--set", help="A setting, NAME=VALUE; repeatable.")
     ] = None,
     data_root: options.DataRoot = None,
+    cluster: options.Cluster = None,
     port: Annotated[
         int | None, typer.Option("--port", min=1, max=65535, help="Port on 127.0.0.1; default: a free one.")
     ] = None,
     json: options.Json = None,
 ) -> None:
-    """Start a server that runs until `flushlab server stop NAME`.
+    """Start a server or a cluster that runs until `flushlab server stop NAME`.
 
     Its password is stored only in the option file whose path is printed.
+    With the name of a stopped one whose data were kept, it starts that again.
 
     \b
-    Example:
+    Examples:
       flushlab server start --server mysql@5.7 --name legacy --set sync_binlog=1
+      flushlab server start --cluster 3 --name trio
     """
+    from flushlab.server.start import again
     from flushlab.server.start import sandbox as started
+
+    if name is not None and options.typed(context) <= {"name", "json"}:
+        found = again(name)
+        if found is not None:
+            _started_again(*found, json)
+            return
 
     with started(
         server=server,
@@ -119,6 +132,7 @@ def start(
         port=port,
         basedir=basedir,
         data_root=data_root,
+        cluster=cluster,
         progress=_say,
     ) as sandbox:
         emit_json(_description(sandbox), json)
@@ -132,22 +146,27 @@ def stop(
         list[str] | None, typer.Argument(help="Names of kept sandboxes.", show_default=False)
     ] = None,
     all_: Annotated[bool, typer.Option("--all", help="Stop all of them.")] = False,
+    keep_data: Annotated[
+        bool,
+        typer.Option("--keep-data", help="Keep their data: `server start --name NAME` starts them again."),
+    ] = False,
 ) -> None:
-    """Stop kept sandboxes and remove their data.
+    """Stop kept sandboxes and clusters, and remove their data.
 
     \b
     Example:
       flushlab server stop legacy
     """
     from flushlab.errors import UsageError
-    from flushlab.server import kept
+    from flushlab.server.stop import stop as stop_kept
+    from flushlab.server.stop import stopped_names
 
     if bool(names) == all_:
         raise UsageError(
             "name the sandboxes to stop, or use --all", hint="`flushlab server status` lists them"
         )
-    for name in names or [one.saved.name for one in kept.statuses()]:
-        for left in kept.stop(name):
+    for name in names or stopped_names():
+        for left in stop_kept(name, keep_data=keep_data):
             print_warning(f"{left} has no mark that says it is flushlab's, and was left: remove it yourself")
         console.print(f"stopped {name}", markup=False)
 
@@ -213,12 +232,14 @@ def status(
     """
     from flushlab.process import reap
     from flushlab.server import kept
+    from flushlab.server.cluster import node_names
 
     for name in reap():
         _say(f"cleaned up after an earlier run: {name}")
-    for name in names or ():
+    wanted = [node for name in names or () for node in node_names(name) or [name]]
+    for name in wanted:
         kept.load(name)  # one that there is not is an error
-    found = [one for one in kept.statuses() if not names or one.saved.name in names]
+    found = [one for one in kept.statuses() if not wanted or one.saved.name in wanted]
     document = {"schema": "flushlab.server-status/1", "sandboxes": [_status(one) for one in found]}
     emit_json(document, json)
     if json == "-":
@@ -227,10 +248,9 @@ def status(
         _say("no kept sandboxes")
         return
     rows: list[Row] = [
-        (one.saved.name, one.saved.build.name, _state(one), str(one.saved.port), one.saved.socket)
-        for one in found
+        (one.saved.name, one.saved.build.name, _state(one), _address(one), one.saved.socket) for one in found
     ]
-    _table(("name", "build", "state", "port", "socket"), rows)
+    _table(("name", "build", "state", "address", "socket"), rows)
 
 
 def _is(build: Build, one: Obtainable) -> bool:
@@ -248,8 +268,17 @@ def _build(build: Build) -> dict[str, str]:
     return {"name": build.name, "id": build.id, "source": build.source, "mysqld": build.mysqld}
 
 
-def _description(sandbox: Sandbox) -> dict[str, object]:
-    """Everything but the password, which stands in the option file."""
+def _description(server: Sandbox | Cluster) -> dict[str, object]:
+    """Everything but the password, which stands in the option file; of a cluster, its first node's."""
+    from flushlab.server import Sandbox
+
+    if isinstance(server, Sandbox):
+        return _described(server)
+    nodes = [_described(node) for node in server.nodes]
+    return {**nodes[0], "name": server.name, "nodes": nodes}
+
+
+def _described(sandbox: Sandbox) -> dict[str, object]:
     return {
         "name": sandbox.name,
         "flavor": sandbox.identity.flavor,
@@ -264,16 +293,16 @@ def _description(sandbox: Sandbox) -> dict[str, object]:
 
 def _status(one: Status) -> dict[str, object]:
     from flushlab.server.account import USER
-    from flushlab.server.ports import HOST
 
     return {
         "name": one.saved.name,
+        "cluster": one.saved.membership.cluster if one.saved.membership else None,
         "flavor": one.saved.build.flavor,
         "version": one.saved.build.version_text,
         "state": _state(one),
         "pid": one.pid,
         "socket": one.saved.socket,
-        "host": HOST,
+        "host": one.saved.host,
         "port": one.saved.port,
         "user": USER,
         "option_file": str(one.saved.paths.client_options),
@@ -284,16 +313,39 @@ def _state(one: Status) -> str:
     return "running" if one.pid else "elsewhere" if one.elsewhere else "dead"
 
 
-def _introduce(sandbox: Sandbox) -> None:
-    name, seconds = sandbox.name, sandbox.seconds["start"]
-    for line in (
-        f"{name}: {sandbox.identity.name}, ready in {seconds:.2f} s",
-        f"  use it:  flushlab bench --server sandbox:{name} …",
-        f"           {sandbox.build.client or 'mysql'} --defaults-file={sandbox.endpoint.option_file}",
-        f'           eval "$(flushlab server env {name})"',
-        f"  stop it: flushlab server stop {name}",
-    ):
+def _address(one: Status) -> str:
+    return f"{one.saved.host}:{one.saved.port}"
+
+
+def _introduce(server: Sandbox | Cluster) -> None:
+    from flushlab.server import Sandbox
+
+    name, seconds = server.name, server.seconds["start"]
+    client = f"{server.build.client or 'mysql'} --defaults-file={server.endpoint.option_file}"
+    if isinstance(server, Sandbox):
+        lines = [
+            f"{name}: {server.identity.name}, ready in {seconds:.2f} s",
+            f"  use it:  flushlab bench --server sandbox:{name} …",
+            f"           {client}",
+            f'           eval "$(flushlab server env {name})"',
+        ]
+    else:
+        lines = [
+            f"{name}: {len(server.nodes)} nodes of {server.identity.name}, synced in {seconds:.2f} s",
+            *(f"  {node.name}: {node.endpoint.host}:{node.endpoint.port}" for node in server.nodes),
+            f"  use it:  flushlab bench --server cluster:{name} …",
+            f"           {client}",
+        ]
+    for line in (*lines, f"  stop it: flushlab server stop {name}"):
         stdout.print(line, markup=False, soft_wrap=True)
+
+
+def _started_again(server: Sandbox | Cluster, choice: Choice | None, json: str | None) -> None:
+    if choice is not None:
+        _say(f"bootstrapped from node {choice.number}: {choice.why}")
+    emit_json(_description(server), json)
+    if json != "-":
+        _introduce(server)
 
 
 def _say(text: str) -> None:

@@ -1,4 +1,4 @@
-"""Server: the protocol that all servers keep to, and the sandbox."""
+"""Server: the protocol that all servers keep to, the sandbox, and the cluster of sandboxes."""
 
 from flushlab.server.fake import FakeServer
 from flushlab.server.protocol import Applied, Refusal, Server

@@ -54,6 +54,11 @@ class Saved(msgspec.Struct, frozen=True, kw_only=True):
     connects: bool = False
     membership: Membership | None = None
 
+    @property
+    def host(self) -> str:
+        """Where it listens, besides its socket."""
+        return self.membership.address if self.membership else HOST
+
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
     """A kept sandbox and whether it runs.
@@ -115,7 +120,7 @@ def endpoint(saved: Saved) -> Endpoint:
         user=parser["client"]["user"],
         password=password,
         socket=saved.socket,
-        host=saved.membership.address if saved.membership else HOST,
+        host=saved.host,
         port=saved.port,
         option_file=str(file),
         get_server_public_key=True,  # on loopback, from a server that is ours
@@ -137,6 +142,17 @@ def stop(name: str) -> list[Path]:
         HarnessError: it survived SIGKILL.
         StorageError: its folders cannot be removed.
     """
+    halt(name)
+    return remove(name)
+
+
+def halt(name: str) -> None:
+    """Stops a kept sandbox in an orderly way, if it runs; its data stay.
+
+    Raises:
+        UsageError: there is none of that name here; lists those that there are.
+        HarnessError: it survived SIGKILL.
+    """
     record, server = _record(name)
     if not record.is_of_this_machine and record.machine:
         raise UsageError(
@@ -145,7 +161,6 @@ def stop(name: str) -> list[Path]:
         )
     if record.is_here:
         terminate(server, grace_s=STOP_LIMIT_S)
-    return remove(name)
 
 
 def remove(name: str) -> list[Path]:

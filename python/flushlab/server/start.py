@@ -7,8 +7,11 @@ from pathlib import Path
 
 from flushlab.build import Progress, find_build, silent
 from flushlab.datadir import DataRoot
-from flushlab.errors import StartFailed
+from flushlab.errors import StartFailed, UsageError
 from flushlab.record import Value
+from flushlab.server import kept
+from flushlab.server.bootstrap import Choice
+from flushlab.server.cluster import Cluster, kept_clusters, require_size
 from flushlab.server.refusal import refusal
 from flushlab.server.sandbox import Sandbox
 from flushlab.settings.catalog import load_catalog
@@ -26,9 +29,10 @@ def sandbox(
     port: int | None = None,
     basedir: Path | str | None = None,
     data_root: Path | str | None = None,
+    cluster: int | None = None,
     progress: Progress = silent,
-) -> Sandbox:
-    """Starts a private server; as a context manager it ends with the context.
+) -> Sandbox | Cluster:
+    """Starts a private server or cluster; as a context manager it ends with the context.
 
     The arguments are those of `flushlab server start` under the same names.
 
@@ -40,6 +44,7 @@ def sandbox(
         port: on 127.0.0.1; a free one if None.
         basedir: use the server installed there.
         data_root: where its data directory goes.
+        cluster: so many servers, joined by Galera.
         progress: takes a line at a time.
 
     Returns:
@@ -49,12 +54,23 @@ def sandbox(
         UsageError: settings that there are not, or that the server refuses.
         BuildNotFound, StartFailed, StorageError: it could not be started.
     """
+    if cluster is not None:
+        require_size(cluster)
     if server.startswith(_KEPT):
         return Sandbox.attach(server.removeprefix(_KEPT))
     build = find_build(server, basedir=Path(basedir) if basedir else None, progress=progress)
     given = parse_settings(settings or {}, build.flavor, build.version, load_catalog())
     root = DataRoot.open(Path(data_root) if data_root else None)
     try:
+        if cluster is not None:
+            if port is not None:
+                raise UsageError(
+                    "--port is for one server: each node of a cluster has an address of its own",
+                    hint="remove it",
+                )
+            return Cluster.start(
+                build, size=cluster, settings=given, data_root=root, name=name, kept=kept, progress=progress
+            )
         return Sandbox.start(
             build, settings=given, data_root=root, name=name, kept=kept, port=port, progress=progress
         )
@@ -62,3 +78,35 @@ def sandbox(
         if error.refusal is None:
             raise
         raise refusal(error.refusal, build) from error
+
+
+def again(name: str) -> tuple[Sandbox | Cluster, Choice | None] | None:
+    """Starts a kept sandbox or cluster again that was stopped with its data kept, or that died.
+
+    Returns:
+        It, and for a cluster of which no node ran the node that it was bootstrapped from; None if nothing is
+        kept under the name.
+
+    Raises:
+        UsageError: it runs.
+        StorageError: no node of a cluster knows its position.
+        StartFailed: it did not become ready.
+    """
+    if name in kept_clusters():
+        cluster = Cluster.attach(name, stopped=True)
+        _require_stopped(name, "cluster", cluster.alive())
+        return cluster, cluster.start_again()
+    if any(one.saved.name == name for one in kept.statuses()):
+        sandbox = Sandbox.attach(name, stopped=True)
+        _require_stopped(name, "sandbox", sandbox.alive())
+        sandbox.start_again()
+        return sandbox, None
+    return None
+
+
+def _require_stopped(name: str, what: str, runs: bool) -> None:
+    if runs:
+        raise UsageError(
+            f"the {what} {name} runs already",
+            hint=f"choose another name, or run: flushlab server stop {name}",
+        )

@@ -21,6 +21,7 @@ from flushlab.errors import UsageError
 from flushlab.record.running import Running
 from flushlab.server import Sandbox
 from flushlab.server.attached import from_dsn, from_option_file
+from flushlab.server.cluster import Cluster
 from flushlab.server.start import sandbox
 from flushlab.watch.asker import Asker, Known, Reach
 from flushlab.watch.cpu import Meter
@@ -175,7 +176,7 @@ def of(found: Finding, *, host: str = LOOPBACK, port: int | None = None, page: b
     return watch
 
 
-def _of_sandbox(box: Sandbox, host: str, port: int | None, page: bool) -> Watch:
+def _of_sandbox(box: Sandbox | Cluster, host: str, port: int | None, page: bool) -> Watch:
     reach = Reach(key=box.name, endpoint=box.endpoint, pid=box.pid)
 
     def pids() -> tuple[int, ...]:
@@ -186,7 +187,7 @@ def _of_sandbox(box: Sandbox, host: str, port: int | None, page: bool) -> Watch:
     )
 
 
-def _end(box: Sandbox) -> None:
+def _end(box: Sandbox | Cluster) -> None:
     if not box.kept:
         box.kill()
         box.close()

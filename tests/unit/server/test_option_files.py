@@ -11,11 +11,12 @@ from flushlab.server.option_files import client_option_file, server_option_file
 from flushlab.server.paths import SandboxPaths
 from tests.unit.builds import MARIADB, MYSQL57, MYSQL80, MYSQL97
 
+ENDPOINT = Endpoint(user="u", password="secret", socket="/s", host="127.0.0.1", port=33060)
 PATHS = SandboxPaths(name="it", folder=Path("/home/run/it"), data_folder=Path("/disk/it"))
 
 
 def options(which: Build, settings: dict[str, Value] | None = None) -> list[str]:
-    return server_option_file(which, PATHS, 33060, settings or {}).splitlines()
+    return server_option_file(which, PATHS, ENDPOINT, settings or {}).splitlines()
 
 
 def test_server_listens_on_its_socket_and_loopback_only() -> None:
@@ -105,6 +106,5 @@ def test_value_cannot_break_out_of_its_line() -> None:
 
 
 def test_password_is_in_the_clients_option_file_and_not_in_the_servers() -> None:
-    endpoint = Endpoint(user="u", password="secret", socket="/s", host="127.0.0.1", port=1)
-    assert "password = secret" in client_option_file(endpoint).splitlines()
-    assert "password" not in server_option_file(MARIADB, PATHS, 1, {})
+    assert "password = secret" in client_option_file(ENDPOINT).splitlines()
+    assert "password" not in server_option_file(MARIADB, PATHS, ENDPOINT, {})

@@ -1,0 +1,54 @@
+"""Stop: kept sandboxes and clusters by their names, as `flushlab server stop` does. Sits in `server`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from flushlab.errors import UsageError
+from flushlab.server import kept
+from flushlab.server.cluster import node_names
+
+
+def stop(name: str, *, keep_data: bool = False) -> list[Path]:
+    """Stops a kept sandbox or cluster in an orderly way and removes it.
+
+    A cluster's first node goes last: it has every transaction, and the cluster is bootstrapped from it.
+
+    Args:
+        name: of the sandbox, the cluster or, if its data are kept, one node.
+        keep_data: its data stay, and `flushlab server start --name NAME` starts it again.
+
+    Returns:
+        Folders that flushlab cannot prove to be its own, and so left.
+
+    Raises:
+        UsageError: there is none of that name here; lists those that there are.
+        HarnessError: a server survived SIGKILL.
+        StorageError: its folders cannot be removed.
+    """
+    if not keep_data:
+        _require_no_node(name)
+    end: Callable[[str], list[Path] | None] = kept.halt if keep_data else kept.stop
+    left = []
+    for one in reversed(node_names(name) or [name]):
+        left += end(one) or []
+    return left
+
+
+def stopped_names() -> list[str]:
+    """What `stop` takes: kept clusters, and kept sandboxes that are no nodes."""
+    found = (
+        one.saved.membership.cluster if one.saved.membership else one.saved.name for one in kept.statuses()
+    )
+    return list(dict.fromkeys(found))
+
+
+def _require_no_node(name: str) -> None:
+    for one in kept.statuses():
+        if one.saved.name == name and one.saved.membership is not None:
+            cluster = one.saved.membership.cluster
+            raise UsageError(
+                f"{name} is a node of the cluster {cluster}, and its data are the cluster's",
+                hint=f"stop it with --keep-data, or the cluster: flushlab server stop {cluster}",
+            )
