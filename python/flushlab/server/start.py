@@ -107,6 +107,6 @@ def again(name: str) -> tuple[Sandbox | Cluster, Choice | None] | None:
 def _require_stopped(name: str, what: str, runs: bool) -> None:
     if runs:
         raise UsageError(
-            f"the {what} {name} runs already",
+            f"a {what} named {name!r} already exists and runs",
             hint=f"choose another name, or run: flushlab server stop {name}",
         )
