@@ -19,6 +19,7 @@ GROUPS = {
     "pool": "The buffer pool",
     "doublewrite": "Whole and checked pages",
     "ddl": "DDL and bulk work",
+    "cluster": "Galera clusters",
     "service": "The service itself",
 }
 
@@ -28,7 +29,8 @@ Made from `python/flushlab/settings/catalog/` by `scripts/settings_reference.py`
 `flushlab settings NAME` prints one of them, `flushlab settings --server S` what a server has, and
 `flushlab settings --check my.cnf --server S` what an option file means. Each table says for which servers
 the facts hold, *until* excluded. Contract settings are the service itself: `tune` inherits and never changes
-them. Settings marked *long windows* are credited only in windows that outlast the redo log.
+them. Settings marked *long windows* are credited only in windows that outlast the redo log; those marked
+*clusters only* act on nodes of a Galera cluster.
 """
 
 
@@ -50,6 +52,7 @@ def _section(entry: SettingEntry) -> str:
         mark
         for holds, mark in (
             (entry.contract, "contract"),
+            (entry.cluster, "clusters only"),
             (entry.layout, "fixed in the data directory"),
             (entry.needs_steady_state, "long windows"),
         )
@@ -58,6 +61,8 @@ def _section(entry: SettingEntry) -> str:
     lines = [f"### {entry.name}\n", entry.effect + (f" *({', '.join(marks)})*" if marks else "")]
     if entry.durability:
         lines.append(f"\nDurability rules: {', '.join(entry.durability)}.")
+    if entry.on_cluster is not None:
+        lines.append(f"\nGalera needs `{entry.on_cluster}`.")
     if entry.successor:
         lines.append(f"\nWhere it does not exist: {', '.join(f'`{name}`' for name in entry.successor)}.")
     lines += ["\n| server | values | default | change | notes |", "|---|---|---|---|---|"]
@@ -103,7 +108,8 @@ def _notes(here: SettingHere) -> str:
     notes = [
         f"default varies: {here.computed}" if here.computed else "",
         f"in steps of {here.multiple}" if here.multiple > 1 else "",
-        f"variable `{here.variable}`" if here.variable != here.name else "",
+        f"`{here.part}` in `{here.variable}`" if here.part else "",
+        f"variable `{here.variable}`" if here.variable != here.name and not here.part else "",
         f"deprecated {here.deprecated}" if here.deprecated else "",
     ]
     return "; ".join(note for note in notes if note)

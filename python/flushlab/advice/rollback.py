@@ -72,6 +72,7 @@ def rollback_statements(
 
 def _statement(here: SettingHere, value: Value | None, *, in_file: bool) -> str:
     if here.dynamic:
-        return f"SET GLOBAL {here.variable} = {'DEFAULT' if value is None else here.sql(value)};"
+        default = here.sql(here.default) if here.part else "DEFAULT"
+        return f"SET GLOBAL {here.variable} = {default if value is None else here.sql(value)};"
     line = here.option(value) if in_file and value is not None else f"remove {here.name}"
     return f"-- {line}: needs a restart; put rollback.cnf in place of the advised lines"

@@ -63,6 +63,9 @@ def _persist(here: SettingHere) -> str:
 
 
 def _lines(here: SettingHere, value: Value, persistent: bool) -> list[str]:
+    if here.part and here.dynamic:
+        by_plugin = f"-- where the plugin wsrep_provider is on: SET GLOBAL {here.name} = {here.parse(value)};"
+        return [f"SET GLOBAL {here.variable} = {here.sql(value)};", by_plugin]
     if here.dynamic:
         return [f"{_persist(here) if persistent else 'SET GLOBAL'} {here.variable} = {here.sql(value)};"]
     if persistent and not here.entry.switch:

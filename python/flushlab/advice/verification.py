@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from flushlab.record import ServerIdentity, Value
-from flushlab.settings.catalog import load_catalog
+from flushlab.settings.catalog import SettingHere, load_catalog
 
 SECONDS = 60
 """That the counters are watched for."""
@@ -25,6 +25,14 @@ _HISTOGRAM_SINCE = (8, 0, 3)
 (https://dev.mysql.com/doc/refman/8.0/en/performance-schema-statement-histogram-summary-tables.html)."""
 
 
+def _now(here: SettingHere) -> str:
+    """What the server has, as text."""
+    if not here.part:
+        return f"CAST(@@GLOBAL.{here.variable} AS CHAR)"
+    behind = f"SUBSTRING_INDEX(@@GLOBAL.{here.variable}, '{here.part} = ', -1)"
+    return f"SUBSTRING_INDEX({behind}, ';', 1)"
+
+
 def verification(changes: Mapping[str, Value], identity: ServerIdentity) -> str:
     """A file for the server's command-line client.
 
@@ -37,7 +45,7 @@ def verification(changes: Mapping[str, Value], identity: ServerIdentity) -> str:
     """
     catalog = load_catalog()
     settings = [
-        f"SELECT '{here.variable}' AS setting, CAST(@@GLOBAL.{here.variable} AS CHAR) AS now,"
+        f"SELECT '{here.part or here.variable}' AS setting, {_now(here)} AS now,"
         f" '{str(here.parse(value)).replace(chr(39), chr(39) * 2)}' AS advised"
         for here, value in (
             (catalog.require(name, identity.flavor, identity.version), value)

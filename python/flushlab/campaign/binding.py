@@ -101,6 +101,8 @@ def base_settings(
         except ValueOutOfRange as error:
             place = _place(plan, path, f"base.settings.{name}")
             raise UsageError(f"{place}{error.message}", hint=error.hint) from error
+        if why := here.unfit(value, identity.nodes):
+            notes.append(_left_out(name, settings.pop(here.name), why))
     return settings, tuple(notes)
 
 
@@ -240,6 +242,8 @@ class _Binder:
                         place = _place(self._plan, self._path, f"{key}.{name}")
                         raise UsageError(f"{place}{error.message}", hint=error.hint) from error
                     return {}, error.message
+                if why := known.unfit(value, here.identity.nodes):
+                    return {}, why
             elif name not in here.values:
                 return {}, f"{here.identity.name} has no {name}"
             elif why := kept_out(name, value):

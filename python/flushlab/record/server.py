@@ -17,12 +17,19 @@ class ServerIdentity(msgspec.Struct, frozen=True, kw_only=True):
         version: as numbers, for example (10, 11, 19); compared as a tuple.
         version_text: as the server prints it, for example `10.11.19-MariaDB-0+deb12u1`.
         build_id: key of the build that it was started from; empty for an external server.
+        nodes: of the Galera cluster that answered; 1: it is alone.
     """
 
     flavor: Flavor
     version: tuple[int, ...]
     version_text: str
     build_id: str = ""
+    nodes: int = 1
+
+    @property
+    def title(self) -> str:
+        """Its name; a cluster's with what it is."""
+        return self.name if self.nodes == 1 else f"{self.nodes}-node Galera cluster of {self.name}"
 
     @property
     def name(self) -> str:

@@ -7,12 +7,14 @@ clusters never meet.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 
 from flushlab.build import Build
 from flushlab.build.galera import SST_METHOD, Galera
+from flushlab.settings.provider_options import option_file_line
 
 GCACHE_BYTES = 128 << 20
 """Galera's write-set cache, a file that every node makes at its start (`gcache.size`, its default)."""
@@ -95,16 +97,16 @@ class Membership(msgspec.Struct, frozen=True, kw_only=True):
         found = {"PATH": os.pathsep.join((*folders, os.environ.get("PATH", os.defpath)))}
         return {**found, "LD_LIBRARY_PATH": ":".join(libraries)} if libraries else found
 
-    def options(self) -> list[str]:
-        """Lines of the node's option file.
+    def options(self, provider_options: Mapping[str, str] | None = None) -> list[str]:
+        """Lines of the node's option file, which set these options of the provider, too.
 
         Row events and interleaved autoincrement locks are what Galera works with. Nodes write what they
         apply to their binary logs too, as those that feed replicas must.
         """
         peers = ",".join(f"{one.address}:{one.group_port}" for one in self.places)
-        own = {
+        own: dict[str, str] = {
             "base_host": self.address,
-            "base_port": self.place.group_port,
+            "base_port": str(self.place.group_port),
             "gmcast.listen_addr": f"tcp://{self.address}:{self.place.group_port}",
             "ist.recv_addr": f"{self.address}:{self.place.ist_port}",
             "ist.recv_bind": self.address,
@@ -118,7 +120,7 @@ class Membership(msgspec.Struct, frozen=True, kw_only=True):
             f"wsrep_node_address = {self.address}",
             f"wsrep_sst_method = {SST_METHOD}",
             f"wsrep_sst_receive_address = {self.address}:{self.place.sst_port}",
-            f'wsrep_provider_options = "{";".join(f"{name}={value}" for name, value in own.items())}"',
+            option_file_line({**(provider_options or {}), **own}),
             "binlog_format = ROW",
             "innodb_autoinc_lock_mode = 2",
             "log_slave_updates = ON",

@@ -14,6 +14,7 @@ from flushlab.server.membership import Membership
 from flushlab.server.paths import SandboxPaths
 from flushlab.settings.catalog import load_catalog
 from flushlab.settings.optionfile import option_value
+from flushlab.settings.provider_options import without_parts
 
 
 def server_option_file(
@@ -24,6 +25,7 @@ def server_option_file(
     membership: Membership | None = None,
 ) -> str:
     """Content of the server's option file: the sandbox's own lines first, then the settings."""
+    settings, provider_options = without_parts(settings, build.flavor, build.version)
     lines = [
         "[mysqld]",
         f"basedir = {Path(build.mysqld).parent.parent}",
@@ -36,7 +38,7 @@ def server_option_file(
         f"port = {endpoint.port}",
         *always(build),
         *_alone(build),
-        *(membership.options() if membership else ()),
+        *(membership.options(provider_options) if membership else ()),
     ]
     # MySQL 5.7 refuses log_bin without a server_id; 1 is the default of MariaDB and of MySQL 8.0.
     if "server_id" not in settings:

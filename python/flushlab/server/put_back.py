@@ -215,4 +215,5 @@ def _not_yet(address: Address, undo: tuple[str, ...], error: ServerError) -> str
 
 def _statement(identity: ServerIdentity, name: str, value: Value) -> str:
     here = Configuration({}, identity).here(name)
-    return f"SET GLOBAL {here.variable if here else name} = {literal(value, here)!r};"
+    literally = here.sql(value) if here and here.part else repr(literal(value, here))
+    return f"SET GLOBAL {here.variable if here else name} = {literally};"

@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from flushlab.record import ServerIdentity, Value, Warning
-from flushlab.settings.catalog import canonical
+from flushlab.server.control import READ_ONLY_VARIABLE, StatementFailed
+from flushlab.settings.catalog import PROVIDER_OPTIONS, SettingHere, canonical
 from flushlab.settings.configuration import Configuration, literal, typed
+from flushlab.settings.provider_options import read_options
 
 Query = Callable[..., list[tuple[Any, ...]]]
 
@@ -25,8 +27,11 @@ def read_variables(query: Query, identity: ServerIdentity, names: Iterable[str])
     marks = ", ".join(["%s"] * len(set(variables.values())))
     rows = query(f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({marks})", sorted(set(variables.values())))
     texts = {str(name).lower(): "" if text is None else str(text) for name, text in rows}
+    options = read_options(texts.get(PROVIDER_OPTIONS, ""))
     return {
-        name: typed(texts[variables[name]], here) for name, here in wanted.items() if variables[name] in texts
+        name: typed(texts[variables[name]] if not here or not here.part else options[here.part], here)
+        for name, here in wanted.items()
+        if (here.part in options if here and here.part else variables[name] in texts)
     }
 
 
@@ -37,7 +42,21 @@ def set_variable(query: Query, identity: ServerIdentity, name: str, value: Value
         ServerError: the server refused it.
     """
     here = Configuration({}, identity).here(name)
+    if here is not None and here.part:
+        _set_option(query, here, value)
+        return
     query(f"SET GLOBAL {here.variable if here else name} = %s", [literal(value, here)])
+
+
+def _set_option(query: Query, here: SettingHere, value: Value) -> None:
+    """Sets one of Galera's options, which keeps all others. Where the plugin wsrep_provider is on, each is a
+    variable of its own, and the one that holds them all is read-only."""
+    try:
+        query(f"SET GLOBAL {PROVIDER_OPTIONS} = %s", [f"{here.part}={here.render(value)}"])
+    except StatementFailed as error:
+        if error.errno != READ_ONLY_VARIABLE:
+            raise
+        query(f"SET GLOBAL {here.name} = %s", [literal(value, here)])
 
 
 def doubts(

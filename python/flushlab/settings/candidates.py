@@ -160,6 +160,8 @@ def _entries(
     for entry in catalog.settings():
         if entry.contract or entry.name in kept or (entry.needs_steady_state and not steady_state):
             continue
+        if entry.cluster and identity.nodes == 1:
+            continue
         for one in entry.candidate:
             if one.holds(identity.flavor, identity.version) and floor.rank >= one.floor.rank:
                 yield entry, one

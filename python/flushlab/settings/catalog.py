@@ -31,6 +31,8 @@ from flushlab.units import option_size, parse_size
 
 SettingType = Literal["boolean", "integer", "size", "float", "enumeration", "set", "string"]
 
+PROVIDER_OPTIONS = "wsrep_provider_options"
+"""The variable that holds all of Galera's own options: `gcs.fc_limit = 16; …`."""
 _TRUE = {"ON", "1", "TRUE", "YES"}
 _FALSE = {"OFF", "0", "FALSE", "NO"}
 
@@ -109,6 +111,9 @@ class SettingEntry(_Facts, frozen=True, kw_only=True, forbid_unknown_fields=True
         contract: it changes the service itself: inherited from the base, never changed by `tune`.
         layout: it changes what an initialised data directory looks like: part of a snapshot's key.
         needs_steady_state: its effect is credited only in windows that outlast the redo log.
+        cluster: it acts on a node of a Galera cluster alone: no other server is offered it.
+        part: Galera's name of it, where it is one of the options that wsrep_provider_options holds.
+        on_cluster: the value that Galera requires.
         switch: its option takes a file name; given at all means ON (`log_bin`). Values that are no boolean
             are taken for that name.
         multiple: the server rounds the value down to a multiple of it.
@@ -132,6 +137,9 @@ class SettingEntry(_Facts, frozen=True, kw_only=True, forbid_unknown_fields=True
     contract: bool = False
     layout: bool = False
     needs_steady_state: bool = False
+    cluster: bool = False
+    part: str = ""
+    on_cluster: Value | None = None
     switch: bool = False
     successor: tuple[str, ...] = ()
 
@@ -164,6 +172,11 @@ class SettingHere(msgspec.Struct, frozen=True, kw_only=True):
     def name(self) -> str:
         """The catalog's name."""
         return self.entry.name
+
+    @property
+    def part(self) -> str:
+        """Galera's name of an option of its own; empty for a variable."""
+        return self.entry.part
 
     def parse(self, given: Value | bool | None) -> Value:
         """The value as records hold it, from whatever people, option files and servers write.
@@ -212,15 +225,28 @@ class SettingHere(msgspec.Struct, frozen=True, kw_only=True):
         """A line for an option file: `sync_binlog = 1`, `skip_log_bin`."""
         if self.entry.switch:
             return self.name if self.parse(value) == "ON" else f"skip_{self.name}"
+        if self.part:
+            return f'{PROVIDER_OPTIONS} = "{self.part}={self.render(value)}"'
         text = self.render(value)
         return f'{self.name} = "{text}"' if set(text) & set(" #;") else f"{self.name} = {text}"
 
     def sql(self, value: Value) -> str:
         """The value as a literal for SET."""
+        if self.part:
+            return f"'{self.part}={self.render(value)}'"
         parsed = self.parse(value)
         if isinstance(parsed, str) and parsed not in ("ON", "OFF"):
             return f"'{parsed}'"
         return str(parsed)
+
+    def unfit(self, value: Value, nodes: int) -> str:
+        """Why a server of so many nodes has no use of the value, or Galera none; empty if it fits."""
+        if nodes == 1:
+            return f"{self.name} acts on a cluster only: add --cluster 3" if self.entry.cluster else ""
+        wanted = self.entry.on_cluster
+        if wanted is None or self.same(value, wanted):
+            return ""
+        return f"{self.name} was set to {value}, and Galera needs {wanted}"
 
     def describe_range(self) -> str:
         """What is allowed, for people: `0 to 2`, `ON or OFF`, `fsync, O_DSYNC, …`."""
@@ -511,6 +537,6 @@ def _merge(entry: SettingEntry, one: VersionEntry, version: tuple[int, ...], fil
             raise UsageError(f"{file}: {entry.name}: {_describe_versions(one)}: {key} is missing")
     if facts["type"] == "enumeration" and not facts["values"]:
         raise UsageError(f"{file}: {entry.name}: {_describe_versions(one)}: values is missing")
-    facts["variable"] = facts["variable"] or entry.name
+    facts["variable"] = facts["variable"] or (PROVIDER_OPTIONS if entry.part else entry.name)
     given = {key: value for key, value in facts.items() if value is not None}
     return SettingHere(entry=entry, flavor=one.flavor, version=version, **given)

@@ -18,7 +18,7 @@ import msgspec
 from flushlab.record import Launch, ServerIdentity, Storage, Value
 from flushlab.settings import reading
 from flushlab.settings.admission import is_admitted
-from flushlab.settings.catalog import canonical
+from flushlab.settings.catalog import PROVIDER_OPTIONS, canonical
 from flushlab.settings.contradictions import contradictions
 from flushlab.settings.durability import Guarantees, guarantees
 from flushlab.settings.finding import Finding, Severity
@@ -26,6 +26,7 @@ from flushlab.settings.helptext import HelpText
 from flushlab.settings.option_names import load_option_names
 from flushlab.settings.optionfile import INCLUDES_AT_MOST, Line, Loader, lines
 from flushlab.settings.options_here import OptionsHere
+from flushlab.settings.provider_options import parts_of
 from flushlab.settings.stranger import stranger
 
 _OF_A_SERVER = re.compile(
@@ -125,6 +126,10 @@ def check(
     settings = {name: one.value for name, one in last.items() if one.value is not None}
     others = {name: one.text for name, one in last.items() if one.text is not None}
     places = {name: (one.line.path, one.line.line) for name, one in last.items()}
+    if identity.nodes > 1 and PROVIDER_OPTIONS in others:
+        parts = parts_of(others[PROVIDER_OPTIONS], identity.flavor, identity.version)
+        settings |= parts
+        places |= dict.fromkeys(parts, places[PROVIDER_OPTIONS])
     findings += _pool(settings, others, places, server)
     for told in tuple(contradictions(settings, others, identity)):
         severity: Severity = "error" if told.fatal else "warning"

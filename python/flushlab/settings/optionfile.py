@@ -14,6 +14,7 @@ import msgspec
 
 from flushlab.record import ServerIdentity, Value
 from flushlab.settings.catalog import Catalog, canonical
+from flushlab.settings.provider_options import option_file_line, without_parts
 
 Loader = Callable[[str, bool], Iterable[tuple[str, str]]]
 """(path, is a directory) -> (path, text) of each file, in reading order."""
@@ -89,7 +90,12 @@ def render(
     """
     lines = [f"# {line}".rstrip() for line in header]
     lines.append("[mysqld]")
-    for name, value in settings.items():
+    whole, options = without_parts(settings, identity.flavor, identity.version)
+    if options:
+        told = (line for name in settings.keys() - whole.keys() for line in (comments or {}).get(name, ()))
+        lines += ["# Galera's options stand in one line: keep those that your option file has there."]
+        lines += [*(f"# {line}".rstrip() for line in told), option_file_line(options)]
+    for name, value in whole.items():
         lines += [f"# {line}".rstrip() for line in (comments or {}).get(name, ())]
         if name in catalog:
             lines.append(catalog.require(name, identity.flavor, identity.version).option(value))

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from flushlab.campaign.binding import Bound, ServerHere, base_settings, bind
@@ -294,3 +295,31 @@ def test_alternating_arms_must_be_dynamic_and_in_one_place(tmp_path: Path) -> No
     result = bound(plan(*arms, alternate=True), tmp_path)
     assert [arm.outcome for arm in result.arms] == ["measured", "skipped", "skipped", "skipped"]
     assert "while the server runs" in result.arms[1].reason
+
+
+CLUSTER = msgspec.structs.replace(MARIADB, nodes=3)
+APPLIERS = ArmPlan(name="appliers", settings={"wsrep_slave_threads": 4, "gcs.fc_limit": 64})
+
+
+def test_what_acts_on_clusters_alone_is_no_arm_of_a_single_server(tmp_path: Path) -> None:
+    arm = only(plan(APPLIERS), tmp_path)
+    assert (arm.outcome, arm.reason) == (
+        "not_in_version",
+        "wsrep_slave_threads acts on a cluster only: add --cluster 3",
+    )
+    assert slugs(bound(plan(base={"wsrep_slave_threads": 4}), tmp_path)) == ["base-left-out"]
+    there = only(plan(APPLIERS), tmp_path, identity=CLUSTER)
+    assert there.changes == {"wsrep_slave_threads": 4, "wsrep_provider_gcs_fc_limit": 64}
+
+
+def test_what_galera_cannot_do_without_is_no_arm_of_a_cluster(tmp_path: Path) -> None:
+    mixed = ArmPlan(name="mixed", settings={"binlog_format": "MIXED"})
+    assert only(plan(mixed), tmp_path).outcome == "measured"
+    arm = only(plan(mixed), tmp_path, identity=CLUSTER)
+    assert (arm.outcome, arm.reason) == (
+        "not_in_version",
+        "binlog_format was set to MIXED, and Galera needs ROW",
+    )
+    assert only(
+        plan(ArmPlan(name="row", settings={"binlog_format": "ROW"})), tmp_path, identity=CLUSTER
+    ).changes

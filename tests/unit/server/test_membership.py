@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from flushlab.build.galera import Galera
-from flushlab.record import Endpoint
+from flushlab.record import Endpoint, Value
 from flushlab.server.membership import Membership, Place
 from flushlab.server.option_files import server_option_file
 from flushlab.server.paths import SandboxPaths
+from flushlab.settings.provider_options import read_options
 from tests.unit.builds import MARIADB
 
 GALERA = Galera(provider="/g/usr/lib/libgalera_smm.so", folders=("/g/usr/bin",), id="galera-1")
@@ -60,3 +61,14 @@ def test_the_scripts_find_each_other_and_the_servers_programs() -> None:
     assert path[0] == "/g/usr/bin"
     assert path[1].endswith("/bin")
     assert path[2].endswith("/sbin")
+
+
+def test_galeras_options_of_the_settings_join_those_of_the_node() -> None:
+    settings: dict[str, Value] = {"gcs.fc_limit": 64, "gcache.size": 1 << 28, "sync_binlog": 0}
+    lines = server_option_file(MARIADB, PATHS, ENDPOINT, settings, node()).splitlines()
+    (provider,) = [line for line in lines if line.startswith("wsrep_provider_options")]
+    options = read_options(provider.partition(" = ")[2].strip('"'))
+    assert options["gcs.fc_limit"] == "64"
+    assert options["gcache.size"] == "256M"
+    assert options["base_host"] == "127.20.30.2"
+    assert "sync_binlog = 0" in lines

@@ -7,6 +7,7 @@ import pytest
 
 from flushlab.record import ServerIdentity, Value
 from flushlab.server import variables
+from flushlab.server.control import StatementFailed
 from flushlab.settings.configuration import Configuration, typed
 
 MARIADB = ServerIdentity(flavor="mariadb", version=(10, 11, 19), version_text="10.11.19-MariaDB")
@@ -88,3 +89,43 @@ def test_value_in_another_spelling_is_no_doubt() -> None:
     asked: dict[str, Value] = {"innodb_buffer_pool_size": "128M", "innodb_doublewrite": 1}
     got: dict[str, Value] = {"innodb_buffer_pool_size": 134217728, "innodb_doublewrite": "ON"}
     assert variables.doubts(MARIADB, asked, got) == ()
+
+
+OPTIONS = "base_dir = /d/; gcache.size = 128M; gcs.fc_factor = 1.0; gcs.fc_limit = 16; gcache.recover = yes; "
+
+
+def test_options_of_galera_are_read_from_the_one_variable_that_holds_them() -> None:
+    names = ["gcs.fc_limit", "wsrep_provider_gcache_size", "gcache.recover", "repl.commit_order"]
+    assert variables.read_variables(answering({"wsrep_provider_options": OPTIONS}), MARIADB, names) == {
+        "gcs.fc_limit": 16,
+        "wsrep_provider_gcache_size": 128 << 20,
+        "gcache.recover": "ON",
+    }
+
+
+class Asked:
+    """Takes statements; the variable that holds the options may be read-only, as where each has its own."""
+
+    def __init__(self, *, read_only: bool = False, errno: int = 1238) -> None:
+        self.statements: list[tuple[str, object]] = []
+        self._read_only, self._errno = read_only, errno
+
+    def __call__(self, sql: str, args: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        if self._read_only and "wsrep_provider_options" in sql:
+            raise StatementFailed(self._errno, "no", sql)
+        self.statements.append((sql, args[0]))
+        return []
+
+
+def test_an_option_of_galera_is_set_by_itself_so_that_the_others_stay() -> None:
+    asked = Asked()
+    variables.set_variable(asked, MARIADB, "gcs.fc_limit", 64)
+    assert asked.statements == [("SET GLOBAL wsrep_provider_options = %s", "gcs.fc_limit=64")]
+
+
+def test_where_the_plugin_gives_options_variables_of_their_own_these_are_set() -> None:
+    asked = Asked(read_only=True)
+    variables.set_variable(asked, MARIADB, "gcs.fc_limit", 64)
+    assert asked.statements == [("SET GLOBAL wsrep_provider_gcs_fc_limit = %s", 64)]
+    with pytest.raises(StatementFailed):
+        variables.set_variable(Asked(read_only=True, errno=1210), MARIADB, "gcs.fc_limit", 64)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -241,3 +242,24 @@ def test_lifting_leaves_contract_and_kept_settings_alone() -> None:
         )
     with pytest.raises(BelowFloor):
         lift({FLUSH: 0}, Floor.STRICT, identity=MYSQL57, storage=DISK, launch=LAUNCH, keep=(FLUSH,))
+
+
+@given(situation=situations(), floor=st.sampled_from(list(Floor)))
+@settings(max_examples=30, deadline=None)
+def test_a_single_server_is_never_offered_what_acts_on_clusters(
+    situation: tuple[ServerIdentity, dict[str, Value], Storage, Launch], floor: Floor
+) -> None:
+    identity, base, _, _ = situation
+    try:
+        found = proposed(msgspec.structs.replace(identity, nodes=1), base, floor)
+    except BelowFloor:
+        return
+    assert not [name for name in found if CATALOG.setting(name).cluster]
+
+
+def test_a_cluster_is_offered_appliers_and_queues_but_nothing_of_the_contract() -> None:
+    cluster = msgspec.structs.replace(MARIADB1011, nodes=3)
+    found = proposed(cluster, {}, Floor.SECOND)
+    assert found["wsrep_slave_threads"] == [4, 16]
+    assert found["wsrep_provider_gcs_fc_limit"] == [128]
+    assert not {"wsrep_sync_wait", "wsrep_provider_repl_commit_order", "binlog_format"} & found.keys()

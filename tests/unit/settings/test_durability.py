@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
@@ -313,6 +314,17 @@ def test_other_nodes_hold_commits_only_where_there_are_any(settings: dict[str, V
     assert found.node_loss.level == expected
 
 
+@pytest.mark.parametrize("flush", [0, 1, 2])
+def test_that_other_nodes_hold_commits_is_said_to_be_a_claim_and_lifts_no_floor(flush: int) -> None:
+    cluster = msgspec.structs.replace(MARIADB1011, nodes=3)
+    found, alone = judge(cluster, flush=flush), judge(MARIADB1011, flush=flush)
+    assert found.node_loss.level == "nothing_lost"
+    assert "Galera's design, not measured" in describe(found)["node_loss"]
+    assert found.cluster_loss.level == "unknown"
+    assert level(found) is level(alone)
+    assert alone.node_loss.level == "at_risk"
+
+
 @pytest.mark.parametrize(
     ("name", "failure"),
     [
@@ -424,6 +436,8 @@ def values_of(name: str, identity: ServerIdentity) -> list[Value]:
 @st.composite
 def situations(draw: st.DrawFn) -> tuple[ServerIdentity, dict[str, Value], Storage, Launch]:
     identity = draw(st.sampled_from(ALL))
+    if identity.flavor == "mariadb":
+        identity = msgspec.structs.replace(identity, nodes=draw(st.sampled_from([1, 3])))
     settings: dict[str, Value] = {}
     for name in (*SAFER, "log_bin"):
         choices = values_of(name, identity)
@@ -482,3 +496,17 @@ def test_what_meets_a_floor_meets_all_below_it(
     met = [meets(guarantees(settings, identity, storage, launch), floor) for floor in Floor]
     assert met == sorted(met)
     assert met[-1]
+
+
+@hypothesis_settings(deadline=None)
+@given(situation=situations())
+def test_another_node_never_lowers_a_guarantee_and_meets_no_other_floor(
+    situation: tuple[ServerIdentity, dict[str, Value], Storage, Launch],
+) -> None:
+    identity, settings, storage, launch = situation
+    one, three = (
+        guarantees(settings, msgspec.structs.replace(identity, nodes=nodes), storage, launch)
+        for nodes in (1, 3)
+    )
+    assert_never_lower(three, one)
+    assert level(three) is level(one)

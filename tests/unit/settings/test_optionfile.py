@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +12,7 @@ from flushlab.settings.optionfile import render
 from tests.unit.settings.servers import ALL, MARIADB1011, MYSQL57, MYSQL80
 
 CATALOG = load_catalog()
+CLUSTER = msgspec.structs.replace(MARIADB1011, nodes=3)
 ODD = {"foreign_key_checks", "unique_checks", "innodb_buffer_pool_instances"}
 """Variables that are no options of some versions; a default that holds for large pools alone."""
 
@@ -145,8 +147,34 @@ def test_an_option_file_is_rendered_with_comments() -> None:
 
 @given(data=st.data())
 def test_what_is_rendered_is_parsed_back(data: st.DataObject) -> None:
-    identity = data.draw(st.sampled_from(ALL))
+    identity = msgspec.structs.replace(
+        data.draw(st.sampled_from(ALL)), nodes=data.draw(st.sampled_from([1, 3]))
+    )
     names = data.draw(st.sets(st.sampled_from(CATALOG.names(identity.flavor, identity.version))))
     here = {name: CATALOG.require(name, identity.flavor, identity.version) for name in sorted(names)}
     settings = {name: one.parse(one.default) for name, one in here.items() if name not in ODD}
+    if identity.nodes == 1:
+        settings = {name: value for name, value in settings.items() if not here[name].part}
     assert values(render(settings, identity, CATALOG), identity) == settings
+
+
+def test_galeras_options_stand_in_one_line_and_are_read_from_it() -> None:
+    settings: dict[str, Value] = {
+        "wsrep_provider_gcs_fc_limit": 64,
+        "sync_binlog": 0,
+        "gcache.size": 256 << 20,
+    }
+    text = render(settings, CLUSTER, CATALOG, comments={"wsrep_provider_gcs_fc_limit": ["queues"]})
+    assert text == (
+        "[mysqld]\n"
+        "# Galera's options stand in one line: keep those that your option file has there.\n"
+        "# queues\n"
+        'wsrep_provider_options = "gcs.fc_limit=64;gcache.size=256M"\n'
+        "sync_binlog = 0\n"
+    )
+    assert values(text, CLUSTER) == {
+        "wsrep_provider_gcs_fc_limit": 64,
+        "wsrep_provider_gcache_size": 256 << 20,
+        "sync_binlog": 0,
+    }
+    assert values(text, MARIADB1011) == {"sync_binlog": 0}, "a single server has no use of them"
