@@ -105,7 +105,7 @@ def start(
     ] = None,
     json: options.Json = None,
 ) -> None:
-    """Start a server or a cluster that runs until `flushlab server stop NAME`.
+    """Start a server that runs until `flushlab server stop NAME`.
 
     Its password is stored only in the option file whose path is printed.
     With the name of a stopped one whose data were kept, it starts that again.
