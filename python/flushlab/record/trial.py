@@ -61,6 +61,8 @@ class Slice(msgspec.Struct, frozen=True, kw_only=True):
         foreign_share: of the machine's CPU time that neither these servers nor the client used, or None.
         steal_share: share of the CPU time stolen by the hypervisor.
         dropped: its round does not count: there was a gap in the clock.
+        switch_s: before it, for the settings of a server that arms share, with a lead under load that does
+            not count; 0 where each arm has a server of its own.
     """
 
     round: int
@@ -70,6 +72,7 @@ class Slice(msgspec.Struct, frozen=True, kw_only=True):
     foreign_share: float | None = None
     steal_share: float = 0.0
     dropped: bool = False
+    switch_s: float = 0.0
 
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,9 +103,9 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
         foreign_cpu_share: share of CPU time used by neither the server nor the client, or None.
         cpu_pressure_share: share of the window in which some task waited for a CPU (PSI), or None.
         io_pressure_share: share of the window in which some task waited for I/O (PSI), or None.
-        seconds: time per stage of the trial: prepare, restore, start, settle, warm_up, window, stop, other;
-            then what passed since the trial before it (`between`), or since the command began (`before`).
-            Together they are the time of the campaign.
+        seconds: time per stage of the trial: prepare, restore, start, settle, warm_up, switch, window, stop,
+            other; then what passed since the trial before it (`between`), or since the command began
+            (`before`). Together they are the time of the campaign.
         warnings: doubts about the figure.
         slices: that the figure consists of, where servers stood side by side and were measured in turns;
             empty if the server was fresh. What they took together with the other arms' stands in `seconds` of

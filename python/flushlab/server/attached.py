@@ -18,7 +18,7 @@ from flushlab.errors import ServerDied, ServerError, StorageError, UsageError
 from flushlab.record import Endpoint, Launch, ServerIdentity, SslMode, Storage, Value
 from flushlab.server import variables
 from flushlab.server.control import ConnectionGone, Control, explain
-from flushlab.server.protocol import Applied
+from flushlab.server.protocol import Applied, Server
 from flushlab.settings import optionfile
 from flushlab.settings.catalog import version_of
 
@@ -180,6 +180,11 @@ class Attached:
     def pid(self) -> int | None:
         """It may run anywhere."""
         return None
+
+    @property
+    def nodes(self) -> Sequence[Server]:
+        """Itself."""
+        return (self,)
 
     def alive(self) -> bool:
         """Whether it answers."""

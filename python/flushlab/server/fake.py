@@ -11,7 +11,8 @@ from typing import Any
 from flushlab.errors import ServerDied, ServerError
 from flushlab.record import Endpoint, Launch, ServerIdentity, Storage, Value
 from flushlab.server import variables
-from flushlab.server.protocol import Applied, Refusal
+from flushlab.server.control import StatementFailed
+from flushlab.server.protocol import Applied, Refusal, Server
 from flushlab.settings.admission import require_admitted
 from flushlab.settings.configuration import Configuration, literal
 
@@ -89,6 +90,11 @@ class FakeServer:
         """None: there is no process."""
         return None
 
+    @property
+    def nodes(self) -> Sequence[Server]:
+        """Itself."""
+        return (self,)
+
     def alive(self) -> bool:
         """True until it was stopped or has died."""
         return self._alive
@@ -110,9 +116,19 @@ class FakeServer:
             return [(self._identity.version_text,)]
         if sql.startswith("SHOW GLOBAL VARIABLES WHERE Variable_name IN"):
             return [(name, str(self._values[name])) for name in args if name in self._values]
+        if sql.startswith("SET GLOBAL "):
+            return self._set(sql.split()[2], args[0])
         if sql.upper().startswith("SELECT 1"):
             return [(1,)]
         raise ServerError(f"the server refused {sql!r}: not scripted (error 1064)")
+
+    def _set(self, name: str, value: Value) -> list[tuple[Any, ...]]:
+        if name not in self._values or (name in self._refuses and value != self._values[name]):
+            raise StatementFailed(
+                1231, self._refuses.get(name, f"Unknown system variable '{name}'"), f"SET GLOBAL {name}"
+            )
+        self._values[name] = self._rounds.get(name, _unchanged)(value)
+        return []
 
     def read_back(self, names: Iterable[str]) -> dict[str, Value]:
         """Its variables, typed as the catalog types them."""

@@ -59,6 +59,11 @@ class Server(Protocol):
         """Process id of the server itself, or None if it cannot be seen."""
         ...
 
+    @property
+    def nodes(self) -> Sequence[Server]:
+        """The servers that it consists of: itself, or a cluster's nodes, whose first one speaks for it."""
+        ...
+
     def alive(self) -> bool:
         """True if the server's process runs (a zombie does not) or, for an external one, answers."""
         ...

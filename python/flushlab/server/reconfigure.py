@@ -19,6 +19,7 @@ RESIZE_LIMIT_S = 60.0
 _POOL_SIZE = "innodb_buffer_pool_size"
 _RESIZED = ("Completed", "Size did not change", "Resizing buffer pool failed")
 _POLL_S = 0.002
+_NOT_NOW = "it cannot be changed while the server runs, and the arms share one server"
 
 
 class Restartable(Server, Protocol):
@@ -68,7 +69,24 @@ def apply(server: Restartable, asked: Mapping[str, Value]) -> Applied:
     )
 
 
-def _set_now(server: Restartable, name: str, value: Value) -> str | None:
+def switch(server: Server, asked: Mapping[str, Value]) -> tuple[Refusal, ...]:
+    """Sets settings while the server goes on running, for as long as it does: no option file has them.
+
+    Returns:
+        Those that it did not take, or not without a restart.
+
+    Raises:
+        ServerError: it does not answer.
+    """
+    refused = []
+    for name, value in asked.items():
+        reason = _set_now(server, name, value)
+        if reason is not None:
+            refused.append(Refusal(name=name, value=value, reason=reason or _NOT_NOW))
+    return tuple(refused)
+
+
+def _set_now(server: Server, name: str, value: Value) -> str | None:
     """None if it was set, empty if it takes a restart, else the reason why not."""
     here = Configuration({}, server.identity).here(name)
     if here is not None and not here.dynamic:
@@ -90,7 +108,7 @@ def _set_now(server: Restartable, name: str, value: Value) -> str | None:
     return None
 
 
-def _await_resize(server: Restartable) -> None:
+def _await_resize(server: Server) -> None:
     """MySQL (and older MariaDB) resizes the buffer pool behind SET's back, and tells how far it is.
 
     Without waiting, the size before it would be read back. The status is set before SET returns.

@@ -29,7 +29,7 @@ from flushlab.server.grastate import View
 from flushlab.server.membership import Membership
 from flushlab.server.option_files import server_option_file
 from flushlab.server.paths import SandboxPaths, give
-from flushlab.server.protocol import Applied
+from flushlab.server.protocol import Applied, Server
 from flushlab.server.starting import AttachesProcess, Start
 from flushlab.settings.admission import require_admitted
 
@@ -345,6 +345,11 @@ class Sandbox:
     def pid(self) -> int | None:
         """The server's process id, or None while it is stopped."""
         return self._process.identity.pid if self._process is not None else None
+
+    @property
+    def nodes(self) -> Sequence[Server]:
+        """Itself."""
+        return (self,)
 
     def alive(self) -> bool:
         """True while the server's process runs; a zombie does not."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 import msgspec
@@ -49,19 +49,19 @@ def foreign_share(before: CpuTimes, after: CpuTimes, seconds: float, cpu_count: 
     return max(0.0, after.busy_s - before.busy_s - ours) / (seconds * cpu_count)
 
 
-def wanted_by_others(server_pid: int | None, seconds: float) -> float | None:
+def wanted_by_others(server_pids: Collection[int | None], seconds: float) -> float | None:
     """Share of the machine's CPU time that others take now, while no load runs; None if it cannot be seen.
 
     On a machine without idle time, what others take beside a load is what the server does not get, and
     tells more of the server than of them. This does not.
 
     Args:
-        server_pid: of the server, which may be busy with itself.
+        server_pids: of the server, which may be busy with itself; of all nodes of a cluster.
         seconds: how long to watch.
     """
-    before, began = cpu_times(server_pid), time.monotonic()
+    before, began = cpu_times(*server_pids), time.monotonic()
     time.sleep(seconds)
-    return foreign_share(before, cpu_times(server_pid), time.monotonic() - began, os.cpu_count() or 1)
+    return foreign_share(before, cpu_times(*server_pids), time.monotonic() - began, os.cpu_count() or 1)
 
 
 def busy_s() -> float:

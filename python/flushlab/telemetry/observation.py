@@ -81,10 +81,11 @@ def _window(server: Server, into: Observation) -> Iterator[None]:
     told = performance.snapshot(server)
     counters = status.counters(server)
     into.before = innodb.sample(server)
-    machine_before, cpu_before, started = machine.sample(), cpu.cpu_times(server.pid), time.monotonic()
+    pids = [node.pid for node in server.nodes]
+    machine_before, cpu_before, started = machine.sample(), cpu.cpu_times(*pids), time.monotonic()
     yield
     into.seconds = time.monotonic() - started
-    machine_after, cpu_after = machine.sample(), cpu.cpu_times(server.pid)
+    machine_after, cpu_after = machine.sample(), cpu.cpu_times(*pids)
     into.after = innodb.sample(server)
     into.deltas = status.deltas(counters, status.counters(server))
     into.told = (told, performance.snapshot(server))

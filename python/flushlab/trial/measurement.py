@@ -93,10 +93,12 @@ def measure(
         if outlast_redo and draft.redo_capacity_bytes:
             timing = msgspec.structs.replace(timing, redo_bytes=int(REDO_WRAPS * draft.redo_capacity_bytes))
         looks = timing.seconds >= JUDGED_WINDOW_S
-        before = wanted_by_others(server.pid, LOOK_S) if looks else None
+        pids = [node.pid for node in server.nodes]
+        before = wanted_by_others(pids, LOOK_S) if looks else None
         with board().standing(driven(server, draft.arm.name), trial=True):
             measured = workload.run(server, timing, observe(server, seen))
-        after = wanted_by_others(server.pid, LOOK_S) if looks else None
+        require_whole(server)
+        after = wanted_by_others(pids, LOOK_S) if looks else None
     except (ServerError, MeasurementError, ProtocolError) as error:
         return draft.failed(error)
     seen.wanted_by_others = max(before or 0.0, after or 0.0)
@@ -134,11 +136,28 @@ class Draft:
         names = catalog.names(identity.flavor, identity.version)
         self.settings = server.read_back({*names, *self.arm.settings})
         doubts, broken = compare_settings(self.arm.settings, self.settings, identity)
+        if not broken and len(server.nodes) > 1:
+            broken = self._other_on_a_node(server, catalog)
         if broken:
             return broken
         bytes_of = _bytes_by_engine(server)
         self.data_bytes = sum(bytes_of.values()) if bytes_of else None
         self.warnings = (*doubts, *_other_engines(bytes_of))
+        return ""
+
+    def _other_on_a_node(self, server: Server, catalog: Catalog) -> str:
+        """Which node of a cluster does not have what the arm asks for, or keeps commits otherwise than the
+        first one does; empty if none."""
+        decide = {name for name in self.settings if name in catalog and catalog.setting(name).durability}
+        wanted = {
+            name: self.settings[name] for name in {*self.arm.settings, *decide} if name in self.settings
+        }
+        for number, node in enumerate(server.nodes, 1):
+            got = node.read_back(wanted)
+            for name, value in sorted(wanted.items()):
+                if name not in got or not Configuration({}, node.identity).same(name, value, got[name]):
+                    there = got.get(name, "nothing")
+                    return f"{name} is {value} on node 1, but {there} on node {number}"
         return ""
 
     @property
@@ -215,6 +234,18 @@ class Draft:
             output=self.output,
             **facts,
         )
+
+
+def on_node(server: Server, number: int, words: str) -> str:
+    """What is said of a node of a cluster, counted from 1; of a server that is alone the words alone."""
+    return f"node {number}: {words}" if len(server.nodes) > 1 else words
+
+
+def require_whole(server: Server) -> None:
+    """Raises ServerDied, with the tail of its log, for a node that died while the others went on."""
+    for node in server.nodes:
+        if not node.alive():
+            node.query("SELECT 1")
 
 
 def compare_settings(

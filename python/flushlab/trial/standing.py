@@ -1,4 +1,4 @@
-"""The standing runner: every arm on a server of its own, all side by side, one of them driven at a time.
+"""The standing runner: every arm on a server that stands beside the others', one of them driven at a time.
 
 Stands beside `TrialRunner`. Neighbouring slices lie a second apart, in which a machine changes little, so
 that intervals come out narrower than those of fresh servers in the same time (docs/guides/compare.md).
@@ -10,6 +10,10 @@ that intervals come out narrower than those of fresh servers in the same time (d
 
 What a server leaves for later it pays in the slices of others. The catalog says of which settings that is the
 very effect; they are not for this runner.
+
+Each arm has a server of its own, unless arms are told to share one (`place_of`), as those of a cluster do
+that differ only in what can be set at run time. Then every slice begins with SET GLOBAL on every node, read
+back, and a short lead under load that does not count.
 """
 
 from __future__ import annotations
@@ -17,9 +21,9 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -31,19 +35,24 @@ from flushlab import machine
 from flushlab.errors import FlushlabError, MeasurementError, ProtocolError, ServerError
 from flushlab.experiment.protocol import Request
 from flushlab.process.running import board
-from flushlab.record import Arm, LoadResult, Slice, Trial
-from flushlab.server import Sandbox
+from flushlab.record import Arm, LoadResult, Slice, Trial, Value
+from flushlab.server import Sandbox, Server
 from flushlab.server.driven import driven
 from flushlab.telemetry import Observation, cpu, observe
-from flushlab.trial.measurement import NOT_STARTED, Draft
+from flushlab.trial.measurement import NOT_STARTED, Draft, require_whole
 from flushlab.trial.runner import TrialRunner
+from flushlab.trial.switching import Refused, Switching
 from flushlab.workload import Turns
+from flushlab.workload.turns import LEAD_S
 
 SLICE_S = 0.5
 LATE_FACTOR = 2.0
 """A round does not count if a slice took so many times what it should, by a clock that goes on while the
 machine sleeps. What other programs take is no reason: the random order makes noise of it, and to leave rounds
 out for it would favour servers that leave them more."""
+SWITCH_LEAD_S = 0.1
+"""From the first event of a slice to its window where settings were switched: what the last arm left to be
+flushed, and the first group of commits under the new settings, are over by then."""
 STARTS = 2
 """Servers that start at a time: they wait for the disk as long as for a processor."""
 MOST_ROUNDS = 3
@@ -58,14 +67,17 @@ class StandingRunner:
         runner_of: an arm's runner: what starts its server, its workloads and its timing, whose `seconds` are
             what is measured of each arm in a block.
         seed: of the random order.
+        place_of: arms with the same place share a server; None: each has one of its own.
     """
 
     runner_of: Callable[[Arm], TrialRunner]
     seed: int
+    place_of: Callable[[Arm], str] | None = None
     _stands: dict[str, _Stand] = field(default_factory=dict)
     _block: tuple[str, int] | None = None
     _trials: dict[tuple[str, int], Trial] = field(default_factory=dict)
     _began: float = field(default_factory=time.monotonic)
+    _suspects: set[str] = field(default_factory=set)
 
     def run(self, request: Request) -> Trial:
         """The trial of a request; the first of a block runs all that are beside it.
@@ -79,7 +91,7 @@ class StandingRunner:
                 self.close()  # a stage compares servers that stood equally long
             self._block = block
             self._trials.clear()
-            self._end(self._stands.keys() - {arm.name for arm in request.beside})
+            self._end(self._stands.keys() - {self._place(arm) for arm in request.beside})
         key = request.arm.name, request.variant
         if key not in self._trials:
             self._trials |= {(name, request.variant): trial for name, trial in self._run(request).items()}
@@ -95,10 +107,13 @@ class StandingRunner:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _end(self, names: Iterable[str]) -> None:
-        for name in names:
-            if name in self._stands:
-                self._stands.pop(name).close()
+    def _place(self, arm: Arm) -> str:
+        return arm.name if self.place_of is None else self.place_of(arm)
+
+    def _end(self, places: Iterable[str]) -> None:
+        for place in places:
+            if place in self._stands:
+                self._stands.pop(place).close()
 
     def _run(self, request: Request) -> dict[str, Trial]:
         """One trial of every arm beside, by name. The first one has the seconds of them all."""
@@ -112,73 +127,99 @@ class StandingRunner:
             starting = self._start(drafts)
             for draft in drafts:
                 try:
-                    if draft.arm.name in starting:
-                        starting[draft.arm.name].result()
-                    parts.append(_Part(draft, *self._standing(draft)))
+                    if (place := self._place(draft.arm)) in starting:
+                        starting[place].result()
+                    found = self._standing(draft)
                 except NOT_STARTED as error:
                     trials[draft.arm.name] = draft.not_started(error)
+                    continue
+                if isinstance(found, Refused):
+                    trials[draft.arm.name] = draft.ended(*found)
+                else:
+                    parts.append(_Part(draft, *found))
             stood_s = time.monotonic() - began
+            observed = is_observed(request.block)
             for part in parts:
-                part.open(self.runner_of(part.draft.arm), observed=is_observed(request.block))
-            self._take_rounds(request, parts)
+                part.open(self.runner_of(part.draft.arm), observed=observed)
+            self._take_rounds(request, parts, observed=observed)
             trials |= {part.draft.arm.name: part.concluded() for part in parts}
         except BaseException:
             for part in parts:
                 part.telemetry.__exit__(*sys.exc_info())
             raise
-        self._end(part.draft.arm.name for part in parts if part.ended is not None)
+        for part in parts:
+            if part.ended is not None and not (part.stand.shared and part.stand.server.alive()):
+                self._end([self._place(part.draft.arm)])
         return _timed(request, trials, parts, stood_s, time.monotonic() - began)
 
     def _start(self, drafts: Sequence[Draft]) -> dict[str, Future[None]]:
-        """Starts the servers of arms that have none, some at a time; waits until all have, or have failed."""
+        """Starts the servers of places that have none, some at a time; waits until all are up, or failed."""
+        arms = dict[str, list[Draft]]()
+        for draft in drafts:
+            arms.setdefault(self._place(draft.arm), []).append(draft)
 
-        def start(draft: Draft, runner: TrialRunner) -> None:
-            server = runner.start(draft.arm, variant=draft.variant)
-            self._stands[draft.arm.name] = _Stand(server, draft.arm.name)
+        def start(place: str, settings: Mapping[str, Value]) -> None:
+            draft = arms[place][0]
+            arm = msgspec.structs.replace(draft.arm, settings=settings)
+            server = self.runner_of(draft.arm).start(arm, variant=draft.variant)
+            shared = self.place_of is not None
+            self._stands[place] = _Stand(
+                server, draft.arm.name, settings, shared=shared, suspects=self._suspects
+            )
             draft.seconds.update(server.seconds)
 
         started = dict[str, Future[None]]()
         with ThreadPoolExecutor(STARTS, "stand") as pool:
-            for draft in (one for one in drafts if one.arm.name not in self._stands):
-                runner = self.runner_of(draft.arm)
-                try:
-                    runner.prepare(draft.arm, variant=draft.variant)  # here: many start from the same data
+            for place, own in arms.items():
+                settings = _common([one.arm for one in own])
+                if place in self._stands and self._stands[place].started.items() <= settings.items():
+                    continue
+                self._end([place])
+                try:  # here: many start from the same data
+                    self.runner_of(own[0].arm).prepare(own[0].arm, variant=own[0].variant)
                 except NOT_STARTED as error:
-                    started[draft.arm.name] = Future()
-                    started[draft.arm.name].set_exception(error)
+                    started[place] = Future()
+                    started[place].set_exception(error)
                 else:
-                    started[draft.arm.name] = pool.submit(start, draft, runner)
+                    started[place] = pool.submit(start, place, settings)
         return started
 
-    def _standing(self, draft: Draft) -> tuple[_Stand, Turns]:
-        """The arm's server and its load, warmed up where it was not."""
-        arm, runner = draft.arm, self.runner_of(draft.arm)
-        stand = self._stands[arm.name]
+    def _standing(self, draft: Draft) -> tuple[_Stand, Turns] | Refused:
+        """The arm's server and its load, warmed up where it was not; or why it has none."""
+        arm, runner, place = draft.arm, self.runner_of(draft.arm), self._place(draft.arm)
+        if place not in self._stands:
+            return Refused("void", "the server that it shares with other arms died before its turn")
+        stand = self._stands[place]
         try:
-            turns = stand.turns.get(draft.variant)
+            turns = stand.turns.get((arm.name, draft.variant))
             if turns is None:
+                if refused := stand.become(arm):
+                    return refused
                 driving = runner.workloads[draft.variant].driving(stand.server)
                 assert driving is not None, "who cannot pause is measured on fresh servers"
-                turns = stand.turns[draft.variant] = Turns(driving, stand.server, runner.timing)
+                turns = Turns(driving, stand.server, runner.timing)
+                stand.turns[arm.name, draft.variant] = turns
                 draft.seconds["warm_up"] = turns.warm_up_s
             return stand, turns
         except FlushlabError:
-            self._end([arm.name])
+            self._end([place])
             raise
 
-    def _take_rounds(self, request: Request, parts: Sequence[_Part]) -> None:
+    def _take_rounds(self, request: Request, parts: Sequence[_Part], *, observed: bool) -> None:
         running = [part for part in parts if part.ended is None]
         if not running:
             return
         seconds = self.runner_of(request.arm).timing.seconds
         slice_s = max(SLICE_S, *(part.turns.least_slice_s for part in running))
+        if observed and self.place_of is not None:
+            slice_s = max(slice_s, seconds)  # telemetry is about one arm's slice, not about a server's block
         due = max(1, round(seconds / slice_s))
         order = Random(f"{self.seed}/{request.stage}/{request.block}/{request.variant}/{request.arm.name}")
         for number in range(due * MOST_ROUNDS):
             order.shuffle(running)
-            pids = [part.stand.server.pid for part in running]
+            pids = [node.pid for part in running for node in part.stand.server.nodes]
             for part in running:
-                part.take(number, slice_s, pids, self._began)
+                part.take(number, slice_s, pids, self._began, observed=observed)
             running = [part for part in running if part.ended is None]
             if any(part.slices[-1].dropped for part in running):
                 for part in running:
@@ -201,17 +242,42 @@ class _Stand:
 
     Attributes:
         server: it.
-        arm: whose settings it has.
-        turns: its loads, by workload variant; all are paused but for the slice that is running.
+        arm: that it was started for.
+        started: settings that it was started with.
+        shared: arms take turns on it.
+        suspects: arms that were driven when such a server died; it happens to an arm once by chance.
+        turns: its loads, by arm and workload variant; all are paused but for the slice that is running.
     """
 
     server: Sandbox
     arm: str
-    turns: dict[int, Turns] = field(default_factory=dict)
+    started: Mapping[str, Value] = field(default_factory=dict)
+    shared: bool = False
+    suspects: set[str] = field(default_factory=set)
+    turns: dict[tuple[str, int], Turns] = field(default_factory=dict)
+    _fell: bool = False
 
     def __post_init__(self) -> None:
         self.told = driven(self.server, self.arm)
+        self._switching = Switching(self.server, self.started)
         board().stands(self.told)
+
+    def become(self, arm: Arm) -> Refused | None:
+        """Gives a shared server the arm's settings; why not, if it cannot have them."""
+        return self._switching.become(arm) if self.shared else None
+
+    def failed(self, draft: Draft, error: FlushlabError) -> Trial:
+        """The trial that an error ended. That a shared server dies is the driven arm's fault the second time;
+        until then, and for the others, the block is run again on a new one."""
+        trial = draft.failed(error)
+        if not self.shared or self.server.alive():
+            return trial
+        first, self._fell = not self._fell, True
+        if first and draft.arm.name in self.suspects:
+            return trial
+        if first:
+            self.suspects.add(draft.arm.name)
+        return msgspec.structs.replace(trial, outcome="void")
 
     def close(self) -> None:
         board().fell(self.told.key)
@@ -241,30 +307,44 @@ class _Part:
     all_bytes: int = 0
 
     def open(self, runner: TrialRunner, *, observed: bool) -> None:
-        """Reads the settings back and opens the telemetry, if this block is to have any."""
+        """Reads the settings back and opens the telemetry, if this block is to have any and others' slices
+        are not in it."""
         server = self.stand.server
         try:
+            if refused := self.stand.become(self.draft.arm):
+                self.ended = self.draft.ended(*refused)
+                return
             if broken := self.draft.read_back(server, runner.catalog):
                 self.ended = self.draft.ended("invalid", broken)
                 return
-            if observed:
+            if observed and not self.stand.shared:
                 self.telemetry.enter_context(observe(server, self.seen))
-            self.all_bytes = -_written_bytes(server.pid)
+            self.all_bytes = -_written_bytes(server)
         except (ServerError, MeasurementError, ProtocolError) as error:
             self._fail(error)
 
-    def take(self, number: int, seconds: float, pids: Sequence[int | None], began: float) -> None:
+    def take(
+        self, number: int, seconds: float, pids: Sequence[int | None], began: float, *, observed: bool = False
+    ) -> None:
         """Drives the server for one slice."""
         ends = list[_Moment]()
-        pid = self.stand.server.pid
-        self.own_bytes -= _written_bytes(pid)
+        stand, server, switched = self.stand, self.stand.server, time.monotonic()
+        self.own_bytes -= _written_bytes(server)
         try:
-            with board().driving(self.stand.told.key, self.draft.arm.name):
-                result = self.turns.slice(seconds, lambda: ends.append(_Moment.now(pids)))
+            if refused := stand.become(self.draft.arm):
+                self.ended = self.draft.ended(*refused)
+                return
+            with (
+                board().driving(stand.told.key, self.draft.arm.name),
+                observe(server, self.seen) if observed and stand.shared else nullcontext(),
+            ):
+                lead_s = SWITCH_LEAD_S if stand.shared else LEAD_S
+                result = self.turns.slice(seconds, lambda: ends.append(_Moment.now(pids)), lead_s)
+            require_whole(server)
         except (ServerError, MeasurementError, ProtocolError) as error:
             self._fail(error)
             return
-        self.own_bytes += _written_bytes(pid)
+        self.own_bytes += _written_bytes(server)
         first, last = ends
         shares = machine.between(first.machine, last.machine)
         self.results.append(result)
@@ -279,6 +359,7 @@ class _Part:
                 ),
                 steal_share=shares.steal_share,
                 dropped=last.at_s - first.at_s > LATE_FACTOR * seconds,
+                switch_s=max(0.0, first.machine.at_s - switched) if stand.shared else 0.0,
             )
         )
 
@@ -287,7 +368,7 @@ class _Part:
         if self.ended is not None:
             return self.ended
         try:
-            self.all_bytes += _written_bytes(self.stand.server.pid)
+            self.all_bytes += _written_bytes(self.stand.server)
             self.telemetry.close()
             kept = [n for n, one in enumerate(self.slices) if not one.dropped]
             counted = kept or range(len(self.slices))
@@ -298,11 +379,13 @@ class _Part:
         self.seen.foreign_cpu_share = _mean([self.slices[n].foreign_share or 0.0 for n in counted])
         disturbed = "" if kept else "the clock had a gap in every round: the machine slept, or was stopped"
         trial = self.draft.measured(measured, self.seen, disturbed, tuple(self.slices))
+        if self.stand.shared:  # who wrote what in whose turn cannot be told
+            return trial
         return msgspec.structs.replace(trial, later_bytes=max(0, self.all_bytes - self.own_bytes))
 
     def _fail(self, error: FlushlabError) -> Trial:
         self.telemetry.__exit__(type(error), error, error.__traceback__)
-        self.ended = self.draft.failed(error)
+        self.ended = self.stand.failed(self.draft, error)
         return self.ended
 
 
@@ -317,13 +400,26 @@ class _Moment:
         return cls(time.clock_gettime(time.CLOCK_BOOTTIME), machine.sample(), cpu.cpu_times(*pids))
 
 
-def _written_bytes(pid: int | None) -> int:
-    """Bytes that a process has caused to be written to disks (proc(5), /proc/PID/io); 0 if nobody tells."""
-    with suppress(OSError):
-        for line in Path(f"/proc/{pid}/io").read_text().splitlines():
-            if line.startswith("write_bytes:"):
-                return int(line.split()[1])
-    return 0
+def _written_bytes(server: Server) -> int:
+    """Bytes that a server's processes have caused to be written to disks (proc(5), /proc/PID/io); those that
+    nobody tells are left out."""
+    total = 0
+    for node in server.nodes:
+        with suppress(OSError):
+            for line in Path(f"/proc/{node.pid}/io").read_text().splitlines():
+                if line.startswith("write_bytes:"):
+                    total += int(line.split()[1])
+    return total
+
+
+def _common(arms: Sequence[Arm]) -> dict[str, Value]:
+    """Settings that arms have in common."""
+    first, *others = arms
+    return {
+        name: value
+        for name, value in first.settings.items()
+        if all(name in arm.settings and arm.settings[name] == value for arm in others)
+    }
 
 
 def _mean(values: Sequence[float]) -> float:
@@ -334,9 +430,11 @@ def _timed(
     request: Request, trials: dict[str, Trial], parts: Sequence[_Part], stood_s: float, seconds: float
 ) -> dict[str, Trial]:
     """The trials with their times: they ran at once, so the first has the seconds of them all."""
+    slices = [one for part in parts for one in part.slices]
     spent = {
         "prepare": stood_s,  # once: the servers stay
-        "window": sum(one.seconds for part in parts for one in part.slices),
+        "window": sum(one.seconds for one in slices),
+        "switch": sum(one.switch_s for one in slices),
     }
     spent["other"] = max(0.0, seconds - sum(spent.values()))
     first = request.arm.name

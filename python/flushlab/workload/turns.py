@@ -59,19 +59,22 @@ class Turns:
             raise
         self.warm_up_s = time.monotonic() - began
 
-    def slice(self, seconds: float, window: Callable[[], None] = lambda: None) -> LoadResult:
+    def slice(
+        self, seconds: float, window: Callable[[], None] = lambda: None, lead_s: float = LEAD_S
+    ) -> LoadResult:
         """Drives the server for one slice.
 
         Args:
             seconds: length of its window.
             window: called at both of its ends.
+            lead_s: from its first event to the beginning of its window.
 
         Raises:
             ServerDied, ServerError, MeasurementError: the load ended by itself.
         """
         load, server = self._load, self._server
         native(load.resume, server)
-        time.sleep(LEAD_S)
+        time.sleep(lead_s)
         window()
         native(load.open_window, server)
         time.sleep(seconds)

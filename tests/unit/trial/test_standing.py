@@ -7,16 +7,21 @@ from typing import Any
 
 import pytest
 
-from flushlab.record import Arm, LoadResult
+from flushlab.experiment.protocol import Request
+from flushlab.record import Arm, LoadResult, Trial
 from flushlab.server.fake import FakeServer
+from flushlab.settings.catalog import load_catalog
+from flushlab.trial import StandingRunner, standing
 from flushlab.trial.measurement import Draft
 from flushlab.trial.standing import _Part, _Stand, is_observed
+from flushlab.workload import Measured, Timing
+from tests.unit.trial.groups import FakeGroup
 
 
 class Turns:
     """A load whose slices take no time."""
 
-    def slice(self, seconds: float, window: Callable[[], None]) -> LoadResult:
+    def slice(self, seconds: float, window: Callable[[], None], lead_s: float) -> LoadResult:
         window()
         window()
         return LoadResult(seconds=seconds, events=50, throughput=100.0, per_second=(), latency_us=None)
@@ -36,6 +41,105 @@ def test_a_slice_in_which_the_machine_slept_does_not_count(
     (one,) = part.slices
     assert (one.round, one.seconds, one.events) == (7, 0.5, 50)
     assert one.dropped is not counts
+
+
+FLUSH = "innodb_flush_log_at_trx_commit"
+SIZES = (
+    "SELECT engine, SUM(data_length + index_length) FROM information_schema.tables"
+    " WHERE table_schema NOT IN ('mysql', 'information_schema', 'performance_schema', 'sys')"
+    " AND engine IS NOT NULL GROUP BY engine"
+)
+
+
+class Shared:
+    """Arms that share one group of servers: it notes what every slice found set, by arm."""
+
+    least_slice_s = 0.5
+    warm_up_s = 0.0
+    slice_s = 0.5
+    warnings = ()
+
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, dies: Callable[[int], bool] = lambda _: False
+    ) -> None:
+        self.groups: list[FakeGroup] = []
+        self.seen: list[list[int]] = []
+        self.dies = dies
+        self.timing = Timing(seconds=1.0)
+        self.catalog = load_catalog()
+        self.workloads = (self,)
+        monkeypatch.setattr(standing, "Turns", lambda *_: self)
+
+    def prepare(self, arm: Arm, *, variant: int = 0) -> None:
+        """There is nothing to prepare."""
+
+    def start(self, arm: Arm, *, variant: int = 0) -> FakeGroup:
+        others = FakeServer(), FakeServer()
+        self.groups.append(FakeGroup(*others, answers={SIZES: []}))
+        return self.groups[-1]
+
+    def driving(self, server: object) -> object:
+        return self
+
+    def slice(self, seconds: float, window: Callable[[], None], lead_s: float) -> LoadResult:
+        window()
+        window()
+        group = self.groups[-1]
+        self.seen.append(group.values(FLUSH))
+        if self.dies(len(self.seen)):
+            group.others[1].die("no quorum")
+        return LoadResult(seconds=seconds, events=50, throughput=100.0, per_second=(), latency_us=None)
+
+    def measured(self, results: list[LoadResult]) -> Measured:
+        return Measured(
+            figure=100.0, unit="transactions/s", higher_is_better=True, warm_up_s=0.0, window_s=1.0
+        )
+
+    def stop(self) -> None:
+        """There is nothing to stop."""
+
+    def trials(self, *, block: int = 3) -> dict[str, Trial]:
+        """A block of three arms without telemetry; what is void is asked for again, as a series does."""
+        arms = tuple(Arm(name=f"flush {value}", settings={FLUSH: value}) for value in (0, 1, 2))
+        runner: Any = self
+        found = dict[str, Trial]()
+        with StandingRunner(lambda _: runner, 1, lambda _: "one") as shared:
+            for _ in range(3):
+                due = tuple(arm for arm in arms if arm.name not in found)
+                for number, arm in enumerate(due):
+                    beside = due[number:]
+                    trial = shared.run(Request(arm=arm, stage="arms", block=block, beside=beside))
+                    if trial.outcome != "void":
+                        found[arm.name] = trial
+        return found
+
+
+def test_every_slice_on_a_shared_server_has_its_arms_settings_on_every_node(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shared = Shared(monkeypatch)
+    trials = shared.trials()
+    assert [trials[f"flush {value}"].settings[FLUSH] for value in (0, 1, 2)] == [0, 1, 2]
+    assert sorted(shared.seen) == [[value] * 3 for value in (0, 0, 1, 1, 2, 2)]
+    assert len(shared.groups) == 1
+    assert not shared.groups[0].alive()
+
+
+def test_a_node_that_dies_makes_the_block_run_again_on_a_new_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = Shared(monkeypatch, dies=lambda slices: slices == 5)
+    trials = shared.trials()
+    assert {trial.outcome for trial in trials.values()} == {"measured"}
+    assert len(shared.groups) == 2
+
+
+def test_an_arm_whose_slices_kill_the_cluster_twice_is_out_and_the_others_are_measured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shared = Shared(monkeypatch)
+    shared.dies = lambda _: shared.seen[-1] == [0, 0, 0]
+    trials = shared.trials()
+    assert [trials[f"flush {value}"].outcome for value in (0, 1, 2)] == ["failed", "measured", "measured"]
+    assert "no quorum" in trials["flush 0"].reason
 
 
 def test_the_first_blocks_have_telemetry_and_then_ever_fewer() -> None:

@@ -1,0 +1,64 @@
+"""Switching: a running server takes the settings of the arm whose turn it is.
+
+Sits in `trial`, below the runners whose arms share a server. What one arm had set is put back before the next
+one runs. On a cluster every node is set, and read back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from flushlab.record import Arm, Outcome, Value
+from flushlab.server import Server
+from flushlab.server.reconfigure import switch
+from flushlab.trial.measurement import compare_settings, on_node
+
+
+class Refused(NamedTuple):
+    """Why a server cannot have an arm's settings while it runs, as a trial's outcome and reason."""
+
+    outcome: Outcome
+    reason: str
+
+
+@dataclass
+class Switching:
+    """The settings of one server that goes on running.
+
+    Attributes:
+        server: it.
+        started: settings that it was started with.
+    """
+
+    server: Server
+    started: Mapping[str, Value]
+    _initial: dict[str, Value] = field(default_factory=dict)
+    _now: dict[str, Value] = field(default_factory=dict)
+
+    def become(self, arm: Arm) -> Refused | None:
+        """Sets what the arm sets and puts back what earlier ones had set; why not, if the server refuses it
+        or a node reads back something else.
+
+        Raises:
+            ServerError: it does not answer.
+        """
+        if new := arm.settings.keys() - self._initial.keys():
+            self._initial |= self.server.read_back(new)
+        wanted = {name: self._initial[name] for name in self._now if name in self._initial}
+        wanted |= {
+            name: value
+            for name, value in arm.settings.items()
+            if name in self._now or self.started.get(name) != value
+        }
+        changed = {name: value for name, value in wanted.items() if self._now.get(name) != value}
+        self._now |= changed
+        for number, node in enumerate(self.server.nodes if changed else (), 1):
+            if refused := switch(node, changed):
+                words = "; ".join(f"{one.name}={one.value}: {one.reason}" for one in refused)
+                return Refused("refused", on_node(self.server, number, words))
+            _, broken = compare_settings(changed, node.read_back(changed), node.identity)
+            if broken:
+                return Refused("invalid", on_node(self.server, number, broken))
+        return None

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import pytest
+
+from flushlab.record import Arm, Value
+from flushlab.server import FakeServer
+from flushlab.settings.catalog import load_catalog
+from flushlab.trial.measurement import Draft
+from flushlab.trial.switching import Switching
+from tests.unit.trial.groups import FakeGroup
+
+FLUSH, SYNC = "innodb_flush_log_at_trx_commit", "sync_binlog"
+
+
+def arm(**settings: Value) -> Arm:
+    return Arm(name="arm", settings=settings)
+
+
+def test_an_arms_settings_reach_every_node_and_the_next_arm_puts_them_back() -> None:
+    group = FakeGroup()
+    switching = Switching(group, {})
+    assert switching.become(arm(innodb_flush_log_at_trx_commit=2, sync_binlog=7)) is None
+    assert (group.values(FLUSH), group.values(SYNC)) == ([2, 2, 2], [7, 7, 7])
+    assert switching.become(arm(sync_binlog=1)) is None
+    assert (group.values(FLUSH), group.values(SYNC)) == ([1, 1, 1], [1, 1, 1])
+
+
+def test_nothing_is_set_for_an_arm_that_the_server_has_already() -> None:
+    group = FakeGroup()
+    switching = Switching(group, {SYNC: 0})
+    for settings in ({SYNC: 0}, {SYNC: 0, FLUSH: 2}, {SYNC: 0, FLUSH: 2}, {SYNC: 0}):
+        assert switching.become(Arm(name="arm", settings=settings)) is None
+    sets = [sql for sql in group.statements if sql.startswith("SET")]
+    assert sets == [f"SET GLOBAL {FLUSH} = %s", f"SET GLOBAL {FLUSH} = %s"]
+
+
+def test_a_node_that_makes_something_else_of_a_value_makes_the_trial_invalid() -> None:
+    group = FakeGroup(FakeServer(), FakeServer(rounds={FLUSH: lambda _: 1}))
+    refused = Switching(group, {}).become(arm(innodb_flush_log_at_trx_commit=2))
+    assert refused is not None
+    assert refused.outcome == "invalid"
+    assert refused.reason.startswith(f"node 3: {FLUSH} was set to 2 but the server reports 1")
+
+
+def test_what_one_node_refuses_is_refused_with_its_words_and_put_back_on_the_others() -> None:
+    group = FakeGroup(FakeServer(refuses={SYNC: "not on this node"}), FakeServer())
+    switching = Switching(group, {})
+    refused = switching.become(arm(sync_binlog=7))
+    assert refused == ("refused", "node 2: sync_binlog=7: not on this node")
+    assert switching.become(arm()) is None
+    assert group.values(SYNC) == [0, 0, 0]
+
+
+def test_what_needs_a_restart_is_refused_where_arms_share_a_server() -> None:
+    refused = Switching(FakeServer(), {}).become(arm(log_bin="ON"))
+    assert refused is not None
+    assert refused.outcome == "refused"
+    assert "while the server runs" in refused.reason
+
+
+@pytest.mark.parametrize("name", [FLUSH, SYNC])
+def test_a_node_that_keeps_commits_otherwise_makes_a_trial_invalid_though_nobody_asked(name: str) -> None:
+    values: dict[str, Value] = {"innodb_flush_log_at_trx_commit": 1, "sync_binlog": 0, "log_bin": "OFF"}
+    group = FakeGroup(FakeServer(values=values), FakeServer(values={**values, name: 2}), values=values)
+    draft = Draft(arm=arm(), stage="arms", block=0, variant=0)
+    default = values[name]
+    assert draft.read_back(group, load_catalog()) == f"{name} is {default} on node 1, but 2 on node 3"
