@@ -109,7 +109,7 @@ def test_json_document() -> None:
     assert first["ratio"] == {"estimate": 1.62, "low": 1.55, "high": 1.70}
     assert (first["verdict"], second["verdict"]) == ("faster", "no difference found")
     assert first["guarantees"]["power_loss"] == SECOND
-    assert first["server"] == {"flavor": "mariadb", "version": "10.11.19-MariaDB-0+deb12u1"}
+    assert first["server"] == {"flavor": "mariadb", "version": "10.11.19-MariaDB-0+deb12u1", "nodes": 1}
     assert (refused["outcome"], refused["ratio"]) == ("refused", None)
     assert document["control"] == {"estimate": 1.01, "low": 0.98, "high": 1.04}
     assert document["base"]["name"] == "base"

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from flushlab.record import KindTime, Latency, LoadResult, Trial
+from flushlab.report.identity import server_document
 
 SCHEMA = "flushlab.bench/1"
 
@@ -53,7 +54,7 @@ def document(trial: Trial) -> dict[str, Any]:
         "warnings": list(trial.warnings),
         "outcome": trial.outcome,
         "reason": trial.reason,
-        "server": {"flavor": trial.server.flavor, "version": trial.server.version_text},
+        "server": server_document(trial.server),
         "storage": trial.storage,
         "settings": dict(trial.settings),
         "deltas": dict(trial.deltas),
@@ -81,7 +82,7 @@ def render(trial: Trial) -> RenderableType:
         _add_syncs(table, trial, trial.load)
     if lines := trial.output.strip().splitlines():
         table.add_row("printed", Text(lines[-1]))
-    table.add_row("server", trial.server.name)
+    table.add_row("server", trial.server.title)
     table.add_row(
         "window",
         f"{trial.seconds.get('window', 0):.1f} s after {trial.seconds.get('warm_up', 0):.1f} s of warm-up",

@@ -9,9 +9,10 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from flushlab.campaign.facts import ArmFacts, SeriesFacts
-from flushlab.record import Comparison, ServerIdentity
+from flushlab.record import Comparison
 from flushlab.report.carry_over import carry_over, render_carry_over
 from flushlab.report.guarantees import changed, grouped
+from flushlab.report.identity import server_document
 from flushlab.report.series import OUTCOMES, STYLES, TOO_COARSE, absolute, below, blaming, interval, notes
 from flushlab.report.tune import spell
 from flushlab.units import counted
@@ -34,7 +35,7 @@ def document(facts: SeriesFacts) -> dict[str, Any]:
         "higher_is_better": facts.higher_is_better,
         "base": {
             "name": facts.base_name,
-            "server": _server(facts.server),
+            "server": server_document(facts.server),
             "settings": dict(facts.base),
             "figure": facts.base_figure,
             "p99_us": facts.base_p99_us,
@@ -63,7 +64,7 @@ def _arm(arm: ArmFacts, facts: SeriesFacts) -> dict[str, Any]:
     comparison = arm.comparison
     return {
         "name": arm.name,
-        "server": _server(arm.server or facts.server),
+        "server": server_document(arm.server or facts.server),
         "settings": dict(arm.settings),
         "outcome": arm.outcome,
         "reason": arm.reason,
@@ -80,13 +81,9 @@ def _arm(arm: ArmFacts, facts: SeriesFacts) -> dict[str, Any]:
     }
 
 
-def _server(identity: ServerIdentity) -> dict[str, str]:
-    return {"flavor": identity.flavor, "version": identity.version_text}
-
-
 def _servers(facts: SeriesFacts) -> dict[str, None]:
     """Names of all servers, each once."""
-    return dict.fromkeys(one.name for one in (facts.server, *(arm.server for arm in facts.arms)) if one)
+    return dict.fromkeys(one.title for one in (facts.server, *(arm.server for arm in facts.arms)) if one)
 
 
 def render(facts: SeriesFacts) -> RenderableType:

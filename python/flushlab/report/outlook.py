@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from flushlab.campaign.facts import Foreseen, Outlook, SeriesFacts, Takes, TuneFacts
+from flushlab.report.identity import server_document
 from flushlab.units import counted, format_seconds, format_size
 
 SCHEMA = "flushlab.outlook/1"
@@ -21,7 +22,7 @@ def document(facts: TuneFacts | SeriesFacts, writes: Mapping[str, str]) -> dict[
     outlook = _outlook(facts)
     return {
         "schema": SCHEMA,
-        "server": {"flavor": facts.server.flavor, "version": facts.server.version_text},
+        "server": server_document(facts.server),
         "workload": facts.workload,
         "base": dict(facts.base),
         "tries": list(outlook.tries),
@@ -53,7 +54,7 @@ def render(facts: TuneFacts | SeriesFacts, writes: Mapping[str, str]) -> Rendera
         places.add_row(Text(place), why)
     return Group(
         Text("Dry run: nothing was started, nothing was written.", style="bold"),
-        Text(f"{facts.server.name} · {facts.workload}", style="dim"),
+        Text(f"{facts.server.title} · {facts.workload}", style="dim"),
         "",
         Text(f"It would try {what}:"),
         *(line for one in outlook.tries for line in _try(one)),

@@ -14,6 +14,7 @@ from flushlab.campaign.quiet import blame
 from flushlab.plan.plan import crossed
 from flushlab.record import Comparison, FactorEffect, Ratio, Value
 from flushlab.report.carry_over import carry_over, render_carry_over
+from flushlab.report.identity import server_document
 from flushlab.report.tune import spell, way
 from flushlab.settings.floor import Floor
 from flushlab.units import counted, format_latency, format_size
@@ -36,7 +37,7 @@ def document(facts: SeriesFacts) -> dict[str, Any]:
         "ending": facts.ending,
         "plan": facts.plan,
         "title": facts.title,
-        "server": {"flavor": facts.server.flavor, "version": facts.server.version_text},
+        "server": server_document(facts.server),
         "workload": facts.workload,
         "unit": facts.unit,
         "higher_is_better": facts.higher_is_better,
@@ -114,7 +115,7 @@ def _compared(comparison: Comparison | None) -> dict[str, Any]:
 def render(facts: SeriesFacts) -> RenderableType:
     """What a person reads: the answer first. Fits 80 columns."""
     parts: list[RenderableType] = [
-        Text(f"{facts.server.name} · {facts.workload}", style="dim"),
+        Text(f"{facts.server.title} · {facts.workload}", style="dim"),
         Text(facts.title, style="dim"),
         answer(facts),
         "",

@@ -18,6 +18,7 @@ from flushlab.plan.plan import BASE, CONTROL
 from flushlab.record import Ratio, Value
 from flushlab.report.carry_over import Step, carry_over, render_carry_over, render_steps, steps
 from flushlab.report.guarantees import FAILURES
+from flushlab.report.identity import server_document
 from flushlab.units import counted, format_latency, format_size, option_size
 
 SCHEMA = "flushlab.tune/1"
@@ -30,7 +31,7 @@ def document(facts: TuneFacts) -> dict[str, Any]:
         "schema": SCHEMA,
         "campaign": facts.campaign_id,
         "ending": facts.ending,
-        "server": {"flavor": facts.server.flavor, "version": facts.server.version_text},
+        "server": server_document(facts.server),
         "workload": facts.workload,
         "unit": facts.unit,
         "objective": facts.objective,
@@ -83,7 +84,7 @@ def _point(facts: TuneFacts, point: FrontierPoint) -> dict[str, Any]:
 def render(facts: TuneFacts) -> RenderableType:
     """What a person reads: the answer first. Fits 80 columns."""
     parts: list[RenderableType] = [
-        Text(f"{facts.server.name} · {facts.workload}", style="dim"),
+        Text(f"{facts.server.title} · {facts.workload}", style="dim"),
         answer(facts),
         "",
     ]
