@@ -54,6 +54,7 @@ def compare(
     basedir: Path | str | None = None,
     data_root: Path | str | None = None,
     disk_iops: int | None = None,
+    cluster: int | None = None,
     seed: int = 1,
     fresh: bool = False,
     wait_for_quiet: bool = False,
@@ -88,6 +89,7 @@ def compare(
         basedir: use the server installed there.
         data_root: where data directories go.
         disk_iops: make a slow disk: at most this many writes/s (root, cgroups).
+        cluster: start a Galera cluster of this many nodes in the server's place.
         seed: of every random order.
         fresh: start a fresh server for every window, also where configurations could stand side by side.
         wait_for_quiet: wait until other programs leave the machine alone, for half an hour at most.
@@ -136,6 +138,7 @@ def compare(
         basedir=absolute(basedir),
         data_root=absolute(data_root),
         disk_iops=disk_iops,
+        cluster=cluster,
         seed=seed,
         fresh=fresh,
         wait_for_quiet=wait_for_quiet,

@@ -76,7 +76,9 @@ def of_tune(tuning: Tuning, target: Target) -> Outlook:
         least_s=seconds[0],
         likely_s=None if seconds[1] is None else min(seconds[1], request.budget_s or seconds[1]),
         most_s=request.budget_s,
-        takes=_takes([request.base, *settings], target, data_bytes, servers=request.side_by_side or 1),
+        takes=_takes(
+            [request.base, *settings], target, data_bytes, servers=target.nodes * (request.side_by_side or 1)
+        ),
         writes=_writes(target, request.data_root),
     )
 
@@ -109,10 +111,16 @@ def of_series(request: SeriesRequest, target: Target) -> Outlook:
             [arm.settings for arm in (request.base, *request.running)],
             target,
             data_bytes,
-            servers=max((2 + len(group.arms) if group.standing else 1 for group in groups), default=1),
+            servers=target.nodes
+            * max((_at_once(group) if group.standing else 1 for group in groups), default=1),
         ),
         writes=_writes(target, request.data_root),
     )
+
+
+def _at_once(group: ArmGroup) -> int:
+    """Servers, or clusters, of a group that stand side by side."""
+    return group.places or 2 + len(group.arms)
 
 
 def most_s(request: SeriesRequest) -> float:

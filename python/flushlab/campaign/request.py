@@ -50,6 +50,7 @@ class TuneRequest(msgspec.Struct, frozen=True, kw_only=True):
         keep: settings that had to stay as they are.
         memory: that the server may use, as the user wrote it, or None.
         data_root, disk_iops: where, and how slow.
+        cluster: nodes of the Galera cluster that takes the server's place, or None.
         seed: of every random order.
     """
 
@@ -85,6 +86,7 @@ class TuneRequest(msgspec.Struct, frozen=True, kw_only=True):
     memory: str | None = None
     data_root: str | None = None
     disk_iops: int | None = None
+    cluster: int | None = None
     seed: int = 1
     kind: Literal["tune"] = "tune"
 

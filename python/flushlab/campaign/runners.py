@@ -15,11 +15,13 @@ from flushlab.campaign.series_request import ArmGroup, BoundArm, SeriesRequest
 from flushlab.campaign.several_servers import runner_on
 from flushlab.campaign.target import Target
 from flushlab.campaign.volumes import Volumes
+from flushlab.campaign.way import place_of
 from flushlab.errors import UsageError
 from flushlab.experiment.protocol import Request
 from flushlab.experiment.series import Series
 from flushlab.record import Arm, Trial
 from flushlab.trial import AlternatingRunner, StandingRunner, TrialRunner
+from flushlab.trial.standing import CLUSTER_SLICE_S
 from flushlab.workload import Workload, build_workload, fingerprint, on_data
 
 
@@ -101,7 +103,18 @@ class ArmRunners:
         if self._standing is not None:
             self._standing.close()
         self._group = group
-        self._standing = StandingRunner(self._of, wanted.seed) if group.standing else None
+        self._standing = self._runner_of_turns() if group.standing else None
+
+    def _runner_of_turns(self) -> StandingRunner:
+        seed = self._series.request.seed
+        if self._base.nodes == 1:
+            return StandingRunner(self._of, seed)
+        return StandingRunner(self._of, seed, self._place, slice_s=CLUSTER_SLICE_S)
+
+    def _place(self, arm: Arm) -> str:
+        """What an arm's cluster is known by."""
+        bound = self._series.arm(arm.name, self._experiment.best_of)
+        return place_of(bound, self._of(arm).workloads[0], self._series.identity)
 
     def _of(self, arm: Arm) -> TrialRunner:
         assert self._group is not None, "a request was entered"

@@ -33,6 +33,7 @@ from flushlab.campaign.stored import stored_request
 from flushlab.campaign.target import (
     Target,
     absolute,
+    co_located,
     connection_arguments,
     open_target,
     paper_target,
@@ -73,6 +74,7 @@ class Asked:
     basedir: str | None
     data_root: str | None
     disk_iops: int | None
+    cluster: int | None = None
     seed: int | None
     fresh: bool = False
     wait_for_quiet: bool
@@ -117,6 +119,7 @@ def series(
     basedir: Path | str | None = None,
     data_root: Path | str | None = None,
     disk_iops: int | None = None,
+    cluster: int | None = None,
     seed: int | None = None,
     fresh: bool = False,
     wait_for_quiet: bool = False,
@@ -143,6 +146,7 @@ def series(
         basedir: use the server installed there.
         data_root: where data directories go.
         disk_iops: make a slow disk: at most this many writes/s (root, cgroups).
+        cluster: start a Galera cluster of this many nodes in the server's place; the plan's if None.
         seed: of every random order, instead of the plan's.
         fresh: start a fresh server for every window, also where arms could stand side by side.
         wait_for_quiet: wait until other programs leave the machine alone, for half an hour at most.
@@ -174,6 +178,7 @@ def series(
         basedir=absolute(basedir),
         data_root=absolute(data_root),
         disk_iops=disk_iops,
+        cluster=cluster if cluster is not None or loaded is None else loaded.plan.cluster,
         seed=seed,
         fresh=fresh,
         wait_for_quiet=wait_for_quiet,
@@ -207,7 +212,7 @@ def run(
     if asked.dry_run:
         require_new(resume)
         assert load is not None, "what is new has a plan"
-        target = paper_target(server, basedir=asked.basedir, data_root=asked.data_root)
+        target = paper_target(server, basedir=asked.basedir, data_root=asked.data_root, cluster=asked.cluster)
         return _foresee(load, asked, server, target, watcher)
     with on_board(kind, server=server), open_store() as store:
         earlier = stored_request(store, resume, kind, SeriesRequest) if resume else None
@@ -217,6 +222,7 @@ def run(
                 basedir=earlier.basedir if earlier else asked.basedir,
                 data_root=earlier.data_root if earlier else asked.data_root,
                 disk_iops=earlier.disk_iops if earlier else asked.disk_iops,
+                cluster=earlier.cluster if earlier else asked.cluster,
                 progress=watcher.say,
             ) as target,
             Volumes(target.volume, watcher.say) as volumes,
@@ -283,7 +289,8 @@ def decide(loaded: Loaded, asked: Asked, target: Target, volumes: Volumes, watch
         UsageError: the plan does not fit the workload, or the server refuses the base.
     """
     plan, build, catalog = loaded.plan, target.build, target.catalog
-    launch = Launch(arguments=connection_arguments(_threads(plan)))
+    loads = len(plan.arms) + 3 if target.nodes > 1 else 1  # each arm on a cluster keeps its connections
+    launch = Launch(arguments=connection_arguments(_threads(plan) * loads))
     identity = target.identity
     base, _ = base_settings(plan, identity, catalog, path=loaded.path)
     _require_taken(plan, build)
@@ -338,8 +345,9 @@ def decide(loaded: Loaded, asked: Asked, target: Target, volumes: Volumes, watch
         database=asked.data.database if asked.data else None,
         data_root=asked.data_root,
         disk_iops=asked.disk_iops,
+        cluster=asked.cluster,
         seed=plan.seed if asked.seed is None else asked.seed,
-        notes=(*as_warnings(fit), *loaded.notes, *bound.notes),
+        notes=(*co_located(target), *as_warnings(fit), *loaded.notes, *bound.notes),
         kind="compare" if compared else "series",
         base_name=plan.base_name,
         configurations=compared.configurations if compared else (),
@@ -362,12 +370,16 @@ def _by_the_way(request: SeriesRequest, target: Target, watcher: Watcher) -> Ser
     return msgspec.structs.replace(request, asked_groups=groups, looks=looks)
 
 
+_SIDE_BY_SIDE = "stand side by side and take turns"
+
+
 def _way_words(groups: Sequence[ArmGroup]) -> Iterator[str]:
     turns = [group for group in groups if group.standing]
     for group in turns:
         arms = f"{', '.join(group.arms)}: " if len(turns) > 1 else ""
         blocks = f"{counted(group.blocks, 'block')}, {group.seconds:.2g} s of each arm in each"
-        yield f"{arms}arms stand side by side and take turns: {blocks}"
+        how = f"take turns on {counted(group.places, 'cluster')}" if group.places else _SIDE_BY_SIDE
+        yield f"{arms}arms {how}: {blocks}"
     for group in groups:
         for why in dict.fromkeys(group.why.values()):
             arms = ", ".join(name for name in group.arms if group.why[name] == why)

@@ -62,6 +62,7 @@ class ArmGroup(msgspec.Struct, frozen=True, kw_only=True):
         blocks: rounds.
         seconds: measured of each arm in a round.
         why: by arm, why it has fresh servers where that was not asked for.
+        places: servers, or clusters, that the arms share; 0: each arm has one of its own.
     """
 
     arms: tuple[str, ...]
@@ -69,6 +70,7 @@ class ArmGroup(msgspec.Struct, frozen=True, kw_only=True):
     blocks: int
     seconds: float
     why: Mapping[str, str] = {}
+    places: int = 0
 
     def timing(self, timing: Timing) -> Timing:
         """The campaign's timing, with the group's own window."""
@@ -115,6 +117,7 @@ class SeriesRequest(msgspec.Struct, frozen=True, kw_only=True):
         configurations: of a comparison, the words that ask for them.
         measured_s: of a comparison, measured seconds in all; None where its workload ends by itself.
         asked_blocks: of a comparison, what `--blocks` said, or None.
+        cluster: nodes of the Galera cluster that takes the server's place, or None.
     """
 
     build: str
@@ -156,6 +159,7 @@ class SeriesRequest(msgspec.Struct, frozen=True, kw_only=True):
     configurations: tuple[str, ...] = ()
     measured_s: float | None = None
     asked_blocks: int | None = None
+    cluster: int | None = None
 
     @property
     def groups(self) -> tuple[ArmGroup, ...]:

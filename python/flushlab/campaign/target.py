@@ -12,11 +12,14 @@ from pathlib import Path
 
 from flushlab.build import Progress, find_build, silent
 from flushlab.build.build import Build
+from flushlab.build.galera import galera_for, require_galera_flavor
 from flushlab.campaign.data import Data
 from flushlab.datadir import DataRoot, Snapshots, Volume, open_volume, storage_of
+from flushlab.errors import UsageError
 from flushlab.machine import home_path
 from flushlab.process import reap
-from flushlab.record import ServerIdentity
+from flushlab.record import ServerIdentity, Warning
+from flushlab.server.cluster import require_size
 from flushlab.settings.catalog import Catalog, load_catalog
 from flushlab.trial import Preparation, TrialRunner
 from flushlab.workload import Timing, Workload, on_data
@@ -34,19 +37,25 @@ class Target:
         catalog: types and meaning of settings.
         volume: where data directories go.
         on_paper: it is only looked at: nothing may be started or written.
+        nodes: of the Galera cluster that is started of the build; 1: a server alone.
     """
 
     build: Build
     catalog: Catalog
     volume: Volume
     on_paper: bool = False
+    nodes: int = 1
 
     @property
     def identity(self) -> ServerIdentity:
         """Which server the build will be."""
         build = self.build
         return ServerIdentity(
-            flavor=build.flavor, version=build.version, version_text=build.version_text, build_id=build.id
+            flavor=build.flavor,
+            version=build.version,
+            version_text=build.version_text,
+            build_id=build.id,
+            nodes=self.nodes,
         )
 
 
@@ -57,22 +66,44 @@ def open_target(
     basedir: Path | str | None = None,
     data_root: Path | str | None = None,
     disk_iops: int | None = None,
+    cluster: int | None = None,
     progress: Progress = silent,
 ) -> Iterator[Target]:
     """Finds the build (obtains it if needed), opens the data root, makes the disk slow if asked to.
 
     Raises:
         BuildNotFound, StorageError, HarnessError: as their makers say.
+        UsageError: no cluster of that size can be made of the build.
     """
     for reaped in reap():
         progress(f"cleaned up after an earlier run: {reaped}")
     build = find_build(server, basedir=Path(basedir) if basedir else None, progress=progress)
+    nodes = nodes_of(cluster, build)
+    if nodes > 1:
+        galera_for(build, progress)  # found out here, not after the data are made
     with open_volume(Path(data_root) if data_root else None, disk_iops, progress) as volume:
-        yield Target(build, load_catalog(), volume)
+        yield Target(build, load_catalog(), volume, nodes=nodes)
+
+
+def nodes_of(cluster: int | None, build: Build) -> int:
+    """How many nodes `--cluster` asks for; 1 where it is not given.
+
+    Raises:
+        UsageError: too few or too many, or no cluster can be made of the build.
+    """
+    if cluster is None:
+        return 1
+    require_size(cluster)
+    require_galera_flavor(build)
+    return cluster
 
 
 def paper_target(
-    server: str, *, basedir: Path | str | None = None, data_root: Path | str | None = None
+    server: str,
+    *,
+    basedir: Path | str | None = None,
+    data_root: Path | str | None = None,
+    cluster: int | None = None,
 ) -> Target:
     """A target that is only looked at: nothing is fetched, made, limited or cleaned up.
 
@@ -81,7 +112,7 @@ def paper_target(
     """
     build = find_build(server, basedir=Path(basedir) if basedir else None, get=False)
     root = paper_root(Path(data_root) if data_root else home_path() / "run")
-    return Target(build, load_catalog(), Volume(root), on_paper=True)
+    return Target(build, load_catalog(), Volume(root), on_paper=True, nodes=nodes_of(cluster, build))
 
 
 def paper_root(path: Path) -> DataRoot:
@@ -102,6 +133,17 @@ def connection_arguments(threads: int) -> tuple[str, ...]:
     return (f"--max-connections={wanted}",) if wanted > _DEFAULT_MAX_CONNECTIONS else ()
 
 
+def co_located(target: Target) -> tuple[Warning, ...]:
+    """What is to be said of a cluster whose nodes are all on this machine."""
+    if target.nodes == 1:
+        return ()
+    text = (
+        f"{target.nodes} nodes share this machine's processors and disk (co-located): what was measured does"
+        " not transfer as it is to nodes that have machines of their own"
+    )
+    return (Warning("co-located", text),)
+
+
 def trial_runner(
     target: Target,
     workloads: tuple[Workload, ...],
@@ -113,6 +155,11 @@ def trial_runner(
     progress: Progress = silent,
 ) -> TrialRunner:
     """What runs trials on a target; see `TrialRunner`. Workloads run on the user's data if there are any."""
+    if target.nodes > 1 and any(workload.reset == "none" for workload in workloads):
+        raise UsageError(
+            "--reset none goes on with the last run's data, but each run starts a cluster of its own",
+            hint="remove it, or --cluster",
+        )
     root = target.volume.data_root
     preparation = Preparation(
         build=target.build,
@@ -135,4 +182,5 @@ def trial_runner(
         disk_limit=target.volume.disk_limit,
         outlast_redo=outlast_redo,
         arguments=arguments,
+        nodes=target.nodes,
     )

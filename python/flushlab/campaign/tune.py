@@ -29,6 +29,7 @@ from flushlab.campaign.stored import stored_request
 from flushlab.campaign.target import (
     Target,
     absolute,
+    co_located,
     connection_arguments,
     open_target,
     paper_target,
@@ -36,13 +37,13 @@ from flushlab.campaign.target import (
 )
 from flushlab.campaign.tuning import FIRST_LOOK_MINUTES, Tuning
 from flushlab.campaign.watcher import Watcher, watching
-from flushlab.campaign.way import beside
+from flushlab.campaign.way import BESIDE_MOST, beside
 from flushlab.errors import BudgetTooSmall, UsageError
 from flushlab.experiment.objective import Objective
 from flushlab.experiment.protocol import Request
 from flushlab.machine import available_memory_bytes
 from flushlab.process.running import on_board
-from flushlab.record import Launch, Trial, Value
+from flushlab.record import Arm, Launch, Trial, Value
 from flushlab.server.base_file import require_taken
 from flushlab.settings.candidates import lift, propose
 from flushlab.settings.fit import as_warnings, names_fixed
@@ -50,6 +51,8 @@ from flushlab.settings.floor import Floor
 from flushlab.settings.given import parse_settings
 from flushlab.store import Store, open_store
 from flushlab.trial import StandingRunner, TrialRunner
+from flushlab.trial.standing import CLUSTER_SLICE_S
+from flushlab.trial.switching import restart_settings
 from flushlab.units import parse_size
 from flushlab.workload import (
     Timing,
@@ -90,6 +93,7 @@ class Asked:
     basedir: str | None
     data_root: str | None
     disk_iops: int | None
+    cluster: int | None
     seed: int | None
     fresh: bool
     options: Mapping[str, object]
@@ -117,6 +121,7 @@ def tune(
     basedir: Path | str | None = None,
     data_root: Path | str | None = None,
     disk_iops: int | None = None,
+    cluster: int | None = None,
     seed: int | None = None,
     fresh: bool = False,
     wait_for_quiet: bool = False,
@@ -151,6 +156,7 @@ def tune(
         basedir: use the server installed there.
         data_root: where data directories go.
         disk_iops: make a slow disk: at most this many writes/s (root, cgroups).
+        cluster: start a Galera cluster of this many nodes in the server's place.
         seed: of every random order.
         fresh: start a fresh server for every trial, also where servers could stand side by side.
         wait_for_quiet: wait until other programs leave the machine alone, for half an hour at most.
@@ -185,13 +191,15 @@ def tune(
         basedir=absolute(basedir),
         data_root=absolute(data_root),
         disk_iops=disk_iops,
+        cluster=cluster,
         seed=seed,
         fresh=fresh,
         options=options,
     )
     if dry_run:
         require_new(resume)
-        return _foresee(asked, paper_target(server, basedir=basedir, data_root=data_root), watcher)
+        target = paper_target(server, basedir=basedir, data_root=data_root, cluster=cluster)
+        return _foresee(asked, target, watcher)
     with on_board("tune", server=server, workload=asked.workload, floor=asked.floor), open_store() as store:
         earlier = stored_request(store, resume, "tune", TuneRequest) if resume else None
         with open_target(
@@ -199,6 +207,7 @@ def tune(
             basedir=earlier.basedir if earlier else basedir,
             data_root=earlier.data_root if earlier else data_root,
             disk_iops=earlier.disk_iops if earlier else disk_iops,
+            cluster=earlier.cluster if earlier else cluster,
             progress=watcher.say,
         ) as target:
             request = earlier or decide(asked, target, watcher)
@@ -234,7 +243,7 @@ def decide(asked: Asked, target: Target, watcher: Watcher) -> TuneRequest:
             hint="it is the limit for a winner's p99, as a multiple of the base's",
         )
     steady = minutes is not None and minutes >= FIRST_LOOK_MINUTES
-    build, launch = target.build, Launch(arguments=connection_arguments(max(threads)))
+    build, launch = target.build, Launch(arguments=_connections(threads, asked.cluster))
     identity = target.identity
     given = parse_settings(asked.settings, build.flavor, build.version, target.catalog)
     require_taken(build, given)
@@ -297,7 +306,7 @@ def decide(asked: Asked, target: Target, watcher: Watcher) -> TuneRequest:
         original=original,
         lifted=lifted,
         scaled=fit.scaled,
-        notes=as_warnings(fit),
+        notes=(*co_located(target), *as_warnings(fit)),
         candidates=candidates,
         timing=timing,
         steady_state=steady,
@@ -312,6 +321,7 @@ def decide(asked: Asked, target: Target, watcher: Watcher) -> TuneRequest:
         memory=asked.memory,
         data_root=asked.data_root,
         disk_iops=asked.disk_iops,
+        cluster=asked.cluster,
         seed=asked.seed if asked.seed is not None else secrets.randbelow(1 << 31),
     )
     return request if asked.fresh else _by_the_way(request, asked, target, watcher)
@@ -326,7 +336,8 @@ def _by_the_way(request: TuneRequest, asked: Asked, target: Target, watcher: Wat
             watcher.say(f"each trial gets a fresh server: {why}")
         return msgspec.structs.replace(request, why_fresh=why)
     some = f", {servers} at a time against the base ({why})" if why else ""
-    watcher.say(f"servers stand side by side and take turns{some}")
+    where = "arms take turns on clusters" if target.nodes > 1 else "servers stand side by side and take turns"
+    watcher.say(f"{where}{some}")
     slice_s = max(workload.slice_s or 0.0 for workload in workloads)
     each_s = asked.seconds or max(SIDE_BY_SIDE.seconds, slice_s)
     timing = msgspec.structs.replace(SIDE_BY_SIDE, seconds=each_s)
@@ -390,7 +401,7 @@ def carry_out(
 
     with (
         _runner(request, target, watcher) as runner,
-        StandingRunner(lambda _: runner, request.seed) as standing,
+        _turns(runner, request, target) as standing,
     ):
         runner.preparation.load(request.base)
         others = look_around(target.volume.data_root.path, watcher, wait=wait_for_quiet)
@@ -410,8 +421,23 @@ def carry_out(
         )
 
 
+def _turns(runner: TrialRunner, request: TuneRequest, target: Target) -> StandingRunner:
+    if target.nodes == 1:
+        return StandingRunner(lambda _: runner, request.seed)
+
+    def place_of(arm: Arm) -> str:
+        return repr(sorted(restart_settings(arm.settings, target.identity).items()))
+
+    return StandingRunner(lambda _: runner, request.seed, place_of, slice_s=CLUSTER_SLICE_S)
+
+
 def _launch(request: TuneRequest) -> Launch:
-    return Launch(arguments=connection_arguments(max(request.threads)))
+    return Launch(arguments=_connections(request.threads, request.cluster))
+
+
+def _connections(threads: Sequence[int], cluster: int | None) -> tuple[str, ...]:
+    """Arguments for the connections; each arm on a cluster keeps its own."""
+    return connection_arguments(max(threads) if cluster is None else BESIDE_MOST * sum(threads))
 
 
 def _workloads(request: TuneRequest) -> tuple[Workload, ...]:
@@ -433,7 +459,7 @@ def _runner(request: TuneRequest, target: Target, watcher: Watcher) -> TrialRunn
         target,
         workloads,
         request.timing,
-        arguments=connection_arguments(max(request.threads)),
+        arguments=_connections(request.threads, request.cluster),
         data=data_of(request, watcher.say),
         outlast_redo=request.steady_state,
         progress=watcher.say,

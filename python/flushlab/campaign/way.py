@@ -17,10 +17,11 @@ from flushlab.campaign.request import TuneRequest
 from flushlab.campaign.series_request import ArmGroup, BoundArm, SeriesRequest
 from flushlab.campaign.target import Target
 from flushlab.machine import available_memory_bytes
-from flushlab.record import Value
+from flushlab.record import ServerIdentity, Value
 from flushlab.settings.configuration import Configuration
 from flushlab.settings.memory_use import number_of
-from flushlab.trial.standing import SLICE_S
+from flushlab.trial.standing import CLUSTER_SLICE_S, SLICE_S
+from flushlab.trial.switching import restart_settings
 from flushlab.units import format_size
 from flushlab.workload import Workload
 
@@ -44,6 +45,9 @@ MEMORY_SHARE = 0.8
 
 LEAST_SERVERS = 3
 """Of a series: base, control and one arm."""
+CLUSTERS_MOST = 3
+"""Clusters of a tuning that stand at once at most, where candidates take a restart: their nodes do not only
+wait, they talk to each other."""
 BESIDE_MOST = 8
 """Servers of a tuning that stand at once at most: in a round of more the machine has time to change."""
 
@@ -64,13 +68,17 @@ def beside(request: TuneRequest, workloads: Sequence[Workload], target: Target) 
     """How many servers of a tuning can stand side by side."""
     if any(workload.slice_s is None for workload in workloads):
         return Beside(0, f"{request.workload.split(':')[0]} cannot be paused")
-    if request.disk_iops is not None:
+    if request.disk_iops is not None and target.nodes == 1:
         return Beside(0, LIMITED_DISK)
     if request.steady_state:
         return Beside(0, "some candidates show in what a server does later")
     settings = [request.base, *({**request.base, **one.settings} for one in request.candidates)]
     data_bytes = data_bytes_of(request.workload, msgspec.structs.asdict(request.shape), request.dataset)
     found = _room(settings, target, data_bytes)
+    if target.nodes > 1:
+        restarts = any(restart_settings(one.settings, target.identity) for one in request.candidates)
+        room = min(found.servers, CLUSTERS_MOST) if restarts else BESIDE_MOST * min(found.servers, 1)
+        return Beside(room) if room >= 2 else Beside(0, found.why)
     if found.servers >= BESIDE_MOST:
         return Beside(BESIDE_MOST)
     return found if found.servers >= 2 else Beside(0, found.why)
@@ -98,18 +106,25 @@ def groups_of(
         why |= {name: why[name] or same for name in factors}
     turns = [arm for arm in request.running if not why[arm.name]]
     room = _room([arm.settings for arm in (request.base, *turns)], target, data_bytes)
-    if room.servers < LEAST_SERVERS:
+    identity, own = target.identity, place_of(request.base, base, target.identity)
+    places = {arm.name: place_of(arm, workloads[arm.name], identity) for arm in turns}
+    if target.nodes > 1:
+        why |= _without_a_cluster(places, own, [name for name in factors if name in places], room)
+    elif room.servers < LEAST_SERVERS:
         why |= {arm.name: room.why for arm in turns}
-        turns = []
     elif room.servers - 2 < len(factors):
         why |= {name: why[name] or room.why for name in factors}
-        turns = [arm for arm in turns if not why[arm.name]]
+    turns = [arm for arm in turns if not why[arm.name]]
+    least_s = SLICE_S if target.nodes == 1 else CLUSTER_SLICE_S
     slices = {
-        arm.name: max(SLICE_S, base.slice_s or 0.0, workloads[arm.name].slice_s or 0.0) for arm in turns
+        arm.name: max(least_s, base.slice_s or 0.0, workloads[arm.name].slice_s or 0.0) for arm in turns
     }
     together = [name for name in factors if name in slices]
     slices |= {name: max(slices[one] for one in together) for name in together}
-    groups = list(_grouped(slices, together, room.servers - 2))
+    if target.nodes == 1:
+        groups = list(_grouped(slices, together, room.servers - 2))
+    else:
+        groups = list(_on_clusters(slices, together, places, own, room.servers - 1))
     fresh = tuple(name for name, reason in why.items() if reason)
     seconds = request.timing.seconds
     if request.measured_s is not None:  # shared by base and control of every group, too
@@ -118,13 +133,52 @@ def groups_of(
     found = []
     for names in groups:
         blocks, seconds_each = blocks_of(request.blocks, seconds, slices[names[0]])
-        found.append(ArmGroup(arms=names, standing=True, blocks=blocks, seconds=seconds_each))
+        clusters = len({own, *(places[name] for name in names)}) if target.nodes > 1 else 0
+        found.append(
+            ArmGroup(arms=names, standing=True, blocks=blocks, seconds=seconds_each, places=clusters)
+        )
     if fresh:
         reasons = {name: why[name] for name in fresh}
         found.append(
             ArmGroup(arms=fresh, standing=False, blocks=request.blocks, seconds=seconds, why=reasons)
         )
     return tuple(found)
+
+
+def place_of(arm: BoundArm, workload: Workload, identity: ServerIdentity) -> str:
+    """What tells an arm's cluster from those of others: arms with the same place differ only in what every
+    node can be given while it runs, or in how they are driven."""
+    settings = restart_settings(arm.settings, identity)
+    parts = [arm.build, arm.data_root, arm.disk_iops, dict(workload.data_key), sorted(settings.items())]
+    return repr(parts)
+
+
+def _without_a_cluster(
+    places: Mapping[str, str], own: str, factors: Sequence[str], room: Beside
+) -> dict[str, str]:
+    """Why arms cannot take turns where so many clusters fit: they need one besides the base's, or a factor's
+    combinations need more together."""
+    too_many = len({own, *(places[name] for name in factors)}) > room.servers
+    return {
+        name: room.why
+        for name, place in places.items()
+        if room.servers < (1 if place == own else 2) or (too_many and name in factors)
+    }
+
+
+def _on_clusters(
+    slices: Mapping[str, float], together: Sequence[str], places: Mapping[str, str], own: str, most: int
+) -> Iterator[tuple[str, ...]]:
+    """Arms whose slices are equally long, on the base's cluster and at most so many others; what is to stay
+    together does."""
+    for slice_s in sorted(set(slices.values())):
+        names = [name for name in slices if slices[name] == slice_s]
+        first = {own, *(places[name] for name in together if name in names)}
+        others = list(dict.fromkeys(places[name] for name in names if places[name] not in first))
+        fit = max(most - (len(first) - 1), 0)
+        for some in ([*first, *others[:fit]], *(_portions(others[fit:], most) if others[fit:] else ())):
+            if arms := tuple(name for name in names if places[name] in some):
+                yield arms
 
 
 def _grouped(slices: Mapping[str, float], together: Sequence[str], most: int) -> Iterator[tuple[str, ...]]:
@@ -155,7 +209,7 @@ def _why_fresh(
     """Why an arm needs fresh servers; empty if it can stand beside others."""
     if base.slice_s is None or workload.slice_s is None:
         return f"{request.workload.split(':')[0]} cannot be paused"
-    if request.disk_iops is not None or arm.disk_iops is not None:
+    if (request.disk_iops is not None or arm.disk_iops is not None) and target.nodes == 1:
         return LIMITED_DISK
     pool = number_of(Configuration(request.base.settings, target.identity), "innodb_buffer_pool_size")
     fits = data_bytes is not None and data_bytes < pool
@@ -179,10 +233,12 @@ def blocks_of(blocks: int, seconds: float, slice_s: float = SLICE_S) -> tuple[in
 
 
 def _room(settings: Sequence[Mapping[str, Value]], target: Target, data_bytes: int | None) -> Beside:
-    """How many servers with any of these settings the memory and the disk hold; `why` not more."""
-    each, free = max(_server_bytes(one, target, data_bytes) for one in settings), available_memory_bytes()
+    """How many servers, or clusters, with any of these settings the memory and the disk hold; `why` not
+    more."""
+    free = available_memory_bytes()
+    each = target.nodes * max(_server_bytes(one, target, data_bytes) for one in settings)
     found = Beside(int(MEMORY_SHARE * free // each), _each(each, free, "of memory"))
-    if copy := copy_bytes(settings, target, data_bytes):
+    if copy := target.nodes * (copy_bytes(settings, target, data_bytes) or 0):
         free = target.volume.data_root.free_bytes()
         if (room := max(free // copy - 1, 0)) < found.servers:  # the snapshot is one more
             return Beside(room, _each(copy, free, "on the disk"))

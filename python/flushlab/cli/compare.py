@@ -76,6 +76,7 @@ def compare(
     basedir: options.BaseDir = None,
     data_root: options.DataRoot = None,
     disk_iops: options.DiskIops = None,
+    cluster: options.Cluster = None,
     seed: Annotated[int, typer.Option("--seed", help="Seed of the random order.")] = 1,
     fresh: options.Fresh = False,
     wait_for_quiet: options.WaitForQuiet = False,

@@ -50,6 +50,7 @@ def series(
     basedir: options.BaseDir = None,
     data_root: options.DataRoot = None,
     disk_iops: options.DiskIops = None,
+    cluster: options.Cluster = None,
     seed: Annotated[
         int | None, typer.Option("--seed", help="Seed of the random order.", show_default=False)
     ] = None,

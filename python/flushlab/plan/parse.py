@@ -34,7 +34,7 @@ from flushlab.record import Value
 from flushlab.settings.catalog import canonical
 from flushlab.units import counted, parse_size
 
-_PLAN_KEYS = ("title", "text", "server", "blocks", "seconds", "seed", "best", "alternate")
+_PLAN_KEYS = ("title", "text", "server", "cluster", "blocks", "seconds", "seed", "best", "alternate")
 _PLAN_TABLES = ("workload", "base", "factor", "arm", "claim", "requires")
 _BASE_KEYS = ("name", "text", "settings")
 _PLACE_KEYS = ("data_root", "file_system", "record_size", "disk_iops")
@@ -51,6 +51,7 @@ _FACTORS = (2, 4)
 _BLOCKS = (2, 100)
 _SECONDS = 86_400
 _SEED = 2**63 - 1
+_NODES = (2, 9)
 _IOPS = 10_000_000
 _SMALLEST_RECORD = 512
 
@@ -99,6 +100,7 @@ class _Parser:
             title=self._title(),
             text=root.text("text").strip(),
             server=root.text("server") or None,
+            cluster=root.whole("cluster", 0, *_NODES) if "cluster" in root else None,
             workload=workload,
             base=settings,
             base_name=self._base_name,

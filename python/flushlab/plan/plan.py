@@ -123,6 +123,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         title: one line for people.
         text: what the question is and where it comes from.
         server: the server that it is meant for, or None where the command line says it.
+        cluster: nodes of a Galera cluster in the server's place, or None.
         workload: what writes in every arm.
         base: the settings that arms are compared with; those that a version lacks are left out there.
         arms: in the file's order, after those of the factors.
@@ -146,6 +147,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     text: str = ""
     server: str | None = None
+    cluster: int | None = None
     workload: WorkloadSpec
     base: Mapping[str, Value]
     arms: tuple[ArmPlan, ...]

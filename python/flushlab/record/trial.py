@@ -63,6 +63,7 @@ class Slice(msgspec.Struct, frozen=True, kw_only=True):
         dropped: its round does not count: there was a gap in the clock.
         switch_s: before it, for the settings of a server that arms share, with a lead under load that does
             not count; 0 where each arm has a server of its own.
+        drain_s: after it, until the nodes of a cluster had applied what it left them.
     """
 
     round: int
@@ -73,6 +74,7 @@ class Slice(msgspec.Struct, frozen=True, kw_only=True):
     steal_share: float = 0.0
     dropped: bool = False
     switch_s: float = 0.0
+    drain_s: float = 0.0
 
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True):

@@ -129,6 +129,8 @@ def _where(plan: StoredPlan) -> Iterator[str]:
         yield _option("--data-root", plan.data_root)
     if plan.disk_iops is not None:
         yield _option("--disk-iops", plan.disk_iops)
+    if plan.cluster is not None:
+        yield _option("--cluster", plan.cluster)
     if plan.seed is not None:
         yield _option("--seed", plan.seed)
 

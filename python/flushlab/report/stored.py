@@ -56,6 +56,7 @@ class StoredPlan(msgspec.Struct, frozen=True, kw_only=True):
     memory: str | None = None
     data_root: str | None = None
     disk_iops: int | None = None
+    cluster: int | None = None
     seed: int | None = None
     plan: str = ""
     path: str = ""

@@ -239,10 +239,14 @@ def _notes(facts: TuneFacts) -> Group:
     return Group(*(Padding(line, 0) for line in lines))
 
 
+_IN_TURNS = "measured side by side, in turns, on servers that stood throughout"
+_ON_CLUSTERS = "measured in turns on clusters that stood throughout, switched by SET GLOBAL"
+
+
 def way(facts: SeriesFacts | TuneFacts) -> Iterator[RenderableType]:
     """How it was measured."""
     if facts.interleaved:
-        yield Text("measured side by side, in turns, on servers that stood throughout", style="dim")
+        yield Text(_IN_TURNS if facts.server.nodes == 1 else _ON_CLUSTERS, style="dim")
         fresh = [arm for arm in facts.arms if arm.why_fresh] if isinstance(facts, SeriesFacts) else []
         for why in dict.fromkeys(arm.why_fresh for arm in fresh):
             names = ", ".join(arm.name for arm in fresh if arm.why_fresh == why)

@@ -13,6 +13,8 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
+import msgspec
+
 from flushlab.build import Build, Progress, silent
 from flushlab.build.galera import galera_for
 from flushlab.datadir import DataRoot, Restored, Snapshot, Snapshots
@@ -207,7 +209,7 @@ class Cluster:
     @property
     def identity(self) -> ServerIdentity:
         """Which server answered: every node is of the same build."""
-        return self.first.identity
+        return msgspec.structs.replace(self.first.identity, nodes=len(self.nodes))
 
     @property
     def endpoint(self) -> Endpoint:

@@ -15,6 +15,7 @@ from typing import Self
 
 from flushlab.record import Arm, Stage, Trial, Value
 from flushlab.server import Sandbox
+from flushlab.server.cluster import Cluster
 from flushlab.trial.measurement import NOT_STARTED, Draft, measure
 from flushlab.trial.runner import TrialRunner
 from flushlab.trial.switching import Switching
@@ -31,7 +32,7 @@ class AlternatingRunner:
 
     trials: TrialRunner
     base: Mapping[str, Value]
-    _server: Sandbox | None = None
+    _server: Sandbox | Cluster | None = None
     _switching: Switching | None = None
 
     def run(self, arm: Arm, *, stage: Stage, block: int, variant: int = 0) -> Trial:

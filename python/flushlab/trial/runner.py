@@ -25,6 +25,7 @@ from flushlab.datadir import DataRoot, LimitedDisk, Snapshot
 from flushlab.errors import MeasurementError, ServerError
 from flushlab.record import Arm, Stage, Trial
 from flushlab.server import Sandbox
+from flushlab.server.cluster import Cluster
 from flushlab.settings.catalog import Catalog
 from flushlab.trial.measurement import NOT_STARTED, Draft, measure
 from flushlab.trial.preparation import Preparation
@@ -45,6 +46,7 @@ class TrialRunner:
         disk_limit: the slow disk, or None.
         outlast_redo: windows go on until `REDO_WRAPS` times the redo capacity was written.
         arguments: of the server, alike for every arm.
+        nodes: of the Galera cluster that every trial starts; 1: a server alone.
         held: stopped servers whose data the next trial goes on with, by snapshot and place; runners that are
             replaced copies of one another share them.
     """
@@ -58,6 +60,7 @@ class TrialRunner:
     disk_limit: LimitedDisk | None = None
     outlast_redo: bool = False
     arguments: tuple[str, ...] = ()
+    nodes: int = 1
     held: dict[tuple[Path, Path], Sandbox] = field(default_factory=dict)
 
     def run(self, arm: Arm, *, stage: Stage, block: int, variant: int = 0) -> Trial:
@@ -74,7 +77,7 @@ class TrialRunner:
             began = time.monotonic()
             snapshot = self.preparation.snapshot(workload, arm.settings)
             draft.seconds["prepare"] = time.monotonic() - began
-            server = self._go_on(arm, snapshot) if goes_on else self._start(arm, snapshot)
+            server: Sandbox | Cluster = self._go_on(arm, snapshot) if goes_on else self._start(arm, snapshot)
         except NOT_STARTED as error:
             return draft.not_started(error)
         with nullcontext(server) if goes_on else server:
@@ -122,7 +125,7 @@ class TrialRunner:
         place = (snapshot.path, self.data_root.path)
         server = self.held.get(place)
         if server is None:
-            server = self.held[place] = self._start(arm, snapshot)
+            server = self.held[place] = self._alone(arm, snapshot)
         else:
             server.seconds.clear()
             server.stop()
@@ -139,8 +142,8 @@ class TrialRunner:
         """
         self.preparation.snapshot(self.workloads[variant], arm.settings)
 
-    def start(self, arm: Arm, *, variant: int = 0) -> Sandbox:
-        """A server with the arm's settings on a fresh copy of the workload's data.
+    def start(self, arm: Arm, *, variant: int = 0) -> Sandbox | Cluster:
+        """A server, or a cluster, with the arm's settings on a fresh copy of the workload's data.
 
         Raises:
             StartFailed: it did not become ready.
@@ -148,7 +151,23 @@ class TrialRunner:
         """
         return self._start(arm, self.preparation.snapshot(self.workloads[variant], arm.settings))
 
-    def _start(self, arm: Arm, snapshot: Snapshot) -> Sandbox:
+    def _start(self, arm: Arm, snapshot: Snapshot) -> Sandbox | Cluster:
+        if self.nodes == 1:
+            return self._alone(arm, snapshot)
+        limit = self.disk_limit
+        return Cluster.start(
+            self.build,
+            size=self.nodes,
+            settings=arm.settings,
+            arguments=self.arguments,
+            data_root=self.data_root,
+            snapshot=snapshot,
+            disk_limits=limit.one_each(self.nodes, self.data_root) if limit else (),
+            progress=self.preparation.progress,
+        )
+
+    def _alone(self, arm: Arm, snapshot: Snapshot) -> Sandbox:
+        assert self.nodes == 1, "a cluster does not go on with another trial's data"
         return Sandbox.start(
             self.build,
             settings=arm.settings,
@@ -160,7 +179,7 @@ class TrialRunner:
 
 
 @contextmanager
-def _killing(server: Sandbox) -> Iterator[None]:
+def _killing(server: Sandbox | Cluster) -> Iterator[None]:
     """A window that ends with SIGKILL of the server while the load still runs."""
     yield
     server.kill()

@@ -37,6 +37,7 @@ from flushlab.experiment.protocol import Request
 from flushlab.process.running import board
 from flushlab.record import Arm, LoadResult, Slice, Trial, Value
 from flushlab.server import Sandbox, Server
+from flushlab.server.cluster import Cluster
 from flushlab.server.driven import driven
 from flushlab.telemetry import Observation, cpu, observe
 from flushlab.trial.measurement import NOT_STARTED, Draft, require_whole
@@ -53,6 +54,10 @@ out for it would favour servers that leave them more."""
 SWITCH_LEAD_S = 0.1
 """From the first event of a slice to its window where settings were switched: what the last arm left to be
 flushed, and the first group of commits under the new settings, are over by then."""
+DRAIN_LIMIT_S = 30.0
+"""Longest wait for the nodes of a cluster to apply what a slice has left them."""
+CLUSTER_SLICE_S = 1.0
+"""On a cluster, where a switch takes longer."""
 STARTS = 2
 """Servers that start at a time: they wait for the disk as long as for a processor."""
 MOST_ROUNDS = 3
@@ -68,11 +73,13 @@ class StandingRunner:
             what is measured of each arm in a block.
         seed: of the random order.
         place_of: arms with the same place share a server; None: each has one of its own.
+        slice_s: shortest slice.
     """
 
     runner_of: Callable[[Arm], TrialRunner]
     seed: int
     place_of: Callable[[Arm], str] | None = None
+    slice_s: float = SLICE_S
     _stands: dict[str, _Stand] = field(default_factory=dict)
     _block: tuple[str, int] | None = None
     _trials: dict[tuple[str, int], Trial] = field(default_factory=dict)
@@ -210,7 +217,7 @@ class StandingRunner:
         if not running:
             return
         seconds = self.runner_of(request.arm).timing.seconds
-        slice_s = max(SLICE_S, *(part.turns.least_slice_s for part in running))
+        slice_s = max(self.slice_s, *(part.turns.least_slice_s for part in running))
         if observed and self.place_of is not None:
             slice_s = max(slice_s, seconds)  # telemetry is about one arm's slice, not about a server's block
         due = max(1, round(seconds / slice_s))
@@ -249,7 +256,7 @@ class _Stand:
         turns: its loads, by arm and workload variant; all are paused but for the slice that is running.
     """
 
-    server: Sandbox
+    server: Sandbox | Cluster
     arm: str
     started: Mapping[str, Value] = field(default_factory=dict)
     shared: bool = False
@@ -265,6 +272,10 @@ class _Stand:
     def become(self, arm: Arm) -> Refused | None:
         """Gives a shared server the arm's settings; why not, if it cannot have them."""
         return self._switching.become(arm) if self.shared else None
+
+    def drain(self) -> float:
+        """Waits until every node of a cluster has applied what it was sent; the seconds it took."""
+        return self.server.settled(DRAIN_LIMIT_S) if isinstance(self.server, Cluster) else 0.0
 
     def failed(self, draft: Draft, error: FlushlabError) -> Trial:
         """The trial that an error ended. That a shared server dies is the driven arm's fault the second time;
@@ -341,6 +352,7 @@ class _Part:
                 lead_s = SWITCH_LEAD_S if stand.shared else LEAD_S
                 result = self.turns.slice(seconds, lambda: ends.append(_Moment.now(pids)), lead_s)
             require_whole(server)
+            drain_s = stand.drain()
         except (ServerError, MeasurementError, ProtocolError) as error:
             self._fail(error)
             return
@@ -360,6 +372,7 @@ class _Part:
                 steal_share=shares.steal_share,
                 dropped=last.at_s - first.at_s > LATE_FACTOR * seconds,
                 switch_s=max(0.0, first.machine.at_s - switched) if stand.shared else 0.0,
+                drain_s=drain_s,
             )
         )
 
@@ -434,7 +447,7 @@ def _timed(
     spent = {
         "prepare": stood_s,  # once: the servers stay
         "window": sum(one.seconds for one in slices),
-        "switch": sum(one.switch_s for one in slices),
+        "switch": sum(one.switch_s + one.drain_s for one in slices),
     }
     spent["other"] = max(0.0, seconds - sum(spent.values()))
     first = request.arm.name

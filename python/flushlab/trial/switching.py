@@ -10,10 +10,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from flushlab.record import Arm, Outcome, Value
+from flushlab.record import Arm, Outcome, ServerIdentity, Value
 from flushlab.server import Server
 from flushlab.server.reconfigure import switch
+from flushlab.settings.configuration import Configuration
 from flushlab.trial.measurement import compare_settings, on_node
+
+
+def restart_settings(settings: Mapping[str, Value], identity: ServerIdentity) -> dict[str, Value]:
+    """Those that a running server cannot take, or not each value of; of those that nobody knows, all."""
+    configuration = Configuration({}, identity)
+    found = {}
+    for name, value in settings.items():
+        here = configuration.here(name)
+        if here is None or not here.dynamic or here.partly_dynamic:
+            found[name] = value
+    return found
 
 
 class Refused(NamedTuple):

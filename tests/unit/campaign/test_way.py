@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,9 @@ def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     root = DataRoot(path=tmp_path, storage=Storage(filesystem="ext4"))
     target = Target(MARIADB, load_catalog(), Volume(root), on_paper=True)
     for module in (series, tune):
-        monkeypatch.setattr(module, "paper_target", lambda *_, **__: target)
+        monkeypatch.setattr(
+            module, "paper_target", lambda *_, cluster=None, **__: replace(target, nodes=cluster or 1)
+        )
     monkeypatch.setattr("flushlab.campaign.base.verbose_help", lambda *_: Answer("", "", refuses=False))
 
 
@@ -260,3 +263,72 @@ def test_where_few_servers_fit_combinations_of_factors_stay_together(
     why = {arm.name: arm.why_fresh for arm in found.arms}
     assert why["f"] == why["g"] == why["f + g"] != ""
     assert why["one"] == ""
+
+
+TWO_PLACES = """
+[[arm]]
+name = "binlog"
+settings = { log_bin = "ON" }
+[[arm]]
+name = "both"
+on = "binlog"
+settings = { innodb_flush_log_at_trx_commit = 2 }
+"""
+
+
+def turns_of(said: list[str]) -> list[str]:
+    return [line for line in said if "take turns" in line or "fresh" in line]
+
+
+def test_arms_that_differ_in_dynamic_settings_take_turns_on_one_cluster(tmp_path: Path) -> None:
+    said = list[str]()
+    found = planned(tmp_path, FLUSH + TWO_MORE, cluster=3, progress=said.append)
+    assert turns_of(said) == ["arms take turns on 1 cluster: 25 blocks, 2 s of each arm in each"]
+    assert found.outlook is not None
+    assert found.outlook.takes.servers == 3
+    assert found.server.title == f"3-node Galera cluster of {MARIADB.name}"
+    assert [one.slug for one in found.warnings] == ["co-located"]
+
+
+def test_arms_with_and_without_a_binlog_take_turns_on_two_clusters(tmp_path: Path) -> None:
+    said = list[str]()
+    found = planned(tmp_path, FLUSH + TWO_PLACES, before="cluster = 3", progress=said.append)
+    assert turns_of(said) == ["arms take turns on 2 clusters: 25 blocks, 2 s of each arm in each"]
+    assert found.outlook is not None
+    assert found.outlook.takes.servers == 6
+
+
+def test_where_one_cluster_fits_what_it_cannot_be_switched_to_gets_fresh_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(way, "available_memory_bytes", lambda: 3 << 30)
+    found = planned(tmp_path, FLUSH + TWO_PLACES, cluster=3)
+    fresh = {arm.name: arm.why_fresh for arm in found.arms if arm.why_fresh}
+    assert list(fresh) == ["binlog", "both"]
+    assert fresh["binlog"].endswith("of memory")
+
+
+def test_more_places_than_clusters_that_fit_make_groups_each_beside_the_base(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(way, "available_memory_bytes", lambda: 4 << 30)
+    method = """
+[[arm]]
+name = "fsync"
+settings = { innodb_flush_method = "fsync" }
+"""
+    said = list[str]()
+    planned(tmp_path, FLUSH + TWO_PLACES + method, cluster=3, progress=said.append)
+    assert [line.partition(":")[0] for line in turns_of(said)] == ["one, binlog, both", "fsync"]
+    assert all("on 2 clusters" in line for line in turns_of(said))
+
+
+def test_nodes_with_a_slow_disk_each_may_take_turns(tmp_path: Path) -> None:
+    assert not planned(tmp_path, FLUSH, disk_iops=500).interleaved
+    assert planned(tmp_path, FLUSH, disk_iops=500, cluster=3).interleaved
+
+
+def test_a_tuning_whose_candidates_are_dynamic_needs_one_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert flushlab.tune(dry_run=True, cluster=3, minutes=30).interleaved
+    monkeypatch.setattr(way, "available_memory_bytes", lambda: 1 << 30)
+    assert flushlab.tune(dry_run=True, cluster=3, minutes=30).why_fresh.endswith("of memory")
