@@ -43,6 +43,7 @@ from flushlab.record.load import (
     UuidParameter,
 )
 from flushlab.record.machine import DiskLimit, Machine
+from flushlab.record.node import NodeActivity
 from flushlab.record.other_load import OtherLoad
 from flushlab.record.performance import FileIo, Performance, StageTime, StatementKind
 from flushlab.record.probe import (
@@ -96,6 +97,7 @@ __all__ = [
     "LoadSpec",
     "Machine",
     "Medium",
+    "NodeActivity",
     "NowParameter",
     "OltpSpec",
     "OpenLoop",

@@ -9,6 +9,7 @@ import msgspec
 
 from flushlab.record.arm import Arm, Value
 from flushlab.record.load import LoadResult
+from flushlab.record.node import NodeActivity
 from flushlab.record.performance import Performance
 from flushlab.record.server import Launch, ServerIdentity, Storage
 from flushlab.record.warning import Warning
@@ -100,6 +101,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
         file_activity: per class of files (`FILE_CLASSES`) what was done to them; a class that this server
             does not have, or of which nothing is known, is left out.
         performance: what the server's performance_schema told of the window, or None.
+        nodes: of a Galera cluster, what each did in the window; empty for a server that is alone.
         deltas: differences of status counters over the window, under their server's names.
         steal_share: share of CPU time stolen by the hypervisor in the window.
         foreign_cpu_share: share of CPU time used by neither the server nor the client, or None.
@@ -137,6 +139,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     after: ServerSample | None = None
     file_activity: Mapping[str, FileActivity] = {}
     performance: Performance | None = None
+    nodes: tuple[NodeActivity, ...] = ()
     deltas: Mapping[str, int] = {}
     steal_share: float = 0.0
     foreign_cpu_share: float | None = None

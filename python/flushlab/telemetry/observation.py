@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from flushlab import machine
-from flushlab.record import FileActivity, Performance, ServerSample
+from flushlab.record import FileActivity, NodeActivity, Performance, ServerSample
 from flushlab.server.protocol import Server
-from flushlab.telemetry import activity, cpu, innodb, performance, status
+from flushlab.telemetry import activity, cpu, galera, innodb, performance, status
 
 
 @dataclass
@@ -35,6 +35,7 @@ class Observation:
     io_pressure_share: float | None = None
     watched: activity.Watched = field(default_factory=activity.Watched)
     told: tuple[performance.Snapshot, performance.Snapshot] | None = None
+    nodes: tuple[NodeActivity, ...] = ()
 
     @property
     def file_activity(self) -> dict[str, FileActivity]:
@@ -78,7 +79,7 @@ def observe(server: Server, into: Observation) -> Iterator[None]:
 
 
 def _window(server: Server, into: Observation) -> Iterator[None]:
-    told = performance.snapshot(server)
+    told, nodes = performance.snapshot(server), galera.snapshot(server)
     counters = status.counters(server)
     into.before = innodb.sample(server)
     pids = [node.pid for node in server.nodes]
@@ -86,6 +87,7 @@ def _window(server: Server, into: Observation) -> Iterator[None]:
     yield
     into.seconds = time.monotonic() - started
     machine_after, cpu_after = machine.sample(), cpu.cpu_times(*pids)
+    into.nodes = galera.between(nodes, galera.snapshot(server), into.seconds)
     into.after = innodb.sample(server)
     into.deltas = status.deltas(counters, status.counters(server))
     into.told = (told, performance.snapshot(server))

@@ -43,6 +43,7 @@ from flushlab.settings.configuration import Configuration
 from flushlab.settings.effects import Evidence, no_effect
 from flushlab.telemetry import Observation, counted_by, observe
 from flushlab.telemetry.cpu import wanted_by_others
+from flushlab.trial.on_cluster import findings
 from flushlab.workload import Measured, Timing, Workload
 
 VOID_STEAL_SHARE = 0.10
@@ -193,6 +194,7 @@ class Draft:
             *self.warnings,
             *measured.warnings,
             *_doubts(seen, self.redo_capacity_bytes),
+            *findings(seen.nodes, measured.load, seen.seconds),
             *(without_effect(self.settings, self.server, measured, seen) if seen.before is not None else ()),
         )
         seconds = {**self.seconds, "warm_up": measured.warm_up_s}
@@ -209,6 +211,7 @@ class Draft:
             after=seen.after,
             file_activity=seen.file_activity,
             performance=seen.performance,
+            nodes=seen.nodes,
             deltas=seen.deltas,
             steal_share=seen.steal_share,
             foreign_cpu_share=seen.foreign_cpu_share,

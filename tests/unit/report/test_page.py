@@ -11,7 +11,7 @@ import pytest
 from flushlab.campaign.facts import ArmFacts, SeriesFacts
 from flushlab.errors import StorageError
 from flushlab.experiment.frontier import FrontierPoint, TuneResult
-from flushlab.record import Arm, Slice, Trial, Warning
+from flushlab.record import Arm, NodeActivity, Slice, Trial, Warning
 from flushlab.report.page import page
 from flushlab.report.page.page import Advice
 from flushlab.report.stored import facts_of
@@ -404,6 +404,19 @@ def test_the_page_of_a_comparison_begins_with_its_own_answer() -> None:
     html = compared()
     assert f"{TWO} is 1.62× as fast as base" in text_of(html)
     assert Reader(html).sections[:2] == ["ratios", "time"]
+
+
+def test_the_page_of_a_cluster_tells_what_its_nodes_did() -> None:
+    nodes = (
+        NodeActivity(node=1, commits=7589, received=118, paused_share=0.038, deps_distance=57.4),
+        NodeActivity(node=2, received=7706, paused_share=0.05, pauses_asked=18, recv_queue_avg=5.28),
+    )
+    stored, trials = made.serial()
+    facts = facts_of(stored)
+    on_cluster = [msgspec.structs.replace(one, nodes=nodes) for one in trials]
+    text = text_of(page.render(stored, facts, on_cluster))
+    assert "Nodes of the cluster" in text and "3.8%" in text and "5.28" in text
+    assert "Nodes of the cluster" not in text_of(page.render(stored, facts, trials))
 
 
 def test_the_page_of_a_factorial_tells_what_the_factors_do_and_what_was_counted() -> None:
