@@ -24,14 +24,13 @@ from flushlab.record import Arm, Launch, Trial, Value
 from flushlab.server import Sandbox
 from flushlab.server.base_file import require_taken
 from flushlab.server.refusal import refusal
+from flushlab.server.start import attach, is_kept
 from flushlab.settings.catalog import load_catalog
 from flushlab.settings.fit import as_warnings
 from flushlab.settings.given import parse_settings
 from flushlab.trial import Draft, measure
 from flushlab.workload import Timing, Workload, parse_timing, parse_workload, shape_of
 from flushlab.workload.driven import Driven
-
-_KEPT = "sandbox:"
 
 
 def bench(
@@ -59,8 +58,8 @@ def bench(
     The arguments are those of `flushlab bench` under the same names.
 
     Args:
-        server: a build (`mariadb`, `mysql@5.7`), a tarball or a URL, or a kept sandbox (`sandbox:NAME`), to
-            which the settings are applied and stay.
+        server: a build (`mariadb`, `mysql@5.7`), a tarball or a URL, or what is kept (`sandbox:NAME`,
+            `cluster:NAME`), to which the settings are applied and stay.
         workload: one of sysbench's, `upsert`, `txn:FILE`, `sql:FILE` or `command: …`.
         base: your option file; what this machine cannot hold of it is scaled.
         settings: of the server (`--set`), on top of the base.
@@ -90,19 +89,17 @@ def bench(
     asked, timing = parse_workload(workload, shape), parse_timing(seconds)
     if hdr_log or per_second:
         asked = _with_seconds(asked, hdr_log=str(hdr_log or ""), per_second=str(per_second or ""))
-    if server.startswith(_KEPT):
+    if is_kept(server):
         for flag in (name for name, given in (("--dataset", dataset), ("--base", base)) if given):
-            raise UsageError(
-                f"{flag} needs a fresh server, but a kept sandbox runs already", hint="remove it"
-            )
+            raise UsageError(f"{flag} needs a fresh server, but {server} runs already", hint="remove it")
         if options.get("reset") == "each":
             raise UsageError(
-                "--reset each needs a fresh server for each run, but a kept sandbox runs already",
-                hint=f"remove it; flushlab server reset {server.removeprefix(_KEPT)} makes the data pristine",
+                f"--reset each needs a fresh server for each run, but {server} runs already",
+                hint=f"remove it; flushlab server reset {server.partition(':')[2]} makes the data pristine",
             )
         if wait_for_quiet:
             look_around(home_path(), watching(progress), wait=True)
-        return _counted(_on_sandbox(server, asked, timing, settings or {}, progress))
+        return _counted(_on_kept(server, asked, timing, settings or {}, progress))
     data = open_data(dataset, database, workload, progress)
     with open_target(
         server, basedir=basedir, data_root=data_root, disk_iops=disk_iops, progress=progress
@@ -136,11 +133,17 @@ def bench(
         return _counted(msgspec.structs.replace(trial, warnings=warnings))
 
 
-def _on_sandbox(
+def _on_kept(
     name: str, workload: Workload, timing: Timing, settings: Mapping[str, Value], progress: Progress
 ) -> Trial:
-    """A kept sandbox, as it is; settings are applied to it and stay."""
-    server, catalog = Sandbox.attach(name.removeprefix(_KEPT)), load_catalog()
+    """A kept sandbox or cluster, as it is; settings are applied to it and stay."""
+    server, catalog = attach(name), load_catalog()
+    if settings and isinstance(server, Sandbox) and server.membership is not None:
+        cluster = server.membership.cluster
+        raise UsageError(
+            f"{server.name} is a node of the cluster {cluster}: settings go to every node",
+            hint=f"use --server cluster:{cluster}",
+        )
     given = parse_settings(settings, server.build.flavor, server.build.version, catalog)
     for refused in server.apply(given).refused:
         raise refusal(f"{refused.name}={refused.value}: {refused.reason}", server.build)

@@ -17,7 +17,24 @@ from flushlab.server.sandbox import Sandbox
 from flushlab.settings.catalog import load_catalog
 from flushlab.settings.given import parse_settings
 
-_KEPT = "sandbox:"
+_SANDBOX, _CLUSTER = "sandbox:", "cluster:"
+
+
+def is_kept(server: str) -> bool:
+    """True if `--server` names what runs already: `sandbox:NAME` or `cluster:NAME`."""
+    return server.startswith((_SANDBOX, _CLUSTER))
+
+
+def attach(server: str) -> Sandbox | Cluster:
+    """A kept sandbox (`sandbox:NAME`) or cluster (`cluster:NAME`) that runs.
+
+    Raises:
+        UsageError: there is none of that name.
+        ServerDied: it does not run any more.
+    """
+    if server.startswith(_CLUSTER):
+        return Cluster.attach(server.removeprefix(_CLUSTER))
+    return Sandbox.attach(server.removeprefix(_SANDBOX))
 
 
 def sandbox(
@@ -37,7 +54,8 @@ def sandbox(
     The arguments are those of `flushlab server start` under the same names.
 
     Args:
-        server: a build (`mariadb`, `mysql@5.7`), a tarball or a URL; `sandbox:NAME` is one that runs already.
+        server: a build (`mariadb`, `mysql@5.7`), a tarball or a URL; `sandbox:NAME` and
+            `cluster:NAME` run already.
         settings: of the server (`--set`).
         name: its name; a random one if None.
         kept: it lives until `flushlab server stop NAME`, as those of `flushlab server start` do.
@@ -56,8 +74,8 @@ def sandbox(
     """
     if cluster is not None:
         require_size(cluster)
-    if server.startswith(_KEPT):
-        return Sandbox.attach(server.removeprefix(_KEPT))
+    if is_kept(server):
+        return attach(server)
     build = find_build(server, basedir=Path(basedir) if basedir else None, progress=progress)
     given = parse_settings(settings or {}, build.flavor, build.version, load_catalog())
     root = DataRoot.open(Path(data_root) if data_root else None)
