@@ -15,7 +15,7 @@ from flushlab.build import Progress, silent
 from flushlab.campaign.base import as_read, file_settings, fitted, persisted_settings, read_base
 from flushlab.campaign.data import open_data
 from flushlab.campaign.quiet import look_around
-from flushlab.campaign.target import connection_arguments, open_target, trial_runner
+from flushlab.campaign.target import co_located, connection_arguments, open_target, trial_runner
 from flushlab.campaign.watcher import watching
 from flushlab.errors import MeasurementError, UsageError
 from flushlab.machine import home_path
@@ -47,6 +47,7 @@ def bench(
     basedir: Path | str | None = None,
     data_root: Path | str | None = None,
     disk_iops: int | None = None,
+    cluster: int | None = None,
     hdr_log: Path | str | None = None,
     per_second: Path | str | None = None,
     wait_for_quiet: bool = False,
@@ -71,6 +72,7 @@ def bench(
         basedir: use the server installed there.
         data_root: where data directories go.
         disk_iops: make a slow disk: at most this many writes/s (root, cgroups).
+        cluster: start a Galera cluster of this many nodes in the server's place.
         hdr_log: write each second's latencies to this file as it ends, as HdrHistogram's log.
         per_second: write a line per second to this file as it ends, as CSV.
         wait_for_quiet: wait until other programs leave the machine alone, for half an hour at most.
@@ -90,7 +92,8 @@ def bench(
     if hdr_log or per_second:
         asked = _with_seconds(asked, hdr_log=str(hdr_log or ""), per_second=str(per_second or ""))
     if is_kept(server):
-        for flag in (name for name, given in (("--dataset", dataset), ("--base", base)) if given):
+        own = (("--dataset", dataset), ("--base", base), ("--cluster", cluster))
+        for flag in (name for name, given in own if given):
             raise UsageError(f"{flag} needs a fresh server, but {server} runs already", hint="remove it")
         if options.get("reset") == "each":
             raise UsageError(
@@ -102,7 +105,12 @@ def bench(
         return _counted(_on_kept(server, asked, timing, settings or {}, progress))
     data = open_data(dataset, database, workload, progress)
     with open_target(
-        server, basedir=basedir, data_root=data_root, disk_iops=disk_iops, progress=progress
+        server,
+        basedir=basedir,
+        data_root=data_root,
+        disk_iops=disk_iops,
+        cluster=cluster,
+        progress=progress,
     ) as target:
         watcher = watching(progress)
         asked_for = parse_settings(settings or {}, target.build.flavor, target.build.version, target.catalog)
@@ -124,12 +132,12 @@ def bench(
             runner.preparation.load(given)
             if wait_for_quiet:
                 look_around(target.volume.data_root.path, watching(progress), wait=True)
-            progress(f"running {asked.name} on {target.build.name}")
-            with on_board("bench", server=target.build.name, workload=asked.name):
+            progress(f"running {asked.name} on {target.identity.title}")
+            with on_board("bench", server=target.identity.title, workload=asked.name):
                 trial = runner.run(Arm(name="bench", settings=given), stage="bench", block=1)
         if trial.outcome == "refused":
             raise refusal(trial.reason, target.build)
-        warnings = (*as_warnings(fit), *trial.warnings)
+        warnings = (*co_located(target.nodes), *as_warnings(fit), *trial.warnings)
         return _counted(msgspec.structs.replace(trial, warnings=warnings))
 
 
@@ -151,7 +159,8 @@ def _on_kept(
     progress(f"running {workload.name} on {name}")
     draft = Draft(arm=Arm(name="bench", settings=given), stage="bench", block=1, variant=0)
     with on_board("bench", server=name, workload=workload.name):
-        return measure(draft, server, workload, timing, catalog)
+        trial = measure(draft, server, workload, timing, catalog)
+    return msgspec.structs.replace(trial, warnings=(*co_located(server.identity.nodes), *trial.warnings))
 
 
 def _with_seconds(workload: Workload, **files: str) -> Workload:

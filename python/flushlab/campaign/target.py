@@ -133,12 +133,12 @@ def connection_arguments(threads: int) -> tuple[str, ...]:
     return (f"--max-connections={wanted}",) if wanted > _DEFAULT_MAX_CONNECTIONS else ()
 
 
-def co_located(target: Target) -> tuple[Warning, ...]:
+def co_located(nodes: int) -> tuple[Warning, ...]:
     """What is to be said of a cluster whose nodes are all on this machine."""
-    if target.nodes == 1:
+    if nodes == 1:
         return ()
     text = (
-        f"{target.nodes} nodes share this machine's processors and disk (co-located): what was measured does"
+        f"{nodes} nodes share this machine's processors and disk (co-located): what was measured does"
         " not transfer as it is to nodes that have machines of their own"
     )
     return (Warning("co-located", text),)

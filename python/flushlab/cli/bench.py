@@ -48,6 +48,7 @@ def bench(
     basedir: options.BaseDir = None,
     data_root: options.DataRoot = None,
     disk_iops: options.DiskIops = None,
+    cluster: options.Cluster = None,
     wait_for_quiet: options.WaitForQuiet = False,
     watch: options.Watch = False,
     json: options.Json = None,
@@ -65,6 +66,7 @@ def bench(
     Examples:
       flushlab bench --server mariadb@10.11 --set sync_binlog=1
       flushlab bench --workload upsert --rows 10 --commit '1 s'
+      flushlab bench --cluster 3 --set innodb_flush_log_at_trx_commit=2
       flushlab bench --workload oltp_read_write --point-selects 5 --skip-trx
 
     Exits with 4 if other load disturbed the window (void).
