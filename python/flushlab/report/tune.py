@@ -245,14 +245,20 @@ _ON_CLUSTERS = "measured in turns on clusters that stood throughout, switched by
 
 def way(facts: SeriesFacts | TuneFacts) -> Iterator[RenderableType]:
     """How it was measured."""
+    for words in ways(facts):
+        yield Text(words, style="dim")
+
+
+def ways(facts: SeriesFacts | TuneFacts) -> Iterator[str]:
+    """How it was measured, in words."""
     if facts.interleaved:
-        yield Text(_IN_TURNS if facts.server.nodes == 1 else _ON_CLUSTERS, style="dim")
+        yield _IN_TURNS if facts.server.nodes == 1 else _ON_CLUSTERS
         fresh = [arm for arm in facts.arms if arm.why_fresh] if isinstance(facts, SeriesFacts) else []
         for why in dict.fromkeys(arm.why_fresh for arm in fresh):
             names = ", ".join(arm.name for arm in fresh if arm.why_fresh == why)
-            yield Text(f"{names}: on a fresh server for each window, as {why}", style="dim")
+            yield f"{names}: on a fresh server for each window, as {why}"
     elif facts.why_fresh and facts.unit != "s":
-        yield Text(f"measured on a fresh server for each window: {facts.why_fresh}", style="dim")
+        yield f"measured on a fresh server for each window: {facts.why_fresh}"
 
 
 def next_steps(facts: TuneFacts) -> tuple[Step, ...]:

@@ -20,6 +20,7 @@ from flushlab.errors import (
 )
 from flushlab.record import LoadProgress, LoadResult, LoadSpec, Warning
 from flushlab.server.protocol import Server
+from flushlab.units import counted
 from flushlab.workload.protocol import Driving, Measured, Timing, Window
 from flushlab.workload.telling import Telling
 
@@ -295,7 +296,10 @@ def _doubts(result: LoadResult) -> list[Warning]:
         )
     if result.stalls:
         doubts.append(
-            Warning("stalls", f"{len(result.stalls)} seconds were below a tenth of the median second")
+            Warning(
+                "stalls",
+                f"{counted(len(result.stalls), 'second')} below a tenth of the median second",
+            )
         )
     if result.lost_connections:
         doubts.append(Warning("lost-connections", f"{result.lost_connections} connections were lost"))

@@ -396,8 +396,23 @@ def test_every_turn_of_a_standing_server_is_drawn_and_those_that_do_not_count_ar
     text = text_of(compared())
     assert "Every turn over time" in text
     assert "A cross is a turn whose round does not count" in text
-    assert "base 8,000 8,010 8,018 9 1 25%" in text
-    assert f"{TWO} 14,000 14,010 14,018 9 1 25%" in text
+    assert "base 8,000 8,010 8,018 9 0.5 s 1 25%" in text
+    assert f"{TWO} 14,000 14,010 14,018 9 0.5 s 1 25%" in text
+
+
+def test_a_series_in_mixed_ways_says_which_arm_was_measured_how() -> None:
+    turn = Slice(round=0, start_s=7.0, seconds=2.0, events=1000, foreign_share=0.0)
+    why = "innodb_log_file_size shows in what a server does later"
+    facts = made.series_facts(interleaved=True)
+    arms = tuple(msgspec.structs.replace(arm, why_fresh=why if arm.name == "G" else "") for arm in facts.arms)
+    facts = msgspec.structs.replace(facts, arms=arms)
+    trials = made.trials_of({"base": 9_000.0, "B": 9_000.0}, "arms", blocks=1)
+    trials = [msgspec.structs.replace(one, slices=(turn,)) for one in trials]
+    trials += made.trials_of({"G": 9_000.0}, "arms", blocks=1)
+    text = text_of(show(made.row("series", facts, made.SERIES_PLAN), trials))
+    assert f"G: on a fresh server for each window, as {why}." in text
+    assert "G: a fresh server for each window, so no turns." in text
+    assert "B 500 500 500 1 2.0 s 0 0%" in text
 
 
 def test_the_page_of_a_comparison_begins_with_its_own_answer() -> None:

@@ -66,6 +66,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
         interval: of the figure in the headline, or empty.
         lead: further sentences of the answer.
         compares: what a ratio is, for people: `how many times as fast as the base`.
+        ways: how it was measured, and which arms otherwise.
         floor: that the answer keeps.
         base: settings of the base.
         chosen: name of the arm that the answer is about.
@@ -83,6 +84,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     unit: str = ""
     higher_is_better: bool = True
     compares: str = "How many times as fast as the base"
+    ways: tuple[str, ...] = ()
     floor: str = ""
     base: Mapping[str, Value] = {}
     base_p99_us: float | None = None
@@ -227,6 +229,7 @@ def _serial(facts: SeriesFacts) -> Found:
         workload=facts.workload,
         unit=facts.unit,
         higher_is_better=facts.higher_is_better,
+        ways=tuple(f"{words[0].upper()}{words[1:]}." for words in tune.ways(facts)),
         floor=best.floor if best else facts.base_floor,
         base=facts.base,
         base_figure=facts.base_figure,

@@ -18,18 +18,24 @@ from flushlab.report.page.parts import (
     figure,
     shown_arms,
 )
+from flushlab.units import format_seconds
 
 
 def section(subject: Subject) -> Iterator[Section]:
     """Throughput of every second, or the figure of every trial where a workload has no seconds."""
     candidates = shown_arms(subject)
-    shown = candidates[:MAX_PANELS]
-    left = len(candidates) - len(shown)
-    notes = (f"{left} more {'arms are' if left > 1 else 'arm is'} not shown.",) if left else ()
-    panels = [panel for arm in shown if (panel := rounds(subject.named(arm), subject.arms[arm])) is not None]
+    turns = [rounds(subject.named(arm), subject.arms[arm]) for arm in candidates]
+    panels = [panel for panel in turns if panel is not None]
     if panels:
-        yield _every_slice(subject, panels, notes)
+        fresh = [
+            subject.named(arm) for arm in candidates if not any(trial.slices for trial in subject.arms[arm])
+        ]
+        notes = _left(len(panels))
+        if fresh:
+            notes += (f"{', '.join(fresh)}: a fresh server for each window, so no turns.",)
+        yield _every_slice(subject, panels[:MAX_PANELS], notes)
         return
+    shown, notes = candidates[:MAX_PANELS], _left(len(candidates))
     lines = [line for arm in shown if (line := throughput(subject.named(arm), subject.arms[arm])) is not None]
     if not lines:
         yield from _every_trial(subject, shown, notes)
@@ -47,6 +53,12 @@ def section(subject: Subject) -> Iterator[Section]:
     yield Section("time", "Throughput over time", lead, drawn, tables=(table,), notes=notes)
 
 
+def _left(count: int) -> tuple[str, ...]:
+    """What is said of arms beyond those that are drawn."""
+    left = count - MAX_PANELS
+    return (f"{left} more {'arms are' if left > 1 else 'arm is'} not shown.",) if left > 0 else ()
+
+
 def _every_slice(subject: Subject, panels: Sequence[Rounds], notes: tuple[str, ...]) -> Section:
     unit = subject.found.unit or "events/s"
     dropped = any(panel.dropped for panel in panels)
@@ -55,7 +67,7 @@ def _every_slice(subject: Subject, panels: Sequence[Rounds], notes: tuple[str, .
         f"Servers stood side by side and took turns, one at a time. A dot is one turn, in {unit}, when it was"
         f" measured.{cross}"
     )
-    head = ("least", "median", "most", "turns", "dropped", "others' CPU")
+    head = ("least", "median", "most", "turns", "each", "dropped", "others' CPU")
     table = Table((Cell("arm"), *(Cell(name, "num") for name in head)), tuple(map(_rounds_row, panels)))
     drawn = (plots.rounds(panels, name="time", title=f"Every turn in {unit}, per arm"),)
     return Section("time", "Every turn over time", lead, drawn, tables=(table,), notes=notes)
@@ -65,7 +77,8 @@ def _rounds_row(panel: Rounds) -> tuple[Cell, ...]:
     rates = sorted(rate for _, rate in panel.kept)
     foreign = "" if panel.foreign_share is None else f"{panel.foreign_share:.0%}"
     dropped = Cell(f"{len(panel.dropped):,}", "num bad" if panel.dropped else "num")
-    picked = (figure(rates[0]), figure(rates[len(rates) // 2]), figure(rates[-1]), f"{len(rates):,}")
+    middle, turns = figure(rates[len(rates) // 2]), f"{len(rates):,}"
+    picked = (figure(rates[0]), middle, figure(rates[-1]), turns, format_seconds(panel.turn_s))
     return (Cell(panel.arm, "name"), *(Cell(text, "num") for text in picked), dropped, Cell(foreign, "num"))
 
 

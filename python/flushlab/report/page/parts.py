@@ -19,6 +19,7 @@ MAX_PANELS = 8
 """Most arms that one section shows in plots."""
 
 _LONG_NAME = 26
+_LONG_TEXT = 80
 
 
 class Cell(NamedTuple):
@@ -47,9 +48,9 @@ class Table(NamedTuple):
 
     @property
     def names_above(self) -> bool:
-        """Whether names are so long that each stands in a line of its own above its figures."""
-        names = [row[0].text for row in self.rows if row[0].kind == "name"]
-        return max(map(len, names), default=0) > _LONG_NAME
+        """Whether names, or what stands below them, are so long that they take lines of their own."""
+        names = [row[0] for row in self.rows if row[0].kind == "name"]
+        return any(len(one.text) > _LONG_NAME or len(one.small) > _LONG_TEXT for one in names)
 
 
 class Section(NamedTuple):

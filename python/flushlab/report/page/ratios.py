@@ -54,7 +54,8 @@ def section(subject: Subject) -> Iterator[Section]:
         f"{what.compares}, each with its interval. All intervals hold together with 95 % "
         "probability. Filled: the interval excludes 1. The control is the base once more."
     )
-    notes = (f"{len(rows) - len(plotted)} more are in the table only.",) if len(rows) > len(plotted) else ()
+    left = (f"{len(rows) - len(plotted)} more are in the table only.",) if len(rows) > len(plotted) else ()
+    notes = (*left, *what.ways)
     table = Table(head, tuple((*_ratio_row(row), *_absolute(row, absolute)) for row in rows))
     yield Section("ratios", "Against the base", lead, (plot,), tables=(table,), notes=notes)
 
