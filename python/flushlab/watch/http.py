@@ -34,6 +34,8 @@ LOOPBACK = "127.0.0.1"
 WRITE_S = 20.0
 KEEP_OPEN_S = 15.0
 MOST_VIEWERS = 128
+AT_ONCE = 60
+"""So many samples are put together for a viewer who has missed many: all of an hour are megabytes."""
 COOKIE = "flushlab_watch"
 _NAMES = ("localhost", "127.0.0.1", "::1")
 _EVERYWHERE = ("0.0.0.0", "::")
@@ -84,8 +86,8 @@ class Site:
 
     def _history(self) -> bytes:
         kept = self.ring.after(0)
-        samples = b",".join(one.data for one in kept)
-        return b'{"last":%d,"samples":[%s]}' % (kept[-1].id if kept else 0, samples)
+        samples = b",\n".join(one.data for one in kept)  # a line each: the page reads a few at a time
+        return b'{"last":%d,"samples":[\n%s\n]}' % (kept[-1].id if kept else 0, samples)
 
 
 def serve(site: Site, host: str, port: int) -> Server:
@@ -272,9 +274,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(b"retry: 1000\n\n")
         while not ring.closed:
             missed = ring.after(last)
-            if missed:
+            for begin in range(0, len(missed), AT_ONCE):
+                few = missed[begin : begin + AT_ONCE]
                 self.wfile.write(
-                    b"".join(b"id: %d\nevent: sample\ndata: %s\n\n" % (one.id, one.data) for one in missed)
+                    b"".join(b"id: %d\nevent: sample\ndata: %s\n\n" % (one.id, one.data) for one in few)
                 )
             last = missed[-1].id if missed else last if last is not None else ring.last
             self.server.site.meter.lap()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import http.client
 import json
+import re
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -119,6 +120,12 @@ def test_a_viewer_who_comes_back_misses_nothing() -> None:
         assert b"id: 100" not in told
         ring.push(b'{"t":3}')
         read_until(viewer, b'id: 103\nevent: sample\ndata: {"t":3}\n\n')
+
+
+def test_a_viewer_who_slept_for_an_hour_gets_all_of_it_in_order() -> None:
+    with site(samples=3600) as (server, _), closing(stream(server, "Last-Event-ID: 100\r\n")) as viewer:
+        told = read_until(viewer, b'data: {"t":3599}\n\n')
+    assert [int(number) for number in re.findall(rb"^id: (\d+)$", told, re.MULTILINE)] == [*range(101, 3700)]
 
 
 def test_a_page_that_has_the_history_goes_on_behind_it() -> None:

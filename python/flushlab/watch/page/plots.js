@@ -250,7 +250,7 @@ class Plot {
   point(t) {
     if (!this.plot) return;
     const left = t === null ? -10 : this.plot.valToPos(t, "x");
-    this.plot.setCursor({ left, top: t === null ? -10 : 1 }, true);
+    this.plot.setCursor({ left, top: t === null ? -10 : 1 }, true, false);
   }
 
   /** Writes the figures of that time beside the names; null: the newest. */

@@ -272,11 +272,10 @@ function take(sample) {
 }
 
 follow({
-  begin(samples) {
+  begin() {
     hour.clear();
-    samples.forEach(take);
-    soon();
   },
+  past: take,
   add(sample) {
     heardAt = performance.now();
     take(sample);
