@@ -1,15 +1,14 @@
-"""Does Prometheus get answers to a server's dashboard and the alerts, and does mysqld_exporter agree?
+"""Does a real Prometheus get answers to everything that the dashboards and the alerts ask?
 
-Run by hand (Debian: apt-get install prometheus prometheus-mysqld-exporter):
+Run by hand (Debian: apt-get install prometheus):
 
-    .venv/bin/python benchmarks/prometheus.py --server mariadb@10.11
+    .venv/bin/python benchmarks/prometheus.py [--server mariadb@10.11 …]
 
-A sandbox is watched, Prometheus scrapes the watch each second beside a few INSERTs, and every expression is
-asked. The campaign's dashboard is not: its names are held by tests/unit/watch/test_files.py.
-
-Then the server stands still and mysqld_exporter is scraped beside the watch: names, types and labels of what
-both tell must agree. Values that differ are listed: asking twice, seconds apart, changes many. Exits with 1
-if types or labels differ.
+Prometheus runs with the shipped files, but for its port, and scrapes each second. Of every server a sandbox
+is watched beside a few statements, and what the server's dashboard and the alerts ask is asked; then
+`flushlab watch` looks on while a tune, a fill and a test run on the first server, and what the campaign's
+dashboard asks is asked over the time of each. What need not have data is listed with the reason. Exits
+with 1 if anything else has none.
 """
 
 from __future__ import annotations
@@ -18,178 +17,179 @@ import argparse
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
 import time
 import urllib.parse
-import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-from prometheus_client.parser import text_string_to_metric_families
+from programs import get, needs, reaches, running, say
 
 from flushlab import sandbox, watching
 from flushlab.server.ports import free_port
+from flushlab.server.protocol import Server
 from flushlab.watch import grafana, prometheus_files
 
+SERVERS = ("mariadb@10.11", "mariadb@11.8", "mysql@5.7", "mysql@8.0", "mysql@9.7")
 SECONDS = 12
-DEADLINE_S = 30.0
-NEEDED = ("prometheus", "promtool", "prometheus-mysqld-exporter")
-COLLECTORS = ("global_status", "global_variables", "info_schema.processlist", "info_schema.innodb_metrics")
+SETTINGS = {"innodb_flush_log_at_trx_commit": 0, "sync_binlog": 1, "log_bin": True}
+SUITE = """
+import os, time, pymysql
+there = pymysql.connect(unix_socket=os.environ["FLUSHLAB_SOCKET"], user=os.environ["FLUSHLAB_USER"],
+    password=os.environ["FLUSHLAB_PASSWORD"], database=os.environ["FLUSHLAB_DATABASE"], autocommit=True)
+until = time.monotonic() + 8
+with there.cursor() as cursor:
+    cursor.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT)")
+    while time.monotonic() < until:
+        cursor.execute("INSERT INTO t VALUES ()")
+        time.sleep(0.01)
+"""
+WATCHING = "CPU that watching takes"
+APPLIES = {"fill": {WATCHING, "Rows loaded/s", "Time left"}, "test": {WATCHING}}
+"""What the campaign's dashboard shows of what has no trials; a suite sends statements of its own."""
+EMPTY = {
+    ("mysql", "Commits per group of the binary log (commits per group (MariaDB))"): "it counts no groups",
+    ("tune", "Errors/s by number ({{code}})"): "there were none",
+    ("tune", "Rows loaded/s"): "no table was filled",
+}
+"""By command or flavor and panel: why there is nothing to show."""
 
 
-def say(line: str) -> None:
-    """A line of the result."""
-    sys.stdout.write(f"{line}\n")
+def why_empty(what: str, title: str) -> str:
+    """Why an expression need not have data; empty if it must."""
+    kind = what.partition("@")[0]
+    if kind in APPLIES and title not in APPLIES[kind]:
+        return f"a {kind} has none"
+    return EMPTY.get((kind, title), "")
 
 
-def get(url: str) -> str:
-    """What is at an address."""
-    with urllib.request.urlopen(url, timeout=10) as answer:
-        return str(answer.read().decode())
+def asked(panels: Sequence[grafana.Panel]) -> Iterator[tuple[str, str]]:
+    """Every expression with its place."""
+    for panel in panels:
+        for legend, query in panel.queries.items():
+            yield f"{panel.title} ({legend})" if len(panel.queries) > 1 else panel.title, query
 
 
-def answers(url: str, deadline_s: float = DEADLINE_S) -> None:
-    """Waits until something is there."""
-    until = time.monotonic() + deadline_s
-    while True:
-        try:
-            get(url)
-        except OSError:
-            if time.monotonic() > until:
-                raise
-            time.sleep(0.1)
-        else:
-            return
+def series(prometheus: str, expression: str, since: float, until: float) -> int:
+    """How many series an expression yields over a time, as a dashboard asks it."""
+    query = urllib.parse.urlencode(
+        {
+            "query": expression.replace("$__rate_interval", "4s"),
+            "start": since,
+            "end": until,
+            "step": 1,
+        }
+    )
+    return len(json.loads(get(f"{prometheus}/api/v1/query_range?{query}"))["data"]["result"])
 
 
 @contextmanager
-def running(*command: str, env: Mapping[str, str] | None = None) -> Iterator[None]:
-    """A program for as long as the context lasts."""
-    process = subprocess.Popen(
-        command, env={**os.environ, **(env or {})}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    try:
-        yield
-    finally:
-        process.terminate()
-        process.wait(20)
+def scraped(target: str) -> Iterator[str]:
+    """A Prometheus that scrapes there; yields its address."""
+    with tempfile.TemporaryDirectory() as folder:
+        prometheus_files.write(Path(folder), prometheus_files.files(target))
+        port = free_port()
+        with running(
+            "prometheus",
+            f"--config.file={folder}/prometheus.yml",
+            f"--storage.tsdb.path={folder}/tsdb",
+            f"--web.listen-address=127.0.0.1:{port}",
+        ):
+            reaches(f"http://127.0.0.1:{port}/-/ready")
+            yield f"http://127.0.0.1:{port}"
 
 
-def asked(base: str) -> Iterator[tuple[str, str, int]]:
-    """Every expression with its place and how many series it yields."""
-    places = [(panel.title, query) for panel in grafana.SERVER for query in panel.queries.values()]
-    places += [
-        (f"alert {alert.name}", re.split(r" [=>]+ [\d.]+$", alert.expression)[0])
-        for alert in prometheus_files.ALERTS
-    ]
-    for title, expression in places:
-        query = urllib.parse.quote(expression.replace("$__rate_interval", "4s"))
-        found = json.loads(get(f"{base}/api/v1/query?query={query}"))
-        yield title, expression, len(found["data"]["result"])
+def judge(
+    prometheus: str, what: str, places: Iterator[tuple[str, str]], since: float, until: float
+) -> list[str]:
+    """Expressions without data, but for those that need not have any."""
+    found = {title: series(prometheus, expression, since, until) for title, expression in places}
+    lacking = [title for title, count in found.items() if not count]
+    wrong = [title for title in lacking if not why_empty(what, title)]
+    say(f"{what}: {len(found) - len(lacking)} of {len(found)} expressions have data")
+    for title in lacking:
+        say(f"  {title}: {why_empty(what, title) or 'NOTHING'}")
+    return wrong
 
 
-def told(text: str) -> dict[str, tuple[str, dict[tuple[tuple[str, str], ...], float]]]:
-    """By name: the type, and values by labels."""
-    return {
-        family.name: (family.type, {tuple(sorted(s.labels.items())): s.value for s in family.samples})
-        for family in text_string_to_metric_families(text)
-        if family.name.startswith("mysql_") and "exporter" not in family.name
+def of_server(name: str) -> list[str]:
+    """What the server's dashboard and the alerts do not get."""
+    kept = f"bench-prometheus-{os.getpid()}"
+    with sandbox(server=name, settings=SETTINGS, name=kept, kept=True) as box:
+        try:
+            with (
+                watching(server=f"sandbox:{kept}", port=0) as watch,
+                scraped(watch.url.removeprefix("http://").rstrip("/")) as prometheus,
+            ):
+                began = time.time()
+                drive(box)
+                alerts = (
+                    (f"alert {one.name}", re.split(r" [=>]+ [\d.]+$", one.expression)[0])
+                    for one in prometheus_files.ALERTS
+                )
+                places = iter([*asked(grafana.SERVER), *alerts])
+                return judge(prometheus, name, places, began, time.time())
+        finally:
+            box.remove()
+
+
+def drive(box: Server) -> None:
+    """A few statements, for some scrapes."""
+    box.query("CREATE DATABASE IF NOT EXISTS t")
+    box.query("CREATE TABLE t.t (id INT PRIMARY KEY AUTO_INCREMENT, v INT) ENGINE=InnoDB")
+    until = time.monotonic() + SECONDS
+    while time.monotonic() < until:
+        box.query("INSERT INTO t.t (v) VALUES (1), (2)")
+        time.sleep(0.01)
+
+
+def of_campaign(what: str, name: str) -> list[str]:
+    """What the campaign's dashboard does not get of a tune, a fill or a test."""
+    flushlab = (sys.executable, "-m", "flushlab")
+    port = free_port()
+    kept = f"bench-prometheus-{os.getpid()}"
+    commands = {
+        "tune": ("--server", name, "--minutes", "3", "--floor", "strict"),
+        "fill": ("users", "--rows", "500000", "--server", f"sandbox:{kept}", "--create"),
+        "test": ("--server", name, "--", sys.executable, "-c", SUITE),
     }
-
-
-def compared(ours: str, theirs: str) -> tuple[int, int, list[str], list[str]]:
-    """Names that both tell, values of them that differ, what else differs, and what we lack."""
-    mine, other = told(ours), told(theirs)
-    both = mine.keys() & other.keys()
-    wrong, values = [], 0
-    for name in sorted(both):
-        if mine[name][0] != other[name][0]:
-            wrong.append(f"{name}: {mine[name][0]}, not {other[name][0]}")
-        labels = (
-            {frozenset(key for key, _ in one) for one in mine[name][1]},
-            {frozenset(key for key, _ in one) for one in other[name][1]},
-        )
-        if labels[0] != labels[1]:
-            wrong.append(f"{name}: labels {labels[0]}, not {labels[1]}")
-        differ = [
-            one for one in mine[name][1].keys() & other[name][1] if mine[name][1][one] != other[name][1][one]
-        ]
-        values += len(differ)
-        if differ:
-            say(f"  value differs: {name} {mine[name][1][differ[0]]:g}, {other[name][1][differ[0]]:g}")
-    return len(both), values, wrong, sorted(other.keys() - mine.keys())
+    with (
+        running(*flushlab, "watch", "--port", str(port)),
+        scraped(f"127.0.0.1:{port}") as prometheus,
+        sandbox(server=name, settings=SETTINGS, name=kept, kept=True) as box,
+    ):
+        try:
+            reaches(f"http://127.0.0.1:{port}/metrics")
+            began = time.time()
+            command = [*flushlab, what, *commands[what]]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode:
+                sys.exit(f"flushlab {what} ended with {done.returncode}:\n{done.stderr}")
+            return judge(prometheus, what, asked(grafana.CAMPAIGN), began, time.time())
+        finally:
+            box.remove()
 
 
 def main() -> None:
-    """Runs it for one server."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--server", default="mariadb@10.11")
+    """Runs it for each server, and for a tune, a fill and a test."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--server", nargs="+", default=SERVERS)
+    parser.add_argument("--part", choices=("servers", "tune", "fill", "test"), help="that one alone")
     arguments = parser.parse_args()
-    if missing := [name for name in NEEDED if shutil.which(name) is None]:
-        sys.exit(f"error: missing: {', '.join(missing)}")
-    ends: list[Any] = []
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        sandbox(server=arguments.server, settings={"innodb_flush_log_at_trx_commit": 0}) as box,
-    ):
-        box.query("CREATE DATABASE IF NOT EXISTS t")
-        box.query("CREATE TABLE t.t (id INT PRIMARY KEY AUTO_INCREMENT, v INT) ENGINE=InnoDB")
-        with watching(defaults_file=box.endpoint.option_file) as watch:
-            base = watch.url.rstrip("/")
-            prometheus_files.write(Path(folder), prometheus_files.files(base.removeprefix("http://")))
-            port = free_port()
-            storage = f"--storage.tsdb.path={folder}/tsdb"
-            command = (
-                "prometheus",
-                f"--config.file={folder}/prometheus.yml",
-                storage,
-                f"--web.listen-address=127.0.0.1:{port}",
-            )
-            with running(*command):
-                prometheus = f"http://127.0.0.1:{port}"
-                answers(f"{prometheus}/-/ready")
-                until = time.monotonic() + SECONDS
-                while time.monotonic() < until:
-                    box.query("INSERT INTO t.t (v) VALUES (1), (2)")
-                    time.sleep(0.01)
-                empty = [(title, expression) for title, expression, count in asked(prometheus) if not count]
-            checked = subprocess.run(
-                ["promtool", "check", "metrics"],
-                input=get(f"{base}/metrics"),
-                text=True,
-                capture_output=True,
-                check=False,
-            )
-            ends += [line for line in checked.stderr.splitlines() if "flushlab_" in line]
-            say(f"{arguments.server}: without data: {len(empty)}")
-            for title, expression in empty:
-                say(f"  {title}: {expression}")
-            say(f"promtool check metrics: {checked.returncode}; of our own names: {ends or 'nothing'}")
-            endpoint = box.endpoint
-            where = f"unix({endpoint.socket})" if endpoint.socket else f"({endpoint.host}:{endpoint.port})"
-            port = free_port()
-            flags = [f"--collect.{name}" for name in COLLECTORS]
-            dsn = f"{endpoint.user}:{endpoint.password}@{where}/"
-            with running(
-                "prometheus-mysqld-exporter",
-                f"--web.listen-address=127.0.0.1:{port}",
-                *flags,
-                env={"DATA_SOURCE_NAME": dsn},
-            ):
-                answers(f"http://127.0.0.1:{port}/metrics")
-                time.sleep(2)
-                theirs = get(f"http://127.0.0.1:{port}/metrics")
-                ours = get(f"{base}/metrics")
-            names, values, wrong, lacking = compared(ours, theirs)
-            say(f"{names} names of both, {values} values and {len(wrong)} types or labels differ")
-            say("\n".join(f"  {one}" for one in wrong))
-            say(f"only there: {', '.join(lacking)}")
-    sys.exit(bool(wrong or ends))
+    needs("prometheus")
+    wrong: list[str] = []
+    if arguments.part in (None, "servers"):
+        for name in arguments.server:
+            wrong += of_server(name)
+    for what in ("tune", "fill", "test"):
+        if arguments.part in (None, what):
+            wrong += of_campaign(what, arguments.server[0])
+    sys.exit(bool(wrong))
 
 
 if __name__ == "__main__":

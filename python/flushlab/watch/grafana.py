@@ -45,7 +45,14 @@ CAMPAIGN = (
     Panel("Last finished trial of each arm", "ops", {"{{arm}}": "flushlab_trial_events_per_second"}),
     Panel("Ratio to the base", "none", {"{{arm}} {{bound}}, early look: {{early}}": "flushlab_ratio"}),
     Panel("Time left", "s", {"left": "flushlab_budget_seconds_left"}, "stat"),
-    Panel("Errors/s", "ops", {"{{code}}": _rate("flushlab_errors_total")}),
+    Panel(
+        "Errors/s by number",
+        "ops",
+        {
+            "{{code}}": _rate("flushlab_errors_total"),
+            "all": f"sum({_rate('flushlab_errors_total')}) or sum({_rate('flushlab_events_total')}) * 0",
+        },
+    ),
     Panel("Rows loaded/s", "rowsps", {"{{table}}": _rate("flushlab_rows_total")}),
     Panel("Trial that runs", "none", {"{{arm}} {{stage}} block {{block}}": "flushlab_trial_info"}),
     Panel(
@@ -104,11 +111,13 @@ SERVER = (
         },
     ),
     Panel(
-        "Commits per group of the binary log (MariaDB)",
+        "Commits per group of the binary log",
         "none",
         {
-            "commits": f"{_rate('mysql_global_status_binlog_commits')}"
-            f" / ({_rate('mysql_global_status_binlog_group_commits')} > 0)"
+            "commits per group (MariaDB)": f"{_rate('mysql_global_status_binlog_commits')}"
+            f" / ({_rate('mysql_global_status_binlog_group_commits')} > 0)",
+            "transactions per sync": f"{_rate('mysql_global_status_binlog_cache_use')} / ignoring(file_class)"
+            f""" ({_rate('flushlab_fsyncs_total{file_class="binlog"}')} > 0)""",
         },
     ),
     Panel(

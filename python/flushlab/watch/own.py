@@ -88,9 +88,10 @@ def running(what: Running) -> Iterator[Metric]:
         block = "" if what.round is None else str(what.round)
         labels = {"trial": str(what.trial), "arm": what.arm, "stage": what.stage, "block": block}
         yield _info("flushlab_trial", "The trial that runs.", labels)
-    if what.left_s is not None:
+    left_s = what.left_s if what.left_s is not None else what.fill.left_s if what.fill else None
+    if left_s is not None:
         yield GaugeMetricFamily(
-            "flushlab_budget_seconds_left", "Time that is left for what runs.", value=what.left_s
+            "flushlab_budget_seconds_left", "Time that is left for what runs.", value=left_s
         )
     figures = GaugeMetricFamily(
         "flushlab_trial_events_per_second", "Figure of the arm's last finished trial.", labels=["arm"]

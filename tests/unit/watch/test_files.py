@@ -15,7 +15,7 @@ from flushlab.watch import grafana, prometheus_files
 from flushlab.watch.asker import Known
 from flushlab.watch.exporter import Exporter
 from tests.unit.watch.test_exporter import RUNNING
-from tests.unit.watch.told import MARIADB, STATUS, seen
+from tests.unit.watch.told import MARIADB, STATUS, VARIABLES, seen
 
 MORE = dict.fromkeys(
     (
@@ -27,7 +27,13 @@ MORE = dict.fromkeys(
             "innodb_os_log_fsyncs",
         ),
         *("innodb_data_fsyncs", "threads_connected", "threads_running", "aborted_clients"),
-        *("binlog_commits", "binlog_group_commits", "innodb_buffer_pool_pages_misc", "innodb_checkpoint_age"),
+        *(
+            "binlog_commits",
+            "binlog_group_commits",
+            "binlog_cache_use",
+            "innodb_buffer_pool_pages_misc",
+            "innodb_checkpoint_age",
+        ),
     ),
     "1",
 )
@@ -81,9 +87,25 @@ def test_a_folder_that_cannot_be_is_an_error(tmp_path: Path) -> None:
         prometheus_files.write(tmp_path / "file", prometheus_files.files("localhost:9194"))
 
 
-@pytest.mark.skipif(
+needs_promtool = pytest.mark.skipif(
     shutil.which("promtool") is None, reason="no promtool (Debian: apt-get install prometheus)"
 )
+
+
+@needs_promtool
+def test_promtool_finds_nothing_to_say_of_names_that_are_flushlabs() -> None:
+    told = seen(MARIADB, status=STATUS | MORE, variables=VARIABLES | {"max_error_count": "64"})
+    _, text = Exporter().exposition(Known(up=True, seen=told), RUNNING, 0.5, "")
+    assert text.count(b"# HELP flushlab_") > 15
+    checked = subprocess.run(
+        ["promtool", "check", "metrics"], input=text.decode(), capture_output=True, text=True, check=False
+    )
+    said = checked.stderr.splitlines()
+    assert [line for line in said if not line.startswith("mysql_")] == []
+    assert said != []  # of a name that is mysqld_exporter's: promtool does look
+
+
+@needs_promtool
 def test_promtool_finds_nothing_to_say(tmp_path: Path) -> None:
     prometheus_files.write(tmp_path, prometheus_files.files("localhost:9194"))
     checked = subprocess.run(
