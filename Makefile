@@ -68,6 +68,9 @@ bench: setup ## Ratios against peers, false positives of the whole procedure
 	$(BIN)/python benchmarks/standing.py
 	$(BIN)/python benchmarks/tune_runs.py
 	$(BIN)/python benchmarks/watch.py
+	$(BIN)/python benchmarks/watch.py --inside
+	@command -v chromium >/dev/null || scripts/packages.sh chromium
+	$(BIN)/python benchmarks/watch_page.py --part speed
 
 soak: setup ## Long: 100 comparisons of identical servers, 200 kills of servers, 1,000 of each commit pipeline and an hour of random ones, 20 million changed packets, ten million damaged binlogs
 	. scripts/cargo.sh && FLUSHLAB_MUTATIONS=20000000 cargo test --release -q -p flushlab-wire --test mutations

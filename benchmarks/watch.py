@@ -1,11 +1,12 @@
 """What watching costs: one server under load, watched and not, in turns; and the CPU time of watching.
 
-    python benchmarks/watch.py [--server mariadb@10.11] [--pairs 60] [--seconds 2]
+    python benchmarks/watch.py [--server mariadb@10.11] [--pairs 60] [--seconds 2] [--inside]
 
-Beside a kept sandbox runs `flushlab watch` with a browser's stream and a scraper at 1 s, all of them in one
-session that is stopped (SIGSTOP) in every other slice. Each pair has a slice with it and one without, in
-random order. Exits with 1 if the ratio's interval leaves 1 ± 2 %, or if watching takes more than 2 % of a
-core, as the kernel counts it; the time of viewer and scraper is not part of that.
+Beside a kept sandbox runs `flushlab watch` with a browser's stream and a scraper at 1 s, all of which are
+stopped (SIGSTOP) in every other slice. With --inside the page is served by the process that drives the load,
+as by `flushlab compare --watch`, and ends before every other slice. Each pair has a slice with it and one
+without, in random order. Exits with 1 if the ratio's interval leaves 1 ± 2 %, or if watching takes more than
+2 % of a core; the time of viewer and scraper is not part of that.
 """
 
 from __future__ import annotations
@@ -19,37 +20,55 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from scipy.stats import t as student
 
 from flushlab.build import find_build
 from flushlab.machine import proc_stat
+from flushlab.process.running import on_board
 from flushlab.server import Sandbox
+from flushlab.server.driven import driven
+from flushlab.server.ports import free_port
+from flushlab.watch.finding import in_this_process
+from flushlab.watch.watch import Watch, of
 from flushlab.workload import Timing, parse_workload, shape_of
 from flushlab.workload.turns import Turns
 
 RATIO, CORE = 0.02, 0.02
 WHOLE_S = 20.0
+SETTLE_S = 1.5
+"""Before each slice, with and without: a page that has just begun reads the server's variables."""
 SETTINGS = {"innodb_flush_log_at_trx_commit": 2, "sync_binlog": 0}
 VIEWER = """
 import http.client, sys, threading, time
 port = int(sys.argv[1])
 def follow():
-    stream = http.client.HTTPConnection("127.0.0.1", port)
-    stream.request("GET", "/events")
-    answer = stream.getresponse()
-    while answer.readline():
-        pass
+    while True:
+        try:
+            stream = http.client.HTTPConnection("127.0.0.1", port)
+            stream.request("GET", "/events")
+            answer = stream.getresponse()
+            while answer.readline():
+                pass
+        except OSError:
+            pass
+        time.sleep(0.1)
 threading.Thread(target=follow, daemon=True).start()
 while True:
     began = time.monotonic()
-    scrape = http.client.HTTPConnection("127.0.0.1", port)
-    scrape.request("GET", "/metrics")
-    assert len(scrape.getresponse().read()) > 1000
-    scrape.close()
+    try:
+        scrape = http.client.HTTPConnection("127.0.0.1", port)
+        scrape.request("GET", "/metrics")
+        assert scrape.getresponse().read()
+        scrape.close()
+    except OSError:
+        pass
     time.sleep(max(0.0, 1.0 - (time.monotonic() - began)))
 """
+Switch = Callable[[bool], None]
 
 
 def cpu_s(pid: int) -> float:
@@ -61,11 +80,69 @@ def cpu_s(pid: int) -> float:
     )
 
 
-def share_of_core(turns: Turns, pid: int) -> float:
+@contextmanager
+def viewer(port: int) -> Iterator[Switch]:
+    """A browser's stream and a scraper, which can be stopped."""
+    process = subprocess.Popen([sys.executable, "-c", VIEWER, str(port)])
+    try:
+        yield lambda on: process.send_signal(signal.SIGCONT if on else signal.SIGSTOP)
+    finally:
+        process.send_signal(signal.SIGCONT)
+        process.terminate()
+        process.wait()
+
+
+@contextmanager
+def outside(server: Sandbox) -> Iterator[tuple[Switch, Callable[[], float]]]:
+    """Watching from a process of its own: it can be stopped, and tells its CPU seconds."""
+    port = free_port()
+    command = ("watch", "--server", f"sandbox:{server.name}", "--port", str(port))
+    watch = subprocess.Popen(
+        [sys.executable, "-m", "flushlab", *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+
+    def switch(on: bool) -> None:
+        watch.send_signal(signal.SIGCONT if on else signal.SIGSTOP)
+        view(on)
+
+    try:
+        with viewer(port) as view:
+            time.sleep(3.0)
+            yield switch, lambda: cpu_s(watch.pid)
+    finally:
+        watch.send_signal(signal.SIGCONT)
+        watch.terminate()
+        watch.wait()
+
+
+@contextmanager
+def inside(server: Sandbox) -> Iterator[tuple[Switch, Callable[[], float]]]:
+    """Watching by the process that drives the load."""
+    port = free_port()
+    pages: list[Watch] = []
+
+    def switch(on: bool) -> None:
+        if on:
+            pages.append(of(in_this_process(), port=port).start())
+        else:
+            pages.pop().close()
+        view(on)
+
+    with on_board("compare") as board, board.standing(driven(server, "base")), viewer(port) as view:
+        switch(True)
+        time.sleep(3.0)
+        try:
+            yield switch, lambda: pages[0].latest.own_cpu_s if pages[0].latest else 0.0
+        finally:
+            if pages:
+                switch(False)
+
+
+def share_of_core(turns: Turns, used_s: Callable[[], float]) -> float:
     """CPU time of watching while the server is under load without a pause."""
-    before, began = cpu_s(pid), time.monotonic()
+    before, began = used_s(), time.monotonic()
     turns.slice(WHOLE_S)
-    return (cpu_s(pid) - before) / (time.monotonic() - began)
+    return (used_s() - before) / (time.monotonic() - began)
 
 
 def main() -> int:
@@ -76,49 +153,39 @@ def main() -> int:
     parser.add_argument("--server", default="mariadb@10.11")
     parser.add_argument("--pairs", type=int, default=60)
     parser.add_argument("--seconds", type=float, default=2.0, help="of a slice")
+    parser.add_argument("--inside", action="store_true", help="as --watch on a command does")
     given = parser.parse_args()
     name = f"bench-watch-{os.getpid()}"
     with Sandbox.start(find_build(given.server), settings=SETTINGS, name=name, kept=True) as server:
         try:
-            return measure(server, given.pairs, given.seconds)
+            with (inside if given.inside else outside)(server) as (switch, used_s):
+                return measure(server, given.pairs, given.seconds, switch, used_s)
         finally:
             server.remove()
 
 
-def measure(server: Sandbox, pairs: int, seconds: float) -> int:
+def measure(server: Sandbox, pairs: int, seconds: float, switch: Switch, used_s: Callable[[], float]) -> int:
     """The verdict for one server."""
     workload = parse_workload("oltp_update_non_index", shape_of({"threads": 16, "tables": 4}))
     workload.prepare(server)
     driving = workload.driving(server)
     assert driving is not None
     turns = Turns(driving, server, Timing(seconds=seconds))
-    watch = subprocess.Popen(
-        [sys.executable, "-m", "flushlab", "watch", "--server", f"sandbox:{server.name}"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    assert watch.stdout is not None
-    port = watch.stdout.readline().rstrip("/\n").rpartition(":")[2]
-    viewer = subprocess.Popen([sys.executable, "-c", VIEWER, port])
-    both = (watch, viewer)
     try:
-        time.sleep(3.0)
-        core = share_of_core(turns, watch.pid)
+        core = share_of_core(turns, used_s)
         logs: list[float] = []
         order = random.Random(1)
+        is_on = True
         for _ in range(pairs):
             found: dict[bool, float] = {}
             for on in order.sample((True, False), 2):
-                for one in both:
-                    one.send_signal(signal.SIGCONT if on else signal.SIGSTOP)
+                if on != is_on:
+                    switch(on)
+                    is_on = on
+                time.sleep(SETTLE_S)
                 found[on] = turns.slice(seconds).throughput
             logs.append(math.log(found[True] / found[False]))
     finally:
-        for one in both:
-            one.send_signal(signal.SIGCONT)
-            one.terminate()
-            one.wait()
         turns.stop()
     mean = statistics.fmean(logs)
     half = float(student.ppf(0.975, len(logs) - 1)) * statistics.stdev(logs) / math.sqrt(len(logs))
