@@ -66,6 +66,19 @@ def format_seconds(seconds: float) -> str:
     return f"{whole // 3600} h" + (f" {whole % 3600 // 60} min" if whole % 3600 // 60 else "")
 
 
+def parse_latency(text: str) -> float:
+    """`1ms`, `500us` or `0.01s` as seconds.
+
+    Raises:
+        UsageError: it is none.
+    """
+    units = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(us|ms|s)", text.strip().lower())
+    if found is None:
+        raise UsageError(f"{text!r} is not a latency", hint="for example 1ms or 500us")
+    return float(found[1]) * units[found[2]]
+
+
 def format_latency(microseconds: float) -> str:
     """`0.98 ms`, `12.3 ms`, `1,234 ms`."""
     ms = microseconds / 1000

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flushlab.errors import UsageError
-from flushlab.units import format_seconds, format_size, option_size, parse_size
+from flushlab.units import format_seconds, format_size, option_size, parse_latency, parse_size
 
 
 @pytest.mark.parametrize(
@@ -36,3 +36,14 @@ def test_option_size_keeps_every_byte(size: int) -> None:
 def test_sizes_and_durations_read_well() -> None:
     assert [format_size(s) for s in (17, 1536, 1 << 27, 3 << 29)] == ["17 B", "1.5 KiB", "128 MiB", "1.5 GiB"]
     assert [format_seconds(s) for s in (0.26, 42, 380, 3900)] == ["0.3 s", "42 s", "6 min 20 s", "1 h 5 min"]
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("1ms", 0.001), ("500 us", 0.0005), ("0.01s", 0.01)])
+def test_latencies_are_read_as_people_write_them(text: str, seconds: float) -> None:
+    assert parse_latency(text) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("text", ["1", "ms", "-1ms", "1 min"])
+def test_what_is_no_latency_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="is not a latency"):
+        parse_latency(text)

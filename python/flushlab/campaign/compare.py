@@ -17,7 +17,7 @@ from flushlab.campaign.data import bytes_of, open_data
 from flushlab.campaign.duration import ends_by_itself
 from flushlab.campaign.facts import SeriesFacts
 from flushlab.campaign.series import Asked, Compared, Loaded, check, run
-from flushlab.campaign.target import Target, absolute
+from flushlab.campaign.target import Target, absolute, latency_of
 from flushlab.campaign.watcher import Watcher, watching
 from flushlab.campaign.way import LOOKS_BLOCKS
 from flushlab.errors import UnknownSetting, UsageError, ValueOutOfRange
@@ -55,6 +55,7 @@ def compare(
     data_root: Path | str | None = None,
     disk_iops: int | None = None,
     cluster: int | None = None,
+    network_latency: str | None = None,
     seed: int = 1,
     fresh: bool = False,
     wait_for_quiet: bool = False,
@@ -90,6 +91,7 @@ def compare(
         data_root: where data directories go.
         disk_iops: make a slow disk: at most this many writes/s (root, cgroups).
         cluster: start a Galera cluster of this many nodes in the server's place.
+        network_latency: put a network between a cluster's nodes, like `1ms` there and back (root).
         seed: of every random order.
         fresh: start a fresh server for every window, also where configurations could stand side by side.
         wait_for_quiet: wait until other programs leave the machine alone, for half an hour at most.
@@ -139,6 +141,7 @@ def compare(
         data_root=absolute(data_root),
         disk_iops=disk_iops,
         cluster=cluster,
+        latency_s=latency_of(network_latency, cluster),
         seed=seed,
         fresh=fresh,
         wait_for_quiet=wait_for_quiet,

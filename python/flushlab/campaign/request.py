@@ -51,6 +51,7 @@ class TuneRequest(msgspec.Struct, frozen=True, kw_only=True):
         memory: that the server may use, as the user wrote it, or None.
         data_root, disk_iops: where, and how slow.
         cluster: nodes of the Galera cluster that takes the server's place, or None.
+        latency_s: between them, or None.
         seed: of every random order.
     """
 
@@ -87,6 +88,7 @@ class TuneRequest(msgspec.Struct, frozen=True, kw_only=True):
     data_root: str | None = None
     disk_iops: int | None = None
     cluster: int | None = None
+    latency_s: float | None = None
     seed: int = 1
     kind: Literal["tune"] = "tune"
 

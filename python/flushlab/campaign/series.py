@@ -35,6 +35,7 @@ from flushlab.campaign.target import (
     absolute,
     co_located,
     connection_arguments,
+    latency_of,
     open_target,
     paper_target,
     trial_runner,
@@ -75,6 +76,7 @@ class Asked:
     data_root: str | None
     disk_iops: int | None
     cluster: int | None = None
+    latency_s: float | None = None
     seed: int | None
     fresh: bool = False
     wait_for_quiet: bool
@@ -120,6 +122,7 @@ def series(
     data_root: Path | str | None = None,
     disk_iops: int | None = None,
     cluster: int | None = None,
+    network_latency: str | None = None,
     seed: int | None = None,
     fresh: bool = False,
     wait_for_quiet: bool = False,
@@ -147,6 +150,7 @@ def series(
         data_root: where data directories go.
         disk_iops: make a slow disk: at most this many writes/s (root, cgroups).
         cluster: start a Galera cluster of this many nodes in the server's place; the plan's if None.
+        network_latency: put a network between a cluster's nodes, like `1ms` there and back (root).
         seed: of every random order, instead of the plan's.
         fresh: start a fresh server for every window, also where arms could stand side by side.
         wait_for_quiet: wait until other programs leave the machine alone, for half an hour at most.
@@ -168,6 +172,7 @@ def series(
     loaded = _load(str(plan)) if plan is not None else None
     workload = loaded.plan.workload.name if loaded else ""
     data = open_data(dataset, database, workload, watching(progress).say) if loaded else None
+    nodes = cluster if cluster is not None or loaded is None else loaded.plan.cluster
     asked = Asked(
         base=absolute(base),
         memory=memory,
@@ -178,7 +183,8 @@ def series(
         basedir=absolute(basedir),
         data_root=absolute(data_root),
         disk_iops=disk_iops,
-        cluster=cluster if cluster is not None or loaded is None else loaded.plan.cluster,
+        cluster=nodes,
+        latency_s=latency_of(network_latency, nodes),
         seed=seed,
         fresh=fresh,
         wait_for_quiet=wait_for_quiet,
@@ -212,7 +218,13 @@ def run(
     if asked.dry_run:
         require_new(resume)
         assert load is not None, "what is new has a plan"
-        target = paper_target(server, basedir=asked.basedir, data_root=asked.data_root, cluster=asked.cluster)
+        target = paper_target(
+            server,
+            basedir=asked.basedir,
+            data_root=asked.data_root,
+            cluster=asked.cluster,
+            latency_s=asked.latency_s,
+        )
         return _foresee(load, asked, server, target, watcher)
     with on_board(kind, server=server), open_store() as store:
         earlier = stored_request(store, resume, kind, SeriesRequest) if resume else None
@@ -223,6 +235,7 @@ def run(
                 data_root=earlier.data_root if earlier else asked.data_root,
                 disk_iops=earlier.disk_iops if earlier else asked.disk_iops,
                 cluster=earlier.cluster if earlier else asked.cluster,
+                latency_s=earlier.latency_s if earlier else asked.latency_s,
                 progress=watcher.say,
             ) as target,
             Volumes(target.volume, watcher.say) as volumes,
@@ -346,6 +359,7 @@ def decide(loaded: Loaded, asked: Asked, target: Target, volumes: Volumes, watch
         data_root=asked.data_root,
         disk_iops=asked.disk_iops,
         cluster=asked.cluster,
+        latency_s=asked.latency_s,
         seed=plan.seed if asked.seed is None else asked.seed,
         notes=(*co_located(target.nodes), *as_warnings(fit), *loaded.notes, *bound.notes),
         kind="compare" if compared else "series",

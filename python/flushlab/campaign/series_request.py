@@ -118,6 +118,7 @@ class SeriesRequest(msgspec.Struct, frozen=True, kw_only=True):
         measured_s: of a comparison, measured seconds in all; None where its workload ends by itself.
         asked_blocks: of a comparison, what `--blocks` said, or None.
         cluster: nodes of the Galera cluster that takes the server's place, or None.
+        latency_s: between them, or None.
     """
 
     build: str
@@ -160,6 +161,7 @@ class SeriesRequest(msgspec.Struct, frozen=True, kw_only=True):
     measured_s: float | None = None
     asked_blocks: int | None = None
     cluster: int | None = None
+    latency_s: float | None = None
 
     @property
     def groups(self) -> tuple[ArmGroup, ...]:

@@ -18,10 +18,12 @@ from flushlab.datadir import DataRoot, Snapshots, Volume, open_volume, storage_o
 from flushlab.errors import UsageError
 from flushlab.machine import home_path
 from flushlab.process import reap
+from flushlab.process.wire import require_wire
 from flushlab.record import ServerIdentity, Warning
 from flushlab.server.cluster import require_size
 from flushlab.settings.catalog import Catalog, load_catalog
 from flushlab.trial import Preparation, TrialRunner
+from flushlab.units import format_latency, parse_latency
 from flushlab.workload import Timing, Workload, on_data
 
 _SPARE_CONNECTIONS = 50
@@ -38,6 +40,7 @@ class Target:
         volume: where data directories go.
         on_paper: it is only looked at: nothing may be started or written.
         nodes: of the Galera cluster that is started of the build; 1: a server alone.
+        latency_s: between them, there and back; 0: as on loopback.
     """
 
     build: Build
@@ -45,6 +48,7 @@ class Target:
     volume: Volume
     on_paper: bool = False
     nodes: int = 1
+    latency_s: float = 0.0
 
     @property
     def identity(self) -> ServerIdentity:
@@ -67,6 +71,7 @@ def open_target(
     data_root: Path | str | None = None,
     disk_iops: int | None = None,
     cluster: int | None = None,
+    latency_s: float | None = None,
     progress: Progress = silent,
 ) -> Iterator[Target]:
     """Finds the build (obtains it if needed), opens the data root, makes the disk slow if asked to.
@@ -81,8 +86,10 @@ def open_target(
     nodes = nodes_of(cluster, build)
     if nodes > 1:
         galera_for(build, progress)  # found out here, not after the data are made
+    if latency_s is not None:
+        require_wire(latency_s)
     with open_volume(Path(data_root) if data_root else None, disk_iops, progress) as volume:
-        yield Target(build, load_catalog(), volume, nodes=nodes)
+        yield Target(build, load_catalog(), volume, nodes=nodes, latency_s=latency_s or 0.0)
 
 
 def nodes_of(cluster: int | None, build: Build) -> int:
@@ -104,6 +111,7 @@ def paper_target(
     basedir: Path | str | None = None,
     data_root: Path | str | None = None,
     cluster: int | None = None,
+    latency_s: float | None = None,
 ) -> Target:
     """A target that is only looked at: nothing is fetched, made, limited or cleaned up.
 
@@ -112,7 +120,14 @@ def paper_target(
     """
     build = find_build(server, basedir=Path(basedir) if basedir else None, get=False)
     root = paper_root(Path(data_root) if data_root else home_path() / "run")
-    return Target(build, load_catalog(), Volume(root), on_paper=True, nodes=nodes_of(cluster, build))
+    return Target(
+        build,
+        load_catalog(),
+        Volume(root),
+        on_paper=True,
+        nodes=nodes_of(cluster, build),
+        latency_s=latency_s or 0.0,
+    )
 
 
 def paper_root(path: Path) -> DataRoot:
@@ -141,7 +156,23 @@ def co_located(nodes: int) -> tuple[Warning, ...]:
         f"{nodes} nodes share this machine's processors and disk (co-located): what was measured does"
         " not transfer as it is to nodes that have machines of their own"
     )
-    return (Warning("co-located", text),)
+    if not target.latency_s:
+        return (Warning("co-located", f"{text}; nor is there a network between them"),)
+    there = f"; between them are {format_latency(target.latency_s * 1e6)} of network, there and back"
+    return (Warning("co-located", text + there),)
+
+
+def latency_of(text: str | None, cluster: int | None) -> float | None:
+    """Seconds of `--network-latency`.
+
+    Raises:
+        UsageError: it is no latency, or there are no nodes to be between.
+    """
+    if text is None:
+        return None
+    if cluster is None:
+        raise UsageError("--network-latency is between the nodes of a cluster", hint="add --cluster 3")
+    return parse_latency(text)
 
 
 def trial_runner(
@@ -183,4 +214,5 @@ def trial_runner(
         outlast_redo=outlast_redo,
         arguments=arguments,
         nodes=target.nodes,
+        latency_s=target.latency_s,
     )

@@ -31,6 +31,7 @@ from flushlab.campaign.target import (
     absolute,
     co_located,
     connection_arguments,
+    latency_of,
     open_target,
     paper_target,
     trial_runner,
@@ -94,6 +95,7 @@ class Asked:
     data_root: str | None
     disk_iops: int | None
     cluster: int | None
+    latency_s: float | None
     seed: int | None
     fresh: bool
     options: Mapping[str, object]
@@ -122,6 +124,7 @@ def tune(
     data_root: Path | str | None = None,
     disk_iops: int | None = None,
     cluster: int | None = None,
+    network_latency: str | None = None,
     seed: int | None = None,
     fresh: bool = False,
     wait_for_quiet: bool = False,
@@ -157,6 +160,7 @@ def tune(
         data_root: where data directories go.
         disk_iops: make a slow disk: at most this many writes/s (root, cgroups).
         cluster: start a Galera cluster of this many nodes in the server's place.
+        network_latency: put a network between a cluster's nodes, like `1ms` there and back (root).
         seed: of every random order.
         fresh: start a fresh server for every trial, also where servers could stand side by side.
         wait_for_quiet: wait until other programs leave the machine alone, for half an hour at most.
@@ -192,13 +196,16 @@ def tune(
         data_root=absolute(data_root),
         disk_iops=disk_iops,
         cluster=cluster,
+        latency_s=latency_of(network_latency, cluster),
         seed=seed,
         fresh=fresh,
         options=options,
     )
     if dry_run:
         require_new(resume)
-        target = paper_target(server, basedir=basedir, data_root=data_root, cluster=cluster)
+        target = paper_target(
+            server, basedir=basedir, data_root=data_root, cluster=cluster, latency_s=asked.latency_s
+        )
         return _foresee(asked, target, watcher)
     with on_board("tune", server=server, workload=asked.workload, floor=asked.floor), open_store() as store:
         earlier = stored_request(store, resume, "tune", TuneRequest) if resume else None
@@ -208,6 +215,7 @@ def tune(
             data_root=earlier.data_root if earlier else data_root,
             disk_iops=earlier.disk_iops if earlier else disk_iops,
             cluster=earlier.cluster if earlier else cluster,
+            latency_s=earlier.latency_s if earlier else asked.latency_s,
             progress=watcher.say,
         ) as target:
             request = earlier or decide(asked, target, watcher)
@@ -322,6 +330,7 @@ def decide(asked: Asked, target: Target, watcher: Watcher) -> TuneRequest:
         data_root=asked.data_root,
         disk_iops=asked.disk_iops,
         cluster=asked.cluster,
+        latency_s=asked.latency_s,
         seed=asked.seed if asked.seed is not None else secrets.randbelow(1 << 31),
     )
     return request if asked.fresh else _by_the_way(request, asked, target, watcher)

@@ -77,6 +77,7 @@ def compare(
     data_root: options.DataRoot = None,
     disk_iops: options.DiskIops = None,
     cluster: options.Cluster = None,
+    network_latency: options.NetworkLatency = None,
     seed: Annotated[int, typer.Option("--seed", help="Seed of the random order.")] = 1,
     fresh: options.Fresh = False,
     wait_for_quiet: options.WaitForQuiet = False,

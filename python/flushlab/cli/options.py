@@ -142,6 +142,14 @@ DiskIops = Annotated[
     int | None,
     typer.Option("--disk-iops", help="Limit the disk to this many writes/s (root, cgroups)."),
 ]
+NetworkLatency = Annotated[
+    str | None,
+    typer.Option(
+        "--network-latency",
+        help="Put a network between a cluster's nodes, such as 1ms there and back (root).",
+        show_default=False,
+    ),
+]
 DryRun = Annotated[
     bool,
     typer.Option("--dry-run", help="Say what would be tried, taken and written; start and write nothing."),

@@ -51,6 +51,7 @@ def series(
     data_root: options.DataRoot = None,
     disk_iops: options.DiskIops = None,
     cluster: options.Cluster = None,
+    network_latency: options.NetworkLatency = None,
     seed: Annotated[
         int | None, typer.Option("--seed", help="Seed of the random order.", show_default=False)
     ] = None,

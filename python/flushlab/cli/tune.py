@@ -84,6 +84,7 @@ def tune(
     data_root: options.DataRoot = None,
     disk_iops: options.DiskIops = None,
     cluster: options.Cluster = None,
+    network_latency: options.NetworkLatency = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Seed of the random order.")] = None,
     fresh: options.Fresh = False,
     wait_for_quiet: options.WaitForQuiet = False,

@@ -81,6 +81,7 @@ class Guard:
         before_exec: Callable[[int], None] | None = None,
         outlives_guard: bool = False,
         connects: bool = False,
+        own_network: bool = False,
     ) -> GuardedProcess:
         """Starts a program in a session of its own, as the servers' user, with stdin closed.
 
@@ -94,6 +95,7 @@ class Guard:
             before_exec: called with the pid while the process waits (to put it into a cgroup).
             outlives_guard: for a process that will be released; it is not killed when the guard dies.
             connects: it may open connections to others; without, the kernel refuses them.
+            own_network: it has a network of its own, which ends with it and what it has started; root only.
 
         Raises:
             HarnessError: the program cannot be executed.
@@ -108,6 +110,7 @@ class Guard:
             "log": str(log),
             "dies_with_guard": not outlives_guard,
             "connects": connects,
+            "own_network": own_network,
         }
         self._send({"spawn": order})
         pid = int(self._receive("pid")["pid"])

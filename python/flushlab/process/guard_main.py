@@ -4,7 +4,8 @@ Executed as a program of its own (`python -I -S guard_main.py FD RECORD TOKEN FO
 library and two files of `machine` only, so that it is up in some 40 ms. It holds one end of a socket pair
 whose other end only flushlab has, and obeys lines of JSON on it:
 
-    {"spawn": {"argv", "env", "cwd", "uid", "gid", "log", "dies_with_guard", "connects"}} -> {"pid": N}
+    {"spawn": {"argv", "env", "cwd", "uid", "gid", "log", "dies_with_guard", "connects",
+               "own_network"}} -> {"pid": N}
     {"go": N}          that process, which waited, executes its program -> {"gone": true} or {"error": TEXT}
     {"release": true}  exits and leaves its processes and paths alone (a kept server)
     (unasked)          -> {"exited": N, "status": WAIT STATUS} when a spawned process has ended
@@ -38,6 +39,7 @@ else:  # the file alone: the package around it would take ten times as long
     import ownership
     import proc_stat
 
+CLONE_NEWNET = 0x40000000
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 PR_SET_NO_NEW_PRIVS = 38
@@ -174,6 +176,8 @@ def _become(order: dict[str, Any], guard: int, go: int) -> NoReturn:
     _limit_resources()
     _be_first_when_memory_runs_out()
     os.umask(0o027)
+    if order["own_network"] and _libc.unshare(CLONE_NEWNET) != 0:
+        raise OSError(ctypes.get_errno(), "unshare(CLONE_NEWNET)")
     if os.geteuid() == 0:
         os.setgroups([])
         os.setresgid(order["gid"], order["gid"], order["gid"])

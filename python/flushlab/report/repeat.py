@@ -131,6 +131,8 @@ def _where(plan: StoredPlan) -> Iterator[str]:
         yield _option("--disk-iops", plan.disk_iops)
     if plan.cluster is not None:
         yield _option("--cluster", plan.cluster)
+    if plan.latency_s is not None:
+        yield _option("--network-latency", f"{plan.latency_s * 1000:g}ms")
     if plan.seed is not None:
         yield _option("--seed", plan.seed)
 

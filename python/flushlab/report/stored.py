@@ -57,6 +57,7 @@ class StoredPlan(msgspec.Struct, frozen=True, kw_only=True):
     data_root: str | None = None
     disk_iops: int | None = None
     cluster: int | None = None
+    latency_s: float | None = None
     seed: int | None = None
     plan: str = ""
     path: str = ""

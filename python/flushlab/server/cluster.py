@@ -27,6 +27,7 @@ from flushlab.errors import (
     UsageError,
 )
 from flushlab.machine import available_memory_bytes, server_user
+from flushlab.process.wire import Wire
 from flushlab.record import Endpoint, Launch, ServerIdentity, Storage, Value
 from flushlab.server import account, addresses
 from flushlab.server import kept as keeping
@@ -65,6 +66,7 @@ class Cluster:
         self.nodes = tuple(nodes)
         self.seconds: dict[str, float] = {}
         """How long things took: `restore` (of all nodes), `start`."""
+        self._wire: Wire | None = None
 
     @classmethod
     def start(
@@ -80,8 +82,7 @@ class Cluster:
         name: str | None = None,
         kept: bool = False,
         disk_limits: Sequence[AttachesProcess] = (),
-        places: Sequence[Place] = (),
-        links: Sequence[AttachesProcess] = (),
+        latency_s: float = 0.0,
         settle: bool = True,
         progress: Progress = silent,
     ) -> Self:
@@ -98,8 +99,8 @@ class Cluster:
             name: of the cluster; random if None.
             kept: it outlives flushlab until `flushlab server stop NAME`.
             disk_limits: one per node, or none.
-            places: where the nodes listen; free loopback addresses if empty.
-            links: one per node, or none: each node's process is attached to its own.
+            latency_s: from one node to another and back: each has a network of its own then, where flushlab
+                reaches it by its unix socket alone; 0: they are on loopback.
             settle: settle the copies on the device before the start.
             progress: told what takes long.
 
@@ -108,6 +109,7 @@ class Cluster:
             PortTaken: no addresses are free.
             NoMemory, NoSpace: there is not enough for so many nodes; found before anything starts.
             StartFailed: a node did not become ready; the message ends with its log.
+            HarnessError: no network with that latency can be made.
         """
         require_size(size)
         galera = galera_for(build, progress)
@@ -128,7 +130,11 @@ class Cluster:
         root.require_free(bytes_of_all, f"a cluster of {size} nodes of {build.name}")
         named = name or f"c{secrets.token_hex(4)}"
         for attempt in range(_TRIES):
-            chosen = tuple(places) or addresses.free_places(size, _addresses_of_kept())
+            wire = Wire(latency_s) if latency_s else None
+            ends = [wire.end(number) for number in range(1, size + 1)] if wire else []
+            chosen = tuple(
+                Place(address=end.address, own_network=True) for end in ends
+            ) or addresses.free_places(size, _addresses_of_kept())
             password, view = account.new_password(), View.of(size)
             nodes: list[Sandbox] = []
             try:
@@ -144,7 +150,7 @@ class Cluster:
                             snapshots=own,
                             kept=kept,
                             disk_limit=disk_limits[number - 1] if disk_limits else None,
-                            link=links[number - 1] if links else None,
+                            link=ends[number - 1] if ends else None,
                             settle=settle and number == size,
                             password=password,
                             membership=membership,
@@ -152,11 +158,14 @@ class Cluster:
                         )
                     )
                 cluster = cls(named, nodes)
+                cluster._wire = wire
                 cluster._await_first()
             except BaseException as error:
                 for node in nodes:
                     node.close()
-                if isinstance(error, PortTaken) and not places and attempt < _TRIES - 1:
+                if wire is not None:
+                    wire.close()
+                if isinstance(error, PortTaken) and not latency_s and attempt < _TRIES - 1:
                     continue  # another program was faster
                 raise
             break
@@ -235,6 +244,11 @@ class Cluster:
     def pid(self) -> int | None:
         """The first node's process id."""
         return self.first.pid
+
+    @property
+    def latency_s(self) -> float | None:
+        """From one node to another and back, as it was measured; None on loopback."""
+        return self._wire.measured_s if self._wire is not None else None
 
     @property
     def settings(self) -> Mapping[str, Value]:
@@ -409,6 +423,9 @@ class Cluster:
         """Ends an owned cluster: kills the nodes and removes their folders. Lets go of a kept one."""
         for node in self.nodes:
             node.close()
+        if self._wire is not None:
+            self._wire.close()
+            self._wire = None
 
     def remove(self) -> None:
         """Stops the nodes in an orderly way and removes their folders, kept or owned."""

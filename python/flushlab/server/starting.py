@@ -101,6 +101,7 @@ class Start:
             before_exec=self._attach,
             outlives_guard=self.kept,
             connects=self.connects,
+            own_network=self.membership is not None and self.membership.place.own_network,
         )
 
     def _attach(self, pid: int) -> None:

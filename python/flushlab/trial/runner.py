@@ -47,6 +47,7 @@ class TrialRunner:
         outlast_redo: windows go on until `REDO_WRAPS` times the redo capacity was written.
         arguments: of the server, alike for every arm.
         nodes: of the Galera cluster that every trial starts; 1: a server alone.
+        latency_s: between them, there and back; 0: as on loopback.
         held: stopped servers whose data the next trial goes on with, by snapshot and place; runners that are
             replaced copies of one another share them.
     """
@@ -61,6 +62,7 @@ class TrialRunner:
     outlast_redo: bool = False
     arguments: tuple[str, ...] = ()
     nodes: int = 1
+    latency_s: float = 0.0
     held: dict[tuple[Path, Path], Sandbox] = field(default_factory=dict)
 
     def run(self, arm: Arm, *, stage: Stage, block: int, variant: int = 0) -> Trial:
@@ -163,6 +165,7 @@ class TrialRunner:
             data_root=self.data_root,
             snapshot=snapshot,
             disk_limits=limit.one_each(self.nodes, self.data_root) if limit else (),
+            latency_s=self.latency_s,
             progress=self.preparation.progress,
         )
 
