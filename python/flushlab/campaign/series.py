@@ -72,6 +72,7 @@ class Asked:
     blocks: int | None
     seconds: float | None
     scale: float
+    threads: int | None = None
     basedir: str | None
     data_root: str | None
     disk_iops: int | None
@@ -115,6 +116,7 @@ def series(
     exact: bool = False,
     blocks: int | None = None,
     seconds: float | None = None,
+    threads: int | None = None,
     scale: float = 1.0,
     dataset: Path | str | None = None,
     database: str | None = None,
@@ -143,6 +145,7 @@ def series(
         exact: refuse a base that this machine cannot hold, instead of scaling it.
         blocks: rounds, instead of the plan's.
         seconds: measured window, instead of the plan's.
+        threads: connections, instead of the plan's; arms with their own number keep it.
         scale: multiplies the size of the plan's tables.
         dataset: your data: a dump, a dump folder or a stopped server's data directory.
         database: the workload's, of those in the data.
@@ -180,6 +183,7 @@ def series(
         blocks=blocks,
         seconds=seconds,
         scale=scale,
+        threads=threads,
         basedir=absolute(basedir),
         data_root=absolute(data_root),
         disk_iops=disk_iops,
@@ -301,7 +305,7 @@ def decide(loaded: Loaded, asked: Asked, target: Target, volumes: Volumes, watch
     Raises:
         UsageError: the plan does not fit the workload, or the server refuses the base.
     """
-    plan, build, catalog = loaded.plan, target.build, target.catalog
+    plan, build, catalog = _driven(loaded.plan, asked.threads), target.build, target.catalog
     loads = len(plan.arms) + 3 if target.nodes > 1 else 1  # each arm on a cluster keeps its connections
     launch = Launch(arguments=connection_arguments(_threads(plan) * loads))
     identity = target.identity
@@ -352,6 +356,7 @@ def decide(loaded: Loaded, asked: Asked, target: Target, volumes: Volumes, watch
         fresh=asked.fresh,
         alternate=plan.alternate,
         scale=asked.scale,
+        asked_threads=asked.threads,
         arguments=launch.arguments,
         dataset=asked.data.dataset.path if asked.data else None,
         dataset_key=asked.data.dataset.key if asked.data else {},
@@ -479,6 +484,14 @@ def _about(request: SeriesRequest) -> str:
     if ends_by_itself(request.workload):
         return words
     return f"{words}, up to {format_seconds(most_s(request))}"
+
+
+def _driven(plan: Plan, threads: int | None) -> Plan:
+    """The plan with so many connections, where a number is asked for."""
+    if threads is None:
+        return plan
+    options = {**plan.workload.options, "threads": threads}
+    return msgspec.structs.replace(plan, workload=msgspec.structs.replace(plan.workload, options=options))
 
 
 def _threads(plan: Plan) -> int:

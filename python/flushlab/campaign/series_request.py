@@ -104,6 +104,7 @@ class SeriesRequest(msgspec.Struct, frozen=True, kw_only=True):
         fresh: every window has a fresh server, as was asked for.
         asked_groups: how the arms are measured, those on fresh servers last; see `groups`.
         scale: factor on the plan's table_size; the options have it already.
+        asked_threads: connections that were asked for in place of the plan's; the options have them already.
         arguments: of the server, alike for every arm.
         dataset: path of the user's data, or None.
         dataset_key: what it held; a resumed series must find the same.
@@ -146,6 +147,7 @@ class SeriesRequest(msgspec.Struct, frozen=True, kw_only=True):
     fresh: bool = False
     asked_groups: tuple[ArmGroup, ...] = ()
     scale: float = 1.0
+    asked_threads: int | None = None
     arguments: tuple[str, ...] = ()
     dataset: str | None = None
     dataset_key: Mapping[str, str] = {}

@@ -44,6 +44,10 @@ def series(
             show_default=False,
         ),
     ] = None,
+    threads: Annotated[
+        int | None,
+        typer.Option("--threads", help="Connections, instead of the plan's.", show_default=False),
+    ] = None,
     scale: Annotated[float, typer.Option("--scale", help="Multiply the plan's table_size by this.")] = 1.0,
     dataset: options.Dataset = None,
     database: options.Database = None,

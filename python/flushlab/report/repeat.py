@@ -77,6 +77,8 @@ def _series(plan: StoredPlan) -> Iterator[str]:
         yield _option("--blocks", plan.blocks)
     if plan.timing.seconds is not None:
         yield _option("--seconds", plan.timing.seconds)
+    if plan.asked_threads is not None:
+        yield _option("--threads", plan.asked_threads)
     if plan.scale != 1:
         yield _option("--scale", plan.scale)
     if plan.fresh:

@@ -71,6 +71,7 @@ class StoredPlan(msgspec.Struct, frozen=True, kw_only=True):
     asked_blocks: int | None = None
     precision: float | None = None
     scale: float = 1.0
+    asked_threads: int | None = None
     fresh: bool = False
 
 

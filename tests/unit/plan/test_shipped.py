@@ -28,7 +28,11 @@ from flushlab.workload import build_workload
 from tests.unit.settings.servers import ALL, MARIADB1011, MYSQL57, MYSQL80, MYSQL97
 
 ROOT = Path(__file__).parents[3]
-NAMES = ("binlog-parallel-flush", "insert-on-duplicate", "persist-binlog-to-redo", "test-server", "throwaway")
+GALERA = ("galera-binlog-flush", "galera-binlog-flush-write-only")
+NAMES = (
+    *("binlog-parallel-flush", *GALERA, "insert-on-duplicate", "persist-binlog-to-redo"),
+    *("test-server", "throwaway"),
+)
 CATALOG = load_catalog()
 FORKS_ONLY = {"binlog_parallel_flush", "persist_binlog_to_redo"}
 """Settings of forks, which the catalog does not know."""

@@ -73,6 +73,7 @@ SERIES = {
     "blocks": ["insert-on-duplicate", "--blocks", "3"],
     "seconds": ["insert-on-duplicate", "--seconds", "7"],
     "scale": ["insert-on-duplicate", "--scale", "0.123456789"],
+    "threads": ["insert-on-duplicate", "--threads", "3"],
     "basedir": ["insert-on-duplicate", "--basedir", "server"],
     "data_root": ["insert-on-duplicate", "--data-root", "data"],
     "disk_iops": ["insert-on-duplicate", "--disk-iops", "120"],
