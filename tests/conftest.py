@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from flushlab.build import Build, find_build, list_builds
+from flushlab.build.galera import Galera, galera_for
 from flushlab.errors import FlushlabError
 from flushlab.record import Value
 from flushlab.server import Sandbox
@@ -23,6 +24,7 @@ os.environ.setdefault("FLUSHLAB_QUIET_CHECK", "off")
 """Tests run beside each other, and their campaigns need not begin with three seconds of looking around."""
 
 _builds: dict[str, Build | FlushlabError] = {}
+_galeras: dict[str, Galera | FlushlabError] = {}
 _told_absent: set[str] = set()
 _running = pytest.StashKey[list[Sandbox]]()
 
@@ -41,6 +43,23 @@ def require_build(name: str) -> Build:
         return found
     reason = f"the build {name} is absent: {found.message}"
     if name in REQUIRED:
+        pytest.fail(reason, pytrace=False)
+    pytest.skip(reason)
+
+
+def require_galera(name: str = "mariadb@10.11") -> tuple[Build, Galera]:
+    """A build and what makes nodes of a cluster of it, obtained if need be; skips or fails as above."""
+    build = require_build(name)
+    if "galera" not in _galeras:
+        try:
+            _galeras["galera"] = galera_for(build)
+        except FlushlabError as error:
+            _galeras["galera"] = error
+    found = _galeras["galera"]
+    if isinstance(found, Galera):
+        return build, found
+    reason = f"Galera for {name} is absent: {found.message}"
+    if "galera" in REQUIRED:
         pytest.fail(reason, pytrace=False)
     pytest.skip(reason)
 
@@ -169,4 +188,5 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def _absent() -> list[str]:
-    return [name for name, found in _builds.items() if not isinstance(found, Build)]
+    absent = [name for name, found in _builds.items() if not isinstance(found, Build)]
+    return absent + [name for name, found in _galeras.items() if not isinstance(found, Galera)]

@@ -14,12 +14,14 @@ _LIMIT_S = 900.0
 def recover(node: Sandbox) -> State:
     """The position that InnoDB recovers to; the server runs for as long as that takes and ends.
 
+    A node without data has none.
+
     Raises:
         StartFailed: InnoDB cannot recover; carries what the server said.
     """
     assert node.membership is not None, "only a cluster's node has a position"
-    if not node.datadir.is_dir():
-        return NOWHERE
+    if not (node.datadir / "ibdata1").is_file():
+        return NOWHERE  # its data are gone: it takes another node's
     before = log.size(node.log)
     with Guard(f"{node.name}.recover") as guard:
         process = guard.spawn(
