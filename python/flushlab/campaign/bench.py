@@ -15,7 +15,13 @@ from flushlab.build import Progress, silent
 from flushlab.campaign.base import as_read, file_settings, fitted, persisted_settings, read_base
 from flushlab.campaign.data import open_data
 from flushlab.campaign.quiet import look_around
-from flushlab.campaign.target import co_located, connection_arguments, open_target, trial_runner
+from flushlab.campaign.target import (
+    co_located,
+    connection_arguments,
+    latency_of,
+    open_target,
+    trial_runner,
+)
 from flushlab.campaign.watcher import watching
 from flushlab.errors import MeasurementError, UsageError
 from flushlab.machine import home_path
@@ -48,6 +54,7 @@ def bench(
     data_root: Path | str | None = None,
     disk_iops: int | None = None,
     cluster: int | None = None,
+    network_latency: str | None = None,
     hdr_log: Path | str | None = None,
     per_second: Path | str | None = None,
     wait_for_quiet: bool = False,
@@ -73,6 +80,7 @@ def bench(
         data_root: where data directories go.
         disk_iops: make a slow disk: at most this many writes/s (root, cgroups).
         cluster: start a Galera cluster of this many nodes in the server's place.
+        network_latency: between the cluster's nodes, there and back, like `1ms` (root).
         hdr_log: write each second's latencies to this file as it ends, as HdrHistogram's log.
         per_second: write a line per second to this file as it ends, as CSV.
         wait_for_quiet: wait until other programs leave the machine alone, for half an hour at most.
@@ -110,6 +118,7 @@ def bench(
         data_root=data_root,
         disk_iops=disk_iops,
         cluster=cluster,
+        latency_s=latency_of(network_latency, cluster),
         progress=progress,
     ) as target:
         watcher = watching(progress)
@@ -137,7 +146,7 @@ def bench(
                 trial = runner.run(Arm(name="bench", settings=given), stage="bench", block=1)
         if trial.outcome == "refused":
             raise refusal(trial.reason, target.build)
-        warnings = (*co_located(target.nodes), *as_warnings(fit), *trial.warnings)
+        warnings = (*co_located(target.nodes, target.latency_s), *as_warnings(fit), *trial.warnings)
         return _counted(msgspec.structs.replace(trial, warnings=warnings))
 
 

@@ -366,7 +366,7 @@ def decide(loaded: Loaded, asked: Asked, target: Target, volumes: Volumes, watch
         cluster=asked.cluster,
         latency_s=asked.latency_s,
         seed=plan.seed if asked.seed is None else asked.seed,
-        notes=(*co_located(target.nodes), *as_warnings(fit), *loaded.notes, *bound.notes),
+        notes=(*co_located(target.nodes, target.latency_s), *as_warnings(fit), *loaded.notes, *bound.notes),
         kind="compare" if compared else "series",
         base_name=plan.base_name,
         configurations=compared.configurations if compared else (),

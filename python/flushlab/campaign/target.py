@@ -148,7 +148,7 @@ def connection_arguments(threads: int) -> tuple[str, ...]:
     return (f"--max-connections={wanted}",) if wanted > _DEFAULT_MAX_CONNECTIONS else ()
 
 
-def co_located(nodes: int) -> tuple[Warning, ...]:
+def co_located(nodes: int, latency_s: float | None = None) -> tuple[Warning, ...]:
     """What is to be said of a cluster whose nodes are all on this machine."""
     if nodes == 1:
         return ()
@@ -156,9 +156,9 @@ def co_located(nodes: int) -> tuple[Warning, ...]:
         f"{nodes} nodes share this machine's processors and disk (co-located): what was measured does"
         " not transfer as it is to nodes that have machines of their own"
     )
-    if not target.latency_s:
+    if not latency_s:
         return (Warning("co-located", f"{text}; nor is there a network between them"),)
-    there = f"; between them are {format_latency(target.latency_s * 1e6)} of network, there and back"
+    there = f"; between them are {format_latency(latency_s * 1e6)} of network, there and back"
     return (Warning("co-located", text + there),)
 
 

@@ -314,7 +314,7 @@ def decide(asked: Asked, target: Target, watcher: Watcher) -> TuneRequest:
         original=original,
         lifted=lifted,
         scaled=fit.scaled,
-        notes=(*co_located(target.nodes), *as_warnings(fit)),
+        notes=(*co_located(target.nodes, target.latency_s), *as_warnings(fit)),
         candidates=candidates,
         timing=timing,
         steady_state=steady,

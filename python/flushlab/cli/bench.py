@@ -49,6 +49,7 @@ def bench(
     data_root: options.DataRoot = None,
     disk_iops: options.DiskIops = None,
     cluster: options.Cluster = None,
+    network_latency: options.NetworkLatency = None,
     wait_for_quiet: options.WaitForQuiet = False,
     watch: options.Watch = False,
     json: options.Json = None,
