@@ -27,6 +27,20 @@ ServerOrSandbox = Annotated[
         " or a kept sandbox (sandbox:NAME).",
     ),
 ]
+Dsn = Annotated[
+    str | None,
+    typer.Option(
+        "--dsn",
+        help="Your own server: mysql://USER:PASSWORD@HOST:PORT, perhaps with /DATABASE.",
+        show_default=False,
+    ),
+]
+DefaultsFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--defaults-file", help="Your own server, by an option file's [client] group.", show_default=False
+    ),
+]
 BaseDir = Annotated[
     Path | None, typer.Option("--basedir", help="Use the server installed in this directory.")
 ]

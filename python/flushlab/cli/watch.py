@@ -22,16 +22,8 @@ def watch(
             show_default=False,
         ),
     ] = None,
-    dsn: Annotated[
-        str | None,
-        typer.Option("--dsn", help="Your own server: mysql://USER:PASSWORD@HOST:PORT.", show_default=False),
-    ] = None,
-    defaults_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--defaults-file", help="Your own server, by an option file's [client] group.", show_default=False
-        ),
-    ] = None,
+    dsn: options.Dsn = None,
+    defaults_file: options.DefaultsFile = None,
     campaign: Annotated[
         str | None,
         typer.Option(

@@ -3,7 +3,6 @@ own that is tuned for a while and put back whatever happens."""
 
 from __future__ import annotations
 
-import itertools
 import os
 import signal
 import subprocess
@@ -16,7 +15,6 @@ from typing import Any
 import pymysql
 import pytest
 
-from flushlab.bulk import loading, native
 from flushlab.bulk.filled import Filled
 from flushlab.bulk.loading import Progress
 from flushlab.campaign.fill import fill
@@ -28,30 +26,15 @@ from flushlab.server.attached import Attached, from_dsn
 from flushlab.server.control import connect
 from flushlab.server.put_back import FOLDER, Changes
 from tests.conftest import StartSandbox
-from tests.integration.test_fill import Target
+from tests.integration.fill.target import Target
 
 ROWS = 2_000
 STRICT = {"innodb_flush_log_at_trx_commit": 1}
-_numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="module")
 def mariadb(shared_sandbox: StartSandbox) -> Sandbox:
     return shared_sandbox(settings=STRICT, kept=True)
-
-
-@pytest.fixture
-def target(mariadb: Sandbox) -> Iterator[Target]:
-    found = Target(mariadb, f"meanwhile_{next(_numbers)}")
-    yield found
-    mariadb.query(f"DROP DATABASE IF EXISTS {found.database}")
-
-
-@pytest.fixture
-def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Loads that commit often and are looked at often."""
-    monkeypatch.setattr(loading, "CHUNK_BYTES", 64 << 10)
-    monkeypatch.setattr(native, "LOOK_S", 0.005)
 
 
 # -- locks of others -----------------------------------------------------------------------------------------

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import re
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from flushlab.build import Build
-from flushlab.bulk import choice, ladder, loading, native
-from flushlab.bulk.filled import Filled, Way
+from flushlab.bulk import choice, ladder
+from flushlab.bulk.filled import Way
 from flushlab.bulk.loading import Progress
 from flushlab.campaign.fill import fill
 from flushlab.datadir import DataRoot
@@ -25,53 +22,15 @@ from flushlab.errors import FlushlabError, ServerDied, ServerError, UsageError
 from flushlab.server import Sandbox
 from flushlab.server.identifier import quoted
 from tests.conftest import StartSandbox
+from tests.integration.fill.target import Target
 
 RELAXED = {"innodb_flush_log_at_trx_commit": 0, "sync_binlog": 0}
 ROWS = 20_000
-_numbers = itertools.count(1)
-
-
-@dataclass
-class Target:
-    """A database of its own on a shared server."""
-
-    server: Sandbox
-    database: str
-
-    def fill(self, rows: int = 1000, **flags: Any) -> Filled:
-        where = {} if "dsn" in flags else {"server": f"sandbox:{self.server.name}"}
-        return fill("users", rows=rows, **{"database": self.database, "create": True, **where, **flags})
-
-    def query(self, sql: str) -> list[tuple[Any, ...]]:
-        return self.server.query(sql.replace("users", f"{self.database}.users"))
-
-    def count(self) -> int:
-        return int(self.query("SELECT COUNT(*) FROM users")[0][0])
-
-    def is_whole(self, rows: int) -> bool:
-        """Rows 1 to `rows` are there, none of them twice."""
-        return self.query("SELECT COUNT(*), MIN(id), MAX(id), COUNT(DISTINCT email) FROM users") == [
-            (rows, 1, rows, rows)
-        ]
 
 
 @pytest.fixture(scope="module")
 def mariadb(shared_sandbox: StartSandbox) -> Sandbox:
     return shared_sandbox(settings=RELAXED, kept=True)
-
-
-@pytest.fixture
-def target(mariadb: Sandbox) -> Iterator[Target]:
-    found = Target(mariadb, f"fill_{next(_numbers)}")
-    yield found
-    mariadb.query(f"DROP DATABASE IF EXISTS {found.database}")
-
-
-@pytest.fixture
-def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Loads that commit often and are looked at often."""
-    monkeypatch.setattr(loading, "CHUNK_BYTES", 64 << 10)
-    monkeypatch.setattr(native, "LOOK_S", 0.005)
 
 
 def at(share: float, act: Callable[[], object]) -> Callable[[Progress], None]:
@@ -130,10 +89,13 @@ def test_every_method_brings_the_same_rows(target: Target, method: str) -> None:
     assert target.query(digest) == first
 
 
+@pytest.mark.parametrize("asks_of_indexes", [False, True])
 def test_auto_says_what_it_tried_and_leaves_only_the_table(
-    target: Target, monkeypatch: pytest.MonkeyPatch
+    target: Target, monkeypatch: pytest.MonkeyPatch, asks_of_indexes: bool
 ) -> None:
     monkeypatch.setattr(choice, "LEAST_ROWS", 10_000)
+    if asks_of_indexes:
+        monkeypatch.setattr(choice, "TELLING_ROWS", 10_000)
     said: list[str] = []
     done = target.fill(10_000, progress=said.append)
     assert done.tried and done.way in [one.way for one in done.tried]
