@@ -324,6 +324,9 @@ class FillRun:
                 rolled back), or is gone; usage: the plan cannot give a row.
         """
 
+    def hold(self, held: bool) -> None:
+        """Lets it begin no transaction, or go on; those under way are committed."""
+
     def stop(self) -> None:
         """Cuts the connections: what is not committed is rolled back. Does nothing once it has ended."""
 

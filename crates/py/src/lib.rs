@@ -270,6 +270,13 @@ impl FillRun {
         result.map(|result| json(py, &result)).transpose()
     }
 
+    fn hold(&self, py: Python<'_>, held: bool) -> PyResult<()> {
+        self.with(py, |run| {
+            run.hold(held);
+            Ok(())
+        })
+    }
+
     fn stop(&self, py: Python<'_>) -> PyResult<()> {
         self.with(py, |run| {
             run.stop();

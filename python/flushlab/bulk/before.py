@@ -27,7 +27,7 @@ _VARIABLES = (
         "table_open_cache",
     ),
     *("wait_timeout", "interactive_timeout", "log_bin", "innodb_redo_log_capacity", "innodb_log_file_size"),
-    *("innodb_log_files_in_group", "innodb_buffer_pool_size"),
+    *("innodb_log_files_in_group", "innodb_buffer_pool_size", "wsrep_on", "wsrep_load_data_splitting"),
 )
 _SPARE_CONNECTIONS = 5
 _SLEEPERS_SHARE = 0.25
@@ -44,11 +44,13 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
         variables: global variables, as texts; those that the server has.
         connected: connections that are open.
         sleepers: user, host and seconds of those that sleep; empty where they cannot be seen.
+        replicas: connections of servers that replicate from it; 0 where they cannot be seen.
     """
 
     variables: Mapping[str, str]
     connected: int
     sleepers: tuple[tuple[str, str, int], ...] = ()
+    replicas: int = 0
 
     def number(self, name: str, default: int = 0) -> int:
         """A variable that is a number."""
@@ -58,6 +60,11 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
     def is_on(self, name: str) -> bool:
         """A variable that is a switch."""
         return self.variables.get(name, "").upper() in ("ON", "1")
+
+    @property
+    def splits_load_data(self) -> bool:
+        """A Galera node that commits LOAD DATA every 10,000 rows: no note would tell how far it is."""
+        return self.is_on("wsrep_on") and self.is_on("wsrep_load_data_splitting")
 
     @property
     def redo_bytes(self) -> int:
@@ -73,15 +80,20 @@ def look(server: Server) -> Look:
     connected = server.query("SHOW GLOBAL STATUS LIKE 'Threads_connected'")
     try:
         processes = server.query(
-            "SELECT user, host, time FROM information_schema.processlist WHERE command = 'Sleep'"
-            " AND id <> CONNECTION_ID()"
+            "SELECT command, user, host, time FROM information_schema.processlist WHERE id <> CONNECTION_ID()"
+            " AND (command = 'Sleep' OR command LIKE 'Binlog Dump%')"
         )
     except StatementFailed:
         processes = []
     return Look(
         variables={str(name).lower(): str(value) for name, value in rows},
         connected=int(connected[0][1]) if connected else 0,
-        sleepers=tuple((str(user), _without_port(host), int(time or 0)) for user, host, time in processes),
+        sleepers=tuple(
+            (str(user), _without_port(host), int(time or 0))
+            for command, user, host, time in processes
+            if command == "Sleep"
+        ),
+        replicas=sum(command != "Sleep" for command, *_ in processes),
     )
 
 
@@ -106,7 +118,9 @@ def require_room(seen: Look, connections: int) -> None:
         )
 
 
-def doubts(seen: Look, connections: int, load_bytes: int, *, ours: bool) -> list[Warning]:
+def doubts(
+    seen: Look, connections: int, load_bytes: int, *, ours: bool, waits: bool = False
+) -> list[Warning]:
     """What will slow the load down or fill a disk, and what to do about it.
 
     Args:
@@ -114,6 +128,7 @@ def doubts(seen: Look, connections: int, load_bytes: int, *, ours: bool) -> list
         connections: of the load.
         load_bytes: of its rows, about.
         ours: it is a sandbox: nobody else uses it.
+        waits: it waits for replicas.
     """
     found = []
     if not ours and not seen.is_on("local_infile"):
@@ -122,6 +137,14 @@ def doubts(seen: Look, connections: int, load_bytes: int, *, ours: bool) -> list
                 "local-infile",
                 "local_infile is OFF: rows go as INSERT, which is slower; SET GLOBAL local_infile = ON would"
                 " allow LOAD DATA LOCAL",
+            )
+        )
+    if not ours and seen.splits_load_data:
+        found.append(
+            Warning(
+                "wsrep-load-data-splitting",
+                "wsrep_load_data_splitting is ON: rows go as INSERT, since the server would commit LOAD DATA"
+                " every 10,000 rows, and --resume could not tell how far it is",
             )
         )
     if seen.number("max_allowed_packet", 1 << 30) < 1 << 20:
@@ -150,6 +173,14 @@ def doubts(seen: Look, connections: int, load_bytes: int, *, ours: bool) -> list
             Warning(
                 "binlog-growth",
                 f"the binary log will grow by about {format_size(load_bytes)}; replicas apply it",
+            )
+        )
+    if not ours and seen.replicas and not waits:
+        found.append(
+            Warning(
+                "replicas",
+                f"{counted(seen.replicas, 'replica')} may fall behind: with --replica, the load waits for the"
+                " servers named",
             )
         )
     if told := sleeping(seen):

@@ -6,7 +6,11 @@ reader can disagree.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
+
+from flushlab.units import format_seconds
 
 BUSY = 0.8
 """Of the processors, or of one processor per connection: from here on they are the limit."""
@@ -24,6 +28,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
             statements, waiting for commits.
         log_syncs: of the redo log, or None where the server does not tell.
         pool_waits: waits for a free page of the buffer pool.
+        held: seconds in which no transaction was begun, by what was waited for.
         others_share: of the processors' time, that programs took which are neither the server nor flushlab.
         io_share: of the time in which some task waited for I/O, on this machine; None if unknown.
     """
@@ -43,14 +48,15 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     pool_waits: int = 0
     io_share: float | None = None
     others_share: float | None = None
+    held: Mapping[str, float] = {}
 
 
 class Bound(msgspec.Struct, frozen=True, kw_only=True):
     """A limit.
 
     Attributes:
-        what: `client CPU`, `server CPU`, `CPU`, `log syncs`, `buffer pool`, `disk`, `other programs`, `round
-            trips` or `server`.
+        what: `replica lag`, `flow control`, `client CPU`, `server CPU`, `CPU`, `log syncs`, `buffer pool`,
+            `disk`, `other programs`, `round trips` or `server`.
         why: the figures.
     """
 
@@ -60,6 +66,10 @@ class Bound(msgspec.Struct, frozen=True, kw_only=True):
 
 def bound(seen: Evidence) -> Bound:
     """What the limit was."""
+    waited_for = max(seen.held, key=lambda what: seen.held[what], default="")
+    if waited_for and seen.held[waited_for] >= WAITS * seen.seconds:
+        waited = format_seconds(seen.held[waited_for])
+        return Bound(what=waited_for, why=f"waited {waited} of {format_seconds(seen.seconds)}")
     client = seen.client_cpu_s / seen.seconds
     server = (seen.server_cpu_s or 0.0) / seen.seconds
     workers = min(seen.connections, seen.cores)

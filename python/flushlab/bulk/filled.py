@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
@@ -39,7 +40,7 @@ class Way(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Tried(msgspec.Struct, frozen=True, kw_only=True):
-    """A way on slices of the rows; the rate counts building indexes if a slice has 20,000 rows."""
+    """A way on slices of the rows; the rate counts building indexes for tables of 2,000,000 rows or more."""
 
     way: Way
     rows: int
@@ -85,10 +86,11 @@ class Filled(msgspec.Struct, frozen=True, kw_only=True):
         plan: for people.
         rows: loaded by this command.
         resumed_rows: that an interrupted one had committed before.
-        seconds: from the first connection of the load until the last index stood; probing and verification
-            are apart.
+        seconds: from the first connection of the load until the last index stood; probing in a scratch table
+            and verification are apart.
         bound_by: what the limit was; `why` has the figures.
         verified: counts, checks and sampled rows were as they must be.
+        waited: seconds in which the load waited for others, by what for: `replica lag`, `flow control`.
         peak_bytes: the most memory that flushlab has had.
         client: command that opens the sandbox's database; empty without a sandbox.
         steps: the ladder's; empty without one.
@@ -113,6 +115,7 @@ class Filled(msgspec.Struct, frozen=True, kw_only=True):
     verified: bool
     peak_bytes: int
     client: str = ""
+    waited: Mapping[str, float] = {}
     warnings: tuple[Warning, ...] = ()
     steps: tuple[Step, ...] = ()
 

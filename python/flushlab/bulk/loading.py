@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from flushlab import _core
-from flushlab.bulk import before, choice, ladder, native, verify
+from flushlab.bulk import before, choice, ladder, native, throttle, verify
 from flushlab.bulk.bound import Bound, Evidence, bound
 from flushlab.bulk.filled import Filled, FilledTable, Step, Tried, Way
 from flushlab.bulk.native import Counts, Loaded, Range, Spec
@@ -22,6 +22,8 @@ from flushlab.bulk.notes import Note, Notes
 from flushlab.bulk.places import Place
 from flushlab.bulk.source import Source, SourceTable
 from flushlab.bulk.tables import Tables
+from flushlab.bulk.throttle import Throttle
+from flushlab.bulk.unloaded import Unloaded, rows_of
 from flushlab.errors import ServerError, UsageError
 from flushlab.record import Endpoint, SslMode, Warning
 from flushlab.server.control import StatementFailed
@@ -75,6 +77,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         endpoint: where connections go, over `transport`.
         threads: connections; None leaves it to the server.
+        replicas: servers behind it that are waited for.
         existing: what to do with a table that has rows: refuse, append or truncate.
         ours: a sandbox: nobody else uses it, and its session may leave out the binary log.
     """
@@ -91,6 +94,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     resume: bool = False
     ladder: bool = False
     ours: bool = True
+    replicas: tuple[str, ...] = ()
 
 
 class Load:
@@ -104,6 +108,7 @@ class Load:
         show: takes how far it is, a few times a second.
         place: the sandbox, for the ladder; None if it is none.
         quicken: called once all is known to fit: makes the server as fast as it may be.
+        throttle: says when it has to wait.
     """
 
     def __init__(
@@ -115,6 +120,7 @@ class Load:
         show: Callable[[Progress], None] | None = None,
         place: Place | None = None,
         quicken: Callable[[], None] | None = None,
+        throttle: Throttle | None = None,
     ) -> None:
         self._server = server
         self._source_of = source_of
@@ -123,9 +129,11 @@ class Load:
         self._show = show
         self._place = place
         self._quicken = quicken
+        self._throttle = throttle if throttle is not None and throttle.watches else None
         self._database = asked.database
         self._notes = Notes(server, asked.database)
         self._warnings: list[Warning] = []
+        self._tried: tuple[Tried, ...] = ()
         self._index_seconds = 0.0
         self._tables = Tables(server, asked.database, create=asked.create, existing=asked.existing)
 
@@ -166,21 +174,33 @@ class Load:
             self._quicken()
             server.query(f"SET SESSION sql_mode = '{SQL_MODE}', time_zone = '+00:00'")
         began = time.perf_counter()
-        tried: tuple[Tried, ...] = ()
+        tries = (
+            not left
+            and asked.method == "auto"
+            and choice.LEAST_ROWS <= largest.rows < choice.TELLING_ROWS
+            and (possible.connections > 1 or not possible.fixed)
+        )
         if left and asked.method == "auto":
             connections = asked.threads or sum(note.next < note.end for note in left) or 1
             way = choice.untried(server, self._database, largest.name, possible, connections)
+        elif tries:
+            way = choice.start(server, self._database, largest.name, possible)
+        elif asked.method == "auto" and largest.rows >= choice.LEAST_ROWS:
+            way = self._chosen(source, largest, possible)
         elif asked.method == "auto":
-            way, tried = self._chosen(source, largest, possible)
+            way = choice.first_way(possible, possible.connections if possible.fixed else 1)
         else:
-            way, tried = self._named(possible), ()
+            way = self._named(seen, possible)
         probe_seconds = time.perf_counter() - began
-        self._say(f"loading by {way.words}{_why(way, tried)}")
+        if not tries:
+            self._say_way(way)
         load_bytes = self._bytes(source)
-        self._warnings += before.doubts(seen, way.connections, load_bytes, ours=asked.ours)
+        self._warnings += before.doubts(
+            seen, way.connections, load_bytes, ours=asked.ours, waits=bool(asked.replicas)
+        )
         if not left:
-            left = self._begin(source, first, way)
-        way, done, seconds = self._load(source, left, way)
+            left = self._begin(source, first, way, max(possible.connections, 1) if tries else way.connections)
+        way, done, seconds = self._load(source, left, way, largest.name if tries else "", possible)
         verified_from = time.perf_counter()
         tables = self._verify(source, left, done, first)
         self._notes.drop()
@@ -196,15 +216,16 @@ class Load:
             resumed_rows=sum(note.next - note.first for note in left),
             bytes=sum(one.counts.bytes for one in done.values()),
             seconds=seconds,
-            probe_seconds=probe_seconds if tried else 0.0,
+            probe_seconds=probe_seconds if self._tried and not tries else 0.0,
             index_seconds=self._index_seconds,
             verify_seconds=time.perf_counter() - verified_from,
             way=way,
-            tried=tried,
+            tried=self._tried,
             bound_by=limit.what,
             why=limit.why,
             verified=True,
             peak_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+            waited=dict(self._throttle.waited) if self._throttle is not None else {},
             warnings=(*self._tables.warnings, *self._warnings),
             steps=steps,
         )
@@ -268,7 +289,7 @@ class Load:
         asked = self._asked
         left = seen.number("max_connections", 1 << 20) - seen.connected - 2
         return choice.Possible(
-            load_data=seen.is_on("local_infile"),
+            load_data=seen.is_on("local_infile") and not seen.splits_load_data,
             indexes_may_wait=empty and (asked.ours or bool(self._tables.made)),
             bulk=empty and asked.ours and self._server.identity.flavor == "mariadb",
             connections=asked.threads or max(1, min(choice.most_connections(), left)),
@@ -276,9 +297,14 @@ class Load:
             packet_bytes=max(1024, min(seen.number("max_allowed_packet", 1 << 30), 16 << 20) * 3 // 4),
         )
 
-    def _named(self, possible: choice.Possible) -> Way:
+    def _named(self, seen: before.Look, possible: choice.Possible) -> Way:
         """The way of `--method`."""
         method = self._asked.method
+        if method == "load-data" and seen.splits_load_data:
+            raise ServerError(
+                "wsrep_load_data_splitting is ON: the server commits LOAD DATA in pieces of its own",
+                hint="SET GLOBAL wsrep_load_data_splitting = OFF there, or use --method insert",
+            )
         if method == "load-data" and not possible.load_data:
             raise ServerError(
                 "local_infile is OFF: the server takes no LOAD DATA LOCAL",
@@ -292,19 +318,18 @@ class Load:
         named = msgspec.structs.replace(possible, load_data=method == "load-data")
         return choice.first_way(named, self._asked.threads or min(possible.connections, 2))
 
-    def _chosen(
-        self, source: Source, table: SourceTable, possible: choice.Possible
-    ) -> tuple[Way, tuple[Tried, ...]]:
-        """The way of `--method auto`."""
+    def _chosen(self, source: Source, table: SourceTable, possible: choice.Possible) -> Way:
+        """The way of `--method auto` for a large table."""
 
-        def choose(possible: choice.Possible) -> tuple[Way, tuple[Tried, ...]]:
-            return choice.choose(
+        def choose(possible: choice.Possible) -> Way:
+            way, self._tried = choice.choose(
                 self._server,
                 lambda way: self._spec(source, table, way, ()),
                 self._database,
                 table,
                 possible,
             )
+            return way
 
         try:
             return choose(possible)
@@ -355,10 +380,16 @@ class Load:
             ranges=ranges,
             batch_rows=way.batch_rows,
             packet_bytes=way.packet_bytes,
-            chunk_bytes=0 if way.method == "single" else _WHOLE if way.bulk else CHUNK_BYTES,
+            chunk_bytes=self._chunk_bytes(way),
             session=self._session(way),
             notes=None if way.method == "single" else self._notes.table,
         )
+
+    def _chunk_bytes(self, way: Way) -> int:
+        if way.method == "single":
+            return 0
+        most = throttle.CHUNK_BYTES if self._throttle is not None else CHUNK_BYTES
+        return _WHOLE if way.bulk else min(most, CHUNK_BYTES)
 
     def _bytes(self, source: Source) -> int:
         """Of all rows, by a few of each table."""
@@ -369,10 +400,12 @@ class Load:
                 total += len(_core.sample_rows(source.json, table.name, some)) * table.rows // len(some)
         return total
 
-    def _begin(self, source: Source, first: dict[str, int], way: Way) -> list[Note]:
+    def _begin(self, source: Source, first: dict[str, int], way: Way, parts: int) -> list[Note]:
         notes: list[Note] = []
         for table in source.tables:
-            ranges = choice.split(first[table.name], table.rows, self._parts(table, way))
+            ranges = choice.split(
+                first[table.name], table.rows, 1 if self._refers_to_itself(table) else parts
+            )
             notes += [
                 Note(
                     id=len(notes) + at,
@@ -388,17 +421,21 @@ class Load:
             self._notes.write(notes)
         return notes
 
-    def _parts(self, table: SourceTable, way: Way) -> int:
-        """Ranges of a table: one where a row may refer to an earlier one, and the server checks it."""
+    def _refers_to_itself(self, table: SourceTable) -> bool:
+        """Whether a row may refer to an earlier one, and the server checks it: they go in their order."""
         refers = (
             "SELECT 1 FROM information_schema.key_column_usage WHERE table_schema = %s AND table_name = %s"
         )
-        own = not self._asked.ours and self._server.query(
-            f"{refers} AND referenced_table_name = table_name", (self._database, table.name)
+        return not self._asked.ours and bool(
+            self._server.query(
+                f"{refers} AND referenced_table_name = table_name", (self._database, table.name)
+            )
         )
-        return 1 if own else way.connections
 
-    def _load(self, source: Source, notes: Sequence[Note], way: Way) -> tuple[Way, dict[str, Loaded], float]:
+    def _load(
+        self, source: Source, notes: Sequence[Note], way: Way, tries: str, possible: choice.Possible
+    ) -> tuple[Way, dict[str, Loaded], float]:
+        """Loads all tables; ways are tried on the rows of `tries`."""
         began = time.perf_counter()
         done = {}
         for table in source.tables:
@@ -408,26 +445,60 @@ class Load:
                 add = self._take_indexes(table.name)
             ranges = tuple(note.left for note in mine if note.next < note.end)
             if ranges:
-                try:
-                    loaded = self._rows(source, table, way, ranges)
-                except ServerError as error:
-                    self._require_insert_helps(error)
-                    way = choice.inserts(way)
-                    again = tuple(
-                        n.left for n in self._notes.read() if n.table == table.name and n.next < n.end
-                    )
-                    before = _rows_of(ranges) - _rows_of(again)
-                    loaded = self._rows(source, table, way, again).with_rows_before(before)
+                way, loaded = self._table(
+                    source, table, way, ranges, possible if table.name == tries else None
+                )
                 self._note_warnings(table.name, loaded.counts)
                 done[table.name] = loaded
             if add:
                 self._give_indexes(table.name, add)
         return way, done, time.perf_counter() - began
 
-    def _rows(self, source: Source, table: SourceTable, way: Way, ranges: tuple[Range, ...]) -> Loaded:
+    def _table(
+        self,
+        source: Source,
+        table: SourceTable,
+        way: Way,
+        ranges: tuple[Range, ...],
+        possible: choice.Possible | None,
+    ) -> tuple[Way, Loaded]:
+        """Loads what is left of a table; with INSERT where the server takes no LOAD DATA after all.
+
+        Args:
+            possible: ways that may be tried on its rows; None if there is nothing to try.
+        """
+        rows = Unloaded(
+            ranges, lambda way, some, before: self._rows(source, table, way, some, before, rows_of(ranges))
+        )
+        try:
+            if possible is not None:
+                slices = choice.Slices(rows.slice)
+                turns = choice.takes_turns(self._server, self._database, table.name)
+                way = choice.with_connections(slices, way, possible, turns=turns)
+                self._tried += slices.tried()
+                self._say_way(way)
+            return way, rows.rest(way)
+        except ServerError as error:
+            if way.method != "load-data":
+                raise
+            self._require_insert_helps(error)
+            again = tuple(n.left for n in self._notes.read() if n.table == table.name and n.next < n.end)
+            before = rows_of(ranges) - rows_of(again)
+            way, loaded = self._table(source, table, choice.inserts(way), again, possible)
+            return way, loaded.with_rows_before(before)
+
+    def _rows(
+        self,
+        source: Source,
+        table: SourceTable,
+        way: Way,
+        ranges: tuple[Range, ...],
+        before: Counts,
+        total: int,
+    ) -> Loaded:
         spec = self._spec(source, table, way, ranges)
         try:
-            return native.run(spec, self._server, self._shown(table, ranges))
+            return native.run(spec, self._server, self._shown(table.name, before, total), self._throttle)
         except KeyboardInterrupt:
             if spec.notes:
                 self._say("interrupted: --resume goes on with what is missing")
@@ -457,27 +528,30 @@ class Load:
         self._notes.indexes_wait(table, "")
         self._index_seconds += time.perf_counter() - began
 
-    def _shown(self, table: SourceTable, ranges: Sequence[Range]) -> native.Show | None:
+    def _shown(self, table: str, before: Counts, total: int) -> native.Show | None:
         if self._show is None:
             return None
         show = self._show
-        left = sum(one.end - one.first for one in ranges)
 
         def shown(counts: Counts, evidence: Evidence) -> None:
             rate = counts.rows / max(counts.seconds, 1e-6)
+            rows = before.rows + counts.rows
             show(
                 Progress(
-                    table=table.name,
-                    rows=counts.rows,
-                    total=left,
-                    bytes=counts.bytes,
+                    table=table,
+                    rows=rows,
+                    total=total,
+                    bytes=before.bytes + counts.bytes,
                     rows_per_s=evidence.rows / evidence.seconds,
-                    seconds_left=(left - counts.rows) / rate if rate else 0.0,
+                    seconds_left=(total - rows) / rate if rate else 0.0,
                     bound=bound(evidence),
                 )
             )
 
         return shown
+
+    def _say_way(self, way: Way) -> None:
+        self._say(f"loading by {way.words}{_why(way, self._tried)}")
 
     def _note_warnings(self, table: str, counts: Counts) -> None:
         for text, times in counts.notes.items():
@@ -532,10 +606,6 @@ class Load:
                 )
             )
         return tuple(found)
-
-
-def _rows_of(ranges: Sequence[Range]) -> int:
-    return sum(one.end - one.first for one in ranges)
 
 
 def _why(way: Way, tried: Sequence[Tried]) -> str:

@@ -5,6 +5,7 @@ Sits in `bulk`. The specs are JSON of what `crates/load/src/bulk/spec.rs` reads.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Literal
 
@@ -12,6 +13,7 @@ import msgspec
 
 from flushlab import _core
 from flushlab.bulk.bound import Evidence
+from flushlab.bulk.throttle import Throttle
 from flushlab.errors import ServerError
 from flushlab.machine import MachineSample, between, cpu_count, sample
 from flushlab.record import Endpoint
@@ -81,21 +83,33 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
         retried: transactions that were sent again, by the server's error.
     """
 
-    running: bool
-    seconds: float
-    rows: int
-    committed: int
-    bytes: int
-    statements: int
-    commits: int
-    generate_s: float
-    send_s: float
-    answer_s: float
-    commit_s: float
-    cpu_s: float
+    running: bool = False
+    seconds: float = 0.0
+    rows: int = 0
+    committed: int = 0
+    bytes: int = 0
+    statements: int = 0
+    commits: int = 0
+    generate_s: float = 0.0
+    send_s: float = 0.0
+    answer_s: float = 0.0
+    commit_s: float = 0.0
+    cpu_s: float = 0.0
     notes: dict[str, int] = {}
     retried: dict[int, int] = {}
 
+    def plus(self, other: Counts) -> Counts:
+        """Both together, one behind the other."""
+        sums = {name: getattr(self, name) + getattr(other, name) for name in _SUMS}
+        return msgspec.structs.replace(
+            other,
+            **sums,
+            notes=dict(Counter(self.notes) + Counter(other.notes)),
+            retried=dict(Counter(self.retried) + Counter(other.retried)),
+        )
+
+
+_SUMS = [name for name in Counts.__struct_fields__ if name not in ("running", "notes", "retried")]
 
 Show = Callable[[Counts, Evidence], None]
 """Takes how far a load is and what was seen since the last look."""
@@ -128,20 +142,24 @@ def errno_of(error: ServerError) -> int | None:
     return error.__cause__.errno if isinstance(error.__cause__, _core.CoreError) else None
 
 
-def run(spec: Spec, server: Server, show: Show | None = None) -> Loaded:
-    """Loads rows until all are there or the limit is reached.
+def run(spec: Spec, server: Server, show: Show | None = None, throttle: Throttle | None = None) -> Loaded:
+    """Loads rows until all are there or the limit is reached; begins no transaction while the throttle holds.
 
     Raises:
         ServerDied, ServerError, ProtocolError: what ended it early.
         KeyboardInterrupt: on Ctrl-C; what is not committed is rolled back.
     """
-    begin = last = _look(server, None)
+    begin = last = _look(server, None, throttle)
     load = native(lambda: _core.FillRun(msgspec.json.encode(spec)), server)
     try:
+        if throttle is not None:
+            load.hold(throttle.holds() is not None)
         while (done := native(lambda: load.wait(LOOK_S), server)) is None:
+            if throttle is not None:
+                load.hold(throttle.holds() is not None)
             if show is not None:
                 counts = msgspec.json.decode(load.progress(), type=Counts)
-                now = _look(server, counts)
+                now = _look(server, counts, throttle)
                 show(counts, _evidence(spec, last, now))
                 last = now
     except BaseException as error:
@@ -150,7 +168,7 @@ def run(spec: Spec, server: Server, show: Show | None = None) -> Loaded:
             error.hint = "--resume goes on with what is missing"
         raise
     counts = msgspec.json.decode(done, type=Counts)
-    return Loaded(counts=counts, evidence=_evidence(spec, begin, _look(server, counts)))
+    return Loaded(counts=counts, evidence=_evidence(spec, begin, _look(server, counts, throttle)))
 
 
 class _Look(msgspec.Struct, frozen=True):
@@ -158,10 +176,12 @@ class _Look(msgspec.Struct, frozen=True):
     cpu: cpu.CpuTimes
     machine: MachineSample
     counters: dict[str, int]
+    waited: dict[str, float]
 
 
-def _look(server: Server, counts: Counts | None) -> _Look:
-    return _Look(counts, cpu.cpu_times(server.pid), sample(), status.counters(server))
+def _look(server: Server, counts: Counts | None, throttle: Throttle | None) -> _Look:
+    waited = dict(throttle.waited) if throttle is not None else {}
+    return _Look(counts, cpu.cpu_times(server.pid), sample(), status.counters(server), waited)
 
 
 def _evidence(spec: Spec, before: _Look, now: _Look) -> Evidence:
@@ -188,6 +208,7 @@ def _evidence(spec: Spec, before: _Look, now: _Look) -> Evidence:
         log_syncs=deltas.get("Innodb_os_log_fsyncs"),
         pool_waits=deltas.get("Innodb_buffer_pool_wait_free", 0),
         io_share=shares.io_pressure_share,
+        held={what: seconds - before.waited.get(what, 0.0) for what, seconds in now.waited.items()},
         others_share=cpu.foreign_share(
             before.cpu, now.cpu, now.machine.at_s - before.machine.at_s, cpu_count()
         ),

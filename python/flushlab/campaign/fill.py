@@ -6,7 +6,7 @@ Sits in `campaign`. Says where the rows go and what may be changed there; the lo
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -21,6 +21,7 @@ from flushlab.bulk.loading import Asked, Load
 from flushlab.bulk.loading import Progress as Far
 from flushlab.bulk.places import Place
 from flushlab.bulk.source import Source, SourceTable
+from flushlab.bulk.throttle import throttle
 from flushlab.errors import UsageError
 from flushlab.generate.plan import FillPlan, read_plan
 from flushlab.process.running import on_board
@@ -56,6 +57,8 @@ def fill(
     resume: bool = False,
     ladder: bool = False,
     tune_server: bool = False,
+    replica: Sequence[str] | None = None,
+    max_lag: float = 1.0,
     basedir: Path | str | None = None,
     data_root: Path | str | None = None,
     progress: Progress = silent,
@@ -85,6 +88,9 @@ def fill(
         ladder: first load for some seconds in each of the ways from one row a statement upwards, with
             figures.
         tune_server: change global settings of a server that is not a sandbox, and put them back.
+        replica: servers that replicate from one that is not a sandbox, each by DSN or option file: the load
+            waits while one of them is behind, does not replicate or does not answer.
+        max_lag: seconds that they may be behind.
         basedir: use the server installed there.
         data_root: where a new sandbox's data directory goes.
         progress: takes a line at a time.
@@ -111,6 +117,14 @@ def fill(
         raise UsageError(
             "--tune-server is for a server of your own: a sandbox is tuned anyway", hint="remove it"
         )
+    if replica and not elsewhere:
+        raise UsageError(
+            "--replica is for a server of your own: a sandbox's load leaves out the binary log",
+            hint="remove it",
+        )
+    replicas = [
+        from_dsn(one, "--replica") if "://" in one else from_option_file(Path(one)) for one in replica or ()
+    ]
     put_back_left(progress)
     _exclusive(server=server, dsn=dsn, defaults_file=defaults_file)
     if threads is not None and not 1 <= threads <= 1024:
@@ -149,9 +163,11 @@ def fill(
             existing="append" if append else "truncate" if truncate else "refuse",
             resume=resume,
             ladder=ladder,
+            replicas=tuple(one.name for one in replicas),
         )
         python_before = _core.python_seconds()
         with (
+            throttle(there, replicas, max_lag, progress) as throttled,
             on_board("fill", server=there.identity.name, workload=asked_plan.name) as board,
             board.standing(_told(there, asked)),
         ):
@@ -161,7 +177,7 @@ def fill(
                 if show is not None:
                     show(far)
 
-            done = Load(there, source_of, asked, progress, seen, place, quicken).run()
+            done = Load(there, source_of, asked, progress, seen, place, quicken, throttled).run()
         if took := _core.python_seconds() - python_before:
             progress(f"functions in Python took {took:.1f} s, in all threads together")
     if place is None:

@@ -29,18 +29,8 @@ def fill(
             show_default=False,
         ),
     ] = None,
-    dsn: Annotated[
-        str | None,
-        typer.Option(
-            "--dsn", help="Your own server: mysql://USER:PASSWORD@HOST:PORT/DATABASE.", show_default=False
-        ),
-    ] = None,
-    defaults_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--defaults-file", help="Your own server, by an option file's [client] group.", show_default=False
-        ),
-    ] = None,
+    dsn: options.Dsn = None,
+    defaults_file: options.DefaultsFile = None,
     database: Annotated[
         str | None, typer.Option("--database", help="Database of the tables; default: app, or the DSN's.")
     ] = None,
@@ -77,6 +67,18 @@ def fill(
             " (default: second); all is put back.",
         ),
     ] = False,
+    replica: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--replica",
+            metavar="DSN|FILE",
+            help="Wait while this replica of your own server lags; repeatable.",
+            show_default=False,
+        ),
+    ] = None,
+    max_lag: Annotated[
+        float, typer.Option("--max-lag", min=0, help="Seconds that replicas may be behind.")
+    ] = 1.0,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a load that was interrupted.")] = False,
     ladder: Annotated[
         bool,

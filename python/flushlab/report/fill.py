@@ -26,6 +26,7 @@ def render(done: Filled) -> str:
         f"  {step.name:<24} {step.rows_per_s:>10,.0f} rows/s {step.ratio:>6.1f}×  {step.bound_by}"
         for step in done.steps
     ]
+    lines += [f"  waited     {format_seconds(seconds)} for {what}" for what, seconds in done.waited.items()]
     if done.resumed_rows:
         lines.append(f"  resumed    {counted(done.resumed_rows, 'row')} were there")
     lines += [f"warning: {warning.text}" for warning in done.warnings]

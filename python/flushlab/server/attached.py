@@ -51,8 +51,8 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
         return self.endpoint.socket or f"{self.endpoint.host}:{self.endpoint.port}"
 
 
-def from_dsn(dsn: str) -> Address:
-    """The address of a DSN.
+def from_dsn(dsn: str, flag: str = "--dsn") -> Address:
+    """The address of a DSN; `flag` is what gave it.
 
     Raises:
         UsageError: it is none; the message never repeats it, for it may hold a password.
@@ -63,11 +63,11 @@ def from_dsn(dsn: str) -> Address:
         port = parts.port
         more = dict(parse_qsl(parts.query, strict_parsing=True)) if parts.query else {}
     except ValueError as error:
-        raise UsageError("--dsn is not a DSN", hint=f"write {form}") from error
+        raise UsageError(f"{flag} is not a DSN", hint=f"write {form}") from error
     if parts.scheme not in ("mysql", "mariadb") or not (parts.hostname or "socket" in more):
-        raise UsageError("--dsn is not a DSN of a server", hint=f"write {form}")
+        raise UsageError(f"{flag} is not a DSN of a server", hint=f"write {form}")
     for name in more.keys() - {"socket", "ssl-mode", "ssl-ca"}:
-        raise UsageError(f"--dsn has no parameter {name}", hint="it takes socket, ssl-mode and ssl-ca")
+        raise UsageError(f"{flag} has no parameter {name}", hint="it takes socket, ssl-mode and ssl-ca")
     return _address(
         {
             "user": unquote(parts.username or ""),

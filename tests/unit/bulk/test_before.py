@@ -60,6 +60,7 @@ def test_a_load_that_finds_too_few_connections_is_refused_with_who_sleeps() -> N
         ({"max_allowed_packet": "65536"}, "max-allowed-packet"),
         ({"table_open_cache": "4"}, "table-open-cache"),
         ({"log_bin": "ON"}, "binlog-growth"),
+        ({"wsrep_on": "ON", "wsrep_load_data_splitting": "ON"}, "wsrep-load-data-splitting"),
     ],
 )
 def test_a_limit_in_the_way_is_told(variables: dict[str, str], slug: str) -> None:
@@ -69,6 +70,13 @@ def test_a_limit_in_the_way_is_told(variables: dict[str, str], slug: str) -> Non
 def test_a_redo_log_much_smaller_than_the_rows_is_told() -> None:
     assert slugs(look(), load_bytes=1 << 30) == ["redo-capacity"]
     assert slugs(look({"innodb_redo_log_capacity": str(4 << 30)}), load_bytes=1 << 30) == []
+
+
+def test_replicas_that_are_not_waited_for_are_told_of() -> None:
+    seen = Look(variables=USUAL, connected=3, replicas=2)
+    (doubt,) = doubts(seen, 4, 1 << 20, ours=False)
+    assert doubt.text.startswith("2 replicas may fall behind: with --replica")
+    assert doubts(seen, 4, 1 << 20, ours=False, waits=True) == []
 
 
 def test_few_sleepers_do_not_matter() -> None:

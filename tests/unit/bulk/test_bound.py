@@ -26,6 +26,8 @@ IDLE = Evidence(
     ("seen", "what"),
     [
         ({}, "server"),
+        ({"held": {"replica lag": 4.0, "flow control": 1.0}, "client_cpu_s": 19.0}, "replica lag"),
+        ({"held": {"replica lag": 1.0}}, "server"),
         ({"client_cpu_s": 19.0}, "client CPU"),
         ({"server_cpu_s": 18.0}, "server CPU"),
         ({"server_cpu_s": 18.0, "connections": 8}, "server"),

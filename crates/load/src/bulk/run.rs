@@ -91,9 +91,14 @@ impl FillRun {
         }
     }
 
+    /// Lets it begin no transaction, or go on; those under way are committed. Connections stay in use.
+    pub fn hold(&self, held: bool) {
+        self.shared.hold(held);
+    }
+
     /// Ends it: what is not committed is rolled back by the server.
     pub fn stop(&mut self) {
-        self.shared.stop.store(true, Ordering::Relaxed);
+        self.shared.end();
         self.cutoff.fire();
         for thread in self.threads.drain(..) {
             let _ = thread.join(); // what it had to say is in the shared state

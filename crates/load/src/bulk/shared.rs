@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex};
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::counts::Counts;
@@ -16,6 +16,8 @@ pub(super) struct Shared {
     pub counts: Counts,
     ranges: Mutex<VecDeque<Range>>,
     pub stop: AtomicBool,
+    held: Mutex<bool>,
+    let_go: Condvar,
     pub failed: Mutex<Option<Error>>,
     /// Threads that have not ended.
     pub working: AtomicUsize,
@@ -34,6 +36,8 @@ impl Shared {
             spec,
             counts: Counts::default(),
             stop: AtomicBool::new(false),
+            held: Mutex::new(false),
+            let_go: Condvar::new(),
             failed: Mutex::new(None),
             ended: Mutex::new(None),
             changed: Condvar::new(),
@@ -52,10 +56,34 @@ impl Shared {
             || self.spec.limit.is_some_and(|limit| self.began.elapsed() >= limit)
     }
 
+    /// Begins no transaction from now on, or goes on.
+    pub fn hold(&self, held: bool) {
+        *locked(&self.held) = held;
+        self.let_go.notify_all();
+    }
+
+    /// Waits as long as the load is held, up to a limit; whether it is held then.
+    pub fn is_held(&self, limit: Duration) -> bool {
+        let waits = |held: &mut bool| *held && !self.stops();
+        let held = locked(&self.held);
+        let (mut held, _) = self
+            .let_go
+            .wait_timeout_while(held, limit, waits)
+            .unwrap_or_else(PoisonError::into_inner);
+        waits(&mut held)
+    }
+
+    /// Begins nothing any more.
+    pub fn end(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.hold(false);
+    }
+
     /// Ends the load for a reason; the first one counts.
     pub fn fail(&self, error: Error) {
         if !self.stop.swap(true, Ordering::Relaxed) {
             *locked(&self.failed) = Some(error);
         }
+        self.end();
     }
 }

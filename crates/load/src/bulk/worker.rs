@@ -24,6 +24,9 @@ const MOST_RETRIES: u32 = 10;
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
+/// How often a connection is used while the load is held, so that the server does not close it.
+const STAYS_IN_USE: Duration = Duration::from_secs(10);
+
 /// ER_LOCK_WAIT_TIMEOUT, ER_LOCK_DEADLOCK: the same statements may pass a moment later.
 const GAVE_WAY: [u16; 2] = [1205, 1213];
 
@@ -77,6 +80,9 @@ impl<'a> Worker<'a> {
         while let Some(range) = self.shared.take() {
             let mut next = range.from;
             while next < range.to && !self.shared.stops() {
+                while self.shared.is_held(STAYS_IN_USE) {
+                    self.connection.query("DO 0")?; // wait_timeout
+                }
                 next = self.patiently(range, next)?;
             }
         }

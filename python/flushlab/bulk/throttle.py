@@ -1,0 +1,169 @@
+"""Throttle: when a load waits for the servers behind the one that it fills.
+
+Sits in `bulk`. Looks once a second at the replicas that the user has named, and at what a node tells of its
+Galera cluster. The rules are those of pt-online-schema-change (--max-lag, --max-flow-ctl): the load waits
+while a replica is further behind than asked for, does not replicate or does not answer, and while the cluster
+spends its time in flow control. It changes nothing on any of them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+
+from flushlab.bulk.bound import Bound
+from flushlab.errors import ServerError, UsageError
+from flushlab.record import ServerIdentity
+from flushlab.server.attached import Address, Attached
+from flushlab.server.protocol import Server
+from flushlab.units import format_seconds
+
+LOOKS_EVERY_S = 1.0
+"""Seconds_Behind_Master is in whole seconds."""
+CHUNK_BYTES = 8 << 20
+"""Of rows in one transaction where others have to apply it: a replica begins when it has all of it, so it is
+behind by what one takes, and a cluster certifies it as a whole."""
+MOST_PAUSED = 0.1
+"""Of the time between two looks, that a cluster spends in flow control."""
+MOST_QUEUED = 16
+"""Write sets that a node has yet to apply: `gcs.fc_limit`, from which on it stops the others."""
+GALERA = (
+    "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_flow_control_paused_ns', 'wsrep_local_recv_queue')"
+)
+_CONNECT_S = 5.0
+
+Say = Callable[[str], None]
+
+
+class Throttle:
+    """Whether a load is to wait.
+
+    Args:
+        server: that is filled.
+        replicas: those behind it, by name.
+        max_lag_s: how far they may be behind.
+        say: told when the load waits, and when it goes on.
+        clock: seconds.
+
+    Attributes:
+        waited: seconds that the load has waited, by what it waited for.
+
+    Raises:
+        UsageError: one of them is no replica.
+        ServerError: one of them does not answer, or does not say how far it is.
+    """
+
+    def __init__(
+        self,
+        server: Server,
+        replicas: Mapping[str, Server],
+        max_lag_s: float,
+        say: Say,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._server = server
+        self._replicas = replicas
+        self._max_lag_s = max_lag_s
+        self._say = say
+        self._clock = clock
+        for name, replica in replicas.items():
+            if not behind(replica):
+                raise UsageError(
+                    f"{name} is not a replica",
+                    hint="--replica names servers that replicate from the one to fill",
+                )
+        self._paused_ns = _cluster(server).get("wsrep_flow_control_paused_ns")
+        self.waited: dict[str, float] = defaultdict(float)
+        self._holds: Bound | None = None
+        self._since = self._seen = self._paused_at = clock()
+        self._looked = self._seen - LOOKS_EVERY_S
+
+    @property
+    def watches(self) -> bool:
+        """Whether there is anybody to wait for."""
+        return bool(self._replicas) or self._paused_ns is not None
+
+    def holds(self) -> Bound | None:
+        """What the load has to wait for now, if anything; asked as often as one likes."""
+        now = self._clock()
+        if self._holds is not None:
+            self.waited[self._holds.what] += now - self._seen
+        self._seen = now
+        if now - self._looked >= LOOKS_EVERY_S:
+            found = self._lag() or self._flow_control()
+            self._looked = self._clock()
+            if found is not None and self._holds is None:
+                self._since = now
+                self._say(f"waiting: {found.why}")
+            elif found is None and self._holds is not None:
+                self._say(f"going on after {format_seconds(now - self._since)}")
+            self._holds = found
+        return self._holds
+
+    def _lag(self) -> Bound | None:
+        for name, replica in self._replicas.items():
+            if why := self._late(name, replica):
+                return Bound(what="replica lag", why=why)
+        return None
+
+    def _late(self, name: str, replica: Server) -> str:
+        try:
+            found = behind(replica)
+        except ServerError as error:
+            return error.message
+        seconds = [one for one in found if one is not None]
+        if len(seconds) < len(found) or not found:
+            return f"{name} does not replicate: see {_statement(replica.identity)} there"
+        return f"{name} is {max(seconds)} s behind" if max(seconds) > self._max_lag_s else ""
+
+    def _flow_control(self) -> Bound | None:
+        if self._paused_ns is None:
+            return None
+        found, now = _cluster(self._server), self._clock()
+        paused_ns = found.get("wsrep_flow_control_paused_ns", self._paused_ns)
+        share = (paused_ns - self._paused_ns) / max((now - self._paused_at) * 1e9, 1.0)
+        self._paused_ns, self._paused_at = paused_ns, now
+        if share > MOST_PAUSED:
+            return Bound(
+                what="flow control", why=f"the cluster spent {share:.0%} of the time in flow control"
+            )
+        queued = found.get("wsrep_local_recv_queue", 0)
+        if queued > MOST_QUEUED:
+            return Bound(what="flow control", why=f"this node has {queued} write sets to apply")
+        return None
+
+
+@contextmanager
+def throttle(server: Server, replicas: Sequence[Address], max_lag_s: float, say: Say) -> Iterator[Throttle]:
+    """A throttle, with connections to the replicas as long as it is used.
+
+    Raises:
+        As `Throttle`.
+    """
+    with ExitStack() as stack:
+        attached = {one.name: stack.enter_context(Attached(one, connect_s=_CONNECT_S)) for one in replicas}
+        yield Throttle(server, attached, max_lag_s, say)
+
+
+def behind(replica: Server) -> list[int | None]:
+    """Seconds that a replica is behind, by its sources; None for one that it does not replicate now."""
+    mariadb = replica.identity.flavor == "mariadb"
+    rows = replica.query(_statement(replica.identity))
+    place = _PLACE + (2 if mariadb else 0)  # MariaDB's columns begin with the connection's name and state
+    return [None if row[place] is None else int(row[place]) for row in rows]
+
+
+_PLACE = 32
+"""Of Seconds_Behind_Master, or Seconds_Behind_Source, among the columns of MySQL, from 0."""
+
+
+def _statement(identity: ServerIdentity) -> str:
+    if identity.flavor == "mariadb":
+        return "SHOW ALL SLAVES STATUS"
+    return "SHOW REPLICA STATUS" if identity.version >= (8, 0, 22) else "SHOW SLAVE STATUS"
+
+
+def _cluster(server: Server) -> dict[str, int]:
+    return {str(name).lower(): int(value) for name, value in server.query(GALERA)}
