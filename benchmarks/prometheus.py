@@ -6,9 +6,9 @@ Run by hand (Debian: apt-get install prometheus):
 
 Prometheus runs with the shipped files, but for its port, and scrapes each second. Of every server a sandbox
 is watched beside a few statements, and what the server's dashboard and the alerts ask is asked; then
-`flushlab watch` looks on while a tune, a fill and a test run on the first server, and what the campaign's
-dashboard asks is asked over the time of each. What need not have data is listed with the reason. Exits
-with 1 if anything else has none.
+`flushlab watch` looks on while a tune, a comparison, a fill and a test run on the first server, and what the
+campaign's dashboard asks is asked over the time of each. What need not have data is listed with the reason.
+Exits with 1 if anything else has none.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ with there.cursor() as cursor:
         cursor.execute("INSERT INTO t VALUES ()")
         time.sleep(0.01)
 """
+CAMPAIGNS = ("tune", "compare", "fill", "test")
 WATCHING = "CPU that watching takes"
 APPLIES = {"fill": {WATCHING, "Rows loaded/s", "Time left"}, "test": {WATCHING}}
 """What the campaign's dashboard shows of what has no trials; a suite sends statements of its own."""
@@ -54,6 +55,9 @@ EMPTY = {
     ("mysql", "Commits per group of the binary log (commits per group (MariaDB))"): "it counts no groups",
     ("tune", "Errors/s by number ({{code}})"): "there were none",
     ("tune", "Rows loaded/s"): "no table was filled",
+    ("tune", "Ratio to the base"): "no look proved one",
+    ("compare", "Errors/s by number ({{code}})"): "there were none",
+    ("compare", "Rows loaded/s"): "no table was filled",
 }
 """By command or flavor and panel: why there is nothing to show."""
 
@@ -147,12 +151,13 @@ def drive(box: Server) -> None:
 
 
 def of_campaign(what: str, name: str) -> list[str]:
-    """What the campaign's dashboard does not get of a tune, a fill or a test."""
+    """What the campaign's dashboard does not get of a tune, a comparison, a fill or a test."""
     flushlab = (sys.executable, "-m", "flushlab")
     port = free_port()
     kept = f"bench-prometheus-{os.getpid()}"
     commands = {
         "tune": ("--server", name, "--minutes", "3", "--floor", "strict"),
+        "compare": ("--server", name, "--seconds", "30", "base", "innodb_flush_log_at_trx_commit=0"),
         "fill": ("users", "--rows", "500000", "--server", f"sandbox:{kept}", "--create"),
         "test": ("--server", name, "--", sys.executable, "-c", SUITE),
     }
@@ -174,19 +179,19 @@ def of_campaign(what: str, name: str) -> list[str]:
 
 
 def main() -> None:
-    """Runs it for each server, and for a tune, a fill and a test."""
+    """Runs it for each server, then for each kind of campaign."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--server", nargs="+", default=SERVERS)
-    parser.add_argument("--part", choices=("servers", "tune", "fill", "test"), help="that one alone")
+    parser.add_argument("--part", choices=("servers", *CAMPAIGNS), help="that one alone")
     arguments = parser.parse_args()
     needs("prometheus")
     wrong: list[str] = []
     if arguments.part in (None, "servers"):
         for name in arguments.server:
             wrong += of_server(name)
-    for what in ("tune", "fill", "test"):
+    for what in CAMPAIGNS:
         if arguments.part in (None, what):
             wrong += of_campaign(what, arguments.server[0])
     sys.exit(bool(wrong))

@@ -6,6 +6,8 @@ const HEIGHT = 150;
 const LANE = 5;
 const TABLE_ROWS = 60;
 const STEP_S = 30;
+/* seconds that a page shows at least: one that has just begun is not squeezed to the edge of a quarter of an hour */
+const LEAST_S = 60;
 const MAX_LINES = 80;
 const MAX_TEXT = 24;
 const ARM_INKS = 8;
@@ -155,7 +157,7 @@ class Plot {
       "aria-valuenow": "0",
       "aria-valuetext": "now",
     });
-    this.table = made("div", { class: "scroll" });
+    this.table = made("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `${spec.title} as a table` });
     const details = made("details", {}, [made("summary", { text: "Table" }, [made("span", { class: "hidden", text: ` of ${spec.title}` })]), this.table]);
     details.addEventListener("toggle", () => this.tabulate(details.open));
     this.heading = made("h3", { id, text: spec.title });
@@ -197,7 +199,7 @@ class Plot {
           y: { range: (_plot, _least, most) => uPlot.rangeNum(0, Math.max(most ?? 0, spec.least ?? 1), { min: { pad: 0, hard: 0, mode: 1 }, max: { pad: 0.08, mode: 1 } }) },
         },
         axes: [
-          { ...axis, size: 26, space: 76, grid: { show: false }, values: (_plot, all) => all.map((t) => clock(t, board.range <= 300)) },
+          { ...axis, size: 26, space: 76, grid: { show: false }, values: (_plot, all) => all.map((t) => clock(t, board.window[1] - board.window[0] <= 300)) },
           {
             ...axis,
             size: 62,
@@ -337,7 +339,8 @@ export class Board {
   draw(all = true) {
     if (all) {
       const end = this.hour.end || Date.now() / 1000;
-      this.window = [end - this.range, end];
+      const begun = Math.min(this.hour.times[0] ?? end, end - LEAST_S);
+      this.window = [Math.max(begun, end - this.range), end];
       this.#nameArms();
       for (const plot of this.plots) plot.stale = true;
     }
