@@ -162,6 +162,7 @@ def of_campaign(what: str, name: str) -> list[str]:
         "test": ("--server", name, "--", sys.executable, "-c", SUITE),
     }
     with (
+        tempfile.TemporaryDirectory() as out,
         running(*flushlab, "watch", "--port", str(port)),
         scraped(f"127.0.0.1:{port}") as prometheus,
         sandbox(server=name, settings=SETTINGS, name=kept, kept=True) as box,
@@ -170,7 +171,7 @@ def of_campaign(what: str, name: str) -> list[str]:
             reaches(f"http://127.0.0.1:{port}/metrics")
             began = time.time()
             command = [*flushlab, what, *commands[what]]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            done = subprocess.run(command, cwd=out, capture_output=True, text=True, check=False)
             if done.returncode:
                 sys.exit(f"flushlab {what} ended with {done.returncode}:\n{done.stderr}")
             return judge(prometheus, what, asked(grafana.CAMPAIGN), began, time.time())
