@@ -45,6 +45,7 @@ def test_arms_take_turns_on_one_cluster_and_a_node_that_dies_makes_the_block_run
         pids = [node.pid for node in stand.server.nodes]
         assert len(set(pids)) == 3
         assert [trial.settings[FLUSH] for trial in first] == [1, 2]
+        assert "changed-nothing" not in {one.slug for trial in first for one in trial.warnings}
         assert {trial.server.nodes for trial in first if trial.server} == {3}
         each_commit, once_a_second = map(redo_syncs_per_commit, first)
         assert once_a_second < 0.5 * each_commit, "an arm's telemetry is of its own slice"

@@ -83,22 +83,19 @@ class LimitedDisk:
         self._hierarchy = hierarchy
         self._group = group
         self._record = record
-        self._more: list[LimitedDisk] = []
 
-    def one_each(self, count: int, data_root: DataRoot) -> tuple[LimitedDisk, ...]:
-        """As many limits, this one the first, each with the writes/s of this one for itself: for nodes of a
-        cluster that have a disk each. They go with this one.
+    def another(self, data_root: DataRoot) -> LimitedDisk:
+        """One more limit, with the writes/s of this one for itself: a node of a cluster has its own disk. It
+        is the caller's to remove.
 
         Raises:
             HarnessError: the system makes no more of them.
         """
-        while len(self._more) < count - 1:
-            try:
-                group = make_group(self._hierarchy, _disk_number(data_root), self._record.write_iops)
-            except OSError as error:
-                raise HarnessError(f"the disk cannot be limited once more: {error.strerror}") from error
-            self._more.append(LimitedDisk(self._hierarchy, group, self._record))
-        return (self, *self._more[: count - 1])
+        try:
+            group = make_group(self._hierarchy, _disk_number(data_root), self._record.write_iops)
+        except OSError as error:
+            raise HarnessError(f"the disk cannot be limited once more: {error.strerror}") from error
+        return LimitedDisk(self._hierarchy, group, self._record)
 
     @property
     def record(self) -> DiskLimit:
@@ -124,8 +121,6 @@ class LimitedDisk:
 
     def remove(self) -> None:
         """Lifts the limit from what is attached, and removes it. Does nothing if it is removed already."""
-        while self._more:
-            self._more.pop().remove()
         _remove(self._group, self._hierarchy.top)
 
     def __enter__(self) -> Self:

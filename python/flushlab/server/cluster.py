@@ -11,13 +11,14 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any, Self
 
 import msgspec
 
 from flushlab.build import Build, Progress, silent
 from flushlab.build.galera import galera_for
-from flushlab.datadir import DataRoot, Restored, Snapshot, Snapshots
+from flushlab.datadir import DataRoot, LimitedDisk, Restored, Snapshot, Snapshots
 from flushlab.errors import (
     NoMemory,
     PortTaken,
@@ -38,7 +39,6 @@ from flushlab.server.node_data import BOOTSTRAP, node_data
 from flushlab.server.protocol import Applied, Refusal
 from flushlab.server.recover import recover
 from flushlab.server.sandbox import Sandbox
-from flushlab.server.starting import AttachesProcess
 from flushlab.settings.configuration import Configuration
 from flushlab.units import format_size
 
@@ -67,6 +67,7 @@ class Cluster:
         self.seconds: dict[str, float] = {}
         """How long things took: `restore` (of all nodes), `start`."""
         self._wire: Wire | None = None
+        self._own = ExitStack()  # the wire, and limits of disks
 
     @classmethod
     def start(
@@ -81,7 +82,7 @@ class Cluster:
         snapshots: Snapshots | None = None,
         name: str | None = None,
         kept: bool = False,
-        disk_limits: Sequence[AttachesProcess] = (),
+        disk_limit: LimitedDisk | None = None,
         latency_s: float = 0.0,
         settle: bool = True,
         progress: Progress = silent,
@@ -98,7 +99,7 @@ class Cluster:
             snapshots: those that `snapshot` belongs to; the home's if None.
             name: of the cluster; random if None.
             kept: it outlives flushlab until `flushlab server stop NAME`.
-            disk_limits: one per node, or none.
+            disk_limit: each node's disk is limited like this one, by a limit that ends with the cluster.
             latency_s: from one node to another and back: each has a network of its own then, where flushlab
                 reaches it by its unix socket alone; 0: they are on loopback.
             settle: settle the copies on the device before the start.
@@ -130,7 +131,11 @@ class Cluster:
         root.require_free(bytes_of_all, f"a cluster of {size} nodes of {build.name}")
         named = name or f"c{secrets.token_hex(4)}"
         for attempt in range(_TRIES):
-            wire = Wire(latency_s) if latency_s else None
+            along = ExitStack()
+            wire = along.enter_context(Wire(latency_s)) if latency_s else None
+            limits = (
+                [along.enter_context(disk_limit.another(root)) for _ in range(size)] if disk_limit else []
+            )
             ends = [wire.end(number) for number in range(1, size + 1)] if wire else []
             chosen = tuple(
                 Place(address=end.address, own_network=True) for end in ends
@@ -149,7 +154,7 @@ class Cluster:
                             snapshot=data,
                             snapshots=own,
                             kept=kept,
-                            disk_limit=disk_limits[number - 1] if disk_limits else None,
+                            disk_limit=limits[number - 1] if limits else None,
                             link=ends[number - 1] if ends else None,
                             settle=settle and number == size,
                             password=password,
@@ -158,13 +163,12 @@ class Cluster:
                         )
                     )
                 cluster = cls(named, nodes)
-                cluster._wire = wire
+                cluster._wire, cluster._own = wire, along
                 cluster._await_first()
             except BaseException as error:
                 for node in nodes:
                     node.close()
-                if wire is not None:
-                    wire.close()
+                along.close()
                 if isinstance(error, PortTaken) and not latency_s and attempt < _TRIES - 1:
                     continue  # another program was faster
                 raise
@@ -423,9 +427,7 @@ class Cluster:
         """Ends an owned cluster: kills the nodes and removes their folders. Lets go of a kept one."""
         for node in self.nodes:
             node.close()
-        if self._wire is not None:
-            self._wire.close()
-            self._wire = None
+        self._own.close()
 
     def remove(self) -> None:
         """Stops the nodes in an orderly way and removes their folders, kept or owned."""

@@ -19,6 +19,7 @@ from flushlab.server.cluster import Cluster
 from flushlab.trial.measurement import NOT_STARTED, Draft, measure
 from flushlab.trial.runner import TrialRunner
 from flushlab.trial.switching import Switching
+from flushlab.workload.driven import drawing
 
 
 @dataclass
@@ -34,6 +35,7 @@ class AlternatingRunner:
     base: Mapping[str, Value]
     _server: Sandbox | Cluster | None = None
     _switching: Switching | None = None
+    _windows: int = 0
 
     def run(self, arm: Arm, *, stage: Stage, block: int, variant: int = 0) -> Trial:
         """Runs one trial; starts the server if it does not run.
@@ -51,10 +53,11 @@ class AlternatingRunner:
         if refused is not None:
             return draft.ended(*refused)
         trials = self.trials
+        self._windows += 1
         trial = measure(
             draft,
             switching.server,
-            trials.workloads[variant],
+            drawing(trials.workloads[variant], self._windows),
             trials.timing,
             trials.catalog,
             outlast_redo=trials.outlast_redo,

@@ -156,7 +156,6 @@ class TrialRunner:
     def _start(self, arm: Arm, snapshot: Snapshot) -> Sandbox | Cluster:
         if self.nodes == 1:
             return self._alone(arm, snapshot)
-        limit = self.disk_limit
         return Cluster.start(
             self.build,
             size=self.nodes,
@@ -164,7 +163,7 @@ class TrialRunner:
             arguments=self.arguments,
             data_root=self.data_root,
             snapshot=snapshot,
-            disk_limits=limit.one_each(self.nodes, self.data_root) if limit else (),
+            disk_limit=self.disk_limit,
             latency_s=self.latency_s,
             progress=self.preparation.progress,
         )

@@ -44,6 +44,7 @@ from flushlab.trial.measurement import NOT_STARTED, Draft, require_whole
 from flushlab.trial.runner import TrialRunner
 from flushlab.trial.switching import Refused, Switching
 from flushlab.workload import Turns
+from flushlab.workload.driven import drawing
 from flushlab.workload.turns import LEAD_S
 
 SLICE_S = 0.5
@@ -202,7 +203,8 @@ class StandingRunner:
             if turns is None:
                 if refused := stand.become(arm):
                     return refused
-                driving = runner.workloads[draft.variant].driving(stand.server)
+                workload = drawing(runner.workloads[draft.variant], len(stand.turns))
+                driving = workload.driving(stand.server)
                 assert driving is not None, "who cannot pause is measured on fresh servers"
                 turns = Turns(driving, stand.server, runner.timing)
                 stand.turns[arm.name, draft.variant] = turns

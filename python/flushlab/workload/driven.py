@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, cast
 
 import msgspec
 
@@ -11,7 +11,7 @@ from flushlab import _core
 from flushlab.errors import UsageError
 from flushlab.record import Endpoint, LoadSpec, SslMode, Value
 from flushlab.workload.options import RATE, OptionInfo
-from flushlab.workload.protocol import Reset
+from flushlab.workload.protocol import Reset, Workload
 
 OPTIONS = (
     RATE,
@@ -108,3 +108,14 @@ class Driven(msgspec.Struct, frozen=True, kw_only=True):
             per_second=self.per_second,
             **what,
         )
+
+
+def drawing(workload: Workload, number: int) -> Workload:
+    """The workload with other draws for each number, 0 for its own.
+
+    Loads that change the same data need it: of two with the same draws, the second one finds every row as it
+    is to be, and a transaction that changes nothing costs next to nothing.
+    """
+    if not isinstance(workload, Driven):
+        return workload
+    return cast(Workload, msgspec.structs.replace(workload, seed=workload.seed + number))

@@ -329,6 +329,6 @@ def test_nodes_with_a_slow_disk_each_may_take_turns(tmp_path: Path) -> None:
 
 
 def test_a_tuning_whose_candidates_are_dynamic_needs_one_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert flushlab.tune(dry_run=True, cluster=3, minutes=30).interleaved
+    assert flushlab.tune(dry_run=True, cluster=3).interleaved
     monkeypatch.setattr(way, "available_memory_bytes", lambda: 1 << 30)
-    assert flushlab.tune(dry_run=True, cluster=3, minutes=30).why_fresh.endswith("of memory")
+    assert flushlab.tune(dry_run=True, cluster=3).why_fresh.endswith("of memory")

@@ -15,6 +15,7 @@ class FakeGroup(FakeServer):
         super().__init__(**own)
         self.others = others or (FakeServer(), FakeServer())
         self.seconds: dict[str, float] = {}
+        self.seeds: list[int] = []
 
     @property
     def nodes(self) -> Sequence[Server]:

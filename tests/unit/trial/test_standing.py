@@ -15,6 +15,7 @@ from flushlab.trial import StandingRunner, standing
 from flushlab.trial.measurement import Draft
 from flushlab.trial.standing import _Part, _Stand, is_observed
 from flushlab.workload import Measured, Timing
+from flushlab.workload.driven import Driven
 from tests.unit.trial.groups import FakeGroup
 
 
@@ -51,6 +52,14 @@ SIZES = (
 )
 
 
+class Load(Driven, frozen=True, kw_only=True):
+    """A load that is asked for its draws alone."""
+
+    def driving(self, server: FakeGroup) -> Any:
+        server.seeds.append(self.seed)
+        return self
+
+
 class Shared:
     """Arms that share one group of servers: it notes what every slice found set, by arm."""
 
@@ -67,7 +76,7 @@ class Shared:
         self.dies = dies
         self.timing = Timing(seconds=1.0)
         self.catalog = load_catalog()
-        self.workloads = (self,)
+        self.workloads = (Load(),)
         monkeypatch.setattr(standing, "Turns", lambda *_: self)
 
     def prepare(self, arm: Arm, *, variant: int = 0) -> None:
@@ -77,9 +86,6 @@ class Shared:
         others = FakeServer(), FakeServer()
         self.groups.append(FakeGroup(*others, answers={SIZES: []}))
         return self.groups[-1]
-
-    def driving(self, server: object) -> object:
-        return self
 
     def slice(self, seconds: float, window: Callable[[], None], lead_s: float) -> LoadResult:
         window()
@@ -122,6 +128,7 @@ def test_every_slice_on_a_shared_server_has_its_arms_settings_on_every_node(
     assert [trials[f"flush {value}"].settings[FLUSH] for value in (0, 1, 2)] == [0, 1, 2]
     assert sorted(shared.seen) == [[value] * 3 for value in (0, 0, 1, 1, 2, 2)]
     assert len(shared.groups) == 1
+    assert len(set(shared.groups[0].seeds)) == 3, "with the same draws, the second arm would change nothing"
     assert not shared.groups[0].alive()
 
 
