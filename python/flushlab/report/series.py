@@ -308,10 +308,12 @@ def _claim(claim: ClaimFacts) -> Iterator[RenderableType]:
     yield text
     of = f"{claim.figure}, " if claim.figure else ""
     found = f"{of}{claim.arm} against {claim.against}: claimed {claim.wanted}"
-    if claim.ratio is not None:
-        found += f", found {claim.ratio.estimate:.2f} {interval(claim.ratio, brackets=True)}"
-    if claim.counts is not None:
+    if claim.ratio is not None and claim.counts is not None:
+        low, high = (f"{bound:.2g}" for bound in (claim.ratio.low, claim.ratio.high))
+        found += f", found {claim.ratio.estimate:.2g} [{low}, {high}]"
         found += f": {claim.counts[0]:.3g} against {claim.counts[1]:.3g}"
+    elif claim.ratio is not None:
+        found += f", found {claim.ratio.estimate:.2f} {interval(claim.ratio, brackets=True)}"
     is_address = claim.source.startswith("http")
     yield below(found + (f" ({claim.source})" if claim.source and not is_address else ""))
     if is_address:  # stays whole, so that it can be followed
