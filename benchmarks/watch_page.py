@@ -4,9 +4,10 @@
 
 Speed: an hour of seconds in twelve plots is loaded anew and again, then scrolled over, pointed at and read by
 keyboard while samples come. Of each task of the page's main thread Chromium's tracing gives the time and the
-CPU time; the first is longer where the machine is busy. Axe: the page in two widths and both colour schemes,
-in the states that it can be in, all tables open. axe-core comes from npm unless --axe names it. Exits with 1
-if the first paint takes over a second, a task over 100 ms, or if anything serious is found.
+CPU time; the first is longer where the machine is busy, so the second is judged. Axe: the page in two widths
+and both colour schemes, in the states that it can be in, all tables open. axe-core comes from npm unless
+--axe names it. Exits with 1 if the first paint takes over a second, a task over 100 ms of CPU time, or if
+anything serious is found.
 """
 
 from __future__ import annotations
@@ -120,7 +121,8 @@ def speed(loads: int) -> bool:
             page.run("document.querySelector('input[value=\"3600\"]').click()")
             deep = int(page.run("document.documentElement.scrollHeight"))
             for step in range(40):
-                feed.push(sample(NOW + step))
+                if step % 8 == 0:  # about once a second
+                    feed.push(sample(NOW + step))
                 page.run(f"scrollTo({{top: {step * deep // 40}, behavior: 'instant'}})")
                 for point in range(5):
                     page.move(200 + 37 * point, 400 + point)
@@ -140,7 +142,7 @@ def speed(loads: int) -> bool:
         say(f"  {duration:.0f} ms, {cpu:.0f} ms of CPU: {did}")
     busiest = max(tasks, key=lambda one: one[1], default=longest)
     say(f"the most CPU took {busiest[1]:.0f} ms: {busiest[2]}")
-    return not slow and max(paints) <= FIRST_PAINT_MS
+    return busiest[1] <= LONG_MS and max(paints) <= FIRST_PAINT_MS
 
 
 def axe_core(folder: Path) -> str:
