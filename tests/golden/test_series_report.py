@@ -266,3 +266,11 @@ def test_json_document() -> None:
     assert document["claims"][0]["ratio"]["low"] == 3.2
     assert document["claims"][0]["text"]
     assert document["warnings"][0]["slug"] == "fits-in-pool"
+
+
+def test_ratios_of_a_cluster_on_one_machine_are_said_not_to_carry_over() -> None:
+    cluster = msgspec.structs.replace(FACTS, server=msgspec.structs.replace(FACTS.server, nodes=3))
+    assert text_of(series.render(cluster)).startswith("3-node Galera cluster of mariadb@10.11.19 · ")
+    document = series.document(cluster)
+    assert document["server"]["nodes"] == 3
+    assert [line.carries for line in document["carry_over"] if line.what == "ratios"] == ["no"]

@@ -64,7 +64,11 @@ def _lines(facts: TuneFacts | SeriesFacts) -> Iterator[CarryOver]:
     )
     limit = facts.machine.disk_limit
     disk = f"does about {limit.write_iops} writes/s" if limit else "syncs about as fast as this one"
-    yield CarryOver(what="ratios", carries="roughly", why=f"if the disk there {disk}{like}")
+    if facts.server.nodes > 1:
+        alone = f"{facts.server.nodes} nodes shared this machine's processors and disk; theirs have their own"
+        yield CarryOver(what="ratios", carries="no", why=alone)
+    else:
+        yield CarryOver(what="ratios", carries="roughly", why=f"if the disk there {disk}{like}")
     for warning in facts.warnings:
         if warning.slug == SCALED:
             yield CarryOver(what=warning.setting, carries="no", why=warning.text)
