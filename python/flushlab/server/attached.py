@@ -7,6 +7,7 @@ Server layer; implements what `Server` can be asked without touching anything. A
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, get_args
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -23,7 +24,6 @@ from flushlab.settings import optionfile
 from flushlab.settings.catalog import version_of
 
 _GROUPS = ("client", "mysql", "client-server", "client-mariadb")
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _PORT = 3306
 
 
@@ -109,7 +109,7 @@ def _address(given: Mapping[str, str]) -> Address:
         socket = ""  # as the servers' clients: a host means TCP
     if not given.get("port", "").isdigit() and given.get("port"):
         raise UsageError(f"the port {given['port']!r} is not a number")
-    near = bool(socket) or host in _LOOPBACK
+    near = bool(socket) or _is_loopback(host)
     ca = given.get("ssl-ca", "")
     asked = given.get("ssl-mode", "").lower() or ("verify_ca" if ca else "disabled" if near else "required")
     if asked not in get_args(SslMode):
@@ -130,6 +130,13 @@ def _address(given: Mapping[str, str]) -> Address:
         ssl_ca=ca,
         database=given.get("database", ""),
     )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 class Attached:

@@ -108,7 +108,10 @@ def test_trying_ends_when_it_has_taken_a_twelfth_of_the_load(monkeypatch: pytest
     assert [named(one.way) for one in tried] == ["after × 1", "after × 2"]
 
 
-def test_where_loads_take_turns_several_connections_insert(monkeypatch: pytest.MonkeyPatch) -> None:
-    way, tried = chosen(monkeypatch, {**RATES, "insert, after × 2": [120.0]}, turns=True)
-    assert way == "insert, after × 2"
+@pytest.mark.parametrize(("rate", "chosen_way"), [(112.0, "after × 1"), (120.0, "insert, after × 2")])
+def test_where_loads_take_turns_several_connections_insert_if_that_is_much_faster(
+    monkeypatch: pytest.MonkeyPatch, rate: float, chosen_way: str
+) -> None:
+    way, tried = chosen(monkeypatch, {**RATES, "insert, after × 2": [rate]}, turns=True)
+    assert way == chosen_way
     assert "after × 2" not in [named(one.way) for one in tried]

@@ -22,6 +22,9 @@ def test_a_dsn_names_user_password_host_port_and_database() -> None:
     [
         ("mysql://me@127.0.0.1/a", "disabled"),
         ("mysql://me@localhost/a", "disabled"),
+        ("mysql://me@127.0.1.7/a", "disabled"),
+        ("mysql://me@[::1]/a", "disabled"),
+        ("mysql://me@127.example.com/a", "required"),
         ("mysql://me@db/a?ssl-mode=DISABLED", "disabled"),
         ("mysql://me@db/a?ssl-ca=/ca.pem", "verify_ca"),
         ("mysql://me@db/a?ssl-mode=verify_identity&ssl-ca=/ca.pem", "verify_identity"),
