@@ -106,7 +106,7 @@ def bench(
         if options.get("reset") == "each":
             raise UsageError(
                 f"--reset each needs a fresh server for each run, but {server} runs already",
-                hint=f"remove it; flushlab server reset {server.partition(':')[2]} makes the data pristine",
+                hint="remove it",
             )
         if wait_for_quiet:
             look_around(home_path(), watching(progress), wait=True)

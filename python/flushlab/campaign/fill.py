@@ -30,6 +30,7 @@ from flushlab.server.attached import Attached, from_dsn, from_option_file
 from flushlab.server.driven import driven
 from flushlab.server.protocol import Server
 from flushlab.server.put_back import Changes, put_back_left
+from flushlab.server.start import attach, is_kept
 from flushlab.settings.floor import Floor
 
 METHODS = ("auto", "load-data", "insert", "single")
@@ -71,8 +72,8 @@ def fill(
     Args:
         plan: a built-in one (`users`, `sbtest`), or a file.
         rows: of the plan's largest table, with the others in proportion; what the plan says if None.
-        server: a build, whose new sandbox is kept, or a kept sandbox (`sandbox:NAME`); `mariadb` if nothing
-            is named.
+        server: a build, whose new sandbox is kept, or what is kept (`sandbox:NAME`, `cluster:NAME`);
+            `mariadb` if nothing is named.
         dsn: a server that is not a sandbox: `mysql://user:password@host:port/database`.
         defaults_file: the same, by an option file's group `[client]`.
         database: where the tables are, or are to be; `app`, or the DSN's.
@@ -108,7 +109,7 @@ def fill(
     _exclusive(append=append, truncate=truncate, resume=resume)
     _exclusive(ladder=ladder, resume=resume)
     elsewhere = dsn is not None or defaults_file is not None
-    if resume and not elsewhere and not (server or "").startswith(_KEPT):
+    if resume and not elsewhere and not is_kept(server or ""):
         raise UsageError(
             "--resume needs the server whose load was interrupted",
             hint="name it: --server sandbox:NAME or --dsn",
@@ -247,8 +248,23 @@ def _place(
             finally:
                 changes.put_back(progress)
         return
+    if server is not None and is_kept(server) and not server.startswith(_KEPT):
+        if floor is not None:
+            raise UsageError(
+                "--floor needs a sandbox: a cluster keeps its settings while rows come", hint="remove it"
+            )
+        with attach(server) as cluster:
+            # As a server of somebody's own: what a session keeps from the binary log, no other node gets.
+            name = database or _DATABASE
+            yield cluster, Asked(endpoint=cluster.endpoint, database=name, ours=False), None, None
+        return
     if server is not None and server.startswith(_KEPT):
         with places.kept_sandbox(server.removeprefix(_KEPT), floor or Floor.SECOND) as kept:
+            if (node := kept.server.membership) is not None:
+                raise UsageError(
+                    f"{kept.server.name} is a node of the cluster {node.cluster}: its rows are the cluster's",
+                    hint=f"use --server cluster:{node.cluster}",
+                )
             asked = Asked(endpoint=kept.server.endpoint, database=database or _DATABASE)
             yield kept.server, asked, kept, kept.quicken
         return

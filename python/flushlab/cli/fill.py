@@ -24,7 +24,8 @@ def fill(
         str | None,
         typer.Option(
             "--server",
-            help="A build (mariadb, mysql@8.0): a new sandbox that is kept; or a kept one (sandbox:NAME)."
+            help="A build (mariadb, mysql@8.0): a new sandbox that is kept; or a kept one (sandbox:NAME,"
+            " cluster:NAME)."
             " Default: mariadb.",
             show_default=False,
         ),

@@ -13,7 +13,7 @@ import urllib.error
 import urllib.request
 
 from flushlab.datadir import Snapshots
-from flushlab.errors import ServerError
+from flushlab.errors import ServerError, UsageError
 from flushlab.process import run_folder
 from flushlab.server import Sandbox
 from flushlab.server.contents import fresh_copy
@@ -49,6 +49,11 @@ def reset(name: str) -> float:
 
 def _reset_kept(name: str) -> float:
     with Sandbox.attach(name) as sandbox:
+        if (node := sandbox.membership) is not None:
+            raise UsageError(
+                f"{name} is a node of the cluster {node.cluster}: its data are the cluster's",
+                hint=f"run: flushlab server stop {node.cluster}, and start a new one",
+            )
         began = time.monotonic()
         pristine = initialised(sandbox.build, sandbox.settings)
         fresh = fresh_copy(pristine, Snapshots(), sandbox.datadir)
