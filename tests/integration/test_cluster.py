@@ -15,7 +15,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from flushlab.errors import StartFailed
+from flushlab.campaign.bench import bench
+from flushlab.campaign.fill import fill
+from flushlab.errors import StartFailed, UsageError
 from flushlab.process import reap, run_folder
 from flushlab.record import Arm
 from flushlab.server import Sandbox, Server
@@ -78,9 +80,9 @@ def cluster(scripts: Path) -> Iterator[Cluster]:
     galera = msgspec.json.decode(scripted(scripts), type=type(require_galera()[1]))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("flushlab.server.cluster.galera_for", lambda *_: galera)
-        started = Cluster.start(build, size=2, settings=SETTINGS)
-    with started:
-        yield started
+        started = Cluster.start(build, size=2, settings=SETTINGS, kept=True)
+    yield started
+    started.remove()
 
 
 def lose_data(node: Sandbox) -> None:
@@ -116,6 +118,21 @@ def test_nodes_listen_at_addresses_of_their_own(cluster: Cluster) -> None:
     assert len(set(hosts)) == 2
     for node, host in zip(cluster.nodes, hosts, strict=True):
         assert node.query("SELECT @@bind_address, @@wsrep_node_address") == [(host, host)]
+
+
+def test_rows_are_filled_into_every_node(cluster: Cluster) -> None:
+    filled = fill("users", rows=100, server=f"cluster:{cluster.name}", database="filled", create=True)
+    assert (filled.rows, filled.verified, filled.server.nodes) == (100, True, 2)
+    cluster.settled()
+    assert [node.query("SELECT COUNT(*) FROM filled.users") for node in cluster.nodes] == [[(100,)]] * 2
+
+
+def test_one_node_alone_takes_no_rows_and_no_settings(cluster: Cluster) -> None:
+    node = f"sandbox:{cluster.nodes[1].name}"
+    with pytest.raises(UsageError, match=f"a node of the cluster {cluster.name}"):
+        fill("users", rows=100, server=node)
+    with pytest.raises(UsageError, match=f"a node of the cluster {cluster.name}"):
+        bench(server=node, settings={"sync_binlog": 1})
 
 
 class LosesANode(OltpWorkload, frozen=True):
