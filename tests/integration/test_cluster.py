@@ -17,7 +17,7 @@ import pytest
 
 from flushlab.campaign.bench import bench
 from flushlab.campaign.fill import fill
-from flushlab.errors import StartFailed, UsageError
+from flushlab.errors import ServerDied, StartFailed, UsageError
 from flushlab.process import reap, run_folder
 from flushlab.record import Arm
 from flushlab.server import Sandbox, Server
@@ -111,6 +111,7 @@ def test_a_setting_goes_to_every_node_and_a_difference_names_node_and_setting(cl
     assert cluster.differences(["sync_binlog"]) == [
         f"sync_binlog is 3 on {second.name} and 7 on {first.name}"
     ]
+    second.query("SET GLOBAL sync_binlog = 7")
 
 
 def test_nodes_listen_at_addresses_of_their_own(cluster: Cluster) -> None:
@@ -125,6 +126,12 @@ def test_rows_are_filled_into_every_node(cluster: Cluster) -> None:
     assert (filled.rows, filled.verified, filled.server.nodes) == (100, True, 2)
     cluster.settled()
     assert [node.query("SELECT COUNT(*) FROM filled.users") for node in cluster.nodes] == [[(100,)]] * 2
+
+
+def test_tables_prepared_on_a_cluster_have_the_rows_that_loads_look_for(cluster: Cluster) -> None:
+    OltpWorkload(name="oltp_update_non_index", tables=1, table_size=50).prepare(cluster)
+    assert cluster.query("SELECT MIN(id), MAX(id) FROM sbtest.sbtest1") == [(1, 50)]
+    assert cluster.query("SELECT @@global.wsrep_auto_increment_control") == [(1,)]
 
 
 def test_one_node_alone_takes_no_rows_and_no_settings(cluster: Cluster) -> None:
@@ -149,7 +156,9 @@ def test_a_trial_that_loses_a_node_fails_and_names_it(cluster: Cluster) -> None:
     draft = Draft(arm=Arm(name="A", settings={}), stage="bench", block=1, variant=0)
     trial = measure(draft, cluster, LosesANode(name="oltp_write_only"), Timing(seconds=0.1), load_catalog())
     assert trial.outcome == "failed"
-    assert f"{cluster.nodes[1].name}, a node of the cluster {cluster.name}, is no longer" in trial.reason
+    assert f"{cluster.nodes[1].name} is no longer running" in trial.reason
+    with pytest.raises(ServerDied, match=f"{cluster.nodes[1].name}, a node of the cluster {cluster.name}"):
+        cluster.query("SELECT 1")
 
 
 def test_a_killed_cluster_starts_again_and_a_node_without_data_gets_them_from_another(

@@ -18,12 +18,12 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 const GLANCE: Duration = Duration::from_millis(10);
 
 /// Errors with which a server ends connections or does not take new ones for now: shutdown (1053, 1079),
-/// too many connections (1040, 1203), killed (1927 MariaDB, 3169 MySQL), not ready (3168), idle too long (4031),
-/// and those of its side of the network (1152-1161).
+/// too many connections (1040, 1203), killed (1927 MariaDB, 3169 MySQL), not ready (3168; 1047 of a Galera node
+/// without a quorum), idle too long (4031), and those of its side of the network (1152-1161).
 fn is_passing(errno: u16) -> bool {
     matches!(
         errno,
-        1040 | 1053 | 1079 | 1152..=1161 | 1203 | 1927 | 3168 | 3169 | 4031
+        1040 | 1047 | 1053 | 1079 | 1152..=1161 | 1203 | 1927 | 3168 | 3169 | 4031
     )
 }
 
@@ -103,6 +103,6 @@ impl Reconnect {
 }
 
 /// Whether only the connection is gone.
-fn is_loss(error: &Error) -> bool {
+pub(crate) fn is_loss(error: &Error) -> bool {
     error.kind == Kind::Server && error.errno.is_none_or(is_passing)
 }

@@ -98,10 +98,7 @@ impl LoadRun {
     /// [`Kind::Server`] if the server cannot be reached or refuses; [`Kind::Measurement`] if the
     /// tables are not what `spec` needs.
     pub fn connect(spec: &LoadSpec, cutoff: Arc<Cutoff>) -> Result<Self, Error> {
-        let dialer = Dialer {
-            spec: spec.clone(),
-            cutoff,
-        };
+        let dialer = Dialer::new(spec.clone(), cutoff);
         let mut ready = Vec::with_capacity(spec.threads as usize);
         let mut new_keys: NewKeys = Arc::new([]);
         let mut statements = Vec::new();
@@ -514,10 +511,10 @@ mod tests {
         };
         running.spawn("load", move || worker.run(|_| work())).unwrap();
         LoadRun {
-            dialer: Arc::new(Dialer {
-                spec: LoadSpec::from_json(&serde_json::to_vec(&spec).unwrap()).unwrap(),
-                cutoff: Arc::default(),
-            }),
+            dialer: Arc::new(Dialer::new(
+                LoadSpec::from_json(&serde_json::to_vec(&spec).unwrap()).unwrap(),
+                Arc::default(),
+            )),
             statements: vec!["UPDATE".to_owned()],
             ready: Vec::new(),
             running: Some(running),

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde::Deserialize;
 
 use crate::address::{Address, Transport};
+use crate::connection::Connection;
 use crate::endpoint::Endpoint;
 use crate::layout::TableSet;
 use crate::policy::Policy;
@@ -12,7 +13,7 @@ use crate::schedule::Plan;
 use crate::seconds::SecondFiles;
 use crate::transaction::Commit;
 use crate::workload::{kind, within, Asked, JsonOltp, JsonRand, JsonTxn, JsonUpsert, Kind};
-use crate::Error;
+use crate::{Cutoff, Error};
 
 /// Most connections of one load.
 const MAX_THREADS: u32 = 10_000;
@@ -26,6 +27,10 @@ const MAX_TABLE_SIZE: u32 = i32::MAX as u32;
 struct Json {
     workload: String,
     endpoint: Endpoint,
+    #[serde(default)]
+    peers: Vec<Endpoint>,
+    #[serde(default = "one")]
+    cluster_load: String,
     transport: String,
     #[serde(default = "disabled")]
     ssl_mode: String,
@@ -62,6 +67,10 @@ struct Json {
     txn: Option<JsonTxn>,
 }
 
+fn one() -> String {
+    "one".into()
+}
+
 fn constant() -> String {
     "constant".into()
 }
@@ -75,12 +84,63 @@ pub(crate) fn disabled() -> String {
     "disabled".to_owned()
 }
 
+/// Where a load's connections go: one server, or the nodes of a cluster.
+#[derive(Debug, Clone)]
+pub(crate) struct Nodes {
+    /// In order of preference; never empty.
+    targets: Vec<(Endpoint, Address)>,
+    /// Connections go to one after the other, not to the first that takes them.
+    pub spread: bool,
+}
+
+impl Nodes {
+    fn of(
+        first: Endpoint,
+        peers: Vec<Endpoint>,
+        load: &str,
+        transport: Transport<'_>,
+    ) -> Result<Self, Error> {
+        let spread = match (load, peers.is_empty()) {
+            ("one", true) | ("failover", _) => false,
+            ("spread", _) => true,
+            ("one", false) => return Err(Error::usage("cluster_load is one, but there are peers")),
+            _ => {
+                return Err(Error::usage(format!(
+                    "cluster_load {load:?} is not known; there are one, spread and failover"
+                )));
+            }
+        };
+        let targets = std::iter::once(first).chain(peers).map(|endpoint| {
+            let address = Address::of(&endpoint, transport)?;
+            Ok((endpoint, address))
+        });
+        Ok(Self {
+            targets: targets.collect::<Result<_, Error>>()?,
+            spread,
+        })
+    }
+
+    pub fn len(&self) -> usize {
+        self.targets.len()
+    }
+
+    /// A connection to the node of that number, from 0.
+    pub fn connect(
+        &self,
+        number: usize,
+        database: Option<&str>,
+        cutoff: &Cutoff,
+    ) -> Result<Connection, Error> {
+        let (endpoint, address) = &self.targets[number];
+        Connection::open(endpoint, address, database, cutoff)
+    }
+}
+
 /// One load, checked (`flushlab.record.LoadSpec`).
 #[derive(Debug, Clone)]
 pub struct LoadSpec {
     pub(crate) workload: Kind,
-    pub(crate) endpoint: Endpoint,
-    pub(crate) address: Address,
+    pub(crate) nodes: Nodes,
     pub(crate) database: String,
     pub(crate) threads: u32,
     pub(crate) tables: TableSet,
@@ -127,8 +187,7 @@ impl LoadSpec {
         };
         Ok(Self {
             workload,
-            address: Address::of(&json.endpoint, transport)?,
-            endpoint: json.endpoint,
+            nodes: Nodes::of(json.endpoint, json.peers, &json.cluster_load, transport)?,
             database: json.database,
             threads: json.threads,
             tables: TableSet {
@@ -204,6 +263,26 @@ mod tests {
         serde_json::to_vec(&value).unwrap()
     }
 
+    #[test]
+    fn connections_are_spread_over_the_nodes_of_a_cluster_or_fail_over() {
+        let peer =
+            serde_json::json!({"user": "u", "password": "p", "socket": "/t", "host": null, "port": null});
+        for (load, spread) in [("spread", true), ("failover", false)] {
+            let spec = LoadSpec::from_json(&json(|v| {
+                v["peers"] = serde_json::json!([peer]);
+                v["cluster_load"] = load.into();
+            }))
+            .unwrap();
+            assert_eq!((spec.nodes.len(), spec.nodes.spread), (2, spread));
+        }
+        assert_eq!(LoadSpec::from_json(&json(|_| ())).unwrap().nodes.len(), 1);
+    }
+
+    #[test]
+    fn a_way_to_the_nodes_that_is_not_known_is_refused() {
+        assert!(refusal(|v| v["cluster_load"] = "all".into()).contains("one, spread and failover"));
+    }
+
     fn refusal(change: impl Fn(&mut serde_json::Value)) -> String {
         let error = LoadSpec::from_json(&json(change)).unwrap_err();
         assert_eq!(error.kind, ErrorKind::Usage);
@@ -213,7 +292,7 @@ mod tests {
     #[test]
     fn a_spec_as_msgspec_writes_it_is_read() {
         let spec = LoadSpec::from_json(&json(|_| ())).unwrap();
-        assert!(matches!(&spec.address, Address::Socket(path) if path == "/s"));
+        assert!(matches!(&spec.nodes.targets[0].1, Address::Socket(path) if path == "/s"));
         assert_eq!(spec.ignored_errors, [1213, 1020, 1205]);
     }
 

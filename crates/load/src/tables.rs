@@ -49,7 +49,7 @@ pub fn prepare_tables(spec: &LoadSpec, cutoff: &Cutoff) -> Result<(), Error> {
 
 fn create_database(spec: &LoadSpec, cutoff: &Cutoff) -> Result<(), Error> {
     let quoted = format!("`{}`", spec.database.replace('`', "``"));
-    let mut connection = Connection::open(&spec.endpoint, &spec.address, None, cutoff)?;
+    let mut connection = spec.nodes.connect(0, None, cutoff)?;
     match connection.query(&format!("USE {quoted}")) {
         Err(Error {
             errno: Some(ER_BAD_DB),
@@ -61,7 +61,7 @@ fn create_database(spec: &LoadSpec, cutoff: &Cutoff) -> Result<(), Error> {
 }
 
 fn fill_tables(spec: &LoadSpec, next: &AtomicU32, cutoff: &Cutoff) -> Result<(), Error> {
-    let mut connection = Connection::open(&spec.endpoint, &spec.address, Some(&spec.database), cutoff)?;
+    let mut connection = spec.nodes.connect(0, Some(&spec.database), cutoff)?;
     let most = connection.rows("SELECT @@max_allowed_packet")?;
     let most = number(&most)
         .and_then(|most| usize::try_from(most).ok())

@@ -301,6 +301,19 @@ class LoadSpec(msgspec.Struct, frozen=True, kw_only=True):
     txn: TxnSpec | None = None
 
 
+class NodesLoadSpec(LoadSpec, frozen=True, kw_only=True):
+    """One load on the nodes of a cluster.
+
+    Attributes:
+        cluster_load: `spread`: connections go to one node after the other; `failover`: to the first that
+            takes them.
+        peers: the nodes besides `endpoint`, the first one.
+    """
+
+    cluster_load: Literal["spread", "failover"]
+    peers: tuple[Endpoint, ...] = ()
+
+
 class ScriptSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Where an SQL script runs, and how long at most.
 

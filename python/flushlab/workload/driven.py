@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Literal, cast
 
 import msgspec
 
 from flushlab import _core
 from flushlab.errors import UsageError
-from flushlab.record import Endpoint, LoadSpec, SslMode, Value
+from flushlab.record import Endpoint, LoadSpec, NodesLoadSpec, SslMode, Value
 from flushlab.workload.options import RATE, OptionInfo
 from flushlab.workload.protocol import Reset, Workload
 
@@ -41,6 +41,13 @@ OPTIONS = (
         default="off",
         help="On: a lost connection is counted and reopened; off: it ends the load.",
     ),
+    OptionInfo(
+        name="cluster_load",
+        kind="word",
+        default="one",
+        words=("one", "spread", "failover"),
+        help="Where connections to a cluster go: one node, spread over all, or to the first that takes them.",
+    ),
 )
 
 
@@ -67,6 +74,7 @@ class Driven(msgspec.Struct, frozen=True, kw_only=True):
         rate, rate_kind, profile: when events are due; none of them: a closed loop.
         client_sched: `batch` or `normal`.
         reconnect: `on` or `off`.
+        cluster_load: `one`, `spread` or `failover`, which reconnects.
         hdr_log, per_second: files that each second is written to as it ends.
     """
 
@@ -82,6 +90,7 @@ class Driven(msgspec.Struct, frozen=True, kw_only=True):
     profile: str = ""
     client_sched: Literal["batch", "normal"] = "batch"
     reconnect: str = "off"
+    cluster_load: Literal["one", "spread", "failover"] = "one"
     hdr_log: str = ""
     per_second: str = ""
 
@@ -92,7 +101,10 @@ class Driven(msgspec.Struct, frozen=True, kw_only=True):
 
     def load(self, endpoint: Endpoint, **what: Any) -> LoadSpec:
         """What the engine is told: these options, and `what` is to be done as further fields."""
-        return LoadSpec(
+        kind: Callable[..., LoadSpec] = LoadSpec
+        if self.cluster_load != "one":
+            kind, what = NodesLoadSpec, {**what, "cluster_load": self.cluster_load}
+        return kind(
             endpoint=endpoint,
             threads=self.threads,
             transport=self.transport,
@@ -103,7 +115,7 @@ class Driven(msgspec.Struct, frozen=True, kw_only=True):
             rate_kind=self.rate_kind,
             profile=self.profile,
             client_sched=self.client_sched,
-            reconnect=self.reconnect == "on",
+            reconnect=self.reconnect == "on" or self.cluster_load == "failover",
             hdr_log=self.hdr_log,
             per_second=self.per_second,
             **what,

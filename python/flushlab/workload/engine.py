@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TypeVar
 
 import msgspec
@@ -18,7 +19,7 @@ from flushlab.errors import (
     ServerError,
     UsageError,
 )
-from flushlab.record import LoadProgress, LoadResult, LoadSpec, Warning
+from flushlab.record import LoadProgress, LoadResult, LoadSpec, NodesLoadSpec, Warning
 from flushlab.server.protocol import Server
 from flushlab.units import counted
 from flushlab.workload.protocol import Driving, Measured, Timing, Window
@@ -78,7 +79,8 @@ def prepare(spec: LoadSpec, server: Server, prefix: str, *, filled: bool = True)
     there = {str(name) for (name,) in found}
     mark = f"{database}.{_MARK}"
     if not there & set(names):
-        native(lambda: _core.prepare_tables(msgspec.json.encode(spec)), server)
+        with _numbered_from_1(server):
+            native(lambda: _core.prepare_tables(msgspec.json.encode(spec)), server)
         server.query(f"CREATE TABLE IF NOT EXISTS {mark} (name VARCHAR(64) PRIMARY KEY, made BIGINT)")
         for name in names:
             server.query(f"REPLACE INTO {mark} VALUES (%s, %s)", (name, rows))
@@ -96,6 +98,22 @@ def prepare(spec: LoadSpec, server: Server, prefix: str, *, filled: bool = True)
                 f"the table {database}.{name} has {has:,} rows, not {rows:,}",
                 hint=f"use --table-size {has}, or empty the server: {_EMPTY}",
             )
+
+
+@contextmanager
+def _numbered_from_1(server: Server) -> Iterator[None]:
+    """Inside, a cluster numbers rows 1, 2, 3, where loads look for them; its nodes leave gaps otherwise."""
+    if server.identity.nodes == 1:
+        yield
+        return
+    first = server.nodes[0]
+    ((before,),) = first.query("SELECT @@global.wsrep_auto_increment_control")
+    first.query("SET GLOBAL wsrep_auto_increment_control = OFF")
+    try:
+        yield
+    finally:
+        if first.alive():
+            first.query(f"SET GLOBAL wsrep_auto_increment_control = {int(before)}")
 
 
 def drive(driving: Driving, server: Server, timing: Timing, window: Window) -> Measured:
@@ -155,12 +173,22 @@ def measured(driving: Driving, result: LoadResult, warm_up_s: float, warnings: I
 
 
 def connected(driving: Driving, server: Server) -> _core.LoadRun:
-    """The load, connected and not started.
+    """The load, connected and not started; to the nodes of a cluster, if it is to go there.
 
     Raises:
+        UsageError: it is to go to a cluster's nodes, and there is one server.
         ServerDied, MeasurementError, ServerError: it cannot be.
     """
-    return native(lambda: _core.LoadRun(msgspec.json.encode(driving.spec)), server)
+    spec = driving.spec
+    if isinstance(spec, NodesLoadSpec):
+        peers = tuple(node.endpoint for node in server.nodes[1:])
+        if not peers:
+            raise UsageError(
+                f"--cluster-load {spec.cluster_load} needs a cluster, but there is one server",
+                hint="remove it, or use --cluster 3",
+            )
+        spec = msgspec.structs.replace(spec, peers=peers)
+    return native(lambda: _core.LoadRun(msgspec.json.encode(spec)), server)
 
 
 class LoadInterrupted(KeyboardInterrupt):
