@@ -59,6 +59,8 @@ TUNE = {
     "basedir": ["--basedir", "server"],
     "data_root": ["--data-root", "data"],
     "disk_iops": ["--disk-iops", "120"],
+    "cluster": ["--cluster", "3"],
+    "network_latency": ["--cluster", "3", "--network-latency", "500us"],
     "seed": ["--seed", "5"],
     "fresh": ["--fresh"],
     "an option that only some workloads have": ["--skip-trx", "--point-selects", "3"],
@@ -77,6 +79,8 @@ SERIES = {
     "basedir": ["insert-on-duplicate", "--basedir", "server"],
     "data_root": ["insert-on-duplicate", "--data-root", "data"],
     "disk_iops": ["insert-on-duplicate", "--disk-iops", "120"],
+    "cluster": ["insert-on-duplicate", "--cluster", "3"],
+    "network_latency": ["insert-on-duplicate", "--cluster", "3", "--network-latency", "500us"],
     "seed": ["insert-on-duplicate", "--seed", "5"],
     "fresh": ["insert-on-duplicate", "--fresh"],
 }
@@ -97,6 +101,8 @@ COMPARE = {
     "basedir": [*TWO, "--basedir", "server"],
     "data_root": [*TWO, "--data-root", "data"],
     "disk_iops": [*TWO, "--disk-iops", "120"],
+    "cluster": [*TWO, "--cluster", "3"],
+    "network_latency": [*TWO, "--cluster", "3", "--network-latency", "500us"],
     "seed": [*TWO, "--seed", "5"],
     "fresh": [*TWO, "--fresh"],
     "an option that only some workloads have": [
@@ -122,10 +128,10 @@ def ask(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     decided: list[Any] = []
 
     @contextmanager
-    def opened(server: str, **_: object) -> Iterator[Target]:
+    def opened(server: str, cluster: int | None = None, **_: object) -> Iterator[Target]:
         root = DataRoot(path=tmp_path, storage=Storage(filesystem="ext4"))
         found = build("mariadb", 10, 6, 7) if server.endswith("@10.6.7") else MARIADB
-        yield Target(found, load_catalog(), Volume(root))
+        yield Target(found, load_catalog(), Volume(root), nodes=cluster or 1)
 
     def carry_out(request: object, *_: object) -> None:
         decided.append(request)
