@@ -472,6 +472,7 @@ class Load:
         )
         try:
             if possible is not None:
+                rows.slice(way)  # a cold server and an empty table: it does not count
                 slices = choice.Slices(rows.slice)
                 turns = choice.takes_turns(self._server, self._database, table.name)
                 way = choice.with_connections(slices, way, possible, turns=turns)
