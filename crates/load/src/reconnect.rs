@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::control::Control;
-use crate::dialer::Dialer;
+use crate::dialer::{is_loss, Dialer};
 use crate::handoff::Handoff;
 use crate::session::Session;
-use crate::{Error, Kind};
+use crate::Error;
 
 /// Pauses between attempts: each twice as long as the last, up to the longest; the first attempt is made at
 /// once, and one that succeeds begins anew.
@@ -16,16 +16,6 @@ const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// How often the stop is looked for in a pause.
 const GLANCE: Duration = Duration::from_millis(10);
-
-/// Errors with which a server ends connections or does not take new ones for now: shutdown (1053, 1079),
-/// too many connections (1040, 1203), killed (1927 MariaDB, 3169 MySQL), not ready (3168; 1047 of a Galera node
-/// without a quorum), idle too long (4031), and those of its side of the network (1152-1161).
-fn is_passing(errno: u16) -> bool {
-    matches!(
-        errno,
-        1040 | 1047 | 1053 | 1079 | 1152..=1161 | 1203 | 1927 | 3168 | 3169 | 4031
-    )
-}
 
 /// A session that lost its connection, and where it belongs.
 pub(crate) struct Lost {
@@ -100,9 +90,4 @@ impl Reconnect {
         }
         Ok(())
     }
-}
-
-/// Whether only the connection is gone.
-pub(crate) fn is_loss(error: &Error) -> bool {
-    error.kind == Kind::Server && error.errno.is_none_or(is_passing)
 }
