@@ -104,9 +104,11 @@ def bench(
         for flag in (name for name, given in own if given):
             raise UsageError(f"{flag} needs a fresh server, but {server} runs already", hint="remove it")
         if options.get("reset") == "each":
+            kind, _, name = server.partition(":")
+            reset = f"; flushlab server reset {name} makes the data pristine" if kind == "sandbox" else ""
             raise UsageError(
                 f"--reset each needs a fresh server for each run, but {server} runs already",
-                hint="remove it",
+                hint=f"remove it{reset}",
             )
         if wait_for_quiet:
             look_around(home_path(), watching(progress), wait=True)

@@ -16,7 +16,11 @@ from flushlab.settings.floor import Floor
 from flushlab.workload import Shape, Timing, fingerprint, parse_workload
 
 NOWHERE: Any = SimpleNamespace(
-    build=None, catalog=None, nodes=1, volume=SimpleNamespace(data_root=None, disk_limit=None)
+    build=None,
+    catalog=None,
+    nodes=1,
+    latency_s=None,
+    volume=SimpleNamespace(data_root=None, disk_limit=None),
 )
 
 
