@@ -7,6 +7,7 @@
 mod binlog;
 mod commitpath;
 mod disk;
+mod faultfs;
 mod generate;
 mod toml;
 
@@ -374,6 +375,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(binlog::check_binlogs, module)?)?;
     module.add_function(wrap_pyfunction!(binlog::write_sample_binlog, module)?)?;
     module.add_function(wrap_pyfunction!(disk::measure_disk, module)?)?;
+    module.add_function(wrap_pyfunction!(faultfs::serve_fault_disk, module)?)?;
+    module.add_function(wrap_pyfunction!(faultfs::unsynced_parts, module)?)?;
     module.add_function(wrap_pyfunction!(generate::describe_rows, module)?)?;
     module.add_function(wrap_pyfunction!(generate::python_seconds, module)?)?;
     generate::let_plans_call();

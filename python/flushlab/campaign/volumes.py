@@ -14,7 +14,7 @@ from typing import Self
 
 from flushlab.build import Progress, silent
 from flushlab.campaign.target import paper_root
-from flushlab.datadir import DataRoot, LimitedDisk, Volume, limit_disk
+from flushlab.datadir import DataRoot, Volume, parse_disk, volume_in
 from flushlab.errors import StorageError
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -32,26 +32,32 @@ class Volumes:
         self.base = base
         self._progress = progress
         self._stack = ExitStack()
-        self._open: dict[tuple[Path, int | None], Volume] = {}
+        self._open: dict[tuple[Path, int | None, str | None], Volume] = {}
 
-    def open(self, data_root: str | None, disk_iops: int | None) -> Volume:
-        """The volume with this data root and this limit; where they are None, the base's.
+    def open(self, data_root: str | None, disk_iops: int | None, disk: str | None = None) -> Volume:
+        """The volume with this data root and this limit or disk; where they are None, the base's.
 
-        A data root in memory is not limited with the base's limit: it has no disk.
+        A data root in memory is not limited with the base's limit, nor is the base's disk made there: it has
+        no disk.
 
         Raises:
             StorageError: it is not here, or cannot be written.
             UsageError, HarnessError: its disk cannot be limited.
         """
-        if data_root is None and disk_iops is None:
+        if data_root is None and disk_iops is None and disk is None:
             return self.base
-        root = self.base.data_root if data_root is None else self._root(data_root)
-        wanted = disk_iops
-        if wanted is None and self.base.disk_limit is not None and not root.storage.in_memory:
-            wanted = self.base.disk_limit.record.write_iops
-        key = (root.path, wanted)
+        slow = self.base.slow_disk
+        if data_root is not None:
+            root = self._root(data_root)
+        else:
+            root = self.base.below
+        iops, named = disk_iops, disk
+        if iops is None and named is None and not root.storage.in_memory:
+            iops = self.base.disk_limit.record.write_iops if self.base.disk_limit else None
+            named = slow.profile.name if slow else None
+        key = (root.path, iops, named)
         if key not in self._open:
-            self._open[key] = Volume(root, None if wanted is None else self._limit(root, wanted))
+            self._open[key] = self._made(root, iops, named)
         return self._open[key]
 
     def close(self) -> None:
@@ -73,19 +79,20 @@ class Volumes:
     def _root(self, text: str) -> DataRoot:
         return DataRoot.open(self._folder(text))
 
-    def _limit(self, root: DataRoot, write_iops: int) -> LimitedDisk | None:
-        self._progress(f"limiting the disk under {root.path} to {write_iops} writes/s for some arms")
-        return self._stack.enter_context(limit_disk(root, write_iops))
+    def _made(self, root: DataRoot, iops: int | None, disk: str | None) -> Volume:
+        return self._stack.enter_context(volume_in(root, iops, disk, self._progress))
 
 
 class PaperVolumes(Volumes):
-    """Volumes that are only looked at; no disk is limited."""
+    """Volumes that are only looked at; no disk is limited or made."""
 
     def _root(self, text: str) -> DataRoot:
         return paper_root(self._folder(text))
 
-    def _limit(self, root: DataRoot, write_iops: int) -> None:
-        return None
+    def _made(self, root: DataRoot, iops: int | None, disk: str | None) -> Volume:
+        if disk is not None:
+            parse_disk(disk)
+        return Volume(root)
 
 
 def expanded(text: str) -> str:

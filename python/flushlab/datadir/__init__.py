@@ -2,19 +2,32 @@
 
 from flushlab.datadir.data_root import DataRoot, storage_of
 from flushlab.datadir.disk_limit import LimitedDisk, limit_disk
+from flushlab.datadir.disk_profile import named_disks, parse_disk
+from flushlab.datadir.fault_disk import FaultDisk, FaultImage, remove_record, require_fault_disk
+from flushlab.datadir.recording import Recording
 from flushlab.datadir.restore import Restored
+from flushlab.datadir.slow_disk import SlowDisk
 from flushlab.datadir.snapshots import Snapshot, SnapshotKey, Snapshots
-from flushlab.datadir.volume import Volume, open_volume
+from flushlab.datadir.volume import Volume, open_volume, volume_in
 
 __all__ = [
     "DataRoot",
+    "FaultDisk",
+    "FaultImage",
     "LimitedDisk",
+    "Recording",
     "Restored",
+    "SlowDisk",
     "Snapshot",
     "SnapshotKey",
     "Snapshots",
     "Volume",
     "limit_disk",
+    "named_disks",
     "open_volume",
+    "parse_disk",
+    "remove_record",
+    "require_fault_disk",
     "storage_of",
+    "volume_in",
 ]

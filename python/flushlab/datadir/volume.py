@@ -1,45 +1,85 @@
-"""Volume: where data directories lie, and how slow its disk is made. Sits in `datadir`."""
+"""Volume: where data directories lie, and how slow its disk is. Sits in `datadir`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from flushlab.build.progress import Progress, silent
 from flushlab.datadir.data_root import DataRoot
 from flushlab.datadir.disk_limit import LimitedDisk, limit_disk
+from flushlab.datadir.disk_profile import parse_disk
+from flushlab.datadir.slow_disk import SlowDisk
+from flushlab.errors import UsageError
 from flushlab.machine import describe
-from flushlab.record import Machine
+from flushlab.record import DiskProfile, Machine
 
 
 @dataclass(frozen=True)
 class Volume:
-    """A data root with the limit on its disk."""
+    """A data root with the limit on its disk, or with a disk of its own."""
 
     data_root: DataRoot
     disk_limit: LimitedDisk | None = None
+    slow_disk: SlowDisk | None = None
+
+    @property
+    def below(self) -> DataRoot:
+        """The data root that was asked for: the blocks of a disk of its own lie there."""
+        return self.slow_disk.below if self.slow_disk else self.data_root
 
     def machine(self) -> Machine:
         """This machine, with the file system, the device and the limit of the volume."""
-        return describe(self.data_root.path, self.disk_limit.record if self.disk_limit else None)
+        return describe(
+            self.data_root.path,
+            self.disk_limit.record if self.disk_limit else None,
+            self.slow_disk.record if self.slow_disk else None,
+        )
 
 
 @contextmanager
 def open_volume(
-    data_root: Path | None, disk_iops: int | None, progress: Progress = silent
+    data_root: Path | None, disk_iops: int | None, disk: str | None = None, progress: Progress = silent
 ) -> Iterator[Volume]:
-    """Opens a data root and makes its disk slow if asked to; lifts the limit at the end.
+    """Opens a data root and makes its disk slow if asked to; see `volume_in`.
 
     Raises:
         StorageError, UsageError, HarnessError: as their makers say.
     """
-    root = DataRoot.open(data_root)
-    if disk_iops is None:
+    _profile(disk_iops, disk)  # found out before anything is made
+    with volume_in(DataRoot.open(data_root), disk_iops, disk, progress) as volume:
+        yield volume
+
+
+@contextmanager
+def volume_in(
+    root: DataRoot, disk_iops: int | None, disk: str | None = None, progress: Progress = silent
+) -> Iterator[Volume]:
+    """A data root, with a limit on its disk or with a disk of its own in it, which go at the end.
+
+    Raises:
+        UsageError: both are asked for, or no such disk is known.
+        StorageError, UsageError, HarnessError: as their makers say.
+    """
+    profile = _profile(disk_iops, disk)
+    if profile is not None:
+        with closing(SlowDisk(root, profile).open(progress)) as slow:
+            yield Volume(slow.data_root, slow_disk=slow)
+    elif disk_iops is not None:
+        progress(f"limiting the disk under {root.path} to {disk_iops} writes/s and measuring it")
+        with limit_disk(root, disk_iops) as limit:
+            progress(f"the disk gives {limit.record.measured_write_iops:.0f} writes/s ({limit.record.way})")
+            yield Volume(root, limit)
+    else:
         yield Volume(root)
-        return
-    progress(f"limiting the disk to {disk_iops} writes/s and measuring it")
-    with limit_disk(root, disk_iops) as limit:
-        progress(f"the disk gives {limit.record.measured_write_iops:.0f} writes/s ({limit.record.way})")
-        yield Volume(root, limit)
+
+
+def _profile(disk_iops: int | None, disk: str | None) -> DiskProfile | None:
+    if disk is None:
+        return None
+    if disk_iops is not None:
+        hint = f"say --disk {disk},iops={disk_iops}"
+        raise UsageError("--disk and --disk-iops exclude each other", hint=hint)
+    return parse_disk(disk)

@@ -5,12 +5,12 @@ from typing import cast
 
 import pytest
 
-from flushlab.campaign import volumes as module
+from flushlab.build import Progress
 from flushlab.campaign.volumes import Volumes, expanded, mismatch
-from flushlab.datadir import DataRoot, Volume
+from flushlab.datadir import DataRoot, SlowDisk, Volume, parse_disk
 from flushlab.datadir.disk_limit import LimitedDisk
 from flushlab.errors import HarnessError, StorageError
-from flushlab.record import DiskLimit, Storage
+from flushlab.record import DiskEmulation, DiskLimit, DiskProfile, Storage
 
 
 class Limit:
@@ -39,9 +39,62 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Limit]:
     def opened(path: Path) -> DataRoot:
         return DataRoot(path=path, storage=Storage(in_memory=path.name == "memory"))
 
-    monkeypatch.setattr(module, "limit_disk", limit_disk)
+    monkeypatch.setattr("flushlab.datadir.volume.limit_disk", limit_disk)
     monkeypatch.setattr(DataRoot, "open", staticmethod(opened))
     return limits
+
+
+class Slow:
+    """Stands for a slow disk."""
+
+    def __init__(self, below: DataRoot, profile: DiskProfile) -> None:
+        self.below, self.profile = below, profile
+        self.record = DiskEmulation(
+            profile=profile,
+            asked_sync_us_p50=0,
+            measured_sync_us_p50=0,
+            measured_sync_us_p99=0,
+            fastest_sync_us_p50=0,
+        )
+
+    @property
+    def data_root(self) -> DataRoot:
+        return DataRoot(path=self.below.path / "mount", storage=Storage(filesystem="ext4"))
+
+    def open(self, _progress: Progress) -> Slow:
+        return self
+
+    def close(self) -> None: ...
+
+
+@pytest.fixture
+def slow(tmp_path: Path, made: list[Limit], monkeypatch: pytest.MonkeyPatch) -> Volume:
+    """A base on a disk of its own."""
+    monkeypatch.setattr("flushlab.datadir.volume.SlowDisk", Slow)
+    disk = Slow(root(tmp_path, "base"), parse_disk("gp3"))
+    return Volume(disk.data_root, slow_disk=cast(SlowDisk, disk))
+
+
+def test_an_arms_own_disk_is_made_where_the_bases_is_and_replaces_it(tmp_path: Path, slow: Volume) -> None:
+    with Volumes(slow) as volumes:
+        arm = volumes.open(None, None, "7200rpm")
+        assert volumes.open(None, None, "7200rpm") is arm
+    assert arm.slow_disk is not None
+    assert (arm.slow_disk.profile.name, arm.below.path) == ("7200rpm", tmp_path / "base")
+
+
+def test_an_arm_in_another_place_has_a_disk_as_slow_as_the_bases(
+    tmp_path: Path, slow: Volume, made: list[Limit]
+) -> None:
+    root(tmp_path, "other")
+    root(tmp_path, "memory")
+    with Volumes(slow) as volumes:
+        arm = volumes.open(str(tmp_path / "other"), None)
+        limited = volumes.open(None, 120)
+        assert volumes.open(str(tmp_path / "memory"), None).slow_disk is None
+    assert arm.slow_disk is not None
+    assert (arm.slow_disk.profile.name, arm.below.path) == ("gp3", tmp_path / "other")
+    assert (limited.slow_disk, made[0].root.path) == (None, tmp_path / "base")
 
 
 def root(tmp_path: Path, name: str) -> DataRoot:
@@ -97,7 +150,7 @@ def test_a_limit_that_cannot_be_made_is_an_error(tmp_path: Path, monkeypatch: py
     def refuse(_root: DataRoot, _write_iops: int) -> Limit:
         raise HarnessError("no cgroups")
 
-    monkeypatch.setattr(module, "limit_disk", refuse)
+    monkeypatch.setattr("flushlab.datadir.volume.limit_disk", refuse)
     with Volumes(Volume(root(tmp_path, "base"), None)) as volumes, pytest.raises(HarnessError):
         volumes.open(None, 120)
 

@@ -1,0 +1,536 @@
+"""Fault disk: a disk that records every write and flush, can be slow, and shows what a crash leaves of it.
+
+Datadir layer; flushlab's end of `fault_disk_main.py`. That program serves one file over FUSE, a loop device
+stands on the file, and a file system of the kernel's on that: nothing of fsync or of journals is imitated.
+
+- `FaultDisk` is the live disk. What it records lies in a folder that outlives it.
+- `FaultImage` is what a crash leaves of it, mounted: the same for the same record, number, failure and seed.
+
+The program has a guard, as servers have: after SIGKILL of flushlab, or of everything, neither a mount nor a
+loop device nor a process remains. The FUSE file system is mounted nowhere, the loop device clears itself, and
+the one mount there is stands in the run record.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import msgspec
+
+from flushlab.datadir.loop import loop_device
+from flushlab.datadir.recording import Recording
+from flushlab.errors import HarnessError, NoSpace, StorageError, UsageError
+from flushlab.machine import ownership
+from flushlab.machine.cgroup import group_of_self, memory_limit_bytes
+from flushlab.process import Guard, GuardedProcess, RunRecord, discard
+from flushlab.record import DiskProfile, Failure
+
+FileSystemName = Literal["ext4", "xfs", "btrfs"]
+
+_MAIN = Path(__file__).with_name("fault_disk_main.py")
+_READY_S = 120.0
+_POLL_S = 0.002
+_COMMAND_S = 300.0
+_BUSY_S = 20.0
+"""How long a server that was just killed may still hold the mount."""
+
+_MKFS: dict[FileSystemName, tuple[str, ...]] = {
+    "ext4": (
+        "mkfs.ext4",
+        "-q",
+        "-F",
+        *("-b", "4096"),
+        *("-i", "65536"),
+        "-E",
+        "nodiscard,lazy_journal_init=1",
+    ),
+    "xfs": ("mkfs.xfs", "-q", "-f", "-K"),
+    "btrfs": ("mkfs.btrfs", "-q", "-f", "-K"),
+}
+_PACKAGES: dict[FileSystemName, str] = {"ext4": "e2fsprogs", "xfs": "xfsprogs", "btrfs": "btrfs-progs"}
+_OPTIONS: dict[FileSystemName, str] = {
+    "ext4": "noatime,noinit_itable",  # no thread of the kernel's that would be in the record
+    "xfs": "noatime,nouuid",  # of several images of one disk, and the disk itself, at a time
+    "btrfs": "noatime",
+}
+LEAST_BYTES: dict[FileSystemName, int] = {"ext4": 16 << 20, "xfs": 300 << 20, "btrfs": 120 << 20}
+_HOST_HINT = (
+    "it needs FUSE, loop devices and the right to mount, which containers often lack; try on the host"
+)
+
+
+class NotMounted(HarnessError):
+    """The kernel does not mount what is on a disk."""
+
+
+class Way(msgspec.Struct, frozen=True, kw_only=True):
+    """What the way to a disk and back takes, in microseconds."""
+
+    flush_us: float = 0.0
+    write_us: float = 0.0
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True):
+    """What a disk has done since it was opened.
+
+    Attributes:
+        root: descriptor of its program below which the disk's file lies.
+        flusher: the kernel knows that its program serves a disk, and lets it have memory without writing to
+            that disk for it; not where root lacks CAP_SYS_RESOURCE.
+        records: recorded writes and flushes.
+        reads, writes, flushes: requests.
+        written_bytes: by all writes.
+        failed: writes and flushes that were answered with an error.
+    """
+
+    root: int
+    flusher: bool
+    records: int
+    reads: int
+    writes: int
+    written_bytes: int
+    flushes: int
+    failed: int
+    error: str | None = None
+
+
+def require_fault_disk(fs: FileSystemName = "ext4") -> None:
+    """Finds out whether such a disk can be made here, before anything is started.
+
+    Raises:
+        UsageError: no root rights, or the file system's tools are missing.
+        HarnessError: the kernel or the container has no FUSE.
+    """
+    if os.geteuid() != 0:
+        raise UsageError(
+            f"a disk of its own needs root; flushlab runs as user {os.geteuid()}",
+            hint="run flushlab as root (servers still run as an unprivileged user)",
+        )
+    if shutil.which(_MKFS[fs][0]) is None:
+        raise UsageError(f"{_MKFS[fs][0]} is not installed", hint=f"Debian: apt-get install {_PACKAGES[fs]}")
+    for device in ("/dev/fuse", "/dev/loop-control"):
+        if not os.access(device, os.R_OK | os.W_OK):
+            raise HarnessError(f"no disk of its own can be made here: {device} is missing", hint=_HOST_HINT)
+
+
+class _Disk:
+    """A served disk, mounted; what the live disk and images have in common."""
+
+    def __init__(self, folder: Path, fs: FileSystemName, sector_bytes: Literal[512, 4096]) -> None:
+        self.folder = folder
+        self.fs: FileSystemName = fs
+        self._sector_bytes = sector_bytes
+        self.name = f"flushlab-disk-{secrets.token_hex(4)}"
+        self.own = folder / self.name
+        self.mount = self.own / "mount"
+        """Where the file system is; data go below it."""
+        self.device = ""
+        """Name of the loop device while it is open."""
+        self.record = folder / f"{self.name}.record"
+        """Folder of the record, if there is one; it outlives the disk."""
+        self._outlives = False
+        self._guard: Guard | None = None
+        self._process: GuardedProcess | None = None
+        self._socket: socket.socket | None = None
+        self._lines = b""
+        self._map: mmap.mmap | None = None
+
+    @property
+    def position_file(self) -> Path:
+        """8 bytes, little endian, that may be mapped: how many records were answered. A record counts before
+        its answer goes out."""
+        return self.record / "position"
+
+    def position(self) -> int:
+        """How many records were answered."""
+        if self._map is None:
+            with self.position_file.open("rb") as file:
+                self._map = mmap.mmap(file.fileno(), 8, prot=mmap.PROT_READ)
+        return int.from_bytes(self._map[:8], "little")
+
+    def status(self) -> Status:
+        """What it has done.
+
+        Raises:
+            HarnessError: its program is gone.
+        """
+        return self._tell("status")
+
+    def fail_flush(self, after: int = 0) -> None:
+        """Lets a flush fail with an I/O error, the one after `after` others; what waited may be lost."""
+        self._tell("fail_flush", after=after)
+
+    def be_full(self, on: bool = True) -> None:
+        """Lets writes fail for want of space in the device, or no longer."""
+        self._tell("full", on=on)
+
+    def be_slow(self, profile: DiskProfile | None, way: Way | None = None) -> None:
+        """Answers as slowly as that from now on, less what the way takes in any case."""
+        self._tell("delays", delays=_delays(profile, way))
+
+    def write_out(self) -> None:
+        """Writes out what the kernel has of its file system, syncfs(2)."""
+        _run(["sync", "-f", str(self.mount)], "the disk's file system cannot be written out")
+
+    def close(self) -> None:
+        """Unmounts it and ends its program; does nothing the second time.
+
+        What still has files open on it for 20 s keeps a dead file system.
+        """
+        if self._guard is None:
+            return
+        try:
+            _unmount(self.mount)
+        finally:
+            guard, self._guard = self._guard, None
+            self._hang_up()
+            guard.close()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _hang_up(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+        if self._map is not None:
+            self._map.close()
+            self._map = None
+
+    def _open(self, spec: dict[str, Any], size: int, *, is_new: bool) -> None:
+        require_fault_disk(self.fs)
+        self._guard = Guard(self.name, (self.own,), (self.mount,))
+        try:
+            self.mount.mkdir()
+            text = msgspec.json.encode({"control": "control", "size": size, "overlay": ".", **spec})
+            (self.own / "spec").write_bytes(text)
+            self._process = self._guard.spawn(
+                [sys.executable, "-I", "-S", str(_MAIN)],
+                log=self.own / "log",
+                cwd=self.own,
+                environment={},
+                before_exec=leave_memory_limit,
+                outlives_guard=self._outlives,
+                serves_disk=True,
+            )
+            self._connect()
+            self._mount_it(is_new=is_new)
+        except BaseException:
+            self.close()
+            raise
+
+    def _mount_it(self, *, is_new: bool) -> None:
+        assert self._process is not None
+        file = Path(f"/proc/{self._process.pid}/fd/{self.status().root}/{self.name}")
+        with loop_device(file, self._sector_bytes) as device:
+            self.device = device.name
+            if is_new:
+                _run([*_MKFS[self.fs], str(device)], "the disk's file system cannot be made")
+            mount = ["mount", "-t", self.fs, "-o", _OPTIONS[self.fs], str(device), str(self.mount)]
+            try:
+                _run(mount, "the disk's file system cannot be mounted")
+            except HarnessError as error:
+                raise NotMounted(error.message, hint=error.hint) from error
+
+    def _connect(self) -> None:
+        deadline = time.monotonic() + _READY_S
+        folder = os.open(self.own, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            while True:
+                caller = socket.socket(socket.AF_UNIX)
+                try:
+                    caller.connect(f"/proc/self/fd/{folder}/control")  # whatever the folder's length
+                except (FileNotFoundError, ConnectionRefusedError):
+                    caller.close()
+                    self._check_alive(deadline)
+                    time.sleep(_POLL_S)
+                else:
+                    caller.settimeout(_COMMAND_S)
+                    self._socket = caller
+                    return
+        finally:
+            os.close(folder)
+
+    def _check_alive(self, deadline: float) -> None:
+        assert self._process is not None
+        if self._process.alive() and time.monotonic() < deadline:
+            return
+        said = (self.own / "log").read_text(errors="replace").strip().splitlines()
+        raise HarnessError(
+            f"the disk cannot be served: {said[-1] if said else 'its program does not answer'}",
+            hint=_HOST_HINT,
+        )
+
+    def _tell(self, what: str, **words: Any) -> Status:
+        assert self._socket is not None, "the disk is not open"
+        try:
+            self._socket.sendall(msgspec.json.encode({"do": what, **words}) + b"\n")
+            while b"\n" not in self._lines:
+                chunk = self._socket.recv(65536)
+                if not chunk:
+                    raise ConnectionResetError("it has ended")
+                self._lines += chunk
+        except OSError as error:
+            raise HarnessError(f"the program of the disk {self.name} does not answer: {error}") from error
+        line, _, self._lines = self._lines.partition(b"\n")
+        status = msgspec.json.decode(line, type=Status)
+        if status.error is not None:
+            raise HarnessError(f"the disk {self.name}: {status.error}")
+        return status
+
+    def _make_record(self, size_bytes: int) -> None:
+        folder = self.record.parent
+        free = shutil.disk_usage(folder).free
+        if free < size_bytes:
+            needs = f"needs at least {size_bytes >> 20} MiB, and {free >> 20} MiB are free"
+            raise NoSpace(f"the record in {folder} {needs}", hint="free some space, or give --data-root")
+        mark = RunRecord.mine(self.record.name).mark("disk-record", self.record.name)
+        mark |= {"fs": self.fs, "sector_bytes": str(self._sector_bytes)}
+        try:
+            ownership.make(str(self.record), mark)
+        except OSError as error:
+            raise StorageError(f"the record {self.record} cannot be made: {error.strerror}") from error
+
+
+class FaultDisk(_Disk):
+    """A disk of its own, with a file system on it.
+
+    Args:
+        folder: an existing directory; the disk's own folder and its record are made there.
+        size: of the disk, in bytes.
+        fs: file system.
+        emulate: how slow it is; None: as fast as it can be.
+        record: it can record; see `start_recording`.
+        record_limit_bytes: what the record may take; writes beyond it fail. None: what is free.
+        record_in: an existing directory that its record is made in; None: `folder`.
+        punctual: its program runs before whatever else runs on the machine, so that a slow disk is as slow as
+            that, and no slower.
+        outlives: it may be kept; see `keep`.
+        sector_bytes: smallest write, 512 or 4,096.
+
+    Raises:
+        UsageError, HarnessError: as `require_fault_disk`; the disk is too small for the file system.
+        StorageError: the record cannot be made.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        size: int,
+        fs: FileSystemName = "ext4",
+        emulate: DiskProfile | None = None,
+        record: bool = False,
+        *,
+        record_limit_bytes: int | None = None,
+        record_in: Path | None = None,
+        punctual: bool = False,
+        outlives: bool = False,
+        sector_bytes: Literal[512, 4096] = 512,
+    ) -> None:
+        super().__init__(folder, fs, sector_bytes)
+        self.record = (record_in or folder) / self.record.name
+        self.size_bytes = size // 4096 * 4096
+        self._emulate = emulate
+        self._punctual = punctual
+        self._outlives = outlives
+        self._records = record
+        self._limit = record_limit_bytes
+
+    def open(self) -> Self:
+        """Makes, formats and mounts it."""
+        least = LEAST_BYTES[self.fs]
+        if self.size_bytes < least:
+            size = f"a disk of {self.size_bytes >> 20} MiB is too small for {self.fs}"
+            raise UsageError(f"{size}: the minimum is {least >> 20} MiB")
+        require_fault_disk(self.fs)
+        if self._records:
+            self._make_record(self.size_bytes // 16)
+        spec = {
+            "base": "zeros",
+            "record": str(self.record) if self._records else None,
+            "record_limit": self._limit,
+            "delays": _delays(self._emulate),
+            "punctual": self._punctual,
+        }
+        self._open(spec, self.size_bytes, is_new=True)
+        return self
+
+    def __enter__(self) -> Self:
+        return self.open()
+
+    def keep(self, name: str) -> None:
+        """Leaves it to itself: it lives as long as there is a run record of that name, without flushlab."""
+        assert self._guard is not None, "a disk is kept once, while it is open"
+        assert self._outlives, "a disk that is to be kept is made so"
+        self._guard.release(goes_with=name)
+        self._guard = None
+        self._hang_up()
+
+    def start_recording(self) -> None:
+        """Writes out what the kernel has of it; what stands then is image 0, and records count from 1.
+
+        Raises:
+            HarnessError: it was opened without a record, or records already.
+        """
+        self.write_out()
+        self._tell("record")
+
+
+class FaultImage(_Disk):
+    """What a crash leaves of a disk that recorded, mounted; what is written to it goes with it.
+
+    Mounting replays the file system's journal, as after any crash.
+
+    Args:
+        record: folder of the record.
+        at: number of the last record that was answered before the crash; 0: none.
+        fail: what crashed.
+        seed: chooses among what may be left.
+        folder: an existing directory; the image's own folder is made there.
+        fs: file system of the disk; None: what its record says.
+        own_record: it records from its first write on, so that a crash of the recovery can be looked at.
+
+    Raises:
+        StorageError: the record is none, or cannot be read.
+        HarnessError: it cannot be served; `NotMounted`: the file system does not mount what is left.
+    """
+
+    def __init__(
+        self,
+        record: Path,
+        at: int,
+        fail: Failure,
+        seed: int,
+        folder: Path,
+        fs: FileSystemName | None = None,
+        *,
+        own_record: bool = False,
+    ) -> None:
+        mark = ownership.read_mark(str(record)) or {}
+        recorded: FileSystemName = next((name for name in _MKFS if name == mark.get("fs")), "ext4")
+        super().__init__(folder, fs or recorded, 4096 if mark.get("sector_bytes") == "4096" else 512)
+        self.source = record.absolute()
+        self.at = at
+        self.fail = fail
+        self.seed = seed
+        self._own_record = own_record
+
+    def open(self) -> Self:
+        """Serves and mounts it."""
+        base = {"image": self._spec()}
+        size = Recording(self.source).size_bytes
+        if self._own_record:
+            self._make_record(0)
+        own = str(self.record) if self._own_record else None
+        self._open({"base": base, "record": own, "punctual": False}, size, is_new=False)
+        return self
+
+    def show(self, at: int, fail: Failure, seed: int) -> None:
+        """Becomes another image of the same record, in a fraction of the time that opening one takes.
+
+        Raises:
+            HarnessError: something has files open on it, or it records; the file system does not mount.
+        """
+        _unmount(self.mount)
+        if self.mount.is_mount():
+            raise HarnessError(f"{self.mount} is in use")
+        self.at, self.fail, self.seed = at, fail, seed
+        self._tell("image", image=self._spec())
+        self._mount_it(is_new=False)
+
+    def _spec(self) -> dict[str, Any]:
+        if self.fail.kind == "process":
+            raise UsageError(
+                "a killed process leaves no image of the disk", hint="kill it on the disk itself"
+            )
+        failure = msgspec.to_builtins(self.fail)
+        return {"record": str(self.source), "at": self.at, "failure": failure, "seed": self.seed}
+
+    def __enter__(self) -> Self:
+        return self.open()
+
+
+def leave_memory_limit(pid: int) -> None:
+    """Takes the program of a disk out of a memory limit of cgroup v1.
+
+    Whoever runs into such a limit waits until pages are written; if they are those of the disk that it
+    serves, it waits for itself, and all that uses the disk with it (seen on Linux 6.18 with 300 MB and 100
+    busy processes). Version 2 does not wait so, nor does a program that the kernel knows as a disk's.
+
+    Raises:
+        HarnessError: it has to stay there.
+    """
+    group = group_of_self("memory")
+    if group is None or group.version == 2 or memory_limit_bytes(group) is None:
+        return
+    try:
+        (group.top / "cgroup.procs").write_text(str(pid))
+    except OSError as error:
+        raise HarnessError(
+            f"the program of a disk cannot leave the memory limit of {group.path}: {error.strerror}",
+            hint="it could wait for itself there; run flushlab outside of this control group",
+        ) from error
+
+
+def remove_record(record: Path) -> None:
+    """Removes the folder of a record."""
+    discard(record, what="disk-record")
+
+
+def _delays(profile: DiskProfile | None, way: Way | None = None) -> dict[str, Any] | None:
+    if profile is None:
+        return None
+    delays: dict[str, Any] = msgspec.to_builtins(profile)
+    del delays["name"]
+    for request, way_us in msgspec.to_builtins(way or Way()).items():
+        if latency := delays[request.removesuffix("_us")]:
+            latency["way_us"] = way_us
+    return delays
+
+
+def _run(command: list[str], failed: str) -> None:
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_COMMAND_S,
+            start_new_session=True,  # a Ctrl-C is for flushlab, which waits for it
+        )
+    except subprocess.TimeoutExpired as error:
+        raise HarnessError(f"{failed}: {command[0]} did not end in {error.timeout:.0f} s") from error
+    except OSError as error:
+        raise HarnessError(f"{failed}: {error}") from error
+    if done.returncode != 0:
+        said = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
+        raise HarnessError(f"{failed}: {said[0]}")
+
+
+def _unmount(point: Path) -> None:
+    """Takes the file system off, once nobody has anything open on it; in the end the guard detaches it."""
+    deadline = time.monotonic() + _BUSY_S
+    while point.is_mount():
+        try:
+            done = subprocess.run(
+                ["umount", str(point)],
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=_BUSY_S,
+                start_new_session=True,
+            )
+        except subprocess.TimeoutExpired:
+            return
+        if done.returncode == 0 or time.monotonic() > deadline:
+            return
+        time.sleep(_POLL_S * 10)

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from flushlab.datadir import fault_disk
+from flushlab.errors import HarnessError, UsageError
+from flushlab.machine.cgroup import Group, Version
+
+
+def group(monkeypatch: pytest.MonkeyPatch, top: Path, limit: str, version: Version = 1) -> Path:
+    """This process in a control group with a limit; where processes at the top are written down."""
+    own = top / "own"
+    own.mkdir()
+    for folder, bytes_ in ((top, str(1 << 62)), (own, limit)):
+        (folder / "memory.limit_in_bytes").write_text(bytes_)
+    found = Group(version=version, top=top, path=own)
+    monkeypatch.setattr(fault_disk, "group_of_self", lambda _controller: found)
+    return top / "cgroup.procs"
+
+
+def test_the_program_of_a_disk_leaves_a_memory_limit_in_which_it_would_wait_for_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    top = group(monkeypatch, tmp_path, "314572800")
+    fault_disk.leave_memory_limit(4711)
+    assert top.read_text() == "4711"
+
+
+@pytest.mark.parametrize(("limit", "version"), [(str(1 << 62), 1), ("314572800", 2)])
+def test_it_stays_where_nothing_makes_it_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, version: Version
+) -> None:
+    top = group(monkeypatch, tmp_path, limit, version)
+    (tmp_path / "own" / "memory.max").write_text(limit)
+    fault_disk.leave_memory_limit(4711)
+    assert not top.exists()
+
+
+def test_a_file_system_whose_tools_are_missing_names_their_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    monkeypatch.setattr("shutil.which", lambda _program: None)
+    with pytest.raises(UsageError, match=r"mkfs\.xfs is not installed") as missing:
+        fault_disk.require_fault_disk("xfs")
+    assert missing.value.hint == "Debian: apt-get install xfsprogs"
+
+
+def test_a_limit_that_cannot_be_left_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    group(monkeypatch, tmp_path, "314572800").mkdir()
+    with pytest.raises(HarnessError, match="cannot leave the memory limit"):
+        fault_disk.leave_memory_limit(4711)
