@@ -1,0 +1,158 @@
+"""What configurations lose when the power fails: the tables of docs/guides/crash-measured.md, by recordings.
+
+    python benchmarks/crash_table.py cells.jsonl [--images 32] [--minutes 4] [--only mariadb@10.11]
+        [--fs xfs] [--fail os] [--match sync_binlog=0] [--ddl] [--replica]
+
+Cells that the file has already are left out, so that it can be run in turns; with nothing left to do it
+prints the table of all that the file has. `--fail os` is a power cut on a disk whose cache survives. Needs
+root.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+import flushlab
+from flushlab.record import Value
+from flushlab.report.crash import document
+
+SERVERS = ("mariadb@10.11", "mysql@5.7", "mysql@8.0", "mysql@9.7", "mariadb@11.8")
+BINLOG: Mapping[str, Value] = {"log_bin": "ON"}
+HEAD = """\
+| server | settings | file system | failure | images | kept | lost | inconsistent | not started |\
+ random that fail | lost commits | binary log | replica | DDL |
+|---|---|---|---|---|---|---|---|---|---|---|---|---|---|"""
+PAGES: Mapping[str, Any] = {"workload": "oltp_update_non_index", "tables": 1, "table_size": 50_000}
+"""A load that changes many pages: of what is written, most are pages and their doublewrite copies."""
+FLUSH, SYNC = "innodb_flush_log_at_trx_commit", "sync_binlog"
+METHOD, DOUBLEWRITE = "innodb_flush_method", "innodb_doublewrite"
+
+
+def cells(servers: tuple[str, ...]) -> Iterator[tuple[str, Mapping[str, Value], Mapping[str, Any]]]:
+    """Server, settings and load of each cell, those that matter most first."""
+    direct: dict[str, Value] = {FLUSH: 1, SYNC: 1, METHOD: "O_DIRECT", DOUBLEWRITE: "ON"}
+    through: dict[str, Value] = {**direct, METHOD: "fsync"}
+    for settings in (direct, through, {**direct, DOUBLEWRITE: "OFF"}):
+        yield from ((server, settings, PAGES) for server in servers)
+    for flush, sync in ((1, 1), (1, 0), (2, 1), (2, 0), (0, 1), (0, 0)):
+        yield from ((server, {FLUSH: flush, SYNC: sync}, {}) for server in servers)
+
+
+def churning(servers: tuple[str, ...]) -> Iterator[tuple[str, Mapping[str, Value], Mapping[str, Any]]]:
+    """As `cells`, with DDL beside the load."""
+    settings: dict[str, Value] = {FLUSH: 1, METHOD: "fsync"}
+    yield from ((server, settings, {"beside": "ddl"}) for server in servers)
+
+
+def main() -> None:
+    """Runs what is missing, then prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--images", type=int, default=32)
+    parser.add_argument("--seconds", type=float, default=2.0)
+    parser.add_argument("--minutes", type=float, default=4.0)
+    parser.add_argument("--fs", default="ext4")
+    parser.add_argument("--fail", default="power")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", action="append")
+    parser.add_argument("--match", default="", help="only cells with this in their settings")
+    parser.add_argument("--ddl", action="store_true", help="DDL beside the load")
+    parser.add_argument("--replica", action="store_true", help="with replicas, where the ledger runs alone")
+    asked = parser.parse_args()
+    lines = asked.file.read_text().splitlines() if asked.file.exists() else []
+    done = {json.loads(line)["cell"]: json.loads(line) for line in lines}
+    until = time.monotonic() + 60 * asked.minutes
+    for server, settings, load in (churning if asked.ddl else cells)(tuple(asked.only or SERVERS)):
+        words = " ".join(f"{name}={value}" for name, value in settings.items())
+        replica = asked.replica and not load
+        more = f"{' ddl' if asked.ddl else ''}{' replica' if replica else ''}"
+        cell = f"{server} {words} {asked.fs} {asked.fail}{more} seed={asked.seed}"
+        if cell in done or asked.match not in words:
+            continue
+        if time.monotonic() > until:
+            return
+        facts = flushlab.crash(
+            server=server,
+            images=asked.images,
+            seconds=asked.seconds,
+            settings={**BINLOG, **settings},
+            controls=False,
+            **load,
+            fs=asked.fs if asked.fail != "process" else "ext4",
+            fail=asked.fail,
+            replica=replica,
+            seed=asked.seed,
+            progress=say,
+        )
+        arm = document(facts)["arms"][0]
+        where = {"fs": facts.fs, "fail": asked.fail}
+        done[cell] = {"cell": cell, "server": server, "settings": settings, **where, "arm": arm}
+        line = msgspec.json.encode(done[cell])
+        done[cell] = json.loads(line)
+        with asked.file.open("ab") as file:
+            file.write(line + b"\n")
+    say(HEAD, *map(row, done.values()))
+
+
+def say(*lines: str) -> None:
+    """Prints lines."""
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
+
+
+def row(one: Mapping[str, Any]) -> str:
+    """A cell as a line of the table; random and chosen points together, but for those that fail at random."""
+    details = one["arm"]["details"]
+    outcomes = [image["outcome"] for image in details]
+    lost = sorted(image["lost"] for image in details if image["outcome"] == "lost")
+    logs = [image["binlog"] for image in details if image["binlog"]]
+    gone = sorted(log["lost"] for log in logs if log["lost"])
+    behind, ahead = (sum(log[way] > 0 for log in logs) for way in ("behind", "ahead"))
+    counts = (outcomes.count(name) for name in ("kept", "lost", "inconsistent", "not_started"))
+    settings = ", ".join(
+        f"{name.removeprefix('innodb_').removesuffix('_log_at_trx_commit')}={value}"
+        for name, value in one["settings"].items()
+    )
+    span = f"{lost[0]:,}–{lost[-1]:,}" if lost else ""
+    binlog = f"lacks {gone[0]:,}–{gone[-1]:,} in {len(gone)}" if gone else "complete"
+    arm = one["arm"]
+    failed = arm["images"] - arm["kept"] - arm["unknown"]
+    bound = "" if arm["bound_95"] is None else f" (at most {arm['bound_95']:.1%})"
+    ddl = [image["ddl"] for image in details if image.get("ddl")]
+    words = [
+        one["server"],
+        settings,
+        one.get("fs", "ext4"),
+        one.get("fail", "power"),
+        len(details),
+        *counts,
+        f"{failed} of {arm['images'] - arm['unknown']}{bound}",
+        span,
+        f"{binlog}; behind {behind}, ahead {ahead}" if logs else "",
+        *(_replicas(details)),
+        f"lost in {sum(one['lost'] > 0 for one in ddl)} of {len(ddl)}" if ddl else "",
+    ]
+    return "| " + " | ".join(map(str, words)) + " |"
+
+
+def _replicas(details: list[Mapping[str, Any]]) -> Iterator[str]:
+    """What became of the replicas, those that had followed and the new ones, with the errors."""
+    words = []
+    for name, title in (("replica", ""), ("new_replica", "new: ")):
+        found = [image[name] for image in details if image.get(name)]
+        ends = Counter(f"{one['outcome']} {one['error'] or ''}".strip() for one in found)
+        if found:
+            words.append(title + ", ".join(f"{count} {end}" for end, count in ends.most_common()))
+    yield "; ".join(words)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,203 @@
+"""Crash arm: all crashes of one configuration. Sits in `campaign`, below `crash_campaign`.
+
+A run is recorded once and cut many times (`_recorded`); or what lives is killed many times (`_killed`): the
+process of a server, or nodes of a cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from flushlab.campaign.crash_judging import judge_all
+from flushlab.campaign.crash_plan import CrashPlan
+from flushlab.campaign.crash_request import MOST_IMAGES
+from flushlab.campaign.crash_stored import record_of
+from flushlab.campaign.target import connection_arguments
+from flushlab.campaign.watcher import Watcher
+from flushlab.crashed import points as points_of
+from flushlab.crashed.cluster_killed import KilledCluster
+from flushlab.crashed.cluster_recorded import record_cluster
+from flushlab.crashed.killed import Killed, KilledAfresh
+from flushlab.crashed.recorded import Fault, Images, record
+from flushlab.errors import NoSpace, StartFailed, StorageError
+from flushlab.process.passing import passing_folder
+from flushlab.record import CrashArm, CrashImage, CrashKind, NodesKind, Storage
+from flushlab.server import Sandbox
+from flushlab.server.refusal import refusal
+
+_FAULTS: Mapping[CrashKind, Fault] = {"eio": "eio", "full": "full"}
+_TELL = 10
+
+Note = Callable[[Sequence[CrashImage]], None]
+"""Told what is known of an arm so far."""
+
+
+def crash_arm(
+    plan: CrashPlan, arm: CrashArm, images: int, known: Sequence[CrashImage], note: Note, mine: str
+) -> tuple[CrashArm, bool]:
+    """The arm with its images; True if a Ctrl-C has ended it.
+
+    Args:
+        plan: of the campaign.
+        arm: whose settings crash.
+        images: how often.
+        known: what an earlier session has found.
+        note: told what is known so far.
+        mine: whose record it is, to be found again; empty: nobody's.
+
+    Raises:
+        FlushlabError: as `crash` does.
+    """
+    lives = plan.which not in ("", "all") and not arm.control
+    try:
+        if plan.kind == "process" or lives:
+            return _killed(plan, arm, images, known, note)
+        return _recorded(plan, arm, images, known, note, mine)
+    except NoSpace as error:
+        if plan.kind != "process":
+            error.hint = f"make the disk larger: --disk-size {2 * (plan.disk_bytes >> 20)} (MiB)"
+        raise
+    except StartFailed as error:
+        if error.refusal is None:
+            raise
+        raise refusal(error.refusal, plan.target.build) from error
+
+
+def _killed(
+    plan: CrashPlan, arm: CrashArm, images: int, known: Sequence[CrashImage], note: Note
+) -> tuple[CrashArm, bool]:
+    plan.watcher.say(f"{arm.name}: crashing")
+    points = points_of.kills(images, plan.seed * MOST_IMAGES, recovery=not plan.which)
+    with _victim(plan, arm) as killed:
+        found = list(known)
+        ended = False
+        try:
+            for point in points[len(known) :]:
+                if not killed.alive:
+                    break
+                found.append(killed.kill(point))
+                note(found)
+                _tell(plan.watcher, arm.name, found, images)
+        except KeyboardInterrupt:
+            ended = True
+        rates = killed.rates
+        guarantee = plan.guarantee(arm.settings, killed.storage)
+    rate = sum(rates) / len(rates) if rates else 0.0
+    return (
+        msgspec.structs.replace(arm, images=tuple(found), commits_per_s=rate, guarantee=guarantee),
+        ended,
+    )
+
+
+@contextmanager
+def _victim(plan: CrashPlan, arm: CrashArm) -> Iterator[Killed | KilledAfresh | KilledCluster]:
+    """What is killed over and over."""
+    with passing_folder(plan.target.volume.data_root.path, "crash") as notes:
+        if plan.which:
+            which: NodesKind = "all" if arm.control else plan.which
+            disks = None if plan.kind == "process" else plan.disks()
+            spec_on = partial(plan.spec_on, arm)
+            with KilledCluster(plan.cluster_of(arm), spec_on, which, disks, notes) as cluster:
+                yield cluster
+            return
+        start = partial(
+            Sandbox.start,
+            plan.target.build,
+            settings=arm.settings,
+            arguments=connection_arguments(plan.threads),
+            data_root=plan.target.volume.data_root,
+        )
+        load_on = partial(plan.load_on, arm, set())
+        if plan.load.runs_once:
+            yield KilledAfresh(start, load_on, plan.seconds, notes)
+            return
+        with start() as server:
+            replicas = plan.target.volume.data_root.path if plan.replica and not arm.control else None
+            yield Killed(server, load_on(server), plan.seconds, notes, replicas)
+
+
+def _recorded(
+    plan: CrashPlan, arm: CrashArm, images: int, known: Sequence[CrashImage], note: Note, mine: str
+) -> tuple[CrashArm, bool]:
+    with _records(plan) as where:
+        folder = record_of(plan.keep, mine) if mine else None
+        if folder is not None:
+            plan.watcher.say(f"{arm.name}: judging the record that was kept")
+            storage = plan.target.volume.data_root.storage
+        else:
+            plan.watcher.say(f"{arm.name}: recording")
+            (folder, storage), known = _record(plan, arm, where, mine), ()
+        recorded = plan.images_in(folder)
+        if isinstance(recorded, Images) and not recorded.run.whole:
+            but = ", but for the replica" if plan.replica and recorded.received is None else ""
+            plan.watcher.warn(f"{arm.name}: its recording was cut short; what there is of it is judged{but}")
+        judged = {image.point: image for image in known if image.outcome != "unknown"}
+        points = recorded.points(images, plan.seed)
+
+        def tell(found: Sequence[CrashImage]) -> None:
+            note(found)
+            _tell(plan.watcher, arm.name, found, len(points))
+
+        found, ended = judge_all(points, lambda at: judged.get(at) or recorded.judge(at), tell)
+    return (
+        msgspec.structs.replace(
+            arm,
+            images=tuple(found),
+            commits_per_s=recorded.run.commits_per_s,
+            records=recorded.records,
+            fault=recorded.run.fault if isinstance(recorded, Images) else "",
+            folder=str(folder) if plan.keep else "",
+            guarantee=plan.guarantee(arm.settings, storage),
+        ),
+        ended,
+    )
+
+
+def _record(plan: CrashPlan, arm: CrashArm, where: Path, mine: str) -> tuple[Path, Storage]:
+    if plan.which:
+        return record_cluster(plan.cluster_of(arm), partial(plan.spec_on, arm), plan.disks(), where)
+    return record(
+        plan.target.build,
+        dict(arm.settings),
+        connection_arguments(plan.threads),
+        partial(plan.load_on, arm, set()),
+        seconds=plan.seconds,
+        folder=plan.target.volume.data_root.path,
+        record_in=where,
+        arm=mine,
+        size=plan.disk_bytes,
+        fs=plan.fs,
+        fault=None if arm.control else _FAULTS.get(plan.kind),
+        emulate=plan.emulate,
+        replica=plan.replica and not arm.control,
+    )
+
+
+@contextmanager
+def _records(plan: CrashPlan) -> Iterator[Path]:
+    """Where records are made: to be kept, or in a folder that goes with them whatever happens."""
+    if plan.keep is None:
+        with passing_folder(plan.target.volume.data_root.path, "recorded", mode=0o711) as folder:
+            yield folder
+        return
+    try:
+        plan.keep.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(
+            f"no record can be kept in {plan.keep}: {error.strerror}", hint="name another folder"
+        ) from error
+    yield plan.keep
+
+
+def _tell(watcher: Watcher, name: str, found: Sequence[CrashImage], of: int) -> None:
+    if len(found) % _TELL == 0 or len(found) == of:
+        kept = sum(image.outcome == "kept" for image in found)
+        sound = sum(image.outcome == "sound" for image in found)
+        watcher.say(
+            f"{name}: {len(found)} of {of} judged, {f'{sound} sound' if sound else f'{kept} kept all'}"
+        )

@@ -1,0 +1,107 @@
+"""Crash campaign: the arms that were asked for, then the control if nothing was lost. Sits in `campaign`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from flushlab.campaign.configurations import Given
+from flushlab.campaign.crash_arm import crash_arm
+from flushlab.campaign.crash_control import control_images, control_of, doubts, loses
+from flushlab.campaign.crash_plan import CrashPlan
+from flushlab.campaign.crash_stored import Book
+from flushlab.record import CrashArm, CrashFacts, CrashImage, Value, Warning
+
+
+class CrashCampaign:
+    """A campaign that runs.
+
+    Args:
+        plan: what its arms share.
+        workload: its name.
+        book: it is noted in the store; None: nowhere.
+    """
+
+    def __init__(self, plan: CrashPlan, workload: str, book: Book | None = None) -> None:
+        self._plan, self._workload, self._book = plan, workload, book
+
+    def run(self, found: Mapping[str, Given], common: Mapping[str, Value], *, controls: bool) -> CrashFacts:
+        """Crashes configurations, with settings that all have in common."""
+        warnings: list[Warning] = []
+        planned = {name: self._plan.settings_of(one, common, warnings) for name, one in found.items()}
+        return self.crash_all(planned, controls=controls, warnings=warnings)
+
+    def crash_all(
+        self,
+        planned: Mapping[str, Mapping[str, Value]],
+        *,
+        controls: bool,
+        warnings: Sequence[Warning] = (),
+    ) -> CrashFacts:
+        """Crashes settings, by name, then the control if nothing was lost and `controls`."""
+        plan = self._plan
+        arms: list[CrashArm] = []
+        ended = False
+
+        def facts(arm: CrashArm) -> CrashFacts:
+            return self.facts([*arms, arm], ended=True, warnings=warnings)
+
+        for name, settings in planned.items():
+            arm = CrashArm(name=name, settings=settings, checks_rows=plan.load.has_ledger)
+            ended = self._add(arms, arm, plan.images, facts)
+            if ended:
+                break
+        if controls and not ended and not any(loses(arm) for arm in arms):
+            control = control_of(
+                next(iter(planned.values())),
+                plan.kind,
+                cluster=bool(plan.which),
+                ledger=plan.load.has_ledger,
+            )
+            ended = control is not None and self._add(arms, control, control_images(plan.images), facts)
+        return self.facts(arms, ended=ended, warnings=(*warnings, *doubts(arms)))
+
+    def facts(
+        self, arms: Sequence[CrashArm], *, ended: bool = False, warnings: Sequence[Warning] = ()
+    ) -> CrashFacts:
+        """What was found of arms; `ended`: a Ctrl-C has ended them."""
+        plan = self._plan
+        return CrashFacts(
+            server=plan.target.identity.title,
+            workload=self._workload,
+            beside=plan.load.beside_name,
+            fail=plan.kind,
+            fs="" if plan.kind == "process" else plan.fs,
+            nodes=plan.target.nodes,
+            crashed=plan.which,
+            ending="interrupted" if ended else "done",
+            arms=tuple(arms),
+            seed=plan.seed,
+            warnings=tuple(warnings),
+            campaign=self._book.campaign if self._book else "",
+        )
+
+    def _add(
+        self, arms: list[CrashArm], arm: CrashArm, images: int, facts: Callable[[CrashArm], CrashFacts]
+    ) -> bool:
+        """Adds an arm; True if a Ctrl-C has ended it."""
+        book = self._book
+        known = book.known.get(arm.name) if book else None
+        if known is not None and len(known.images) >= images:
+            arms.append(known)
+            return False
+
+        def note(images: Sequence[CrashImage]) -> None:
+            if book:
+                book.note(lambda: facts(msgspec.structs.replace(arm, images=tuple(images))))
+
+        mine = f"{book.campaign} {arm.name}" if book and not self._plan.which else ""
+        try:
+            judged, ended = crash_arm(self._plan, arm, images, known.images if known else (), note, mine)
+        except KeyboardInterrupt:
+            if not arms:
+                raise
+            return True
+        arms.append(judged)
+        return ended

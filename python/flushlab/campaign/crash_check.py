@@ -1,0 +1,177 @@
+"""Crash check: `tune --crash` crashes its winner before it is handed over.
+
+    way_of(asked …)  before anything is measured: what crashes here, or why nothing can
+    check(experiment, crash, …)  after the confirmation: a winner that breaks its floor is rejected
+
+Sits in `campaign`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Literal, NamedTuple, Protocol
+
+import msgspec
+
+from flushlab.campaign.crash_load import require_known_commits
+from flushlab.campaign.crash_request import MOST_IMAGES
+from flushlab.crashed.promise import broken
+from flushlab.datadir.fault_disk import require_fault_disk
+from flushlab.errors import FlushlabError, HarnessError, UsageError
+from flushlab.experiment.blocks import BASE
+from flushlab.experiment.frontier import TuneResult
+from flushlab.record import CrashFacts, CrashKind, ServerIdentity, Storage, Value, Warning
+from flushlab.settings.configuration import Configuration
+from flushlab.settings.floor import Floor
+from flushlab.workload import Workload
+
+
+class Way(NamedTuple):
+    """What crashes, and what should be known of it."""
+
+    kind: Literal["process", "os", "power"]
+    doubt: Warning | None = None
+
+
+UNCRASHED = Way("power")
+"""Where nothing was to be crashed."""
+BROKE, NOT_CRASHED = "crash-broke-floor", "not-crashed"
+"""Warnings with which `tune --crash` has not passed."""
+LEAST_DISK_BYTES = 1 << 30
+_HINT = "tune without --crash, then crash its option file: flushlab crash --base my.cnf flushlab-ID/my.cnf"
+
+
+Crash = Callable[[str, Mapping[str, Value]], CrashFacts]
+"""Crashes a configuration: its name and all its settings."""
+
+
+class Judged(Protocol):
+    """An experiment with a winner that can be rejected."""
+
+    def result(self) -> TuneResult:
+        """Of all records told."""
+        ...
+
+    def reject(self, arm: str, reason: str) -> None:
+        """The arm does not win."""
+        ...
+
+
+class Checked(NamedTuple):
+    """What the crashes of a winner have left; no facts where nothing was crashed."""
+
+    facts: CrashFacts | None = None
+    warnings: tuple[Warning, ...] = ()
+
+
+def require_crashable(images: int, workload: Workload, *, dataset: bool, disk: str | None) -> None:
+    """Refuses what `tune --crash` cannot crash.
+
+    Raises:
+        UsageError: the number of crashes, or what is to be tuned.
+    """
+    if not 1 <= images <= MOST_IMAGES:
+        raise UsageError(f"--crash-images {images} is out of range", hint=f"it takes 1 to {MOST_IMAGES:,}")
+    if dataset:
+        raise UsageError("--crash crashes generated tables, not --dataset", hint=_HINT)
+    if disk is not None:
+        raise UsageError("--crash needs a disk of its own, and --disk is one already", hint=_HINT)
+    require_known_commits(workload, _HINT)
+
+
+def way_of(storage: Storage) -> Way:
+    """What crashes on this machine, and what should be known of it.
+
+    The power fails where a disk of its own can be made for the server, else its process is killed. On a
+    disk without a volatile cache a power cut leaves what a crash of the operating system leaves.
+    """
+    if storage.in_memory:
+        return Way(
+            "process",
+            Warning(
+                "crash-kills-only", "the data lie in memory, which no power cut leaves: crashes were kills"
+            ),
+        )
+    try:
+        require_fault_disk("ext4")
+    except (UsageError, HarnessError) as error:
+        return Way(
+            "process",
+            Warning(
+                "crash-kills-only",
+                f"crashes were kills of the server, which prove nothing of power cuts: {error.message}",
+            ),
+        )
+    return Way("os" if storage.volatile_cache is False else "power")
+
+
+def not_passed(warnings: Iterable[Warning]) -> bool:
+    """Whether a tuning was to be crashed and has not kept its floor, or could not be crashed."""
+    return any(warning.slug in (BROKE, NOT_CRASHED) for warning in warnings)
+
+
+def disk_bytes(settings: Mapping[str, Value], identity: ServerIdentity) -> int:
+    """How large a disk is that holds a server with these settings while it is crashed."""
+    return LEAST_DISK_BYTES + 2 * Configuration(settings, identity).redo_capacity_bytes
+
+
+def check(
+    experiment: Judged,
+    crash: Crash,
+    kind: CrashKind,
+    floor: Floor,
+    guard: Callable[[], object],
+) -> Checked:
+    """Crashes the winner; while it breaks its floor, it is rejected and the next one crashed.
+
+    If none is left, the base is crashed too: what it breaks as well is not the fault of the changes.
+
+    Args:
+        experiment: with all records told.
+        crash: a configuration: its name and all its settings.
+        kind: what crashes.
+        floor: that was asked for.
+        guard: judges a new winner in the other ways.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C.
+    """
+    found: list[CrashFacts] = []
+    warnings: list[Warning] = []
+
+    def why(arm: str, settings: Mapping[str, Value], promised: Floor) -> str | None:
+        facts = crash(arm, settings)
+        if facts.ending == "interrupted":
+            raise KeyboardInterrupt
+        found.append(facts)
+        return broken(facts.arms[0], kind, promised)
+
+    rejected = False
+    try:
+        while (winner := experiment.result().winner) is not None:
+            settings = {**experiment.result().base.settings, **winner.settings}
+            if (reason := why(winner.arm, settings, winner.floor)) is None:
+                break
+            rejected = True
+            text = f"in crashes it broke its floor {winner.floor}: {reason}"
+            experiment.reject(winner.arm, text)
+            warnings.append(Warning(BROKE, f"{winner.arm} is not handed over: {text}"))
+            guard()
+        if rejected and winner is None and (reason := why(BASE, experiment.result().base.settings, floor)):
+            warnings.append(
+                Warning(BROKE, f"your base breaks the floor {floor} in crashes as well: {reason}")
+            )
+    except FlushlabError as error:
+        warnings.append(Warning(NOT_CRASHED, f"not crashed, so not checked: {error.message}"))
+    return Checked(_together(found), tuple(warnings))
+
+
+def _together(found: Sequence[CrashFacts]) -> CrashFacts | None:
+    if not found:
+        return None
+    arms = [arm for facts in found for arm in facts.arms]
+    return msgspec.structs.replace(
+        found[0],
+        arms=(*(arm for arm in arms if not arm.control), *(arm for arm in arms if arm.control)),
+        warnings=tuple(dict.fromkeys(warning for facts in found for warning in facts.warnings)),
+    )

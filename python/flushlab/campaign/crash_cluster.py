@@ -1,0 +1,49 @@
+"""`crash --cluster`: which nodes crash, and what is asked of that. Sits in `campaign`, beside `crash`."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+from flushlab.campaign.crash_load import CrashLoad
+from flushlab.errors import UsageError
+from flushlab.record import CrashKind, NodesKind
+from flushlab.settings.durability import Failure
+
+WHICH: tuple[NodesKind, ...] = get_args(NodesKind)
+_NEVER: tuple[CrashKind, ...] = ("eio", "full")
+"""Faults of one disk while the load runs; a cluster has several."""
+
+
+def which_nodes(nodes: str | None, cluster: int | None, fail: CrashKind) -> NodesKind | Literal[""]:
+    """Which nodes crash; none in particular where there is one server.
+
+    Raises:
+        UsageError: nodes of no cluster, or a failure that nodes do not have.
+    """
+    if cluster is None:
+        if nodes is not None:
+            raise UsageError("--nodes is of a cluster", hint="add --cluster 3")
+        return ""
+    found = next((one for one in WHICH if one == (nodes or "one")), None)
+    if found is None:
+        raise UsageError(f"--nodes {nodes!r} is not known", hint=f"there are {', '.join(WHICH)}")
+    if fail in _NEVER:
+        hint = "use process, os, power, lying-disk or torn"
+        raise UsageError(f"--fail {fail} is of one server, not of a cluster", hint=hint)
+    return found
+
+
+def require_ledger_alone(load: CrashLoad) -> None:
+    """Refuses what runs without the ledger, or beside it: a cluster is judged by its ledger alone.
+
+    Raises:
+        UsageError: something does.
+    """
+    if load.runs_once:
+        what = f"--beside {load.beside_name}" if load.beside else f"--workload {load.name!r}"
+        raise UsageError(f"{what} is of one server, not of a cluster", hint="remove --cluster")
+
+
+def failure_of(which: NodesKind) -> Failure:
+    """What the durability model calls it."""
+    return "cluster_loss" if which in ("all", "cascade") else "node_loss"

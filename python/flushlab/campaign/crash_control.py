@@ -1,0 +1,87 @@
+"""Crash control: the configuration that must lose, and what is doubtful of a crash campaign. Pure.
+
+Where nothing was lost, a control runs in the same way, to show that loss would have been seen. Without a
+ledger it must damage tables instead; no setting does so where the disk has kept all that was written to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from flushlab.record import CrashArm, CrashKind, Value, Warning
+from flushlab.units import counted
+
+_SPOILED: Mapping[CrashKind, Mapping[str, Value]] = {
+    "process": {"innodb_flush_log_at_trx_commit": 0},
+    "os": {"innodb_flush_log_at_trx_commit": 2},
+    "power": {"innodb_flush_log_at_trx_commit": 2},
+    "lying-disk": {"innodb_flush_log_at_trx_commit": 2},
+    "torn": {"innodb_doublewrite": "OFF"},
+    "eio": {"innodb_flush_log_at_trx_commit": 2},
+    "full": {"innodb_flush_log_at_trx_commit": 2},
+}
+_UNSOUND: Mapping[str, Value] = {"innodb_doublewrite": "OFF"}
+_HARMLESS: tuple[CrashKind, ...] = ("process", "os")
+"""They leave whole pages, whatever the settings."""
+_LEAST, _SHARE = 8, 4
+
+
+def control_of(
+    settings: Mapping[str, Value], kind: CrashKind, *, cluster: bool, ledger: bool
+) -> CrashArm | None:
+    """An arm that must lose; None: there is none.
+
+    Args:
+        settings: that it has but for the one that spoils it.
+        kind: what crashes.
+        cluster: nodes of one.
+        ledger: it is known which commits were acknowledged.
+    """
+    if not ledger and kind in _HARMLESS:
+        return None
+    spoiled = _SPOILED[kind] if ledger else _UNSOUND
+    name = " ".join(f"{setting}={value}" for setting, value in spoiled.items())
+    name += ", all nodes at once" if cluster else ""
+    return CrashArm(
+        name=f"control: {name}", settings={**settings, **spoiled}, control=True, checks_rows=ledger
+    )
+
+
+def control_images(images: int) -> int:
+    """How often a control crashes, of how often arms do."""
+    return min(images, max(_LEAST, images // _SHARE))
+
+
+def loses(arm: CrashArm) -> bool:
+    """Whether a crash of it has left less than everything."""
+    return any(image.outcome in ("lost", "inconsistent", "not_started") for image in arm.images)
+
+
+def doubts(arms: Sequence[CrashArm]) -> list[Warning]:
+    """What should be known of what was found."""
+    found = []
+    control = next((arm for arm in arms if arm.control), None)
+    if control is not None and control.images and not loses(control):
+        found.append(
+            Warning(
+                "control-kept",
+                f"the control kept all of {counted(len(control.images), 'image')}: that loss would have"
+                " been seen is not shown; take more --images or --seconds"
+                if control.checks_rows
+                else f"the control's tables are sound in all of {counted(len(control.images), 'image')}: that"
+                " damage would have been seen is not shown; take more --images",
+            )
+        )
+    if any(not arm.checks_rows for arm in arms):
+        found.append(
+            Warning(
+                "no-ledger",
+                "without a ledger no commits are known: it was judged whether the server starts and its"
+                " tables are sound; for lost commits, run it beside the ledger with --beside",
+            )
+        )
+    for arm in arms:
+        if unknown := sum(image.outcome == "unknown" for image in arm.images):
+            said = next(image.reasons[0] for image in arm.images if image.outcome == "unknown")
+            found.append(Warning("not-judged", f"{arm.name}: {counted(unknown, 'image')} not judged: {said}"))
+    return found

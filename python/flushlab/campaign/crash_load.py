@@ -1,0 +1,180 @@
+"""Crash load: what servers are under when they crash. Sits in `campaign`.
+
+A workload with the ledger in its transactions; beside it DDL, a program or a script; or a program or a script
+alone, without a ledger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from flushlab.crashed.churn import Churn
+from flushlab.crashed.errand import Errand, Task
+from flushlab.crashed.live import Load
+from flushlab.crashed.survivor import Ledger
+from flushlab.errors import UsageError
+from flushlab.record import LoadSpec, Value
+from flushlab.server import Sandbox
+from flushlab.workload import CommandWorkload, Shape, SqlWorkload, Workload, parse_workload, shape_of
+from flushlab.workload.driven import Driven
+
+LEDGER = "ledger"
+DATABASE = "flushlab_crash"
+DDL: Literal["ddl"] = "ddl"
+_LOADS = f"{LEDGER}, a sysbench workload, upsert or txn:FILE"
+
+
+class CrashLoad(msgspec.Struct, frozen=True, kw_only=True):
+    """What servers are under.
+
+    Attributes:
+        workload: one that the load engine drives, or that runs by itself; None: the ledger alone.
+        beside: what runs beside the ledger's load, `ddl` or a workload that runs by itself; None: nothing.
+    """
+
+    workload: Workload | None = None
+    beside: CommandWorkload | SqlWorkload | Literal["ddl"] | None = None
+
+    @property
+    def has_ledger(self) -> bool:
+        """Whether it is known which commits were acknowledged."""
+        return not isinstance(self.workload, CommandWorkload | SqlWorkload)
+
+    @property
+    def runs_once(self) -> bool:
+        """It cannot be run again on what it has left."""
+        return self.beside is not None or not self.has_ledger
+
+    @property
+    def name(self) -> str:
+        """Of the workload."""
+        return LEDGER if self.workload is None else self.workload.name
+
+    @property
+    def beside_name(self) -> str:
+        """Of what runs beside the ledger's load; empty: nothing does."""
+        if self.beside is None:
+            return ""
+        return self.beside if self.beside == DDL else self.beside.name
+
+    def spec_on(self, server: Sandbox, threads: int, seed: int) -> LoadSpec:
+        """Makes the tables of the ledger's load; how it is driven."""
+        if self.workload is None:
+            return LoadSpec(
+                workload=LEDGER, endpoint=server.endpoint, database=DATABASE, threads=threads, seed=seed
+            )
+        self.workload.prepare(server)
+        driving = self.workload.driving(server)
+        assert driving is not None, "it was seen to be driven by the engine"
+        return driving.spec
+
+    def on(self, server: Sandbox, threads: int, rows: int, seed: int) -> Load:
+        """Makes the tables of the ledger's load; what the server is to be under."""
+        if isinstance(self.workload, CommandWorkload | SqlWorkload):
+            return Load(None, None, Task(self.workload))
+        spec = self.spec_on(server, threads, seed)
+        alone = self.workload is None and self.beside is None
+        ledger = Ledger(spec.database, rows, ddl=self.beside == DDL, alone=alone)
+        return Load(spec, ledger, self._errand(spec.database))
+
+    def _errand(self, database: str) -> Errand | None:
+        if isinstance(self.beside, CommandWorkload | SqlWorkload):
+            return Task(self.beside)
+        return Churn(database) if self.beside == DDL else None
+
+
+def read_load(
+    name: str,
+    options: Mapping[str, Value | None],
+    threads: int,
+    rows: int,
+    beside: str | None,
+    folder: Path,
+) -> CrashLoad:
+    """The load of a workload's name.
+
+    Args:
+        name: of the workload.
+        options: of it; None: not given.
+        threads: connections.
+        rows: of each of the ledger's transactions.
+        beside: `ddl`, `command: …` or `sql:FILE`.
+        folder: what a file is relative to, and where a command runs.
+
+    Raises:
+        UsageError: there is none of that name, or it cannot be run here so.
+    """
+    aside = None if beside is None else _beside(beside, folder)
+    if name == LEDGER:
+        if given := [option for option, value in options.items() if value is not None]:
+            raise UsageError(f"the workload {LEDGER} takes no option {given[0]}", hint="remove it")
+        return CrashLoad(beside=aside)
+    load = parse_workload(name, shape_of({**options, "threads": threads}), folder)
+    if isinstance(load, CommandWorkload | SqlWorkload):
+        if aside is not None:
+            raise UsageError(
+                f"--beside {beside} runs beside a load that has a ledger, which {load.name} has not",
+                hint=f"--workload takes {_LOADS}; --beside takes {load.name!r}",
+            )
+        if rows != 1:
+            raise UsageError(f"--rows {rows} is of the ledger, which {load.name} has not", hint="remove it")
+        _require_plain(load)
+    return CrashLoad(workload=load, beside=aside)
+
+
+def _beside(name: str, folder: Path) -> CommandWorkload | SqlWorkload | Literal["ddl"]:
+    if name == DDL:
+        return DDL
+    takes = f"it takes {DDL}, 'command: …' or sql:FILE"
+    if name == LEDGER:
+        raise UsageError(f"--beside {LEDGER} is the load itself", hint=takes)
+    found = parse_workload(name, Shape(), folder)
+    if not isinstance(found, CommandWorkload | SqlWorkload):
+        raise UsageError(
+            f"--beside does not take {name}", hint=f"{takes}; --workload {name} has the ledger in it"
+        )
+    return found
+
+
+def _require_plain(load: CommandWorkload | SqlWorkload) -> None:
+    """A crash needs neither a warm-up nor a second run."""
+    if isinstance(load, CommandWorkload) and (load.reset != "each" or load.warm_up_runs):
+        what = "--warm-up-runs" if load.warm_up_runs else "--reset none"
+        raise UsageError(f"{what} is of measuring: what crashes runs once", hint="remove it")
+
+
+def require_replicable(load: CrashLoad, *, cluster: bool, replay: bool) -> None:
+    """Refuses a replica where none is made.
+
+    Raises:
+        UsageError: what crashes is not one server under the ledger alone, or it was recorded before.
+    """
+    if replay:
+        raise UsageError(
+            "--replica is of a run that is recorded now",
+            hint="remove it: where a replica had listened, --replay judges it, too",
+        )
+    if cluster:
+        raise UsageError("--replica is of one server, not of a cluster", hint="remove --replica or --cluster")
+    if load.workload is not None or load.beside is not None:
+        what = f"--workload {load.name}" if load.workload is not None else f"--beside {load.beside_name}"
+        raise UsageError(
+            f"--replica compares the rows of the ledger alone, which {what} is not", hint=f"remove {what}"
+        )
+
+
+def require_known_commits(workload: Workload, hint: str) -> None:
+    """Refuses a workload that does not tell which commits were acknowledged.
+
+    Raises:
+        UsageError: it does not.
+    """
+    if not isinstance(workload, Driven):
+        raise UsageError(
+            f"{workload.name}: its commits are not known, so nothing can be said of them after a crash",
+            hint=hint,
+        )

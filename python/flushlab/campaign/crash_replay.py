@@ -1,0 +1,75 @@
+"""Crash replay: one image of a record that was kept, judged again. Sits in `campaign`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from flushlab.campaign.crash_plan import CrashPlan
+from flushlab.crashed.cluster_recorded import ClusterImages, ClusterRun
+from flushlab.crashed.minimise import minimise
+from flushlab.crashed.recorded import Run
+from flushlab.errors import UsageError
+from flushlab.record import CrashArm, CrashPoint
+
+RECOVERY = "recovery"
+
+
+def replay(plan: CrashPlan, line: str, *, minimised: bool = False) -> CrashArm:
+    """The image that a line names, as an arm of its own.
+
+    Args:
+        plan: what crashed, and the server.
+        line: `FOLDER:at=N:seed=N`, with `:recovery` behind it if recovery crashed, too.
+        minimised: find the fewest unsynced sectors that make it what it is.
+
+    Raises:
+        UsageError: it names none, or one of another build.
+        StorageError: nothing was recorded there.
+    """
+    folder, point = read_line(line)
+    run = ClusterRun.read(folder) if plan.which else Run.read(folder)
+    if run.build != plan.target.build.id:
+        raise UsageError(
+            f"the record {folder} is of the build {run.build}, not of {plan.target.build.id}",
+            hint="name its server with --server",
+        )
+    images = plan.images_in(folder)
+    if minimised:
+        if isinstance(images, ClusterImages):
+            raise UsageError("--minimise is of one server, not of a cluster", hint="remove it")
+        if point.kind == "in_recovery":
+            raise UsageError(
+                "--minimise is of one crash: a recovery that crashes, too, writes in another order each time",
+                hint=f"minimise the first crash: leave out :{RECOVERY}",
+            )
+        image = minimise(images, point, plan.watcher.say)
+    else:
+        image = images.judge(point)
+    return CrashArm(
+        name="replay",
+        settings=run.settings,
+        checks_rows=run.rows > 0,
+        records=images.records,
+        folder=str(folder),
+        images=(image,),
+    )
+
+
+def read_line(line: str) -> tuple[Path, CrashPoint]:
+    """The folder and the point that a line names.
+
+    Raises:
+        UsageError: it names none.
+    """
+    folder, _, rest = line.partition(":at=")
+    at, _, rest = rest.partition(":seed=")
+    seed, _, recovery = rest.partition(":")
+    try:
+        if recovery not in ("", RECOVERY):
+            raise ValueError
+        point = CrashPoint(at=int(at), kind="in_recovery" if recovery else "random", seed=int(seed))
+    except ValueError:
+        raise UsageError(
+            f"--replay {line!r} names no image", hint="copy it from the list of failing images"
+        ) from None
+    return Path(folder).expanduser().absolute(), point

@@ -1,0 +1,133 @@
+"""Crash request: what `crash` was asked for, and whether it makes sense. Sits in `campaign`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from flushlab.datadir.fault_disk import FileSystemName
+from flushlab.errors import StorageError, UsageError
+from flushlab.record import CrashKind, Value
+from flushlab.settings import durability
+
+FAILURES: Mapping[CrashKind, durability.Failure] = {
+    "process": "process_crash",
+    "os": "os_crash",
+    "power": "power_loss",
+    "lying-disk": "power_loss",
+    "torn": "torn_page",
+    "eio": "power_loss",
+    "full": "power_loss",
+}
+"""What the durability model calls them."""
+FILE_SYSTEMS: tuple[FileSystemName, ...] = ("ext4", "xfs", "btrfs")
+MOST_IMAGES, MOST_SECONDS, MOST_ROWS = 100_000, 600.0, 1000
+LEAST_DISK_MIB, MOST_DISK_MIB = 256, 65_536
+SECONDS = 3.0
+"""Of load, unless it is said otherwise."""
+
+
+class CrashRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What `crash` was asked for; its arguments under their names, `options` those of the workload."""
+
+    configurations: Any = ()
+    server: str
+    workload: str
+    beside: str | None = None
+    fail: str
+    images: int
+    seconds: float
+    threads: int
+    rows: int
+    fs: str
+    tear: int
+    lying_flushes: int
+    disk_size: int
+    disk: str | None = None
+    settings: dict[str, Value] | None = None
+    base: str | None = None
+    controls: bool
+    seed: int
+    cluster: int | None = None
+    nodes: str | None = None
+    network_latency: str | None = None
+    replica: bool | None = None
+    keep: str | None = None
+    replay: str | None = None
+    basedir: str | None = None
+    data_root: str | None = None
+    folder: str = ""
+    options: dict[str, Value] = {}
+
+    def plan(self) -> bytes:
+        """As it is stored: one JSON object, without what is None."""
+        fields = msgspec.structs.asdict(self)
+        options = fields.pop("options")
+        given = {name: value for name, value in {**fields, **options}.items() if value is not None}
+        return msgspec.json.encode(given, enc_hook=str)
+
+    @classmethod
+    def of_plan(cls, plan: bytes) -> CrashRequest:
+        """What was stored.
+
+        Raises:
+            StorageError: by another version of flushlab.
+        """
+        try:
+            given: dict[str, Any] = msgspec.json.decode(plan, type=dict)
+            own = {name: given.pop(name) for name in cls.__struct_fields__ if name in given}
+            return msgspec.convert({**own, "options": given}, cls)
+        except (msgspec.DecodeError, msgspec.ValidationError) as error:
+            raise StorageError(
+                f"the campaign was planned by another version of flushlab: {error}",
+                hint="start a new campaign",
+            ) from error
+
+
+def kind_of(text: str) -> CrashKind:
+    """What crashes, of its name.
+
+    Raises:
+        UsageError: it is none.
+    """
+    for kind in FAILURES:
+        if kind == text:
+            return kind
+    raise UsageError(f"--fail {text!r} is not known", hint=f"there are {', '.join(FAILURES)}")
+
+
+def tear_of(tear: int) -> Literal[512, 4096] | None:
+    """Bytes that a disk writes whole; None: all.
+
+    Raises:
+        UsageError: no disk does.
+    """
+    if tear == 512:
+        return 512
+    if tear == 4096:
+        return 4096
+    if tear == 0:
+        return None
+    raise UsageError(f"--tear is {tear}", hint="there are 512, 4096 and 0 for none")
+
+
+def require_in_range(images: int, seconds: float, threads: int, rows: int, fs: str, disk_mib: int) -> None:
+    """Refuses what is too little or too much.
+
+    Raises:
+        UsageError: something is.
+    """
+    bounds: tuple[tuple[str, float, float, float], ...] = (
+        ("images", images, 1, MOST_IMAGES),
+        ("seconds", seconds, 0.2, MOST_SECONDS),
+        ("threads", threads, 1, 1000),
+        ("rows", rows, 1, MOST_ROWS),
+        ("disk-size", disk_mib, LEAST_DISK_MIB, MOST_DISK_MIB),
+    )
+    for name, value, least, most in bounds:
+        if not least <= value <= most:
+            raise UsageError(f"--{name} {value:g} is out of range", hint=f"it takes {least:g} to {most:g}")
+    if fs not in FILE_SYSTEMS:
+        raise UsageError(f"--fs {fs!r} is not known", hint=f"there are {', '.join(FILE_SYSTEMS)}")

@@ -1,0 +1,106 @@
+"""Crash campaigns in the store: what was judged is saved as it comes, so that a killed one goes on. Sits in
+`campaign`.
+
+The plan is what `crash` was asked for, the result what is known so far. Verdicts that were not saved when it
+was killed, at most those of `EVERY_S`, are found again: an image depends on its record and its point alone.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from flushlab.campaign.crash_request import CrashRequest
+from flushlab.campaign.watcher import Watcher
+from flushlab.crashed.ledger import read_notes
+from flushlab.crashed.recorded import Run
+from flushlab.datadir import Recording
+from flushlab.errors import FlushlabError, StorageError, UsageError
+from flushlab.process.running import board
+from flushlab.record import CrashArm, CrashFacts
+from flushlab.store import Store, new_id
+
+EVERY_S = 2.0
+KIND = "crash"
+
+
+class Book:
+    """A campaign that runs, in the store."""
+
+    def __init__(self, store: Store, campaign: str, known: CrashFacts | None) -> None:
+        self._store, self.campaign = store, campaign
+        self._written = time.monotonic()
+        self.known: Mapping[str, CrashArm] = {arm.name: arm for arm in known.arms} if known else {}
+        """What an earlier session has found, by arm."""
+
+    def note(self, facts: Callable[[], CrashFacts]) -> None:
+        """Saves what is known, if that was not done just now."""
+        if time.monotonic() - self._written >= EVERY_S:
+            self._store.set_state(self.campaign, "running", msgspec.json.encode(facts()))
+            self._written = time.monotonic()
+
+
+def earlier_request(store: Store, campaign: str) -> CrashRequest:
+    """What a stored campaign was asked for.
+
+    Raises:
+        UsageError: there is no such campaign, it is of another kind, or it runs.
+    """
+    row = store.campaign(campaign)
+    if row.kind != KIND:
+        raise UsageError(
+            f"campaign {campaign} was run by `flushlab {row.kind}`, not `flushlab {KIND}`",
+            hint="`flushlab report` lists campaigns",
+        )
+    with store.hold(campaign):
+        return CrashRequest.of_plan(row.plan)
+
+
+def carry_out(
+    store: Store,
+    request: CrashRequest,
+    resume: str | None,
+    watcher: Watcher,
+    run: Callable[[Book], CrashFacts],
+) -> CrashFacts:
+    """Runs a campaign, saves what it finds, and says how it goes on if it does not end.
+
+    Raises:
+        FlushlabError: what `run` does.
+    """
+    campaign = resume or new_id(KIND)
+    board().is_about(campaign=campaign)
+    with store.hold(campaign):
+        known = None
+        if resume is None:
+            store.create_campaign(campaign, KIND, request.plan())
+        else:
+            result = store.campaign(campaign).result
+            known = msgspec.json.decode(result, type=CrashFacts) if result else None
+            store.set_state(campaign, "running")
+        watcher.say(f"campaign {campaign}")
+        try:
+            facts = run(Book(store, campaign, known))
+        except (FlushlabError, KeyboardInterrupt) as error:
+            store.set_state(campaign, "interrupted" if isinstance(error, KeyboardInterrupt) else "failed")
+            raise
+        store.set_state(campaign, facts.ending, msgspec.json.encode(facts))
+    if facts.ending == "interrupted":
+        watcher.warn(f"resume it with: flushlab crash --resume {campaign}")
+    return facts
+
+
+def record_of(keep: Path | None, arm: str) -> Path | None:
+    """The record that an earlier session has made for an arm, whole or cut short; None if nothing was
+    committed in it."""
+    for file in sorted(keep.glob("*.record/run.json")) if keep else ():
+        try:
+            run = Run.read(file.parent)
+            if run.arm == arm and run.completed(Recording(file.parent), read_notes(file.parent / "notes")):
+                return file.parent
+        except StorageError:
+            continue
+    return None

@@ -1,0 +1,118 @@
+"""Churn: DDL that runs beside the ledger's load, and what is left of its tables. Sits in `crashed`.
+
+Statements of `side_tables` run one after the other on a connection of their own. Each that was acknowledged
+is noted as the ledger's commits are, with the position of the disk's record read after the answer came.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+from pathlib import Path
+
+from flushlab.crashed import side_tables
+from flushlab.crashed.errand import Stop
+from flushlab.crashed.ledger import Note, packed
+from flushlab.crashed.side_tables import Shape, Tables
+from flushlab.errors import MeasurementError, ServerError
+from flushlab.server import Sandbox
+from flushlab.server.control import ConnectionGone, Control
+
+NOTES = "ddl"
+"""File beside the ledger's notes."""
+_TIDY_S = 5.0
+"""How long a server that has just started may take to remove what is left of tables that it dropped."""
+_POLL_S = 0.05
+_LIKE = side_tables.PREFIX.replace("_", r"\_") + "%"
+
+
+class Churn:
+    """DDL as an errand.
+
+    Args:
+        database: the ledger's.
+    """
+
+    name = "ddl"
+    makes_side_tables = True
+
+    def __init__(self, database: str) -> None:
+        self._database = database
+
+    def prepare(self, server: Sandbox) -> None:
+        """Drops what an earlier one has left."""
+        server.query(f"CREATE DATABASE IF NOT EXISTS {self._database}")
+        for (name,) in server.query(_tables(self._database)):
+            server.query(f"DROP TABLE {self._database}.{name}")
+
+    def run(self, server: Sandbox, folder: Path, position: Path | None, stop: Stop) -> None:
+        """One statement after the other.
+
+        Raises:
+            MeasurementError: the server refuses one.
+        """
+        step = 1
+        with closing(Control(server.endpoint)) as control, (folder / NOTES).open("wb", buffering=0) as notes:
+            while not stop.is_set():
+                sql = side_tables.statement(step, self._database)
+                try:
+                    control.query(sql)
+                except ConnectionGone:
+                    return  # it was killed; if it died by itself, the ledger's load says so
+                except ServerError as error:
+                    raise MeasurementError(f"DDL beside the load failed: {error.message}") from error
+                at = int.from_bytes(position.read_bytes()[:8], "little") if position else 0
+                notes.write(packed(Note(0, step, at, time.monotonic_ns())))
+                step += 1
+
+
+def look(server: Sandbox, database: str) -> tuple[Tables, list[str]]:
+    """The side tables, and what is wrong with them: tables that are half made, in words.
+
+    Raises:
+        ServerError: it does not answer.
+    """
+    wrong: list[str] = []
+    found: dict[str, Shape] = {}
+    for (name,) in server.query(_tables(database)):
+        columns = _names(server, "columns", "column_name", "ordinal_position", database, name)
+        indexes = sorted({*_names(server, "statistics", "index_name", "index_name", database, name)})
+        try:
+            ((rows,),) = server.query(f"SELECT COUNT(*) FROM {database}.{name}")
+        except ServerError as error:
+            if not server.alive():
+                raise
+            rows = -1
+            wrong.append(f"{name} cannot be read: {error.message}")
+        found[str(name)] = Shape(tuple(columns), tuple(indexes), int(rows))
+    deadline = time.monotonic() + _TIDY_S
+    while (left := left_over(server.datadir / database, found)) and time.monotonic() < deadline:
+        time.sleep(_POLL_S)
+    return found, wrong + [f"a file of no table is left: {name}" for name in left]
+
+
+def left_over(folder: Path, tables: Tables) -> list[str]:
+    """Files of tables that DDL has begun to make or to drop, in a database's folder."""
+    return sorted(
+        file.name
+        for file in folder.iterdir()
+        if file.name.startswith("#sql")
+        or (file.name.startswith(side_tables.PREFIX) and file.stem not in tables)
+    )
+
+
+def _tables(database: str) -> str:
+    return (
+        "SELECT table_name FROM information_schema.tables"
+        f" WHERE table_schema = '{database}' AND table_name LIKE '{_LIKE}'"
+    )
+
+
+def _names(server: Sandbox, of: str, column: str, by: str, database: str, table: str) -> list[str]:
+    return [
+        str(name)
+        for name, _ in server.query(
+            f"SELECT DISTINCT {column}, {by} FROM information_schema.{of}"
+            f" WHERE table_schema = '{database}' AND table_name = '{table}' ORDER BY {by}"
+        )
+    ]

@@ -1,0 +1,408 @@
+"""Cluster, killed: nodes that crash under load and come back, on a cluster that lives. Sits in `crashed`.
+
+What a node comes back on is its own disk as it is (its process was killed), or what a crash has left of it:
+then each node has a disk that records, and a cluster of its own for each crash. A power cut is a kill, with
+what the disk holds a moment later. Where the nodes have a network between them, the node is taken off it
+first; on loopback, what it had written to its sockets before still arrives at the others.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Protocol, Self
+
+import msgspec
+
+from flushlab.build import Build
+from flushlab.crashed import judge
+from flushlab.crashed.ledger import Note
+from flushlab.crashed.live import Loading, make_ledger
+from flushlab.crashed.nodes import NotBack, Seen, as_one, await_together, require_alike, see, way_back
+from flushlab.crashed.survivor import Ledger, said
+from flushlab.datadir import DataRoot
+from flushlab.datadir.fault_disk import FaultDisk, FaultImage, FileSystemName, remove_record
+from flushlab.errors import FlushlabError, HarnessError, ServerError, StartFailed, StorageError
+from flushlab.record import (
+    CrashImage,
+    CrashNode,
+    CrashPoint,
+    DiskProfile,
+    Failure,
+    LoadSpec,
+    NodesKind,
+    NodeWay,
+    Storage,
+    Value,
+)
+from flushlab.server import Sandbox
+from flushlab.server.cluster import Cluster
+from flushlab.server.membership import Membership
+from flushlab.server.starting import AttachesProcess
+
+_STALL_S = 15.0
+"""Longest wait for commits to go on without a node that died: Galera gives it up after 5 s."""
+_POLL_S = 0.05
+_BETWEEN_S = 8.0
+"""Longest time between two nodes that die one after the other without coming back: the second one before or
+after Galera has given up the first. Half of the times are below a second."""
+
+
+class Disks(msgspec.Struct, frozen=True, kw_only=True):
+    """Disks that crash with their nodes.
+
+    Attributes:
+        fail: what crashes.
+        fs: file system.
+        size: of each, in bytes.
+        folder: that they are made in.
+        emulate: how slow each is.
+    """
+
+    fail: Failure
+    fs: FileSystemName
+    size: int
+    folder: Path
+    emulate: DiskProfile | None = None
+
+
+class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """The cluster that crashes.
+
+    Attributes:
+        build, size, settings, arguments: of its nodes.
+        data_root: where their data lie, unless each has a disk of its own.
+        rows: of each of the ledger's transactions.
+        seconds: longest time of load before a crash.
+        latency_s: between the nodes, there and back; 0: they are on loopback.
+    """
+
+    build: Build
+    size: int
+    settings: Mapping[str, Value]
+    arguments: tuple[str, ...]
+    data_root: DataRoot
+    rows: int
+    seconds: float
+    latency_s: float = 0.0
+
+
+class _Fall(Protocol):
+    """How nodes crash, and what they come back on."""
+
+    def crash(self, cluster: Cluster, number: int) -> None: ...
+
+    def put_back(self, cluster: Cluster, number: int) -> None: ...
+
+
+class _Killed:
+    """The process alone."""
+
+    def crash(self, cluster: Cluster, number: int) -> None:
+        cluster.nodes[number - 1].kill()
+
+    def put_back(self, cluster: Cluster, number: int) -> None:
+        """Its data directory is where it was."""
+
+
+class _PowerLost:
+    """A process and what the cache of its disk holds."""
+
+    def __init__(self, spec: ClusterSpec, disks: Disks, seed: int, stack: ExitStack) -> None:
+        self._spec, self._disks, self._seed, self._stack = spec, disks, seed, stack
+        self.own: list[FaultDisk] = []
+        self._at: dict[int, int] = {}
+        for _ in range(spec.size):
+            disk = FaultDisk(disks.folder, disks.size, disks.fs, disks.emulate, record=True)
+            stack.callback(remove_record, disk.record)
+            self.own.append(stack.enter_context(disk))
+
+    def crash(self, cluster: Cluster, number: int) -> None:
+        cluster.nodes[number - 1].kill()
+        # After it is dead: whatever it had acknowledged is at that record or before it.
+        self._at[number] = self.own[number - 1].position()
+
+    def put_back(self, cluster: Cluster, number: int) -> None:
+        dead, disk = cluster.nodes[number - 1], self.own[number - 1]
+        datadir = dead.datadir.relative_to(disk.mount)
+        dead.close()
+        disk.close()
+        image = self._stack.enter_context(
+            FaultImage(
+                disk.record, self._at[number], self._disks.fail, self._seed + number, self._disks.folder
+            )
+        )
+        assert dead.membership is not None, "it is a node"
+        left = image.mount / "left"  # the node that comes back has the name of the one that is dead
+        (image.mount / datadir.parts[0]).rename(left)
+        datadir = Path("left", *datadir.parts[1:])
+        cluster.replace(
+            number,
+            node_on(
+                image,
+                datadir,
+                build=dead.build,
+                settings=dead.settings,
+                arguments=dead.arguments,
+                membership=dead.membership,
+                password=dead.endpoint.password,
+                link=dead.link,
+                stack=self._stack,
+            ),
+        )
+
+
+def bring_back(cluster: Cluster, down: Collection[int]) -> dict[int, NodeWay]:
+    """Brings back the nodes that are down, as `flushlab server start` does; how each came.
+
+    Raises:
+        NotBack: they do not come.
+        HarnessError: flushlab cannot.
+    """
+    alone = len(down) == len(cluster.nodes)
+    try:
+        choice = cluster.start_again()
+    except (StartFailed, StorageError, ServerError) as error:
+        raise NotBack(said(error.message)) from error
+    return {
+        number: "bootstrap"
+        if alone and number == choice.number
+        else way_back(cluster.nodes[number - 1].said_since_start())
+        for number in down
+    }
+
+
+def node_on(
+    image: FaultImage,
+    datadir: Path,
+    *,
+    build: Build,
+    settings: Mapping[str, Value],
+    arguments: Sequence[str],
+    membership: Membership,
+    password: str,
+    stack: ExitStack,
+    link: AttachesProcess | None = None,
+) -> Sandbox:
+    """A node that does not run yet, on what a crash has left of a node's data; it ends with the stack."""
+    node = Sandbox.begin(
+        build,
+        settings=settings,
+        arguments=arguments,
+        data_root=DataRoot.open(image.mount),
+        adopt=image.mount / datadir,
+        password=password,
+        membership=membership,
+        link=link,
+        spawn=False,
+    )
+    stack.callback(node.close)
+    return node
+
+
+class KilledCluster:
+    """A cluster whose nodes crash under load, over and over; a context manager that ends it.
+
+    Args:
+        spec: the cluster.
+        prepare: makes the load's tables and tells how it is driven.
+        which: of its nodes.
+        disks: crash with their nodes; None: the processes alone do.
+        folder: that the notes are written to.
+    """
+
+    def __init__(
+        self,
+        spec: ClusterSpec,
+        prepare: Callable[[Sandbox], LoadSpec],
+        which: NodesKind,
+        disks: Disks | None,
+        folder: Path,
+    ) -> None:
+        self._spec, self._prepare, self._which = spec, prepare, which
+        self._disks, self._folder = disks, folder
+        self._stack = ExitStack()
+        self._cluster: Cluster | None = None
+        self._fall: _Fall = _Killed()
+        self.rates: list[float] = []
+        """Acknowledged commits per second, of each crash."""
+        self.storage: Storage | None = None
+        """What the data lie on."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end()
+
+    @property
+    def alive(self) -> bool:
+        """Always: a cluster that does not come back is followed by another one."""
+        return True
+
+    def kill(self, point: CrashPoint) -> CrashImage:
+        """One crash; the point's seed draws its moment and its nodes."""
+        began = time.monotonic()
+        whole = False
+        try:
+            found = self._crash(point)
+            whole = found.outcome in ("kept", "lost")
+        except (HarnessError, StorageError, ServerError) as error:
+            found = CrashImage(point=point, outcome="unknown", acknowledged=0, reasons=(error.message,))
+        finally:
+            if not whole or self._disks:
+                self._end()
+        return msgspec.structs.replace(found, seconds=time.monotonic() - began)
+
+    def _crash(self, point: CrashPoint) -> CrashImage:
+        cluster = self._alive(point.seed)
+        draws = random.Random(point.seed)
+        order = draws.sample(range(1, len(cluster.nodes) + 1), len(cluster.nodes))
+        driven = order[-1] if self._which == "rolling" or draws.random() < 0.5 else order[0]
+        server = cluster.nodes[driven - 1]
+        load, ledger = self._load(cluster, server)
+        seconds = self._spec.seconds * (0.1 + 0.9 * draws.random())
+        crash = _Crash(cluster, self._fall, ledger, point)
+        began = time.monotonic()
+        try:
+            with Loading(server, load, ledger, self._folder) as loading:
+                loading.let_run(seconds)
+                self.rates.append(loading.acknowledged() / max(seconds, _POLL_S))
+                if self._which == "one":
+                    crash.one(order[0], loading, survives=driven != order[0], seconds=seconds)
+                elif self._which == "all":
+                    crash.these(order, [0.0] * len(order))
+                elif self._which == "rolling":
+                    crash.rolling(order, loading, seconds)
+                else:
+                    crash.these(order, [_BETWEEN_S * draws.random() ** 3 for _ in order])
+            notes = loading.notes()
+            crash.look_at_those_left(notes)
+            crash.bring_back()
+        except NotBack as error:
+            notes = loading.notes()
+            return judge.not_started(point, notes, f"{error} ({time.monotonic() - began:.0f} s)")
+        return as_one(point, notes, crash.crashed_ns, see(cluster, ledger), crash.nodes(), crash.on_the_way)
+
+    def _load(self, cluster: Cluster, server: Sandbox) -> tuple[LoadSpec, Ledger]:
+        first = cluster.first
+        prepared = self._prepare(first)
+        require_alike(cluster, self._spec.settings)
+        ledger = Ledger(prepared.database, self._spec.rows)
+        make_ledger(first, ledger)
+        cluster.settled()
+        if isinstance(self._fall, _PowerLost):
+            for node, disk in zip(cluster.nodes, self._fall.own, strict=True):
+                node.query("SET GLOBAL innodb_max_dirty_pages_pct = 0")  # crashes meet page writes, too
+                disk.start_recording()
+        return msgspec.structs.replace(prepared, endpoint=server.endpoint), ledger
+
+    def _alive(self, seed: int) -> Cluster:
+        if self._cluster is not None:
+            return self._cluster
+        roots: Sequence[DataRoot] = ()
+        if self._disks is not None:
+            fall = _PowerLost(self._spec, self._disks, seed, self._stack)
+            self._fall, roots = fall, [DataRoot.open(disk.mount) for disk in fall.own]
+        self._cluster = Cluster.start(
+            self._spec.build,
+            size=self._spec.size,
+            settings=self._spec.settings,
+            arguments=self._spec.arguments,
+            data_root=self._spec.data_root,
+            data_roots=roots,
+            latency_s=self._spec.latency_s,
+            settle=False,
+        )
+        self._stack.callback(self._cluster.close)
+        self.storage = self._cluster.storage
+        return self._cluster
+
+    def _end(self) -> None:
+        self._cluster = None
+        self._stack.close()
+
+
+class _Crash:
+    """One crash, and what is known of it so far."""
+
+    def __init__(self, cluster: Cluster, fall: _Fall, ledger: Ledger, point: CrashPoint) -> None:
+        self._cluster, self._fall, self._ledger, self._point = cluster, fall, ledger, point
+        self._down: list[int] = []
+        self._ways: dict[int, NodeWay] = {}
+        self._positions: dict[int, int] = {}
+        self.crashed_ns = 0
+        self.on_the_way: list[CrashImage] = []
+
+    def one(self, number: int, loading: Loading, *, survives: bool, seconds: float) -> None:
+        """A node dies; if the load goes to another one, it goes on for a while."""
+        self._fell(number)
+        if survives:
+            before = loading.acknowledged()
+            _await_more(loading, before)
+            loading.let_run(seconds / 2)
+
+    def these(self, order: Sequence[int], between_s: Sequence[float]) -> None:
+        """Nodes die one after the other, and none comes back."""
+        for number, pause_s in zip(order, between_s, strict=True):
+            self._fell(number)
+            if number != order[-1]:
+                time.sleep(pause_s)
+
+    def rolling(self, order: Sequence[int], loading: Loading, seconds: float) -> None:
+        """Nodes die one after the other, each when the one before is back; the load goes to the last."""
+        for number in order:
+            self._fell(number)
+            if number != order[-1]:
+                _await_more(loading, loading.acknowledged())
+                self.bring_back()
+                loading.let_run(seconds / 2)
+
+    def look_at_those_left(self, notes: Sequence[Note]) -> None:
+        """Judges the nodes that did not crash, before the others come back."""
+        left = [number for number in range(1, len(self._cluster.nodes) + 1) if number not in self._down]
+        if left and self._down:
+            await_together([self._cluster.nodes[number - 1] for number in left])
+            with self._cluster.losing_nodes():
+                seen: list[Seen] = see(self._cluster, self._ledger, only=left)
+            self.on_the_way += [
+                judge.judge(self._point, notes, self.crashed_ns, one.survivor) for one in seen
+            ]
+
+    def bring_back(self) -> None:
+        """Brings back the nodes that are down; errors: as `bring_back`."""
+        for number in self._down:
+            self._fall.put_back(self._cluster, number)
+        self._ways |= bring_back(self._cluster, self._down)
+        self._positions |= self._cluster.positions
+        self._down = []
+
+    def nodes(self) -> list[CrashNode]:
+        """What is known of each."""
+        return [
+            CrashNode(
+                number=number,
+                crashed=number in self._ways,
+                way=self._ways.get(number, "stayed"),
+                outcome="unknown",
+                position=self._positions.get(number),
+            )
+            for number in range(1, len(self._cluster.nodes) + 1)
+        ]
+
+    def _fell(self, number: int) -> None:
+        self.crashed_ns = time.monotonic_ns()
+        self._cluster.unplug(number)  # a machine without power sends nothing more
+        self._fall.crash(self._cluster, number)
+        self._down.append(number)
+
+
+def _await_more(loading: Loading, before: int) -> None:
+    """Waits until commits go on."""
+    deadline = time.monotonic() + _STALL_S
+    with suppress(FlushlabError):  # the load has ended: whatever it was told is noted
+        while loading.acknowledged() == before and time.monotonic() < deadline:
+            loading.let_run(_POLL_S)

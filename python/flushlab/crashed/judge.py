@@ -1,0 +1,205 @@
+"""Judge: is what a server came back with what it had promised? Pure.
+
+The argument: a connection begins a commit only when the last one was acknowledged, and a note's position is
+read after the answer. So at a crash at record n
+
+- every commit that is noted at a position <= n must be there, whatever the server answered later;
+- a connection has at most one commit more: that which was under way;
+- its commits are 1..m: one that is missing below one that is there is no state that the server was ever in;
+- a transaction is there whole, or not at all.
+
+DDL that ran beside the load is judged likewise: its tables must be as they were after the last acknowledged
+statement, or the one that was under way (`side_tables`). Without a ledger it is judged whether the server
+starts and the tables are sound.
+
+A smaller m is loss, anything else is inconsistent. What a server commits while it recovers is as durable as
+its settings make it: commits that are there first and gone after another kill are lost, not inconsistent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from flushlab.crashed import side_tables
+from flushlab.crashed.ledger import Note, counted
+from flushlab.crashed.side_tables import Tables
+from flushlab.record import BinlogState, CrashImage, CrashOutcome, CrashPoint, DdlState, GtidState
+from flushlab.units import counted as number_of
+
+_TOLD = 3
+"""Of what is wrong in the same way."""
+
+
+class Commits(NamedTuple):
+    """Commits of one connection, as they were found.
+
+    Attributes:
+        number: how many there are.
+        last: the largest counter; 0 if there are none.
+    """
+
+    number: int
+    last: int
+
+
+class Survivor(NamedTuple):
+    """What a server came back with.
+
+    Attributes:
+        commits: of each connection that has any; None where there is no ledger to look at.
+        broken: transactions that are not there whole, as connection and counter.
+        damaged: what CHECK TABLE says of tables that are not sound.
+        binlog: of each connection, from the binary log; None without one, or where it could not be read.
+        gtids: how many transactions it says that it has executed; None where that is not known.
+        side: the tables that DDL beside the load has made; None where none ran.
+        again: `commits` after it was killed and started again; None if it did not come back.
+        not_again: why it did not come back.
+        extra: what else is wrong with it.
+    """
+
+    commits: Mapping[int, Commits] | None
+    broken: Sequence[tuple[int, int]] = ()
+    damaged: Sequence[str] = ()
+    binlog: Mapping[int, Commits] | None = None
+    gtids: int | None = None
+    side: Tables | None = None
+    again: Mapping[int, Commits] | None = None
+    not_again: str = ""
+    extra: Sequence[str] = ()
+
+
+def judge(
+    point: CrashPoint,
+    notes: Sequence[Note],
+    crashed_ns: int,
+    survivor: Survivor,
+    statements: int = 0,
+) -> CrashImage:
+    """What became of one crash.
+
+    Args:
+        point: where it was.
+        notes: those of commits that were acknowledged before it.
+        crashed_ns: when it was.
+        survivor: what the server came back with.
+        statements: DDL that was acknowledged before it.
+    """
+    promised = counted(notes)
+    found = survivor.commits
+    reasons = [*survivor.damaged[:_TOLD], *survivor.extra]
+    if survivor.not_again:
+        reasons.append(f"killed again, it does not start: {survivor.not_again}")
+    lost, lost_s = 0, 0.0
+    remarks = []
+    if found is not None:
+        reasons += _impossible("the tables", promised, found)
+        reasons += [f"transaction {n} of connection {c} is not whole" for c, n in survivor.broken[:_TOLD]]
+        lost = _missing(promised, found)
+        lost_s = _seconds(notes, crashed_ns, found)
+        if survivor.again is not None and survivor.again != found:
+            fewer = _fewer(found, survivor.again)
+            if fewer is None:
+                reasons.append("killed and started once more, it has rows that it had not before")
+            else:
+                reasons += _impossible("after another kill the tables", promised, survivor.again)
+                remarks.append(f"killed and started once more, it has {number_of(fewer, 'commit')} fewer")
+                lost = max(lost, _missing(promised, survivor.again))
+                lost_s = _seconds(notes, crashed_ns, survivor.again)
+    binlog = None
+    if survivor.binlog is not None and found is not None:
+        binlog = _compared(promised, found, survivor.binlog)
+        reasons += _impossible("the binary log", promised, survivor.binlog)
+    gtid = None
+    if survivor.gtids is not None and found is not None:
+        there = sum(commits.number for commits in found.values())
+        gtid = GtidState(behind=max(0, there - survivor.gtids), ahead=max(0, survivor.gtids - there))
+    ddl = None
+    if survivor.side is not None:
+        step = side_tables.reached(survivor.side, statements)
+        ddl = DdlState(
+            acknowledged=statements, lost=max(0, statements - (statements if step is None else step))
+        )
+        if step is None:
+            reasons.append(_half_made(survivor.side, statements))
+        elif ddl.lost:
+            remarks.append(f"{number_of(ddl.lost, 'acknowledged DDL statement')} undone")
+    outcome: CrashOutcome = "kept" if found is not None else "sound"
+    if reasons:
+        outcome = "inconsistent"
+    elif lost or (ddl and ddl.lost):
+        outcome = "lost"
+    return CrashImage(
+        point=point,
+        outcome=outcome,
+        acknowledged=sum(promised.values()),
+        lost=lost,
+        lost_s=lost_s,
+        binlog=binlog,
+        gtid=gtid,
+        ddl=ddl,
+        reasons=(*reasons, *remarks),
+    )
+
+
+def not_started(point: CrashPoint, notes: Sequence[Note], said: str) -> CrashImage:
+    """A crash that the server does not start after; everything is lost."""
+    acknowledged = len(notes)
+    return CrashImage(
+        point=point, outcome="not_started", acknowledged=acknowledged, lost=acknowledged, reasons=(said,)
+    )
+
+
+def _half_made(found: Tables, statements: int) -> str:
+    def told(tables: Tables) -> str:
+        return "; ".join(f"{name} ({shape})" for name, shape in tables.items()) or "none"
+
+    return (
+        f"DDL: the side tables are in no state that they were ever in: {told(found)};"
+        f" after the last acknowledged statement they were: {told(side_tables.after(statements))}"
+    )
+
+
+def _impossible(where: str, promised: Mapping[int, int], found: Mapping[int, Commits]) -> list[str]:
+    reasons = []
+    for connection, commits in sorted(found.items()):
+        limit = promised.get(connection, 0) + 1
+        if commits.number != commits.last:
+            missing = number_of(commits.last - commits.number, "commit")
+            reasons.append(f"connection {connection}: {where} lack {missing} before the last, {commits.last}")
+        if commits.last > limit:
+            reasons.append(
+                f"connection {connection}: {where} have commit {commits.last}, but {limit} was under way"
+            )
+    return reasons[:_TOLD]
+
+
+def _fewer(found: Mapping[int, Commits], again: Mapping[int, Commits]) -> int | None:
+    """How many commits are gone; None if one is there that was not."""
+    none = Commits(0, 0)
+    if any(commits.last > found.get(one, none).last for one, commits in again.items()):
+        return None
+    return sum(commits.number - again.get(one, none).number for one, commits in found.items())
+
+
+def _missing(promised: Mapping[int, int], found: Mapping[int, Commits]) -> int:
+    none = Commits(0, 0)
+    return sum(max(0, acked - found.get(one, none).number) for one, acked in promised.items())
+
+
+def _seconds(notes: Sequence[Note], crashed_ns: int, found: Mapping[int, Commits]) -> float:
+    """From the first acknowledgement that does not hold to the crash."""
+    gone = (n.time_ns for n in notes if n.connection not in found or n.counter > found[n.connection].last)
+    first = min(gone, default=crashed_ns)
+    return max(0, crashed_ns - first) / 1e9
+
+
+def _compared(
+    promised: Mapping[int, int], rows: Mapping[int, Commits], binlog: Mapping[int, Commits]
+) -> BinlogState:
+    behind = ahead = 0
+    for one in {*rows, *binlog}:
+        difference = rows.get(one, Commits(0, 0)).last - binlog.get(one, Commits(0, 0)).last
+        behind += max(0, difference)
+        ahead += max(0, -difference)
+    return BinlogState(lost=_missing(promised, binlog), behind=behind, ahead=ahead)

@@ -1,0 +1,253 @@
+"""Live: a server under load, with a ledger or without one, until it is killed."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import msgspec
+
+from flushlab import _core
+from flushlab.crashed import ledger as notes_of
+from flushlab.crashed.errand import Errand, Underway
+from flushlab.crashed.ledger import Note
+from flushlab.crashed.survivor import Ledger, said
+from flushlab.errors import FlushlabError, MeasurementError
+from flushlab.record import LedgerLoadSpec, LedgerSpec, LoadSpec
+from flushlab.server import Sandbox
+from flushlab.workload.engine import native, raise_if_failed
+
+_POLL_S = 0.01
+_FIRST_COMMIT_S = 60.0
+_DYING = re.compile(r"fatal|abort|assert|got signal", re.IGNORECASE)
+_DYING_S = 30.0
+"""A server that ends itself writes a stack trace first."""
+
+
+class Load(NamedTuple):
+    """What a server is under when it crashes.
+
+    Attributes:
+        spec: the load that has the ledger in its transactions; None: there is no ledger.
+        ledger: its ledger; None where there is none.
+        errand: what else runs; None: nothing.
+    """
+
+    spec: LoadSpec | None
+    ledger: Ledger | None
+    errand: Errand | None = None
+
+
+class Ran(NamedTuple):
+    """What was acknowledged until the server was killed.
+
+    Attributes:
+        notes: the acknowledged commits; none without a ledger.
+        ended_ns: when it was killed, CLOCK_MONOTONIC.
+        commits_per_s: acknowledged.
+        over: there was no ledger, and the errand had ended by itself.
+        lasted_s: from the first acknowledged commit, or the errand's beginning, to its end, or the kill.
+        complaint: what had ended the load by then, after a fault; empty if nothing.
+        died: the server had ended by itself.
+        words: what its log says, after a fault.
+    """
+
+    notes: list[Note]
+    ended_ns: int
+    commits_per_s: float
+    over: bool
+    lasted_s: float
+    complaint: str = ""
+    died: bool = False
+    words: str = ""
+
+
+def make_ledger(server: Sandbox, ledger: Ledger) -> None:
+    """Makes an empty ledger, and forgets what the binary log has of an older one.
+
+    Galera refuses the latter to nodes.
+    """
+    server.query(f"CREATE DATABASE IF NOT EXISTS {ledger.database}")
+    server.query(f"DROP TABLE IF EXISTS {ledger.database}.{notes_of.TABLE}")
+    server.query(notes_of.create(ledger.database, ledger.rows))
+    ((on,),) = server.query("SELECT @@log_bin")
+    if int(on) and server.membership is None:
+        mysql_8_4 = server.identity.flavor == "mysql" and server.identity.version >= (8, 4)
+        server.query("RESET BINARY LOGS AND GTIDS" if mysql_8_4 else "RESET MASTER")
+
+
+class Loading:
+    """A load with a ledger; a context manager, entered with the first acknowledged commit, that ends it.
+
+    Args:
+        server: it has the ledger's table, and takes the load.
+        spec: the load.
+        ledger: its ledger.
+        folder: that the notes are written to.
+        position: of the disk's record.
+
+    Raises:
+        MeasurementError: nothing was committed, or the load ended by itself.
+        ServerDied: the server did.
+    """
+
+    def __init__(
+        self, server: Sandbox, spec: LoadSpec, ledger: Ledger, folder: Path, position: Path | None = None
+    ) -> None:
+        self._server, self._spec = server, spec
+        self._file = folder / "notes"
+        noted = LedgerSpec(file=str(self._file), position=str(position or ""), rows=ledger.rows)
+        self._file.unlink(missing_ok=True)
+        self._load = native(
+            lambda: _core.LoadRun(msgspec.json.encode(LedgerLoadSpec.over(spec, noted))), server
+        )
+
+    def __enter__(self) -> Self:
+        try:
+            began = time.monotonic()
+            self._load.start()
+            while not self.acknowledged():
+                raise_if_failed(self._load, self._server)
+                if time.monotonic() - began > _FIRST_COMMIT_S:
+                    raise MeasurementError(
+                        f"{self._spec.workload}: nothing was committed within {_FIRST_COMMIT_S:.0f} s",
+                        hint="try fewer --threads or another workload",
+                    )
+                time.sleep(_POLL_S)
+        except BaseException:
+            self._load.stop()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None and not issubclass(kind, Exception):
+            self._server.kill()  # it may not answer: nobody waits for that after a Ctrl-C
+        self._load.stop()
+
+    def let_run(self, seconds: float) -> None:
+        """Waits; raises what ends the load before that."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            self.check()
+            time.sleep(min(_POLL_S, left))
+
+    def check(self) -> None:
+        """Raises what has ended the load."""
+        raise_if_failed(self._load, self._server)
+
+    def acknowledged(self) -> int:
+        """How many commits were, so far."""
+        return self._file.stat().st_size // notes_of.NOTE_BYTES if self._file.exists() else 0
+
+    def notes(self) -> list[Note]:
+        """Of the commits that were acknowledged."""
+        return notes_of.read_notes(self._file)
+
+
+class Working:
+    """A load of any kind; a context manager, entered when it is under way, that ends it.
+
+    Args:
+        server, load, folder, position: as of `run_until_killed`.
+
+    Raises:
+        MeasurementError: nothing was committed, or it failed.
+        ServerDied: the server did.
+    """
+
+    def __init__(self, server: Sandbox, load: Load, folder: Path, position: Path | None) -> None:
+        self._server = server
+        self._loading = (
+            Loading(server, load.spec, load.ledger, folder, position) if load.spec and load.ledger else None
+        )
+        self._errand = Underway(load.errand, server, folder, position) if load.errand else None
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            if self._loading:
+                stack.enter_context(self._loading)
+            if self._errand:
+                self._errand.start()
+                stack.callback(self._errand.stop)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
+        if kind is not None and self._errand:
+            self._server.kill()  # the errand may wait for it
+        self._stack.__exit__(kind, error, trace)
+
+    @property
+    def over(self) -> bool:
+        """There is no ledger's load, and the errand has ended."""
+        return self._loading is None and (self._errand is None or self._errand.ended)
+
+    def let_run(self, seconds: float) -> None:
+        """Waits, no longer than until it is over; raises what ends it before that."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0 and not self.over:
+            self._check()
+            time.sleep(min(_POLL_S, left))
+        self._check()
+
+    def notes(self) -> list[Note]:
+        """Of the commits that were acknowledged."""
+        return self._loading.notes() if self._loading else []
+
+    def _check(self) -> None:
+        if self._loading:
+            self._loading.check()
+        if self._errand:
+            self._errand.check()
+
+
+def run_until_killed(
+    server: Sandbox,
+    load: Load,
+    seconds: float,
+    folder: Path,
+    position: Path | None = None,
+    fault: Callable[[], object] | None = None,
+) -> Ran:
+    """Drives a load and kills the server under it.
+
+    Args:
+        server: it has the ledger's table, if there is a ledger; at the end it is dead.
+        load: what it is under.
+        seconds: until the kill, from the first acknowledged commit on; less if there is no ledger and the
+            errand ends before.
+        folder: that the notes are written to.
+        position: of the disk's record.
+        fault: what goes wrong in the middle of that time; whatever the server does then is its right.
+
+    Raises:
+        MeasurementError: nothing was committed, or the load failed.
+        ServerDied: the server did.
+    """
+    complaint, words, died = "", "", False
+    with Working(server, load, folder, position) as working:
+        began = time.monotonic()
+        working.let_run(seconds / 2 if fault else seconds)
+        if fault:
+            fault()
+            until = time.monotonic() + seconds / 2
+            try:
+                working.let_run(seconds / 2)
+            except FlushlabError as error:
+                complaint = said(error.message)
+            time.sleep(max(0.0, until - time.monotonic()))  # whatever it does without a load
+            words = said(server.said_since_start())
+            patience = time.monotonic() + (_DYING_S if _DYING.search(words) else 0.0)
+            while server.alive() and time.monotonic() < patience:
+                time.sleep(_POLL_S)
+            died = not server.alive()
+        over = working.over
+        ended_ns, lasted = time.monotonic_ns(), time.monotonic() - began
+        server.kill()
+    notes = working.notes()
+    return Ran(notes, ended_ns, len(notes) / max(lasted, _POLL_S), over, lasted, complaint, died, words)

@@ -1,0 +1,109 @@
+"""Minimise: the fewest unsynced sectors that make a crash what it is. Sits in `crashed`, above `recorded`.
+
+A server that was promised nothing of what it had not synced must cope with any part of it being there. So
+either something is there that it does not cope with (`kept`), or something is missing that it should have
+synced (`missing`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from flushlab.crashed.fewest import fewest
+from flushlab.crashed.recorded import Images
+from flushlab.datadir.extents import Extents
+from flushlab.datadir.unsynced import SECTOR_BYTES, Part
+from flushlab.record import CrashCause, CrashImage, CrashPart, CrashPoint
+from flushlab.units import counted
+
+MOST_TRIES = 300
+_TELL = 10
+
+
+def minimise(images: Images, point: CrashPoint, say: Callable[[str], object]) -> CrashImage:
+    """An image with its cause; without one if it keeps everything or could not be judged.
+
+    Args:
+        images: of the record.
+        point: of the image.
+        say: told how it goes, in lines.
+
+    Raises:
+        StorageError, HarnessError: images cannot be made.
+    """
+    image = images.judge(point)
+    if image.outcome not in ("lost", "inconsistent", "not_started"):
+        return image
+    return msgspec.structs.replace(image, cause=_Search(images, image, say).cause())
+
+
+class _Search:
+    def __init__(self, images: Images, image: CrashImage, say: Callable[[str], object]) -> None:
+        self._images, self._image, self._say = images, image, say
+        self._kept, self._missing = images.unsynced(image.point)
+        self._all = sorted({*self._kept, *self._missing})
+        self._among = {part.number for part in self._all}
+        self._tries = 0
+
+    def cause(self) -> CrashCause:
+        """The fewest sectors."""
+        if not self._breaks(()):
+            return self._told("kept", self._fewest(self._kept, self._breaks), self._kept)
+        if self._breaks(self._all):
+            return CrashCause(way="any", tries=self._tries)
+        return self._told("missing", self._fewest(self._missing, self._breaks_without), self._missing)
+
+    def _fewest(self, parts: Sequence[Part], breaks: Callable[[Sequence[Part]], bool]) -> list[Part]:
+        """Of whole parts first: most are of no account."""
+
+        def tried(some: Sequence[Part]) -> bool:
+            if self._tries >= MOST_TRIES:
+                return False
+            found = breaks(some)
+            if self._tries % _TELL == 0:
+                self._say(f"{counted(self._tries, 'image')} judged to find the fewest sectors")
+            return found
+
+        coarse = fewest(parts, tried)
+        return _joined(fewest([sector for part in coarse for sector in part.single()], tried))
+
+    def _breaks(self, parts: Sequence[Part]) -> bool:
+        self._tries += 1
+        found = self._images.judge_parts(self._image.point, self._among, sorted(parts))
+        return found.outcome == self._image.outcome
+
+    def _breaks_without(self, parts: Sequence[Part]) -> bool:
+        gone = {sector for part in parts for sector in part.single()}
+        return self._breaks([one for part in self._all for one in part.single() if one not in gone])
+
+    def _told(self, way: str, found: Sequence[Part], of: Sequence[Part]) -> CrashCause:
+        extents = self._images.extents(self._image.point, self._among, self._all)
+        return CrashCause(
+            way="kept" if way == "kept" else "missing",
+            parts=tuple(_named(part, extents) for part in found),
+            sectors=sum(part.sectors for part in of),
+            tries=self._tries,
+            ended="limit" if self._tries >= MOST_TRIES else "done",
+        )
+
+
+def _joined(sectors: Sequence[Part]) -> list[Part]:
+    """Sectors of a write that follow each other, as one part."""
+    found: list[Part] = []
+    for one in sorted(sectors):
+        last = found[-1] if found else None
+        if last and last.number == one.number and last.sector + last.sectors == one.sector:
+            found[-1] = last._replace(sectors=last.sectors + one.sectors)
+        else:
+            found.append(one)
+    return found
+
+
+def _named(part: Part, extents: Extents) -> CrashPart:
+    place = part.sector * SECTOR_BYTES
+    file, offset = extents.file_at(place) or ("", 0)
+    return CrashPart(
+        record=part.number, place=place, length=part.sectors * SECTOR_BYTES, file=file, offset=offset
+    )

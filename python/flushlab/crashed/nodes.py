@@ -1,0 +1,163 @@
+"""Nodes: what the nodes of a cluster have after a crash, each and as one. Sits in `crashed`.
+
+The cluster as one is judged by what its nodes agree on: an acknowledged commit must be there, whichever node
+answered it. Nodes that differ are no state that a cluster may be in, whatever each of them has.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from flushlab.crashed import judge
+from flushlab.crashed.judge import Commits, Survivor
+from flushlab.crashed.ledger import TABLE, Note
+from flushlab.crashed.survivor import Ledger, look
+from flushlab.errors import MeasurementError, ServerError
+from flushlab.record import CrashImage, CrashNode, CrashPoint, NodeWay, Value
+from flushlab.server import Sandbox
+from flushlab.server.cluster import Cluster
+
+_POLL_S = 0.05
+_TOGETHER_S = 60.0
+_TOLD = 3
+_STATUS = (
+    "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_local_state_comment', 'wsrep_cluster_status',"
+    " 'wsrep_cluster_size', 'wsrep_local_recv_queue')"
+)
+_TRANSFERS: Mapping[str, NodeWay] = {
+    "IST completed on joiner": "ist",
+    "SST completed on joiner": "sst",
+    "State transfer required": "sst",
+}
+"""What the joiner's log says, the first one that it does; the scripts of all methods word it like that."""
+
+
+class NotBack(Exception):
+    """A cluster does not come back; in the servers' words."""
+
+
+def require_alike(cluster: Cluster, settings: Mapping[str, Value]) -> None:
+    """Refuses a cluster whose nodes do not all have the first one's settings.
+
+    Raises:
+        MeasurementError: one of them differs.
+    """
+    if different := cluster.differences(settings):
+        raise MeasurementError(f"the nodes are not set alike: {different[0]}")
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """What a node has.
+
+    Attributes:
+        number: of the node, from 1.
+        survivor: its rows and tables.
+        checksum: of the ledger's table.
+    """
+
+    number: int
+    survivor: Survivor
+    checksum: int | None
+
+
+def way_back(said: str) -> NodeWay:
+    """How a node that was started again came to have what the others have, by its log since then."""
+    return next((way for words, way in _TRANSFERS.items() if words in said), "none")
+
+
+def await_together(nodes: Sequence[Sandbox]) -> None:
+    """Waits until these nodes, and no others, are a cluster with a quorum and have applied all.
+
+    Raises:
+        ServerError: they are not within a minute.
+    """
+    deadline = time.monotonic() + _TOGETHER_S
+    while apart := [why for node in nodes if (why := _apart(node, len(nodes)))]:
+        if time.monotonic() > deadline:
+            raise ServerError(f"the nodes that are left did not come together: {'; '.join(apart)}")
+        time.sleep(_POLL_S)
+
+
+def _apart(node: Sandbox, size: int) -> str:
+    facts = {str(name).lower(): str(value) for name, value in node.query(_STATUS)}
+    if facts["wsrep_cluster_status"] != "Primary":
+        return f"{node.name} has no quorum"
+    if int(facts["wsrep_cluster_size"]) != size:
+        return f"{node.name} sees {facts['wsrep_cluster_size']} nodes"
+    if facts["wsrep_local_state_comment"] != "Synced" or int(facts["wsrep_local_recv_queue"]):
+        return f"{node.name} is behind"
+    return ""
+
+
+def see(cluster: Cluster, ledger: Ledger, *, only: Sequence[int] = ()) -> list[Seen]:
+    """What nodes of a cluster have; all if none are named: then they have applied what they received.
+
+    Raises:
+        ServerError: one does not answer.
+    """
+    if not only:
+        cluster.settled()
+    return [
+        Seen(number, look(node, ledger)._replace(binlog=None), _checksum(node, ledger))
+        for number, node in enumerate(cluster.nodes, 1)
+        if not only or number in only
+    ]
+
+
+def _checksum(node: Sandbox, ledger: Ledger) -> int | None:
+    ((_, found),) = node.query(f"CHECKSUM TABLE {ledger.database}.{TABLE} EXTENDED")
+    return None if found is None else int(found)
+
+
+def as_one(
+    point: CrashPoint,
+    notes: Sequence[Note],
+    crashed_ns: int,
+    seen: Sequence[Seen],
+    nodes: Sequence[CrashNode],
+    others: Sequence[CrashImage] = (),
+) -> CrashImage:
+    """What became of a cluster.
+
+    Args:
+        point: of the crash.
+        notes: of the commits that were acknowledged before it.
+        crashed_ns: when it was.
+        seen: every node, once the cluster is whole again.
+        nodes: how each came back; its outcome is filled in here.
+        others: what else was judged on the way, such as the nodes that stayed before the others came back.
+    """
+    judged = [judge.judge(point, notes, crashed_ns, one.survivor) for one in seen]
+    found = max(judged, key=lambda image: (image.outcome == "inconsistent", image.lost))
+    reasons = list(found.reasons)
+    if len({_essence(one) for one in seen}) > 1:
+        told = ", ".join(f"node {one.number} has {_total(one.survivor.commits)} commits" for one in seen)
+        reasons.append(f"the nodes differ: {told}")
+    reasons += [reason for other in others for reason in other.reasons][:_TOLD]
+    worse = [other for other in others if other.outcome != "kept"]
+    inconsistent = any(image.outcome == "inconsistent" for image in (*judged, *worse)) or (
+        len({_essence(one) for one in seen}) > 1
+    )
+    lost = max([found.lost, *(other.lost for other in worse)])
+    return msgspec.structs.replace(
+        found,
+        outcome="inconsistent" if inconsistent else "lost" if lost else "kept",
+        lost=lost,
+        lost_s=max([found.lost_s, *(other.lost_s for other in worse)]),
+        reasons=tuple(reasons),
+        nodes=tuple(
+            msgspec.structs.replace(node, outcome=image.outcome, lost=image.lost)
+            for node, image in zip(nodes, judged, strict=True)
+        ),
+    )
+
+
+def _essence(seen: Seen) -> tuple[tuple[tuple[int, Commits], ...], int | None]:
+    return tuple(sorted((seen.survivor.commits or {}).items())), seen.checksum
+
+
+def _total(commits: Mapping[int, Commits] | None) -> int:
+    return sum(one.number for one in (commits or {}).values())

@@ -1,0 +1,85 @@
+"""Points: where a recorded run is cut, or what lives is killed. Pure: the same seed gives the same points."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+
+from flushlab.record import CrashPoint, PointKind
+
+_ADVERSARIAL = 4
+"""One point in so many is where a promise is most likely to break; the others are drawn from all records."""
+
+
+_LARGEST = 20
+"""One flush in so many has most to write out."""
+
+
+def choose(
+    first: int,
+    last: int,
+    acknowledged: Sequence[int],
+    flushes: Mapping[int, int],
+    images: int,
+    seed: int,
+    among: Sequence[int] = (),
+    *,
+    recovery: bool = False,
+) -> list[CrashPoint]:
+    """So many points, in the order in which they are to be judged.
+
+    A bound holds for points that are drawn at random from this record, so the others are marked: they lie
+    just after an acknowledgement, which is where a server that answered too early is caught, just before a
+    flush, and just before those that most was waiting for: pages, and the copies they are restored from.
+    Or they lie anywhere, and there is another crash while the server recovers.
+
+    Args:
+        first: the first record that may be the last one before the crash.
+        last: the last one.
+        acknowledged: positions of acknowledged commits.
+        flushes: numbers of records that are flushes, with the bytes that were written since the last one.
+        images: how many.
+        seed: of the draws, and of each point's own seed.
+        among: the records that random ones are drawn from; all if there are none.
+        recovery: recoveries may crash, too.
+    """
+    assert 0 <= first <= last, f"{first} to {last} is no range"
+    draws = random.Random(seed)
+    after = sorted({position for position in acknowledged if first <= position <= last})
+    in_front = sorted({number - 1 for number in flushes if first <= number - 1 <= last})
+    largest = sorted(in_front, key=lambda at: (-flushes[at + 1], at))[: -(-len(in_front) // _LARGEST)]
+    anywhere = among or range(first, last + 1)
+    kinds: list[tuple[PointKind, Sequence[int]]] = [
+        ("after_ack", after),
+        ("before_flush", in_front),
+        ("most_unsynced", largest),
+        ("in_recovery", anywhere if recovery else ()),
+    ]
+    kinds = [one for one in kinds if one[1]]
+    points = []
+    for number in range(images):
+        kind: PointKind = "random"
+        at = draws.choice(anywhere)
+        if kinds and number % _ADVERSARIAL == _ADVERSARIAL - 1:
+            kind, positions = kinds[number // _ADVERSARIAL % len(kinds)]
+            at = draws.choice(positions)
+        points.append(CrashPoint(at=at, kind=kind, seed=draws.getrandbits(32)))
+    return points
+
+
+def kills(number: int, seed: int, *, recovery: bool) -> list[CrashPoint]:
+    """So many kills of what lives; each point's seed draws its moment.
+
+    Args:
+        number: how many.
+        seed: of the first point; those of the others follow.
+        recovery: every fourth is one of the recovery, too.
+    """
+    return [
+        CrashPoint(
+            at=0,
+            kind="in_recovery" if recovery and one % _ADVERSARIAL == _ADVERSARIAL - 1 else "random",
+            seed=seed + one,
+        )
+        for one in range(number)
+    ]

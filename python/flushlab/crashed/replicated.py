@@ -1,0 +1,154 @@
+"""Replicated: whether replicas can go on with what came back from a crash. Sits in `crashed`.
+
+Two real ones are attached to the survivor. One had followed the server before the crash, and has what it had
+received by then; the other one is new, and follows the survivor from the beginning of its binary log. When
+both have been sent all, or were refused, each connection of the load commits once more, under the number that
+follows its last one in the survivor's tables: what an application does next. Then all rows are compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from flushlab.crashed.ledger import TABLE
+from flushlab.crashed.received import Received, all_received
+from flushlab.crashed.replica import Replica, Source
+from flushlab.crashed.survivor import Ledger, said
+from flushlab.datadir import DataRoot
+from flushlab.datadir.copy import copy_tree
+from flushlab.errors import FlushlabError
+from flushlab.process.passing import passing_folder
+from flushlab.record import ReplicaOutcome, ReplicaState
+from flushlab.server import Sandbox
+
+Commit = tuple[int, int]
+"""Connection and counter."""
+
+
+def of_image(
+    server: Sandbox, ledger: Ledger | None, received: Received | None, at: int, work: Path
+) -> tuple[ReplicaState, ReplicaState] | tuple[None, None]:
+    """What becomes of replicas of a server that came back on an image.
+
+    Args:
+        server: the survivor, if it lives.
+        ledger: its ledger.
+        received: by the replica that had listened; None: none had.
+        at: record that the run was cut at.
+        work: an existing folder, for the replicas' data.
+
+    Returns:
+        Of the one that had listened, and of a new one; nothing where there is nothing to look at.
+    """
+    if received is None or ledger is None or not server.alive():
+        return None, None
+    try:
+        with passing_folder(work, "replica", mode=0o711) as folder:
+            copy_tree(received.datadir, folder / "data")
+            root = DataRoot.open(work)
+            with (
+                Replica.adopt(server.build, server.settings, folder / "data", root) as old,
+                Replica.start(server.build, server.settings, ledger, root, number=3) as new,
+            ):
+                old.apply(received.before(at))
+                return attach(server, ledger, old, new)
+    except FlushlabError as error:
+        return unknown(error.message), unknown(error.message)
+
+
+def of_killed(
+    server: Sandbox, ledger: Ledger, old: Replica, folder: Path
+) -> tuple[ReplicaState, ReplicaState] | tuple[None, None]:
+    """What becomes of replicas of a server that came back from a kill.
+
+    Args:
+        server: the survivor, if it lives.
+        ledger: its ledger.
+        old: it had listened until the kill.
+        folder: for the new one's data.
+    """
+    if not server.alive():
+        return None, None
+    try:
+        with Replica.start(server.build, server.settings, ledger, DataRoot.open(folder), number=3) as new:
+            old.apply(all_received(old.server.datadir))
+            return attach(server, ledger, old, new)
+    except FlushlabError as error:
+        return unknown(error.message), unknown(error.message)
+
+
+def attach(server: Sandbox, ledger: Ledger, old: Replica, new: Replica) -> tuple[ReplicaState, ReplicaState]:
+    """What becomes of both replicas.
+
+    Args:
+        server: the survivor; it goes on with new commits.
+        ledger: its ledger.
+        old: it has applied what it had received.
+        new: it has the ledger's empty table.
+
+    Raises:
+        ServerError: one of the three does not answer.
+    """
+    source = Source(server)
+    there = rows(server, ledger)
+    ahead = len(rows(old.server, ledger).keys() - there.keys())
+    old.follow(source)
+    new.follow(source)
+    _go_on(server, ledger, there)
+    states = [replica.await_all(source) for replica in (old, new)]
+    there = rows(server, ledger)
+    found = [rows(replica.server, ledger) for replica in (old, new)]
+    of_old, of_new = (
+        judge(there, one, status.error, status.said) for one, status in zip(found, states, strict=True)
+    )
+    return msgspec.structs.replace(of_old, ahead=ahead), of_new
+
+
+def judge(
+    source: Mapping[Commit, object], replica: Mapping[Commit, object], error: int = 0, words: str = ""
+) -> ReplicaState:
+    """What a replica came to.
+
+    Args:
+        source, replica: the rows that they have in the end, by commit.
+        error, words: that stopped it; 0: none did.
+    """
+    goes_on: ReplicaOutcome = "follows" if source == replica else "diverged"
+    return ReplicaState(
+        outcome="stopped" if error else goes_on,
+        lacks=len(source.keys() - replica.keys()),
+        error=error,
+        said=said(words) if words else "",
+    )
+
+
+def unknown(why: str) -> ReplicaState:
+    """It could not be looked at."""
+    return ReplicaState(outcome="unknown", said=said(why))
+
+
+def rows(server: Sandbox, ledger: Ledger) -> Mapping[Commit, tuple[int, int]]:
+    """Rows of the ledger, by commit: their number and a sum over them.
+
+    Raises:
+        ServerError: it does not answer.
+    """
+    found: Sequence[tuple[int, int, int, int]] = server.query(
+        "SELECT c, n, COUNT(*), BIT_XOR(CRC32(CONCAT(part, ' ', pad)))"
+        f" FROM {ledger.database}.{TABLE} GROUP BY c, n"
+    )
+    return {(int(c), int(n)): (int(count), int(total)) for c, n, count, total in found}
+
+
+def _go_on(server: Sandbox, ledger: Ledger, there: Mapping[Commit, object]) -> None:
+    last: dict[int, int] = {}
+    for connection, counter in there:
+        last[connection] = max(last.get(connection, 0), counter)
+    for connection, counter in (last or {1: 0}).items():
+        values = ", ".join(
+            f"({connection}, {counter + 1}, {part}, 'after the crash')" for part in range(1, ledger.rows + 1)
+        )
+        server.query(f"INSERT INTO {ledger.database}.{TABLE} (c, n, part, pad) VALUES {values}")

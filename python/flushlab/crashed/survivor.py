@@ -1,0 +1,150 @@
+"""Survivor: a server on what a crash has left, and what it answers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from flushlab.crashed import binlog, churn
+from flushlab.crashed.judge import Commits, Survivor
+from flushlab.crashed.ledger import TABLE
+from flushlab.errors import ServerDied, ServerError, StartFailed
+from flushlab.server import Sandbox
+from flushlab.server.control import StatementFailed
+
+_MOST_SAID = 400
+_ERROR = re.compile(r"\d{4}-\d\d.*\[(ERROR|FATAL)\]|.*\bAssertion\b", re.IGNORECASE)
+_SYSTEM = ("mysql", "sys", "information_schema", "performance_schema")
+
+
+class Ledger(NamedTuple):
+    """Where the ledger is.
+
+    Attributes:
+        database: the ledger's.
+        rows: of each of its transactions.
+        ddl: DDL ran beside its load, in the same database.
+        alone: there are no transactions but its own.
+    """
+
+    database: str
+    rows: int
+    ddl: bool = False
+    alone: bool = False
+
+
+def ask(server: Sandbox, ledger: Ledger | None) -> Survivor:
+    """Asks a server that has come back from a crash, kills it, starts it again and asks again.
+
+    Args:
+        server: it runs; at the end it does too, or never again.
+        ledger: None: only whether its tables are sound.
+
+    Raises:
+        FlushlabError: flushlab cannot look: no memory, no space.
+    """
+    try:
+        found = look(server, ledger)
+    except (ServerError, StatementFailed) as error:
+        return Survivor(None if ledger is None else {}, extra=(f"its tables cannot be read: {error}",))
+    try:
+        server.kill()
+        server.start_again()
+        again = _rows(server, ledger) if ledger else None
+    except (StartFailed, ServerDied, StatementFailed) as error:
+        return found._replace(not_again=said(str(error)))
+    return found._replace(again=again)
+
+
+def said(message: str) -> str:
+    """What a server says of why it does not start: its first errors, in one line."""
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    errors = [line for line in lines if _ERROR.match(line)]
+    return " / ".join(errors[:2] or lines[-1:])[:_MOST_SAID]
+
+
+def look(server: Sandbox, ledger: Ledger | None) -> Survivor:
+    """Asks a server, and leaves it as it is.
+
+    Raises:
+        ServerError: it does not answer, or cannot read its tables.
+    """
+    commits = _rows(server, ledger) if ledger else None
+    broken: Sequence[tuple[int, int]] = ()
+    events = None
+    extra: list[str] = []
+    side = gtids = None
+    if ledger:
+        broken = [
+            (int(connection), int(counter))
+            for connection, counter in server.query(
+                f"SELECT c, n FROM {ledger.database}.{TABLE} GROUP BY c, n HAVING COUNT(*) <> {ledger.rows}"
+            )
+        ]
+        files = _binlog_files(server)
+        try:
+            events = binlog.commits(files) if files is not None else None
+        except binlog.Unreadable:
+            events = None
+        if ledger.alone:
+            gtids = _gtids(server)
+        if ledger.ddl:
+            side, extra = churn.look(server, ledger.database)
+    damaged = _damaged(server)
+    return Survivor(
+        commits, broken=broken, damaged=damaged, binlog=events, gtids=gtids, side=side, extra=extra
+    )
+
+
+def _rows(server: Sandbox, ledger: Ledger) -> dict[int, Commits]:
+    table = f"{ledger.database}.{TABLE}"
+    rows = server.query(f"SELECT c, COUNT(DISTINCT n), MAX(n) FROM {table} GROUP BY c")
+    return {int(connection): Commits(int(count), int(last)) for connection, count, last in rows}
+
+
+def _binlog_files(server: Sandbox) -> list[Path] | None:
+    """Files of the binary log; None if it is off."""
+    ((on, base),) = server.query("SELECT @@log_bin, @@log_bin_basename")
+    if not int(on):
+        return None
+    folder = (server.datadir / str(base)).parent
+    return [folder / str(row[0]) for row in server.query("SHOW BINARY LOGS")]
+
+
+def _gtids(server: Sandbox) -> int | None:
+    """How many transactions it says that it has executed since the ledger was made; None without GTIDs."""
+    if server.identity.flavor == "mariadb":
+        ((on, state),) = server.query("SELECT @@log_bin, @@gtid_binlog_state")
+        return counted_mariadb(str(state)) if int(on) else None
+    ((mode, executed),) = server.query("SELECT @@gtid_mode, @@gtid_executed")
+    return counted_mysql(str(executed)) if mode == "ON" else None
+
+
+def counted_mariadb(state: str) -> int:
+    """Transactions of a `gtid_binlog_state` that was empty once: `DOMAIN-SERVER-NUMBER`, the last of each."""
+    return sum(int(one.rsplit("-", 1)[1]) for one in state.split(",") if one.strip())
+
+
+def counted_mysql(executed: str) -> int:
+    """Transactions of a set of GTIDs: `UUID:1-5:7`."""
+    count = 0
+    for one in executed.split(","):
+        for interval in one.strip().split(":")[1:]:
+            first, _, last = interval.partition("-")
+            count += int(last or first) - int(first) + 1
+    return count
+
+
+def _damaged(server: Sandbox) -> list[str]:
+    names = ", ".join(f"'{name}'" for name in _SYSTEM)
+    tables = server.query(
+        "SELECT table_schema, table_name FROM information_schema.tables"
+        f" WHERE table_type = 'BASE TABLE' AND table_schema NOT IN ({names})"
+    )
+    if not tables:
+        return []
+    listed = ", ".join(f"`{schema}`.`{name}`" for schema, name in tables)
+    said = [row for row in server.query(f"CHECK TABLE {listed}") if row[2] != "note"]  # it cannot be checked
+    return [f"CHECK TABLE {row[0]}: {row[3]}" for row in said if row[2] != "status" or row[3] != "OK"]

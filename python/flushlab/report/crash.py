@@ -1,0 +1,321 @@
+"""Crashes for people and as `flushlab.crash/1`; docs/reference/crash-json.md describes the latter. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from flushlab.crashed.measured import (
+    OUTCOMES,
+    REPLICAS,
+    WHAT,
+    binlog_in_words,
+    counts,
+    ddl_in_words,
+    gtid_in_words,
+    measured,
+    replica_in_words,
+    spread,
+)
+from flushlab.record import CrashArm, CrashCause, CrashFacts, CrashImage, CrashPart, NodeWay
+from flushlab.units import counted
+
+SCHEMA = "flushlab.crash/1"
+_WORST = ("not_started", "inconsistent", "lost", "unknown", "sound", "kept")
+"""Worst first."""
+_WAYS: Mapping[NodeWay, str] = {
+    "bootstrap": "bootstrapped",
+    "ist": "IST",
+    "sst": "SST",
+    "none": "lacked nothing",
+    "stayed": "stayed",
+}
+_NODES = {
+    "one": "on one node ",
+    "all": "on all nodes at once ",
+    "rolling": "on one node after the other, each back before the next, ",
+    "cascade": "on one node after the other until none was left ",
+}
+_TOLD = 5
+"""Failing images that are listed."""
+_LEAST, _NAMES = 22, 34
+"""How wide the column of names is: most settings stay whole."""
+
+
+def document(facts: CrashFacts) -> dict[str, Any]:
+    """The JSON document."""
+    return {
+        "schema": SCHEMA,
+        "campaign": facts.campaign or None,
+        "server": facts.server,
+        "workload": facts.workload,
+        "beside": facts.beside or None,
+        "fail": facts.fail,
+        "fs": facts.fs,
+        "seed": facts.seed,
+        "nodes": facts.nodes,
+        "crashed": facts.crashed or None,
+        "ending": facts.ending,
+        "arms": [_arm(arm, facts.fail) for arm in facts.arms if not arm.control],
+        "controls": [_arm(arm, facts.fail) for arm in facts.arms if arm.control],
+        "verdict": verdict(facts),
+        "failing": [
+            {"arm": arm.name, "image": image, "line": line(arm, image)}
+            for arm in facts.arms
+            if not arm.control
+            for image in failing(arm)
+        ],
+        "warnings": list(facts.warnings),
+    }
+
+
+def verdict(facts: CrashFacts) -> str:
+    """The worst that happened to what was asked for; `unknown` if nothing did and no control lost either."""
+    worst = [verdict_of(arm) for arm in facts.arms if not arm.control]
+    found = next((one for one in _WORST if one in worst), "unknown")
+    if found in ("kept", "sound") and not any(failing(arm) for arm in facts.arms if arm.control):
+        return "unknown"
+    return found
+
+
+def verdict_of(arm: CrashArm) -> str:
+    """The worst outcome of an arm's images."""
+    seen = {image.outcome for image in arm.images}
+    return next((one for one in _WORST if one in seen), "unknown")
+
+
+def failing(arm: CrashArm) -> list[CrashImage]:
+    """Images that did not keep everything."""
+    return [image for image in arm.images if image.outcome in ("lost", "inconsistent", "not_started")]
+
+
+def line(arm: CrashArm, image: CrashImage) -> str | None:
+    """What `--replay` takes; None where the record was not kept."""
+    if not arm.folder:
+        return None
+    recovery = ":recovery" if image.point.kind == "in_recovery" else ""
+    return f"{arm.folder}:at={image.point.at}:seed={image.point.seed}{recovery}"
+
+
+def moment(arm: CrashArm, image: CrashImage) -> str:
+    """When an image crashed, in words: records of several disks count their own numbers, so it is a time."""
+    if image.nodes and arm.records:
+        return f"{image.point.at / 1e9:.3f} s after the first commit"
+    if not image.point.at:
+        return "a kill in recovery" if image.point.kind == "in_recovery" else "a kill"
+    return f"record {image.point.at:,}{', then in recovery' if image.point.kind == 'in_recovery' else ''}"
+
+
+def _arm(arm: CrashArm, fail: str) -> dict[str, Any]:
+    at_random = [image for image in arm.images if image.point.kind == "random"]
+    chosen = [image for image in arm.images if image.point.kind != "random"]
+    return {
+        "name": arm.name,
+        "settings": dict(arm.settings),
+        "fail": fail,
+        **counts(at_random),
+        "adversarial": counts(chosen),
+        "checks_rows": arm.checks_rows,
+        "commits_per_s": arm.commits_per_s,
+        "records": arm.records,
+        "guarantee": arm.guarantee,
+        "fault": arm.fault or None,
+        "record": arm.folder or None,
+        "nodes": _nodes(arm.images),
+        "details": list(arm.images),
+    }
+
+
+def _nodes(images: Sequence[CrashImage]) -> dict[str, Any] | None:
+    """How a cluster's nodes came back, and what each had by itself; None for a server alone."""
+    nodes = [node for image in images for node in image.nodes]
+    if not nodes:
+        return None
+    alone = [node.alone for node in nodes if node.alone is not None]
+    return {
+        **{way: sum(node.way == way for node in nodes) for way in _WAYS},
+        "alone": None
+        if not alone
+        else {
+            "looked_at": len(alone),
+            **{name: sum(one.outcome == name for one in alone) for name in OUTCOMES},
+            "lost_commits": spread([one.lost for one in alone if one.outcome == "lost"]),
+        },
+    }
+
+
+def render(facts: CrashFacts) -> RenderableType:
+    """What a person reads; fits 80 columns."""
+    where = f" on {facts.fs}" if facts.fs else ""
+    parts: list[RenderableType] = [
+        Text(f"{facts.server}, {load(facts)}: {which(facts)}{WHAT[facts.fail]}{where}", style="bold"),
+        Text(""),
+    ]
+    for arm in facts.arms:
+        parts += [_rows_of(arm), Text("")]
+    if sum(not arm.control for arm in facts.arms) > 1:
+        parts += [guarantees(facts), Text("")]
+    parts.append(Text(f"verdict: {said(facts)}", style="bold"))
+    for arm in facts.arms:
+        if not arm.control and failing(arm):
+            parts += _listed(arm)
+    parts += [Text(f"warning: {warning.text}", style="yellow") for warning in facts.warnings]
+    if facts.ending == "interrupted":
+        parts.append(Text("interrupted: this is what was judged until then", style="yellow"))
+    return Group(*parts)
+
+
+def which(facts: CrashFacts) -> str:
+    """On which nodes of a cluster, in words; empty for a server alone."""
+    return _NODES[facts.crashed] if facts.crashed else ""
+
+
+def load(facts: CrashFacts) -> str:
+    """What the server was under, in words."""
+    return f"{facts.workload} beside {facts.beside}" if facts.beside else facts.workload
+
+
+def guarantees(facts: CrashFacts) -> Table:
+    """What was measured of each arm, beside what the durability model says of it."""
+    table = Table(box=None, pad_edge=False, header_style="dim", title_justify="left")
+    longest = max((len(word) for arm in facts.arms for word in arm.name.split()), default=0)
+    table.add_column(f"when {WHAT[facts.fail]}", overflow="fold", width=min(max(longest, _LEAST), _NAMES))
+    table.add_column("measured", overflow="fold", ratio=4)
+    table.add_column("the model", overflow="fold", ratio=3)
+    for arm in facts.arms:
+        table.add_row(arm.name, "\n".join(measured(arm)), arm.guarantee)
+    return table
+
+
+def _rows_of(arm: CrashArm) -> Table:
+    table = Table(show_header=False, box=None, pad_edge=False, title=arm.name, title_justify="left")
+    table.add_column(style="dim", min_width=13)
+    table.add_column()
+    at_random = [image for image in arm.images if image.point.kind == "random"]
+    chosen = [image for image in arm.images if image.point.kind != "random"]
+    table.add_row("random", _in_words(at_random))
+    if chosen:
+        table.add_row("chosen", _in_words(chosen))
+    found = counts(arm.images)
+    if lost := found["lost_commits"]:
+        seconds = found["lost_s"]
+        table.add_row(
+            "lost commits",
+            f"{lost['p50']:,.0f} in the median, {lost['max']:,.0f} at most;"
+            f" {seconds['p50']:.2f} and {seconds['max']:.2f} s",
+        )
+    if arm.fault:
+        table.add_row("the server", arm.fault)
+    if binlog := found["binlog"]:
+        table.add_row("binary log", binlog_in_words(binlog))
+    if gtid := found["gtid"]:
+        table.add_row("GTIDs", gtid_in_words(gtid))
+    for name, what in REPLICAS.items():
+        if replica := found[name]:
+            table.add_row(what, replica_in_words(replica))
+    if nodes := _nodes(arm.images):
+        ways = [f"{words} {nodes[way]:,}" for way, words in _WAYS.items() if nodes[way]]
+        if ways:
+            table.add_row("the nodes", ", ".join(ways))
+        if alone := nodes["alone"]:
+            table.add_row("each alone", _alone_in_words(alone))
+    if arm.guarantee:
+        table.add_row("the model", arm.guarantee)
+    if ddl := found["ddl"]:
+        table.add_row("DDL", ddl_in_words(ddl))
+    if arm.checks_rows:
+        table.add_row("load", f"{arm.commits_per_s:,.0f} commits/s")
+    return table
+
+
+def _in_words(images: Sequence[CrashImage]) -> str:
+    if not images:
+        return "no image"
+    seen = counts(images)
+    found = [f"{seen[name]:,} {name.replace('_', ' ')}" for name in OUTCOMES if seen[name]]
+    bound = seen["bound_95"]
+    upper = "" if bound is None else f"; at most {bound:.1%} fail (95 %)"
+    return f"{counted(len(images), 'image')}: {', '.join(found)}{upper}"
+
+
+def _alone_in_words(alone: dict[str, Any]) -> str:
+    found = [f"{alone[name]:,} {name.replace('_', ' ')}" for name in OUTCOMES if alone[name]]
+    lost = alone["lost_commits"]
+    most = f"; {lost['p50']:,.0f} commits in the median, {lost['max']:,.0f} at most" if lost else ""
+    return f"of {counted(alone['looked_at'], 'node')}: {', '.join(found)}{most}"
+
+
+def said(facts: CrashFacts) -> str:
+    """The verdict in a sentence."""
+    found = verdict(facts)
+    arms = [arm for arm in facts.arms if not arm.control]
+    if found == "unknown" and arms and all(verdict_of(arm) == "sound" for arm in arms):
+        if facts.fail in ("process", "os"):
+            return "unknown: the tables are sound, but no setting would break them then, so none was tried"
+        return "unknown: the tables are sound, and nothing shows that damage would have been seen"
+    if found == "unknown" and facts.ending == "interrupted":
+        return "unknown: it was interrupted before a control could show that loss would have been seen"
+    if found == "unknown":
+        return "unknown: no control lost anything, so nothing shows that loss would have been seen"
+    words = {
+        "kept": "kept: the tables have every acknowledged commit" + _but_for_the_binlog(facts),
+        "sound": "sound: the server starts and its tables are sound; what it lacks is not known",
+        "lost": f"lost: acknowledged {_lost_what(arms)} are missing",
+        "inconsistent": "inconsistent: what came back is no state that the server was ever in",
+        "not_started": "not started: the server does not start on what was left",
+    }
+    return words[found] + _but_for_the_replica(arms)
+
+
+def cause_in_words(cause: CrashCause) -> list[str]:
+    """What makes a crash what it is: a sentence, then its sectors."""
+    after = f" (found in {counted(cause.tries, 'image')})"
+    if cause.way == "any":
+        return [f"it is so whatever is kept of what no flush had made durable{after}"]
+    number = counted(sum(part.length for part in cause.parts) // 512, "sector")
+    fate = "kept" if cause.way == "kept" else "lost"
+    fewest = "the fewest" if cause.ended == "done" else "perhaps not the fewest"
+    said = f"for that, {number} must be {fate}, of {cause.sectors:,} unsynced ones that were: {fewest}"
+    return [f"{said}{after}", *(f"  {_place(part)}" for part in cause.parts)]
+
+
+def _place(part: CrashPart) -> str:
+    where = f"{part.file} at {part.offset:,}" if part.file else f"the file system's own, at {part.place:,}"
+    return f"record {part.record:,}: {part.length:,} bytes of {where}"
+
+
+def _lost_what(arms: Sequence[CrashArm]) -> str:
+    images = [image for arm in arms for image in arm.images]
+    if any(image.lost for image in images) or not any(image.ddl and image.ddl.lost for image in images):
+        return "commits"
+    return "DDL statements"
+
+
+def _listed(arm: CrashArm) -> list[RenderableType]:
+    found: list[RenderableType] = []
+    bad = failing(arm)
+    for image in bad[:_TOLD]:
+        what = f"{image.lost:,} lost" if image.lost and image.outcome == "lost" else "; ".join(image.reasons)
+        found.append(Text(f"  {arm.name}, {moment(arm, image)}: {image.outcome.replace('_', ' ')}: {what}"))
+        if replay := line(arm, image):
+            found.append(Text(f"    --replay {replay}", style="dim"))
+        if image.cause:
+            found += [Text(f"    {one}") for one in cause_in_words(image.cause)]
+    if len(bad) > _TOLD:
+        found.append(Text(f"  and {len(bad) - _TOLD} more", style="dim"))
+    return found
+
+
+def _but_for_the_binlog(facts: CrashFacts) -> str:
+    images = [image for arm in facts.arms if not arm.control for image in arm.images]
+    return "; the binary log does not" if any(one.binlog and one.binlog.lost for one in images) else ""
+
+
+def _but_for_the_replica(arms: Sequence[CrashArm]) -> str:
+    found = [image.replica for arm in arms for image in arm.images if image.replica]
+    lame = sum(one.outcome in ("stopped", "diverged") for one in found)
+    return f"; the replica does not follow in {lame:,} of {len(found):,}" if lame else ""

@@ -1,0 +1,151 @@
+"""Sections: what crashes have left, beside what the durability model says. Pure.
+
+The page of `flushlab crash` is made of them; that of a tuning has them where its winner was crashed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from flushlab.campaign.facts import TuneFacts
+from flushlab.crashed.measured import (
+    OUTCOMES,
+    REPLICAS,
+    WHAT,
+    binlog_in_words,
+    counts,
+    ddl_in_words,
+    gtid_in_words,
+    replica_in_words,
+)
+from flushlab.record import CrashArm, CrashFacts, CrashImage
+from flushlab.report.crash import failing, line, load, moment, which
+from flushlab.report.page.parts import Cell, Section, Subject, Table
+
+_POINTS = {
+    "random": "at random",
+    "after_ack": "just after an acknowledgement",
+    "before_flush": "just before a flush",
+    "most_unsynced": "just before a flush that most was waiting for",
+    "in_recovery": "and again in recovery",
+}
+_KEPT = "A crash kept everything if each commit that had been acknowledged before it was there afterwards."
+_SOUND = (
+    "Without a ledger no commits are known: a crash counts as kept if the server started and its tables were"
+    " sound."
+)
+_BOUND = (
+    "“Fail at most” is the upper end of the 95 % interval of Clopper and Pearson for the share of crashes"
+    " that do not keep everything: at random moments, and of this recording. Chosen moments count apart."
+)
+
+
+def section(subject: Subject) -> Iterator[Section]:
+    """Of a tuning whose winner was crashed."""
+    if isinstance(subject.facts, TuneFacts) and subject.facts.crash is not None:
+        yield from sections(subject.facts.crash)
+
+
+def sections(facts: CrashFacts) -> Iterator[Section]:
+    """What was measured, and the crashes that did not keep everything."""
+    where = f" on {facts.fs}" if facts.fs else ""
+    counted = _KEPT if _rows_checked(facts) else _SOUND
+    yield Section(
+        "crashes",
+        "What crashes left",
+        f"{load(facts)}: {which(facts)}{WHAT[facts.fail]}{where}. {counted}",
+        tables=(_measured(facts), _by_moment(facts)),
+        notes=(_BOUND, *_on_controls(facts)),
+    )
+    if rows := tuple(row for arm in facts.arms if not arm.control for row in _failing(arm)):
+        head = (Cell("configuration"), Cell("cut"), Cell("outcome"), Cell("what is wrong"))
+        lead = "Where the record was kept (--keep), flushlab crash --replay LINE judges one of them again."
+        yield Section("failing", "Crashes that did not keep everything", lead, tables=(Table(head, rows),))
+
+
+def _rows_checked(facts: CrashFacts) -> bool:
+    """Whether it is known which commits were acknowledged."""
+    return all(arm.checks_rows for arm in facts.arms)
+
+
+def _measured(facts: CrashFacts) -> Table:
+    """Of each arm what was measured, and below it its binary log and what the model says."""
+    head = (
+        Cell("configuration"),
+        Cell("kept", "num"),
+        Cell("fail at most", "num"),
+        Cell("commits lost", "num"),
+    )
+    return Table(head, tuple(row for arm in facts.arms for row in _measured_rows(arm)))
+
+
+def _measured_rows(arm: CrashArm) -> Iterator[tuple[Cell, ...]]:
+    found = counts(arm.images)
+    bound = counts([image for image in arm.images if image.point.kind == "random"])["bound_95"]
+    lost, seconds, binlog = found["lost_commits"], found["lost_s"], found["binlog"]
+    yield (
+        Cell(arm.name, "name", "it must lose" if arm.control else ""),
+        _kept(arm.images),
+        Cell("" if bound is None or bound == 1 else f"{bound:.1%}", "num"),
+        Cell(f"up to {lost['max']:,.0f}", "num", f"those of {seconds['max']:.2f} s")
+        if lost
+        else Cell("none" if arm.checks_rows else "not known", "num"),
+    )
+    if binlog:
+        yield (Cell(f"Binary log: {binlog_in_words(binlog)}."),)
+    if gtid := found["gtid"]:
+        yield (Cell(f"GTIDs: {gtid_in_words(gtid)}."),)
+    if ddl := found["ddl"]:
+        yield (Cell(f"DDL: {ddl_in_words(ddl)}."),)
+    for name, what in REPLICAS.items():
+        if replica := found[name]:
+            yield (Cell(f"{what[0].upper()}{what[1:]}: {replica_in_words(replica)}."),)
+    if arm.guarantee:
+        yield (Cell(f"The model: {arm.guarantee}."),)
+
+
+def _by_moment(facts: CrashFacts) -> Table:
+    """How many were kept of those at each kind of moment."""
+    seen = {image.point.kind for arm in facts.arms for image in arm.images}
+    kinds = [kind for kind in _POINTS if kind in seen]
+    rows = []
+    for arm in facts.arms:
+        groups = (tuple(image for image in arm.images if image.point.kind == kind) for kind in kinds)
+        rows.append((Cell(arm.name, "name"), *(_kept(images) if images else Cell("") for images in groups)))
+    head = (Cell("configuration"), *(Cell(_POINTS[kind], "num") for kind in kinds))
+    return Table(head, tuple(rows), "Kept, by the moment of the crash")
+
+
+def _kept(images: tuple[CrashImage, ...]) -> Cell:
+    """How many of them kept everything, and what became of the others."""
+    found = counts(images)
+    others = [name for name in OUTCOMES if name not in ("kept", "sound") and found[name]]
+    return Cell(
+        f"{found['kept'] + found['sound']:,} of {len(images):,}",
+        "num bad" if set(others) - {"unknown"} else "num mute" if others else "num good",
+        ", ".join(f"{found[name]:,} {name.replace('_', ' ')}" for name in others),
+    )
+
+
+def _on_controls(facts: CrashFacts) -> Iterator[str]:
+    if any(arm.control for arm in facts.arms):
+        yield "The control is a configuration that must lose: it shows that loss would have been seen."
+    elif facts.arms and not any(failing(arm) for arm in facts.arms):
+        yield "Nothing was lost and no control was run, so nothing shows that loss would have been seen."
+
+
+def _failing(arm: CrashArm) -> Iterator[tuple[Cell, ...]]:
+    for image in failing(arm):
+        wrong = list(image.reasons)
+        if image.lost:
+            wrong.insert(
+                0, f"{image.lost:,} of {image.acknowledged:,} commits lost, those of {image.lost_s:.2f} s"
+            )
+        yield (
+            Cell(arm.name, "name"),
+            Cell(moment(arm, image), "", _POINTS[image.point.kind]),
+            Cell(image.outcome.replace("_", " "), "bad"),
+            Cell("; ".join(wrong)),
+        )
+        if replay := line(arm, image):
+            yield (Cell(f"--replay {replay}", "code"),)

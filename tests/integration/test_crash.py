@@ -1,0 +1,504 @@
+"""Crashes of real servers: what was acknowledged before is there afterwards, and what was lost is found."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from typer.testing import CliRunner
+
+import flushlab
+from flushlab.build import Build
+from flushlab.campaign import crash_campaign
+from flushlab.campaign.crash import crash, crash_settings
+from flushlab.campaign.crash_check import BROKE, check, disk_bytes
+from flushlab.campaign.target import open_target
+from flushlab.campaign.watcher import Watcher
+from flushlab.cli.app import make_app
+from flushlab.errors import CommandFailed, MeasurementError, StorageError, UsageError
+from flushlab.experiment.frontier import FrontierPoint
+from flushlab.record import CrashFacts, Ratio, ReplicaState, Value
+from flushlab.report.crash import document, verdict_of
+from flushlab.server import Sandbox
+from flushlab.settings.floor import Floor
+from flushlab.store import existing_store
+from flushlab.workload import Shape, parse_workload
+from tests.conftest import require_galera
+from tests.unit.crashes import Proven
+from tests.waiting import PATIENCE_S, wait_until
+
+RELAXED: dict[str, Value] = {"innodb_flush_log_at_trx_commit": 2, "sync_binlog": 0}
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+
+
+def until_seen(
+    crashed: Callable[[float], CrashFacts], seen: Callable[[CrashFacts], object], seconds: float
+) -> CrashFacts:
+    """Crashes loads that last longer and longer, until there is what is to be seen of them.
+
+    On a machine that leaves a server next to no time, a second's load has nothing that could be lost.
+    """
+    for longer in (1, 8):
+        with suppress(MeasurementError):
+            if seen(facts := crashed(longer * seconds)):
+                return facts
+    return crashed(60 * seconds)
+
+
+def test_a_killed_server_keeps_what_it_acknowledged(build: Callable[[str], Build]) -> None:
+    build(name := "mariadb@10.11")
+    settings: dict[str, Value] = {**RELAXED, "log_bin": "ON"}
+    facts = crash(
+        server=name, fail="process", images=2, seconds=0.5, settings=settings, controls=False, replica=True
+    )
+    (arm,) = facts.arms
+    follows = ReplicaState(outcome="follows")
+    assert [(image.replica, image.new_replica) for image in arm.images] == [(follows, follows)] * 2
+    assert [(image.outcome, image.lost, image.reasons) for image in arm.images] == [("kept", 0, ())] * 2
+    assert all(image.acknowledged > 0 and image.binlog is not None for image in arm.images)
+    assert all(image.binlog.behind == 0 for image in arm.images if image.binlog)
+
+
+def test_a_cluster_that_is_killed_as_a_whole_comes_back_with_all_and_tells_how() -> None:
+    require_galera(name := "mariadb@10.11")
+    settings: dict[str, Value] = {"innodb_flush_log_at_trx_commit": 2, "log_bin": "ON"}
+    facts = crash(
+        server=name,
+        cluster=2,
+        nodes="all",
+        fail="process",
+        images=1,
+        seconds=0.5,
+        settings=settings,
+        controls=False,
+    )
+    ((image,),) = (arm.images for arm in facts.arms)
+    assert (image.outcome, image.lost, image.reasons) == ("kept", 0, ())
+    assert image.acknowledged > 0
+    first, second = sorted(node.way for node in image.nodes)
+    assert first == "bootstrap"
+    assert second in ("ist", "sst")
+    assert all(node.crashed and node.outcome == "kept" for node in image.nodes)
+    assert document(facts)["arms"][0]["nodes"]["bootstrap"] == 1
+
+
+_SMALL: dict[str, Value] = {"innodb_flush_log_at_trx_commit": 1, "innodb_log_file_size": 10 << 20}
+
+
+@needs_root
+def test_the_power_cut_of_one_node_takes_nothing_from_the_cluster() -> None:
+    require_galera(name := "mariadb@10.11")
+    settings: dict[str, Value] = {**_SMALL, "innodb_flush_log_at_trx_commit": 2}
+    asked: dict[str, Any] = {"images": 1, "seconds": 0.5, "disk_size": 512, "settings": settings}
+    ((image,),) = (arm.images for arm in crash(server=name, cluster=3, controls=False, **asked).arms)
+    assert (image.outcome, image.lost, image.reasons) == ("kept", 0, ())
+    assert image.acknowledged > 0
+    assert sorted(node.way == "stayed" for node in image.nodes) == [False, True, True]
+    assert [node.outcome for node in image.nodes] == ["kept"] * 3
+
+
+@needs_root
+def test_a_clusters_winner_is_crashed_on_all_nodes_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    require_galera(name := "mariadb@10.11")
+    monkeypatch.setattr(crash_campaign, "control_of", lambda *_, **__: None)  # it takes as long again
+    with open_target(name, cluster=2) as target:
+        facts = crash_settings(
+            target,
+            Watcher(),
+            {"fast": _SMALL},
+            fail="power",
+            images=1,
+            seconds=0.5,
+            workload=parse_workload("oltp_update_non_index", Shape(tables=1, table_size=100, threads=2)),
+            threads=2,
+            disk_bytes=512 << 20,
+            seed=1,
+        )
+    assert (facts.crashed, facts.nodes) == ("all", 2)
+    arm = facts.arms[0]
+    (image,) = arm.images
+    assert (image.outcome, image.reasons) == ("kept", ())
+    assert all(node.crashed and node.alone is not None for node in image.nodes)
+
+
+def test_out_writes_the_page(build: Callable[[str], Build], tmp_path: Path) -> None:
+    build("mariadb@10.11")
+    few = ["--fail", "process", "--images", "1", "--seconds", "0.3", "--no-controls"]
+    page = tmp_path / "page.html"
+    done = CliRunner().invoke(make_app(), ["crash", "--server", "mariadb@10.11", *few, "--out", str(page)])
+    assert done.exit_code == 0, done.output
+    assert "What is left of" in page.read_text()
+
+
+_PROGRAM = """
+import os, pymysql
+server = pymysql.connect(unix_socket=os.environ["FLUSHLAB_SOCKET"], user=os.environ["FLUSHLAB_USER"],
+    password=os.environ["FLUSHLAB_PASSWORD"], database=os.environ["FLUSHLAB_DATABASE"], autocommit=True)
+cursor = server.cursor()
+cursor.execute("CREATE TABLE t (id BIGINT AUTO_INCREMENT PRIMARY KEY, pad CHAR(200)) ENGINE=InnoDB")
+{then}
+while True:
+    cursor.execute("INSERT INTO t (pad) VALUES ('x')")
+"""
+_DAMAGE = """
+cursor.execute("INSERT INTO t (pad) SELECT 'x' FROM information_schema.columns LIMIT 500")
+cursor.execute("SET GLOBAL innodb_max_dirty_pages_pct = 0")
+age = 1000
+while age >= 1000:  # until all is written out and no redo mends it
+    cursor.execute("SHOW GLOBAL STATUS LIKE 'Innodb_checkpoint_age'")
+    age = int(cursor.fetchone()[1])
+cursor.execute("SELECT @@datadir")
+with open(cursor.fetchone()[0] + "flushlab/t.ibd", "r+b") as file:
+    file.seek(3 * 16384)
+    file.write(b"damage" * 2000)
+raise SystemExit
+"""
+
+
+def _program(folder: Path, then: str = "") -> str:
+    script = folder / "program.py"
+    script.write_text(_PROGRAM.format(then=then))
+    return f"command: {sys.executable} {script}"
+
+
+def test_a_command_is_judged_by_whether_the_server_starts_and_its_tables_are_sound(
+    build: Callable[[str], Build], tmp_path: Path
+) -> None:
+    build(name := "mariadb@10.11")
+    facts = crash(server=name, workload=_program(tmp_path), fail="process", images=2, seconds=1.0)
+    (arm,) = facts.arms
+    assert not arm.checks_rows
+    assert [(image.outcome, image.acknowledged, image.reasons) for image in arm.images] == [
+        ("sound", 0, ())
+    ] * 2
+    assert [warning.slug for warning in facts.warnings] == ["no-ledger"]
+    assert document(facts)["verdict"] == "unknown", "nothing shows that damage would have been seen"
+
+
+def test_damage_to_a_commands_tables_is_seen(build: Callable[[str], Build], tmp_path: Path) -> None:
+    build(name := "mariadb@10.11")
+    program = _program(tmp_path, _DAMAGE)
+    (arm,) = crash(server=name, workload=program, fail="process", images=1, seconds=600.0).arms
+    assert verdict_of(arm) in {"inconsistent", "not_started"}
+
+
+def test_a_command_that_fails_ends_the_campaign_with_what_it_said(build: Callable[[str], Build]) -> None:
+    build(name := "mariadb@10.11")
+    with pytest.raises(CommandFailed, match=r"exit code 3 .*\n.*no such luck"):
+        crash(server=name, workload="command: echo no such luck; exit 3", fail="process", images=1)
+
+
+def test_what_runs_beside_the_ledger_is_judged_by_it(build: Callable[[str], Build], tmp_path: Path) -> None:
+    build(name := "mariadb@10.11")
+    asked: dict[str, Any] = {"fail": "process", "images": 1, "seconds": 1.0, "controls": False}
+    (arm,) = crash(server=name, beside=_program(tmp_path), **asked).arms
+    (image,) = arm.images
+    assert (image.outcome, image.reasons, image.ddl) == ("kept", (), None)
+    assert image.acknowledged > 0
+    facts = until_seen(
+        lambda seconds: crash(server=name, beside="ddl", **{**asked, "seconds": seconds}),
+        lambda facts: (ddl := facts.arms[0].images[0].ddl) and ddl.acknowledged,
+        1.0,
+    )
+    (image,) = facts.arms[0].images
+    assert (image.outcome, image.reasons) == ("kept", ())
+    assert image.ddl is not None
+    assert image.ddl.acknowledged > 0
+
+
+@needs_root
+def test_ddl_and_scripts_are_judged_on_what_a_crash_of_the_system_leaves(
+    build: Callable[[str], Build], tmp_path: Path
+) -> None:
+    build("mariadb@10.11")
+    (arm,) = _crashed(["base"], beside="ddl", fail="os", images=3, seconds=1.0).arms
+    # MariaDB 10.11 leaves some tables half made, and once in a while does not start.
+    assert all(image.outcome != "unknown" for image in arm.images), arm.images
+    found = [image for image in arm.images if image.outcome != "not_started"]
+    assert all(image.lost == 0 and image.ddl is not None for image in found), arm.images
+    assert max(image.acknowledged for image in arm.images) > 0
+    script = tmp_path / "script.sql"
+    rows = ", ".join(["('x')"] * 100)
+    script.write_text("CREATE TABLE t (pad CHAR(200));\n" + f"INSERT INTO t VALUES {rows};\n" * 50)
+    (arm,) = _crashed(["base"], workload=f"sql:{script}", images=3).arms
+    assert verdict_of(arm) == "sound"
+    assert arm.records > 0
+
+
+@pytest.mark.parametrize("nodes", [None, 2])
+def test_a_server_that_is_not_set_as_asked_is_not_crashed(
+    build: Callable[[str], Build], monkeypatch: pytest.MonkeyPatch, nodes: int | None
+) -> None:
+    build(name := "mariadb@10.11")
+    if nodes:
+        require_galera()
+    read = Sandbox.read_back
+
+    def other(server: Sandbox, names: Iterable[str]) -> dict[str, Value]:
+        return {**read(server, names), "innodb_flush_log_at_trx_commit": 1}
+
+    monkeypatch.setattr(Sandbox, "read_back", other)
+    relaxed: dict[str, Value] = {"innodb_flush_log_at_trx_commit": 2}
+    with pytest.raises(MeasurementError, match="base: innodb_flush_log_at_trx_commit was set to 2 but"):
+        crash(server=name, fail="process", images=1, seconds=0.5, settings=relaxed, cluster=nodes)
+
+
+@needs_root
+def test_a_power_cut_takes_what_was_not_synced_and_can_be_replayed(
+    build: Callable[[str], Build], tmp_path: Path
+) -> None:
+    build("mariadb@10.11")
+    facts = until_seen(
+        lambda seconds: crash(
+            ["base", "innodb_flush_log_at_trx_commit=0"],
+            server="mariadb@10.11",
+            images=4,
+            seconds=seconds,
+            disk_size=512,
+            settings={"innodb_log_file_size": 10 << 20},
+            keep=tmp_path / f"records-{seconds}",
+            rows=2,
+        ),
+        lambda facts: verdict_of(facts.arms[1]) == "lost",
+        1.5,
+    )
+    safe, unsafe = facts.arms
+    assert verdict_of(safe) == "kept"
+    assert verdict_of(unsafe) == "lost"
+    failing = document(facts)["failing"]
+    again = crash(server="mariadb@10.11", replay=failing[0]["line"])
+    first = next(image for image in unsafe.images if image.outcome == "lost")
+    assert _essence(again.arms[0].images[0]) == _essence(first)
+
+
+@needs_root
+def test_a_torn_page_is_repaired_from_its_copy_and_stops_a_server_that_has_none(
+    build: Callable[[str], Build],
+) -> None:
+    build("mariadb@10.11")
+    broken = {"not_started", "inconsistent"}
+    facts = until_seen(
+        lambda seconds: _crashed(["base", "innodb_doublewrite=OFF"], fail="torn", images=10, seconds=seconds),
+        lambda facts: verdict_of(facts.arms[1]) in broken,
+        1.5,
+    )
+    safe, unsafe = facts.arms
+    assert verdict_of(safe) == "kept"
+    assert verdict_of(unsafe) in broken
+
+
+@needs_root
+def test_a_disk_that_lies_about_flushes_loses_what_was_synced(build: Callable[[str], Build]) -> None:
+    build("mariadb@10.11")
+    facts = until_seen(
+        lambda seconds: _crashed(["base"], fail="lying-disk", images=4, seconds=seconds),
+        lambda facts: _lost(facts) >= 2,
+        0.5,
+    )
+    assert _lost(facts) >= 2
+
+
+def _lost(facts: CrashFacts) -> int:
+    (arm,) = facts.arms
+    return sum(image.outcome == "lost" for image in arm.images)
+
+
+@needs_root
+def test_a_server_whose_flush_fails_ends_itself_and_acknowledges_nothing_more(
+    build: Callable[[str], Build],
+) -> None:
+    build("mariadb@10.11")
+    (arm,) = until_seen(
+        lambda seconds: _crashed(["base"], fail="eio", images=2, seconds=seconds),
+        lambda facts: "ended itself" in facts.arms[0].fault,
+        1.0,
+    ).arms
+    assert verdict_of(arm) == "kept"
+    assert "acknowledged 0 commits begun after the fault, and ended itself" in arm.fault
+    assert "returned 5" in arm.fault
+
+
+@needs_root
+def test_a_server_on_a_full_disk_keeps_what_it_acknowledged_until_then(build: Callable[[str], Build]) -> None:
+    build("mariadb@10.11")
+    settings: dict[str, Value] = {"log_bin": "ON", "sync_binlog": 1}
+
+    def halved(facts: CrashFacts) -> bool:
+        (arm,) = facts.arms
+        before = max(image.acknowledged for image in arm.images)
+        after = int(arm.fault.split("acknowledged ")[1].split()[0].replace(",", ""))
+        return after < before / 2
+
+    facts = until_seen(
+        lambda seconds: _crashed(
+            ["base"], fail="full", images=2, seconds=seconds, rows=50, settings=settings
+        ),
+        halved,
+        1.0,
+    )
+    assert verdict_of(facts.arms[0]) == "kept"
+    assert halved(facts), facts.arms[0].fault
+
+
+@needs_root
+def test_ctrl_c_prints_what_was_judged_and_leaves_nothing(
+    build: Callable[[str], Build], private_home_with_builds: Path
+) -> None:
+    build("mariadb@10.11")
+    root = private_home_with_builds / "root"
+    words = ["--server", "mariadb@10.11", "--images", "500", "--seconds", "0.5", "--disk-size", "300"]
+    words += ["--set", "innodb_log_file_size=10M", "--data-root", str(root)]
+    command = [sys.executable, "-m", "flushlab", "crash", *words]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as running:
+        assert running.stderr is not None
+        while "10 of 500 judged" not in running.stderr.readline():
+            assert running.poll() is None
+        os.killpg(running.pid, signal.SIGINT)
+        said, progress = running.communicate(timeout=PATIENCE_S)
+    assert running.returncode == 130
+    assert "400 of 500 judged" not in progress, "nobody waits for 490 images"
+    assert "this is what was judged until then" in said
+    assert str(root) not in Path("/proc/self/mounts").read_text()
+    assert list(root.iterdir()) == []
+
+
+@needs_root
+@pytest.mark.parametrize("moment", ["recording", "judging"])
+def test_a_killed_campaign_goes_on_with_what_it_has_kept(
+    build: Callable[[str], Build], private_home_with_builds: Path, moment: str
+) -> None:
+    build("mariadb@10.11")
+    keep = private_home_with_builds / "kept"
+    words = ["--server", "mariadb@10.11", "--images", "24", "--disk-size", "300", "--no-controls"]
+    words += ["--seconds", "60" if moment == "recording" else "0.5", "--keep", str(keep)]
+    words += ["--set", "innodb_log_file_size=10M"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "flushlab", "crash", *words], stderr=subprocess.PIPE, text=True
+    ) as running:
+        assert running.stderr is not None
+        if moment == "recording":
+            wait_until(lambda: any(_bytes(file) > 3200 for file in keep.glob("*.record/notes")), "commits")
+        else:
+            while "10 of 24 judged" not in running.stderr.readline():
+                assert running.poll() is None
+        running.kill()
+    (row,) = existing_store().campaigns()
+    facts = crash(resume=row.id, images=24)
+    (arm,) = facts.arms
+    assert [image.outcome for image in arm.images] == ["kept"] * 24
+    assert all(image.acknowledged > 0 for image in arm.images if image.point.kind == "after_ack")
+    assert [str(folder) for folder in keep.glob("*.record")] == [arm.folder], "it was not recorded again"
+    (again,) = existing_store().campaigns()
+    assert (again.id, again.state, facts.campaign) == (row.id, "done", row.id)
+
+
+@needs_root
+def test_a_record_that_fills_its_file_system_is_told_from_a_disk_that_is_too_small(
+    build: Callable[[str], Build], private_home_with_builds: Path
+) -> None:
+    build("mariadb@10.11")
+    tiny = private_home_with_builds / "tiny"
+    tiny.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=100m", "tmpfs", str(tiny)], check=False)
+    if mounted.returncode:
+        pytest.skip("nothing can be mounted here")
+    try:
+        tiny.chmod(0o755)
+        with pytest.raises(StorageError, match="the record has filled the file system"):
+            crash(server="mariadb@10.11", images=1, seconds=1.0, data_root=tiny, controls=False)
+        assert list(tiny.iterdir()) == []
+    finally:
+        subprocess.run(["umount", str(tiny)], check=True)
+
+
+def _bytes(file: Path) -> int:
+    return file.stat().st_size
+
+
+def _crashed(configurations: list[str], **asked: Any) -> CrashFacts:
+    settings = {"innodb_log_file_size": 10 << 20, **asked.pop("settings", {})}
+    return crash(
+        configurations, server="mariadb@10.11", disk_size=512, controls=False, settings=settings, **asked
+    )
+
+
+def _essence(image: object) -> dict[str, object]:
+    found = msgspec.to_builtins(image)
+    return {name: found[name] for name in ("outcome", "acknowledged", "lost", "lost_s", "reasons")}
+
+
+def test_python_has_it_under_the_same_name() -> None:
+    assert flushlab.crash is crash
+    assert CrashFacts.__name__ == "CrashFacts"
+
+
+@pytest.mark.parametrize(
+    ("asked", "complaint"),
+    [
+        ({"fail": "meteor"}, "'meteor' is not known"),
+        ({"fs": "fat", "fail": "process"}, "'fat' is not known"),
+        ({"images": 0, "fail": "process"}, "--images 0 is out of range"),
+        ({"tear": 100, "fail": "process"}, "--tear is 100"),
+        (
+            {"workload": "command: true", "fail": "process", "cluster": 2},
+            "is of one server, not of a cluster",
+        ),
+        ({"replay": "nonsense", "fail": "process"}, "names no image"),
+        ({"disk": "gp3", "fail": "process"}, "--disk needs a disk"),
+        ({"tables": 3, "fail": "process"}, "takes no option tables"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(asked: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(UsageError, match=complaint):
+        crash(**asked)
+
+
+@needs_root
+def test_a_winner_is_crashed_before_it_is_handed_over(build: Callable[[str], Build]) -> None:
+    build(name := "mariadb@10.11")
+    base: dict[str, Value] = {"innodb_log_file_size": 10 << 20}
+    fast = FrontierPoint(
+        floor=Floor.STRICT,
+        arm="fast",
+        settings={"innodb_flush_log_at_trx_commit": 0},
+        ratio=Ratio(estimate=2.0, low=1.9, high=2.1),
+        free_ratio=None,
+    )
+    with open_target(name) as target:
+
+        def crash_one(seconds: float, arm: str, settings: Mapping[str, Value]) -> CrashFacts:
+            return crash_settings(
+                target,
+                Watcher(),
+                {arm: settings},
+                fail="power",
+                images=4,
+                seconds=seconds,
+                workload=parse_workload("oltp_update_non_index", Shape(tables=1, table_size=100, threads=2)),
+                threads=2,
+                disk_bytes=disk_bytes(settings, target.identity),
+                seed=1,
+            )
+
+        for seconds in (1.5, 12, 90):  # until there is something to lose, on a machine with little time
+            proven = Proven(base, fast)
+            found = check(proven, partial(crash_one, seconds), "power", Floor.STRICT, list)
+            if proven.rejected and found.facts and verdict_of(found.facts.arms[2]) == "lost":
+                break
+    assert list(proven.rejected) == ["fast"]
+    assert "acknowledged commits were lost in" in proven.rejected["fast"]
+    assert [warning.slug for warning in found.warnings] == [BROKE]
+    assert found.facts is not None
+    fast_arm, base_arm, control = found.facts.arms
+    assert (verdict_of(fast_arm), verdict_of(base_arm), verdict_of(control)) == ("lost", "kept", "lost")

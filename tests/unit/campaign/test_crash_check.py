@@ -1,0 +1,146 @@
+"""`tune --crash`: a winner that breaks its floor is not handed over; what cannot be crashed is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from flushlab.campaign import crash_check
+from flushlab.campaign.crash_check import BROKE, NOT_CRASHED, check, not_passed, require_crashable, way_of
+from flushlab.errors import HarnessError, StartFailed, UsageError
+from flushlab.experiment.frontier import FrontierPoint
+from flushlab.record import CrashArm, CrashFacts, Storage, Value
+from flushlab.settings.floor import Floor
+from flushlab.workload import Shape, parse_workload
+from tests.unit.crashes import CONTROL, Proven, facts, image
+from tests.unit.report.campaigns import ratio
+
+DISK = Storage(filesystem="ext4", volatile_cache=True)
+BASE: Mapping[str, Value] = {"sync_binlog": 1}
+
+
+def point(arm: str, **settings: Value) -> FrontierPoint:
+    return FrontierPoint(
+        floor=Floor.STRICT, arm=arm, settings=settings, ratio=ratio(1.5, 1.4, 1.6), free_ratio=None
+    )
+
+
+class Crashes:
+    """Crashes that leave what was told; everything else is kept."""
+
+    def __init__(self, **losing: int) -> None:
+        self.losing, self.asked = losing, list[tuple[str, Mapping[str, Value]]]()
+
+    def __call__(self, name: str, settings: Mapping[str, Value]) -> CrashFacts:
+        self.asked.append((name, settings))
+        images = tuple(image(n, "lost", 9) if n < self.losing.get(name, 0) else image(n) for n in range(4))
+        arm = CrashArm(name=name, settings=settings, images=images)
+        return facts(arm) if name in self.losing else facts(arm, CONTROL)
+
+
+def test_a_winner_that_keeps_its_floor_is_handed_over() -> None:
+    proven, crash = Proven(BASE, point("fast", innodb_flush_method="fsync")), Crashes()
+    found = check(proven, crash, "power", Floor.STRICT, list)
+    assert crash.asked == [("fast", {"sync_binlog": 1, "innodb_flush_method": "fsync"})]
+    assert (proven.rejected, found.warnings) == ({}, ())
+    assert found.facts is not None
+    assert [arm.name for arm in found.facts.arms] == ["fast", CONTROL.name]
+
+
+def test_a_winner_that_breaks_its_floor_is_rejected_and_the_next_one_crashed() -> None:
+    proven, crash = Proven(BASE, point("fast"), point("next")), Crashes(fast=2)
+    guarded: list[str] = []
+    found = check(proven, crash, "power", Floor.STRICT, lambda: guarded.append("again"))
+    assert list(proven.rejected) == ["fast"]
+    assert (
+        "in crashes it broke its floor strict: acknowledged commits were lost in 2 of 4"
+        in (proven.rejected["fast"])
+    )
+    assert [name for name, _ in crash.asked] == ["fast", "next"]
+    assert guarded == ["again"], "the next one is judged in the other ways too"
+    assert [warning.slug for warning in found.warnings] == [BROKE]
+    assert not_passed(found.warnings)
+    assert found.facts is not None
+    assert [arm.name for arm in found.facts.arms] == ["fast", "next", CONTROL.name]
+
+
+@pytest.mark.parametrize(("of_base", "told"), [(0, 1), (1, 2)])
+def test_where_all_are_rejected_the_base_is_crashed_too(of_base: int, told: int) -> None:
+    proven, crash = Proven(BASE, point("fast")), Crashes(fast=4, **({"base": of_base} if of_base else {}))
+    found = check(proven, crash, "power", Floor.STRICT, list)
+    assert crash.asked[-1] == ("base", BASE)
+    assert len(found.warnings) == told
+    assert ("your base breaks the floor strict" in found.warnings[-1].text) == bool(of_base)
+
+
+def test_without_a_winner_nothing_is_crashed() -> None:
+    crash = Crashes()
+    assert check(Proven(BASE), crash, "power", Floor.STRICT, list) == (None, ())
+    assert crash.asked == []
+
+
+def test_what_fails_at_the_end_costs_no_tuning_but_has_not_passed() -> None:
+    def crash(name: str, settings: Mapping[str, Value]) -> CrashFacts:
+        raise StartFailed("no server")
+
+    found = check(proven := Proven(BASE, point("fast")), crash, "power", Floor.STRICT, list)
+    assert (found.facts, proven.rejected) == (None, {})
+    assert [warning.slug for warning in found.warnings] == [NOT_CRASHED]
+    assert not_passed(found.warnings)
+
+
+def test_ctrl_c_while_it_is_crashed_ends_the_command() -> None:
+    def crash(name: str, settings: Mapping[str, Value]) -> CrashFacts:
+        return msgspec.structs.replace(facts(), ending="interrupted")
+
+    with pytest.raises(KeyboardInterrupt):
+        check(Proven(BASE, point("fast")), crash, "power", Floor.STRICT, list)
+
+
+def test_the_power_fails_where_a_disk_of_its_own_can_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crash_check, "require_fault_disk", lambda fs: None)
+    assert way_of(DISK) == ("power", None)
+    through = msgspec.structs.replace(DISK, volatile_cache=False)
+    assert way_of(through) == ("os", None), "nothing is in its cache that a power cut could take"
+
+
+@pytest.mark.parametrize("error", [UsageError("it needs root"), HarnessError("/dev/fuse is missing")])
+def test_without_such_a_disk_the_server_is_killed_and_that_is_said(
+    monkeypatch: pytest.MonkeyPatch, error: UsageError | HarnessError
+) -> None:
+    def refuse(fs: str) -> None:
+        raise error
+
+    monkeypatch.setattr(crash_check, "require_fault_disk", refuse)
+    kind, doubt = way_of(DISK)
+    assert kind == "process"
+    assert doubt is not None
+    assert doubt.text.endswith(f"which prove nothing of power cuts: {error.message}")
+
+
+@pytest.mark.parametrize(
+    ("workload", "images", "dataset", "disk", "complaint"),
+    [
+        ("command: true", 30, False, None, "its commits are not known"),
+        ("sql:load.sql", 30, False, None, "its commits are not known"),
+        ("upsert", 30, True, None, "not --dataset"),
+        ("upsert", 30, False, "gp3", "--disk is one already"),
+        ("upsert", -1, False, None, "--crash-images -1"),
+    ],
+)
+def test_what_cannot_be_crashed_is_refused_with_a_way_out(
+    workload: str,
+    images: int,
+    dataset: bool,
+    disk: str | None,
+    complaint: str,
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "load.sql").write_text("CREATE TABLE a (i INT);\n")
+    parsed = parse_workload(workload, Shape(), tmp_path)
+    with pytest.raises(UsageError, match=complaint) as caught:
+        require_crashable(images, parsed, dataset=dataset, disk=disk)
+    assert caught.value.hint

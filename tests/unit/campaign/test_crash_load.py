@@ -1,0 +1,79 @@
+"""Crash load: which workloads have a ledger, and what may run beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flushlab.campaign.crash_cluster import require_ledger_alone
+from flushlab.campaign.crash_control import control_of, doubts
+from flushlab.campaign.crash_load import CrashLoad, read_load, require_replicable
+from flushlab.errors import UsageError
+from flushlab.record import CrashArm
+
+
+def load(name: str = "ledger", beside: str | None = None, *, rows: int = 1, **options: Any) -> CrashLoad:
+    return read_load(name, options, 4, rows, beside, Path())
+
+
+def test_a_command_has_no_ledger_and_what_runs_beside_one_has() -> None:
+    alone, beside = load("command: true"), load(beside="command: true")
+    assert (alone.has_ledger, alone.runs_once) == (False, True)
+    assert (beside.has_ledger, beside.runs_once, beside.beside_name) == (True, True, "command: true")
+    assert (load().has_ledger, load().runs_once, load().name) == (True, False, "ledger")
+    assert load("oltp_write_only", "ddl").beside_name == "ddl"
+
+
+@pytest.mark.parametrize(
+    ("asked", "complaint", "hint"),
+    [
+        ({"beside": "upsert"}, "--beside does not take upsert", "it takes ddl"),
+        ({"beside": "ledger"}, "--beside ledger is the load itself", "it takes ddl"),
+        ({"beside": "dll"}, "there is no workload 'dll'", "available"),
+        ({"name": "command: true", "beside": "ddl"}, "which command: true has not", "--beside takes"),
+        ({"name": "command: true", "rows": 3}, "--rows 3 is of the ledger", "remove it"),
+        ({"name": "command: true", "reset": "none"}, "--reset none is of measuring", "remove it"),
+        ({"name": "command: true", "warm_up_runs": 2}, "--warm-up-runs is of measuring", "remove it"),
+        ({"name": "command: ./absent.sh"}, "absent.sh", "the workload is"),
+        ({"name": "sql:absent.sql"}, "absent.sql cannot be read", "sql: takes a file"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(asked: dict[str, Any], complaint: str, hint: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        load(**asked)
+    assert complaint in refused.value.message
+    assert hint in (refused.value.hint or "")
+
+
+def test_a_cluster_is_judged_by_its_ledger_alone() -> None:
+    require_ledger_alone(load("upsert"))
+    for one in (load("command: true"), load(beside="ddl")):
+        with pytest.raises(UsageError, match="is of one server, not of a cluster"):
+            require_ledger_alone(one)
+
+
+def test_a_replica_needs_one_server_the_ledger_alone_and_a_run_that_is_recorded_now() -> None:
+    require_replicable(load(), cluster=False, replay=False)
+    with pytest.raises(UsageError, match="not of a cluster"):
+        require_replicable(load(), cluster=True, replay=False)
+    with pytest.raises(UsageError, match="of a run that is recorded now"):
+        require_replicable(load(), cluster=False, replay=True)
+    for one in (load("upsert"), load("command: true"), load(beside="ddl")):
+        with pytest.raises(UsageError, match="rows of the ledger alone"):
+            require_replicable(one, cluster=False, replay=False)
+
+
+def test_without_a_ledger_the_control_damages_tables_where_something_can() -> None:
+    control = control_of({}, "power", cluster=False, ledger=False)
+    assert control is not None
+    assert (control.settings, control.checks_rows) == ({"innodb_doublewrite": "OFF"}, False)
+    assert control_of({}, "os", cluster=False, ledger=False) is None
+    assert control_of({}, "os", cluster=False, ledger=True) is not None
+
+
+def test_it_is_said_that_no_commits_are_known() -> None:
+    (doubt,) = doubts([CrashArm(name="base", settings={}, checks_rows=False)])
+    assert doubt.slug == "no-ledger"
+    assert doubts([CrashArm(name="base", settings={})]) == []

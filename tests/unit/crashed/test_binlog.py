@@ -1,0 +1,95 @@
+"""The ledger in binary logs, in events as the servers write them."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from pathlib import Path
+
+import pytest
+
+from flushlab.crashed.binlog import Unreadable, commits, transaction_ends
+from flushlab.crashed.judge import Commits
+from flushlab.crashed.ledger import TABLE
+
+QUERY, FORMAT, XID, TABLE_MAP, WRITE_V1, WRITE_V2, ANONYMOUS, MARIADB_GTID = 2, 15, 16, 19, 23, 30, 34, 162
+
+
+def event(kind: int, body: bytes) -> bytes:
+    """With its checksum, as both servers write it by default."""
+    size = 19 + len(body) + 4
+    whole = struct.pack("<IBIIIH", 0, kind, 1, size, 0, 0) + body
+    return whole + struct.pack("<I", zlib.crc32(whole))
+
+
+def query(text: str) -> bytes:
+    return event(QUERY, struct.pack("<IIBHH", 1, 0, 1, 0, 3) + b"abc" + b"d\0" + text.encode())
+
+
+def row(connection: int, counter: int, kind: int = WRITE_V2, table: str = TABLE) -> bytes:
+    name = table.encode()
+    mapped = b"\7" + bytes(5) + b"\1\0" + b"\1d\0" + bytes([len(name)]) + name + b"\0\4"
+    head = b"\7" + bytes(5) + b"\1\0" + (b"\2\0" if kind == WRITE_V2 else b"")
+    values = b"\4\xff\xf0" + struct.pack("<qqq", connection, counter, 1) + b"\2pa"
+    return event(TABLE_MAP, mapped) + event(kind, head + values)
+
+
+def transaction(connection: int, counter: int) -> bytes:
+    return event(ANONYMOUS, bytes(42)) + query("BEGIN") + row(connection, counter) + event(XID, bytes(8))
+
+
+HEAD = b"\xfebin" + event(FORMAT, bytes(80) + b"\1")
+
+
+def read(tmp_path: Path, *events: bytes) -> dict[int, Commits]:
+    (tmp_path / "binlog.000001").write_bytes(HEAD + b"".join(events))
+    return commits([tmp_path / "binlog.000001"])
+
+
+def test_whole_transactions_are_counted_by_connection(tmp_path: Path) -> None:
+    found = read(tmp_path, transaction(1, 1), transaction(2, 1), transaction(1, 2))
+    assert found == {1: Commits(2, 2), 2: Commits(1, 1)}
+
+
+def test_rows_of_mariadb_and_statements_count_too(tmp_path: Path) -> None:
+    statement = query(f"INSERT INTO {TABLE} (c, n, part, pad) VALUES (3, 2, 1, 'x')")
+    begun = event(MARIADB_GTID, bytes(13))
+    mixed = begun + statement + event(XID, bytes(8))
+    rows = begun + row(3, 1, WRITE_V1) + query("COMMIT")
+    assert read(tmp_path, rows, mixed) == {3: Commits(2, 2)}
+
+
+def test_a_transaction_without_its_end_does_not_count(tmp_path: Path) -> None:
+    torn = transaction(1, 2)
+    assert read(tmp_path, transaction(1, 1), torn[:-30]) == {1: Commits(1, 1)}
+    unfinished = event(ANONYMOUS, bytes(42)) + query("BEGIN") + row(1, 2)
+    assert read(tmp_path, transaction(1, 1), unfinished, transaction(1, 3)) == {1: Commits(2, 3)}
+
+
+def test_what_follows_a_damaged_event_does_not_count(tmp_path: Path) -> None:
+    damaged = bytearray(transaction(1, 2))
+    damaged[30] ^= 1
+    assert read(tmp_path, transaction(1, 1), bytes(damaged), transaction(1, 3)) == {1: Commits(1, 1)}
+    assert read(tmp_path, transaction(1, 1), bytes(4096)) == {1: Commits(1, 1)}
+
+
+def test_rows_of_other_tables_do_not_count(tmp_path: Path) -> None:
+    other = event(ANONYMOUS, bytes(42)) + row(9, 9, table="sbtest1") + event(XID, bytes(8))
+    assert read(tmp_path, other, transaction(1, 1)) == {1: Commits(1, 1)}
+
+
+def test_a_compressed_binary_log_is_not_read(tmp_path: Path) -> None:
+    with pytest.raises(Unreadable, match="40"):
+        read(tmp_path, event(40, bytes(20)))
+
+
+def test_a_file_that_was_cut_to_nothing_has_nothing(tmp_path: Path) -> None:
+    (tmp_path / "binlog.000001").write_bytes(bytes(100))
+    assert commits([tmp_path / "binlog.000001"]) == {}
+
+
+def test_whole_transactions_end_with_their_commit() -> None:
+    first, second = HEAD + transaction(1, 1), HEAD + transaction(1, 1) + transaction(2, 1)
+    assert transaction_ends(second) == [len(first), len(second)]
+    assert transaction_ends(second[:-1]) == [len(first)]
+    assert transaction_ends(HEAD + query("BEGIN") + row(1, 1)) == []

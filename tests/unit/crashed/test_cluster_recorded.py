@@ -1,0 +1,75 @@
+"""A cluster's recorded run: all disks are cut at the same moment of one clock."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from flushlab.crashed import cluster_recorded
+from flushlab.crashed.cluster_recorded import ClusterImages, ClusterRun
+from flushlab.errors import StorageError
+from flushlab.record import CrashPoint, Failure
+from tests.unit.builds import MARIADB
+
+WRITE, FLUSH = 1, 2
+
+
+def disk(folder: Path, times: list[int]) -> None:
+    """A record with a write, a flush, a write, … at these times."""
+    folder.mkdir()
+    (folder / "record.json").write_text('{"version": 1, "size": 4096}')
+    (folder / "position").write_bytes(len(times).to_bytes(8, "little"))
+    entries = [
+        struct.pack("<IIQQQQ", FLUSH if number % 2 else WRITE, 0 if number % 2 else 512, at, 0, 0, number)
+        for number, at in enumerate(times)
+    ]
+    (folder / "entries").write_bytes(b"".join(entries))
+
+
+@pytest.fixture
+def images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ClusterImages:
+    monkeypatch.setattr(cluster_recorded, "galera_for", lambda _: None)
+    disk(tmp_path / "one", [90, 110, 120, 150])
+    disk(tmp_path / "two", [130, 140])
+    notes = [struct.pack("<QQQQ", 1, counter, 0, at) for counter, at in ((1, 100), (2, 125), (3, 160))]
+    (tmp_path / "notes").write_bytes(b"".join(notes))
+    run = ClusterRun(
+        build=MARIADB.id,
+        settings={},
+        arguments=(),
+        disks=("one", "two"),
+        datadirs=("a/data", "b/data"),
+        fs="ext4",
+        first_ns=100,
+        last_ns=200,
+        rows=1,
+        database="d",
+        commits_per_s=1.0,
+    )
+    (tmp_path / "cluster.json").write_bytes(msgspec.json.encode(run))
+    return ClusterImages(tmp_path, Failure(kind="power"), MARIADB, tmp_path)
+
+
+@pytest.mark.parametrize(("after_ns", "positions"), [(0, [1, 0]), (10, [2, 0]), (35, [3, 1]), (99, [4, 2])])
+def test_a_moment_is_the_last_record_of_each_disk_by_then(
+    images: ClusterImages, after_ns: int, positions: list[int]
+) -> None:
+    assert images.positions(CrashPoint(at=after_ns, kind="random", seed=1)) == positions
+
+
+def test_points_lie_in_the_load_and_chosen_ones_at_acknowledgements_and_before_flushes(
+    images: ClusterImages,
+) -> None:
+    points = images.points(40, seed=1)
+    assert all(0 <= point.at <= 100 for point in points)
+    assert {point.at for point in points if point.kind == "after_ack"} <= {0, 25, 60}
+    assert {point.at for point in points if point.kind == "before_flush"} <= {9, 49, 39}
+    assert images.points(40, seed=1) == points
+
+
+def test_a_folder_without_a_cluster_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="is no recorded run of a cluster"):
+        ClusterRun.read(tmp_path)

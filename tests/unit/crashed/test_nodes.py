@@ -1,0 +1,59 @@
+"""Nodes of a cluster after a crash, invented: each and as one."""
+
+from __future__ import annotations
+
+import pytest
+
+from flushlab.crashed.judge import Commits, Survivor, judge
+from flushlab.crashed.ledger import Note
+from flushlab.crashed.nodes import Seen, as_one, way_back
+from flushlab.record import CrashImage, CrashNode, CrashPoint
+
+POINT = CrashPoint(at=0, kind="random", seed=1)
+NOTES = [Note(1, counter, 0, counter * 1_000_000_000) for counter in range(1, 6)]
+"""Five acknowledged commits of one connection."""
+
+
+def seen(number: int, commits: int, checksum: int = 1) -> Seen:
+    return Seen(number, Survivor({1: Commits(commits, commits)}), checksum)
+
+
+def judged(*nodes: Seen, others: tuple[CrashImage, ...] = ()) -> CrashImage:
+    known = [CrashNode(number=one.number, crashed=True, way="ist", outcome="unknown") for one in nodes]
+    return as_one(POINT, NOTES, 6_000_000_000, nodes, known, others)
+
+
+def test_a_cluster_whose_nodes_all_have_everything_kept_it() -> None:
+    image = judged(seen(1, 5), seen(2, 5))
+    assert (image.outcome, image.lost, image.reasons) == ("kept", 0, ())
+    assert [(node.number, node.outcome) for node in image.nodes] == [(1, "kept"), (2, "kept")]
+
+
+def test_a_cluster_whose_nodes_agree_on_less_has_lost_the_rest() -> None:
+    image = judged(seen(1, 3), seen(2, 3))
+    assert (image.outcome, image.lost, image.lost_s) == ("lost", 2, 2.0)
+
+
+@pytest.mark.parametrize("other", [seen(2, 4), seen(2, 5, checksum=2)])
+def test_nodes_that_differ_are_inconsistent_whatever_one_of_them_has(other: Seen) -> None:
+    image = judged(seen(1, 5), other)
+    assert image.outcome == "inconsistent"
+    assert image.reasons[0].startswith("the nodes differ: node 1 has 5 commits, node 2 has")
+
+
+def test_what_a_node_that_stayed_lacked_is_lost_even_if_a_node_that_came_back_had_it() -> None:
+    before = judge(POINT, NOTES, 6_000_000_000, Survivor({1: Commits(4, 4)}))
+    image = judged(seen(1, 5), seen(2, 5), others=(before,))
+    assert (image.outcome, image.lost) == ("lost", 1)
+
+
+@pytest.mark.parametrize(
+    ("said", "way"),
+    [
+        ("WSREP: State transfer required:\nWSREP_SST: [INFO] rsync IST completed on joiner (2026)", "ist"),
+        ("WSREP: State transfer required:\nWSREP_SST: [INFO] rsync SST completed on joiner (2026)", "sst"),
+        ("WSREP: Member 0.0 (c-1) synced with group.", "none"),
+    ],
+)
+def test_how_a_node_came_back_is_in_its_log(said: str, way: str) -> None:
+    assert way_back(said) == way

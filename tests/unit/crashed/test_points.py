@@ -1,0 +1,53 @@
+"""Where a recorded run is cut."""
+
+from __future__ import annotations
+
+from flushlab.crashed.points import choose, kills
+from flushlab.record import CrashPoint
+
+
+def chosen(images: int = 40, seed: int = 7) -> list[CrashPoint]:
+    return choose(10, 500, [20, 30, 5, 900], {11: 1, 9: 2, 400: 9}, images, seed)
+
+
+def test_the_same_seed_gives_the_same_points_and_another_one_others() -> None:
+    assert chosen() == chosen()
+    assert chosen() != chosen(seed=8)
+
+
+def test_more_images_begin_with_the_same_ones() -> None:
+    assert chosen(40)[:15] == chosen(15)
+
+
+def test_all_points_lie_in_the_load() -> None:
+    assert all(10 <= point.at <= 500 for point in chosen(400))
+
+
+def test_a_quarter_is_chosen_after_acknowledgements_and_before_flushes_and_large_ones() -> None:
+    points = chosen()
+    assert {point.at for point in points if point.kind == "after_ack"} <= {20, 30}
+    assert {point.at for point in points if point.kind == "before_flush"} <= {10, 399}
+    assert {point.at for point in points if point.kind == "most_unsynced"} == {399}
+    kinds = [point.kind for point in points]
+    counts = [kinds.count(kind) for kind in ("random", "after_ack", "before_flush", "most_unsynced")]
+    assert counts == [30, 4, 3, 3]
+
+
+def test_recoveries_crash_at_any_point_where_they_may() -> None:
+    points = choose(10, 500, [20], {}, 40, 7, recovery=True)
+    kinds = [point.kind for point in points]
+    assert (kinds.count("in_recovery"), kinds.count("after_ack")) == (5, 5)
+    places = {point.at for point in points if point.kind == "in_recovery"}
+    assert len(places) > 1
+    assert all(10 <= at <= 500 for at in places)
+
+
+def test_without_acknowledgements_and_flushes_all_are_random() -> None:
+    assert {point.kind for point in choose(1, 9, [], {}, 20, 1)} == {"random"}
+
+
+def test_every_fourth_kill_is_one_of_the_recovery_too() -> None:
+    kinds = [point.kind for point in kills(8, 100, recovery=True)]
+    assert kinds == ["random", "random", "random", "in_recovery"] * 2
+    assert {point.kind for point in kills(8, 100, recovery=False)} == {"random"}
+    assert [point.seed for point in kills(3, 100, recovery=True)] == [100, 101, 102]

@@ -1,0 +1,59 @@
+"""What a replica had received at a record: whole transactions, none of them too many."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+
+from flushlab.crashed.received import Received, all_received, there_is
+from flushlab.crashed.replica import Place
+from flushlab.errors import StorageError
+from tests.unit.crashed.test_binlog import HEAD, transaction
+
+FIRST, SECOND = (HEAD + b"".join(transaction(1, n) for n in range(1, number + 1)) for number in (1, 2))
+
+
+def kept(record: Path, receipts: list[tuple[int, int, int]], *relay_logs: bytes) -> Received:
+    data = record / "replica" / "data"
+    data.mkdir(parents=True)
+    for number, content in enumerate(relay_logs, 1):
+        (data / f"relay.{number:06d}").write_bytes(content)
+    (data / "relay.index").write_text("./relay.000001\n")
+    packed = b"".join(struct.pack("<QQQ", *one) for one in receipts)
+    (record / "replica" / "receipts").write_bytes(packed)
+    return Received(record)
+
+
+def test_what_was_noted_after_the_crash_does_not_count(tmp_path: Path) -> None:
+    received = kept(tmp_path, [(3, 1, len(FIRST)), (7, 1, len(SECOND))], SECOND)
+    assert there_is(tmp_path)
+    assert received.before(2) is None
+    assert received.before(3) == received.before(6) == Place("relay.000001", len(FIRST))
+    assert received.before(7) == Place("relay.000001", len(SECOND))
+
+
+def test_half_a_transaction_does_not_count(tmp_path: Path) -> None:
+    received = kept(tmp_path, [(1, 1, len(FIRST) - 1), (2, 1, len(SECOND) - 1)], SECOND)
+    assert received.before(1) is None
+    assert received.before(2) == Place("relay.000001", len(FIRST))
+
+
+def test_a_file_without_any_leaves_the_end_of_the_one_before(tmp_path: Path) -> None:
+    received = kept(tmp_path, [(5, 2, len(HEAD)), (6, 2, len(FIRST))], HEAD + transaction(1, 1), FIRST)
+    assert received.before(5) == Place("relay.000001", len(FIRST))
+    assert received.before(6) == all_received(received.datadir) == Place("relay.000002", len(FIRST))
+
+
+def test_nothing_was_received(tmp_path: Path) -> None:
+    assert not there_is(tmp_path)
+    received = kept(tmp_path, [], HEAD)
+    assert received.before(10) is all_received(received.datadir) is None
+
+
+def test_what_is_no_receipt_is_refused(tmp_path: Path) -> None:
+    kept(tmp_path, [], HEAD)
+    (tmp_path / "replica" / "receipts").write_bytes(b"abc")
+    with pytest.raises(StorageError, match="has received cannot be read"):
+        Received(tmp_path)

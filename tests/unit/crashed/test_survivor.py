@@ -1,0 +1,31 @@
+"""What a server says when it does not start."""
+
+from __future__ import annotations
+
+from flushlab.crashed.survivor import counted_mariadb, counted_mysql, said
+
+
+def test_the_first_errors_of_a_log_are_told_and_no_dump_of_a_page() -> None:
+    log = """the server did not become ready; its log says:
+2026-11-22T22:46:02.1Z 0 [System] [MY-013576] [InnoDB] InnoDB initialization has started.
+2026-11-22T22:46:02.2Z 0 [ERROR] [MY-011906] [InnoDB] Database page corruption on disk
+ len 16384; hex c8cfc015000000eb [ERROR]
+2026-11-22 22:46:03 0 [ERROR] InnoDB: Plugin initialization aborted
+2026-11-22 22:46:04 0 [ERROR] Aborting"""
+    assert said(log) == (
+        "2026-11-22T22:46:02.2Z 0 [ERROR] [MY-011906] [InnoDB] Database page corruption on disk"
+        " / 2026-11-22 22:46:03 0 [ERROR] InnoDB: Plugin initialization aborted"
+    )
+
+
+def test_without_an_error_the_last_line_is_told() -> None:
+    assert said("it was killed\nby signal 9\n") == "by signal 9"
+
+
+def test_gtids_are_counted_as_the_servers_write_them() -> None:
+    one, other = "3e11fa47-71ca-11e1-9e33-c80aa9429562", "4e11fa47-71ca-11e1-9e33-c80aa9429562"
+    assert counted_mysql("") == 0
+    assert counted_mysql(f"{one}:1-5:7:11-18,\n{other}:1") == 15
+    assert counted_mariadb("") == 0
+    assert counted_mariadb("0-1-1234") == 1234
+    assert counted_mariadb("0-1-12,1-1-3") == 15

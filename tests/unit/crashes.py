@@ -1,0 +1,172 @@
+"""Invented crashes, for tests of reports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from flushlab.experiment.frontier import FrontierPoint, TuneResult
+from flushlab.record import (
+    Arm,
+    BinlogState,
+    CrashArm,
+    CrashFacts,
+    CrashImage,
+    CrashNode,
+    CrashOutcome,
+    CrashPoint,
+    DdlState,
+    GtidState,
+    NodeAlone,
+    NodeWay,
+    ReplicaState,
+    Value,
+)
+
+
+def image(number: int, outcome: CrashOutcome = "kept", lost: int = 0, *, behind: int = 0) -> CrashImage:
+    """The nth image; every fourth was chosen."""
+    return CrashImage(
+        point=CrashPoint(at=1000 + number, kind="after_ack" if number % 4 == 3 else "random", seed=number),
+        outcome=outcome,
+        acknowledged=4000,
+        lost=lost,
+        lost_s=lost / 1000,
+        binlog=BinlogState(lost=behind, behind=behind),
+        gtid=GtidState(behind=behind),
+        reasons=("[ERROR] InnoDB: page 7 is torn",) if outcome == "not_started" else (),
+        seconds=0.8,
+    )
+
+
+BASE = CrashArm(
+    name="base",
+    settings={"log_bin": "ON"},
+    commits_per_s=1290.4,
+    records=18_000,
+    guarantee="acknowledged commits that are missing from the binary log are rolled back",
+    images=tuple(image(number, behind=2000 + number) for number in range(12)),
+)
+LOSING = CrashArm(
+    name="innodb_flush_log_at_trx_commit=2",
+    settings={"innodb_flush_log_at_trx_commit": 2},
+    commits_per_s=5290.4,
+    records=9_000,
+    folder="/records/r1",
+    images=(*(image(number, "lost", 100 + number) for number in range(11)), image(11, "not_started", 4000)),
+)
+CONTROL = CrashArm(
+    name="control: innodb_flush_log_at_trx_commit=2",
+    settings={"innodb_flush_log_at_trx_commit": 2},
+    control=True,
+    images=(image(0, "lost", 500), image(1)),
+)
+
+_WAYS: tuple[NodeWay, ...] = ("bootstrap", "ist", "sst")
+CLUSTER = CrashArm(
+    name="innodb_flush_log_at_trx_commit=2",
+    settings={"innodb_flush_log_at_trx_commit": 2},
+    commits_per_s=890.4,
+    records=900,
+    images=tuple(
+        CrashImage(
+            point=CrashPoint(at=number * 250_000_000, kind="random", seed=number),
+            outcome="lost",
+            acknowledged=1000,
+            lost=10 * number + 5,
+            lost_s=0.1,
+            nodes=tuple(
+                CrashNode(
+                    number=node,
+                    crashed=True,
+                    way=way,
+                    outcome="lost",
+                    lost=10 * number + 5,
+                    position=1000 - 10 * node,
+                    alone=NodeAlone(outcome="lost", lost=10 * number + 5 * node),
+                )
+                for node, way in enumerate(_WAYS, 1)
+            ),
+        )
+        for number in range(3)
+    ),
+)
+"""Three cuts of all nodes of a cluster."""
+
+
+ALONE = CrashArm(
+    name="base",
+    settings={},
+    checks_rows=False,
+    images=tuple(
+        CrashImage(
+            point=CrashPoint(at=number, kind="random", seed=number),
+            outcome="inconsistent" if number == 7 else "sound",
+            acknowledged=0,
+            reasons=("CHECK TABLE shop.orders: Corrupt",) if number == 7 else (),
+        )
+        for number in range(8)
+    ),
+)
+"""A command's crashes: without a ledger."""
+CHANGING = CrashArm(
+    name="base",
+    settings={},
+    commits_per_s=900.0,
+    images=tuple(
+        CrashImage(
+            point=CrashPoint(at=number, kind="random", seed=number),
+            outcome="lost" if number == 3 else "kept",
+            acknowledged=400,
+            ddl=DdlState(acknowledged=90, lost=2 if number == 3 else 0),
+            reasons=("2 acknowledged DDL statements undone",) if number == 3 else (),
+        )
+        for number in range(6)
+    ),
+)
+"""DDL ran beside the ledger's load."""
+
+
+def facts(*arms: CrashArm) -> CrashFacts:
+    """Of MariaDB, when the power failed."""
+    return CrashFacts(server="MariaDB 10.11.19", workload="ledger", fail="power", fs="ext4", arms=arms)
+
+
+class Proven:
+    """An experiment whose arms were proven, best first; what is rejected does not win."""
+
+    def __init__(self, base: Mapping[str, Value], *points: FrontierPoint) -> None:
+        self.base, self.points, self.rejected = base, list(points), dict[str, str]()
+
+    def result(self) -> TuneResult:
+        """With the first that is left as the winner."""
+        left = [one for one in self.points if one.arm not in self.rejected]
+        base = Arm(name="base", settings=self.base)
+        return TuneResult(base=base, frontier=tuple(left), winner=left[0] if left else None, control=None)
+
+    def reject(self, arm: str, reason: str) -> None:
+        """It does not win."""
+        self.rejected[arm] = reason
+
+
+REPLICATED = CrashArm(
+    name="sync_binlog=0",
+    settings={"log_bin": "ON", "sync_binlog": 0},
+    commits_per_s=3000.4,
+    images=tuple(
+        msgspec.structs.replace(
+            image(number, "lost", 2, behind=900),
+            replica=ReplicaState(
+                outcome="stopped" if number else "diverged",
+                ahead=2,
+                lacks=4,
+                error=1236 if number else 0,
+                said="impossible position" if number else "",
+            ),
+            new_replica=ReplicaState(outcome="diverged", lacks=900),
+        )
+        for number in range(6)
+    ),
+)
+"""Replicas were attached."""

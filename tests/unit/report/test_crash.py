@@ -1,0 +1,36 @@
+"""What is told of crashes."""
+
+from __future__ import annotations
+
+from flushlab.record import CrashArm
+from flushlab.report.crash import document, verdict
+from tests.unit.crashes import BASE, CONTROL, LOSING, facts, image
+
+
+def test_a_verdict_is_the_worst_that_happened_to_what_was_asked_for() -> None:
+    assert verdict(facts(BASE, CONTROL)) == "kept"
+    assert verdict(facts(BASE, LOSING)) == "not_started"
+
+
+def test_without_a_control_that_loses_nothing_is_known() -> None:
+    honest = CrashArm(name="control: x", settings={}, control=True, images=(image(0),))
+    assert verdict(facts(BASE)) == "unknown"
+    assert verdict(facts(BASE, honest)) == "unknown"
+    assert verdict(facts(CrashArm(name="base", settings={}), CONTROL)) == "unknown"
+
+
+def test_points_that_were_chosen_count_apart_from_random_ones() -> None:
+    found = document(facts(BASE, CONTROL))["arms"][0]
+    assert (found["images"], found["kept"], found["adversarial"]["images"]) == (9, 9, 3)
+    assert round(found["bound_95"], 3) == 0.283  # 1 - 0.05^(1/9)
+
+
+def test_a_failing_image_has_a_line_where_its_record_was_kept() -> None:
+    failing = document(facts(BASE, LOSING))["failing"]
+    assert len(failing) == 12
+    assert failing[0]["line"] == "/records/r1:at=1000:seed=0"
+
+
+def test_the_binary_log_is_counted_beside_the_tables() -> None:
+    found = document(facts(BASE, CONTROL))["arms"][0]
+    assert (found["lost"], found["binlog"]["behind"], found["binlog"]["ahead"]) == (0, 9, 0)

@@ -1,0 +1,119 @@
+"""The page of a crash campaign, and that of a tuning whose winner was crashed."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+import pytest
+
+from flushlab.record import CrashArm, Warning
+from flushlab.report import crash_page
+from flushlab.report.page import page
+from flushlab.report.page.crash import sections
+from flushlab.report.stored import crash_of, facts_of
+from tests.unit.crashes import BASE, CLUSTER, CONTROL, LOSING, REPLICATED, facts, image
+from tests.unit.report import campaigns as made
+from tests.unit.report.test_page import HOSTILE, Reader, text_of
+
+
+def shown(*arms: CrashArm, plan: object = made.CRASH_PLAN) -> str:
+    row = made.crashed(*arms, plan=plan)
+    return crash_page.render(row, crash_of(row))
+
+
+def test_the_answer_comes_first_then_what_was_measured_beside_the_model() -> None:
+    html = shown()
+    assert Reader(html).sections == ["crashes", "failing", "settings", "repeat"]
+    text = text_of(html)
+    assert "What is left of MariaDB 10.11.19 after the power failed?" in text
+    assert "Not started: the server does not start on what was left" in text
+    assert "acknowledged commits that are missing from the binary log are rolled back" in text
+    assert "12 of 12" in text
+    assert "28.3%" in text, "the bound is of the random crashes"
+    assert (
+        "Binary log: of 12 images: lacks acknowledged commits in 12, at most 2,011; behind the tables in 12"
+        in text
+    )
+
+
+def test_each_failing_crash_says_what_is_wrong_and_how_to_judge_it_again() -> None:
+    text = text_of(shown())
+    assert text.count("--replay /records/r1:at=") == 12
+    assert "110 of 4,000 commits lost, those of 0.11 s" in text
+    assert "[ERROR] InnoDB: page 7 is torn" in text
+
+
+def test_a_control_is_told_apart_and_its_losses_are_no_failures() -> None:
+    html = shown(BASE, CONTROL)
+    assert "failing" not in Reader(html).sections
+    assert "it must lose" in text_of(html)
+    alone = text_of(shown(BASE))
+    assert "no control was run, so nothing shows that loss would have been seen" in alone
+
+
+def test_the_command_repeats_the_campaign() -> None:
+    command = crash_page.command(made.CRASH_PLAN)
+    assert command.replace(" \\\n ", "") == (
+        "flushlab crash base innodb_flush_log_at_trx_commit=2 --server mariadb@10.11.19 --images 12"
+        " --set log_bin=ON --no-controls"
+    )
+
+
+def test_configurations_that_python_named_keep_their_names() -> None:
+    named = {"configurations": {"base": {}, "fast": {"sync_binlog": 0}, "file": "my.cnf"}}
+    found = crash_page.command(named)
+    assert found.replace(" \\\n ", "") == "flushlab crash base 'fast: sync_binlog=0' 'file: my.cnf'"
+
+
+def test_a_page_loads_nothing_and_shows_text_as_text() -> None:
+    bad = msgspec.structs.replace(image(3, "not_started"), reasons=(HOSTILE,))
+    arm = CrashArm(
+        name=HOSTILE, settings={HOSTILE: HOSTILE}, guarantee=HOSTILE, folder=HOSTILE, images=(bad,)
+    )
+    html = shown(arm, plan={"configurations": [HOSTILE], "server": HOSTILE})
+    read = Reader(html)
+    assert all(re.fullmatch(r"#[\w-]+", address) for address in read.addresses)
+    assert not read.tags["script"] and not read.tags["img"]
+    assert "evil.example" in text_of(html)
+
+
+def test_doubts_and_an_interruption_are_told() -> None:
+    found = msgspec.structs.replace(
+        facts(BASE), ending="interrupted", warnings=(Warning("not-judged", "two were not judged"),)
+    )
+    row = msgspec.structs.replace(made.crashed(), result=msgspec.json.encode(found))
+    text = text_of(crash_page.render(row, crash_of(row)))
+    assert "It was interrupted" in text
+    assert "two were not judged" in text
+
+
+@pytest.mark.parametrize("arm", [LOSING, BASE])
+def test_a_tuning_shows_what_its_winners_crashes_left(arm: CrashArm) -> None:
+    own = msgspec.structs.replace(arm, name=made.FAST_ARM)
+    row, trials = made.row("tune", made.tune_facts(crash=facts(own))), made.tuned()[1]
+    html = page.render(row, facts_of(row), trials)
+    sections = Reader(html).sections
+    assert sections.index("crashes") == sections.index("guarantees") + 1
+    assert ("failing" in sections) == (arm is LOSING)
+
+
+def test_crashes_of_a_cluster_are_told_with_their_nodes_and_their_times() -> None:
+    found = msgspec.structs.replace(facts(CLUSTER), nodes=3, crashed="all")
+    crashes, failing = sections(found)
+    assert "on all nodes at once the power failed" in crashes.lead
+    cells = [cell.text for table in failing.tables for row in table.rows for cell in row]
+    assert "0.250 s after the first commit" in cells
+    assert not [text for text in cells if text.startswith("record ")]
+
+
+def test_replicas_are_told_below_what_they_followed() -> None:
+    text = text_of(shown(REPLICATED))
+    assert "Replica: diverges silently in 1 of 6, stops in 5 (error 1236 in 5); before that it had" in text
+    assert "New replica: diverges silently in 6 of 6; in the end it lacks up to 900 commits" in text
+    assert "; the replica does not follow in 6 of 6" in text
+
+
+def test_the_command_of_a_replica_has_it() -> None:
+    found = crash_page.command({"server": "mysql@8.0", "replica": True})
+    assert found.replace(" \\\n ", "") == "flushlab crash --server mysql@8.0 --replica"
