@@ -9,9 +9,13 @@ ten million users for memory and rate.
 
 Bars, medians of the rounds: fill ÷ the best of the others ≥ 1.0; users ≥ 0.9 × their file, and ≥ 100 × one
 row a statement on the story's disk; ten million users in 200 MB, at a rate within 15 % of one million's.
+The part `choice` counts what `--method auto` takes for sysbench's table.
+
+Each round is a line of `--json` as soon as it has ended: rounds that the file has are not run again, so a
+benchmark that was stopped goes on.
 
 Run: .venv/bin/python benchmarks/fill.py [--server mariadb@10.11] [--rounds 3]
-     [--part sbtest|users|ladder|memory]
+     [--part sbtest|users|ladder|memory|choice] [--json FILE]
 """
 
 from __future__ import annotations
@@ -28,13 +32,12 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import msgspec
-
 from flushlab.build import Build, find_build
 from flushlab.bulk.filled import Filled
 from flushlab.campaign.fill import fill
 from flushlab.datadir import DataRoot, limit_disk
 from flushlab.server import Sandbox
+from flushlab.telemetry.cpu import cpu_times
 
 SERVERS = ("mariadb@10.11", "mysql@5.7", "mysql@8.0")
 ROWS = 1_000_000
@@ -46,7 +49,9 @@ SETTINGS = {
     "innodb_buffer_pool_size": 1 << 30,
     "innodb_log_file_size": 512 << 20,
 }
-MEMORY_BYTES = 200 * 10**6
+MEMORY_MB = 200
+BARS = {"sbtest": 1.0, "users": 0.9, "ladder": 100.0, "memory": 0.85, "choice": 1.0}
+"""Of the ratio; `choice` has none, and only counts."""
 STORY_IOPS = 120
 """Two a synced commit on a disk with a cache of its own: about 55 commits/s on one connection."""
 
@@ -59,6 +64,10 @@ class Bench:
         self.folder = folder
         server.query("SET GLOBAL local_infile = 1")
         server.query(f"CREATE DATABASE IF NOT EXISTS {DATABASE}")
+
+    def cpu_s(self) -> float:
+        """Processor time that the server has taken: other programs change it less than they change rates."""
+        return cpu_times(self.server.pid).server_s or 0.0
 
     def client(self, program: str, *words: str) -> list[str]:
         """A client's command line, without its password."""
@@ -152,7 +161,7 @@ def told(done: Filled) -> str:
     rows_s = done.seconds - done.index_seconds
     return (
         f"  fill: {done.rows_per_s:,.0f} rows/s by {done.way.words}, bound by {done.bound_by};"
-        f" probing {done.probe_seconds:.1f} s, rows {rows_s:.1f} s, indexes {done.index_seconds:.1f} s;"
+        f" rows {rows_s:.1f} s, indexes {done.index_seconds:.1f} s;"
         f" verified in {done.verify_seconds:.1f} s"
     )
 
@@ -169,7 +178,45 @@ def rate_of(load: Callable[[], object]) -> float:
     return ROWS / (time.perf_counter() - began)
 
 
-def sbtest(bench: Bench, rounds: int) -> dict[str, object]:
+Round = dict[str, float]
+
+
+class Rounds:
+    """Those of one part on one server that are there, and those that are to come.
+
+    Args:
+        file: has a line of JSON for each that has ended; None keeps none.
+        of: what its lines say of server and part.
+        rounds: that there are to be.
+    """
+
+    def __init__(self, file: Path | None, of: dict[str, str], rounds: int) -> None:
+        self._file = file
+        self._of = of
+        self._rounds = rounds
+        lines = file.read_text().splitlines() if file is not None and file.exists() else []
+        read = [json.loads(line) for line in lines]
+        self.found: list[Round] = [one["found"] for one in read if {key: one[key] for key in of} == of]
+
+    @property
+    def left(self) -> int:
+        """How many are to come."""
+        return max(0, self._rounds - len(self.found))
+
+    def add(self, found: Round) -> None:
+        """One that has ended."""
+        self.found.append(found)
+        if self._file is not None:
+            busy = Path("/proc/loadavg").read_text().split()[0]
+            with self._file.open("a") as out:
+                out.write(json.dumps({**self._of, "load_average": float(busy), "found": found}) + "\n")
+
+    def of(self, name: str) -> list[float]:
+        """A figure of all of them."""
+        return [one[name] for one in self.found if name in one]
+
+
+def sbtest(bench: Bench, rounds: Rounds) -> None:
     """fill beside all others."""
     bench.filled("sbtest", ROWS)
     create = bench.files("sbtest1")
@@ -182,74 +229,78 @@ def sbtest(bench: Bench, rounds: int) -> dict[str, object]:
     }
     if shutil.which("sysbench"):
         ways["sysbench"] = bench.prepared
-    rates: dict[str, list[float]] = {name: [] for name in ways}
     order = list(ways)
-    for _ in range(rounds):
+    while rounds.left:
         random.shuffle(order)
+        found: Round = {}
         for name in order:
             if name in ("fill", "sysbench"):
                 bench.server.query(f"DROP TABLE IF EXISTS {DATABASE}.sbtest1")
             else:
                 bench.empty("sbtest1", create)
+            cpu_s = bench.cpu_s()
             if name == "fill":
                 done = bench.filled("sbtest", ROWS)
-                rates[name].append(done.rows_per_s)
+                found[name] = done.rows_per_s
                 say(told(done))
             else:
-                rates[name].append(rate_of(ways[name]))
+                found[name] = rate_of(ways[name])
+            found[f"{name}, µs of the server a row"] = (bench.cpu_s() - cpu_s) / ROWS * 1e6
+            if name != "fill":
                 ((rows,),) = bench.server.query(f"SELECT COUNT(*) FROM {DATABASE}.sbtest1")
                 assert rows == ROWS, f"{name} loaded {rows} rows"
-    ratios = [
-        ours / max(found[number] for name, found in rates.items() if name != "fill")
-        for number, ours in enumerate(rates["fill"])
-    ]
-    for name, found in rates.items():
-        say(f"  {name:<14} {spread(found, ',.0f')} rows/s")
-    return {"rates": rates, "ratio": statistics.median(ratios), "ratios": ratios, "bar": 1.0}
+        rounds.add({**found, "ratio": found["fill"] / max(found[name] for name in ways if name != "fill")})
 
 
-def users(bench: Bench, rounds: int) -> dict[str, object]:
+def users(bench: Bench, rounds: Rounds) -> None:
     """Users beside their file."""
     bench.filled("users", ROWS)
     create = bench.files("users")
-    ours, theirs = [], []
-    for number in range(rounds):
-        for ours_first in ((True, False), (False, True))[number % 2]:
-            if ours_first:
+    while rounds.left:
+        found: Round = {}
+        for name in random.sample(["fill", "file"], 2):
+            if name == "fill":
                 bench.server.query(f"DROP TABLE IF EXISTS {DATABASE}.users")
                 done = bench.filled("users", ROWS)
-                ours.append(done.rows_per_s)
+                found[name] = done.rows_per_s
                 say(told(done))
             else:
                 bench.empty("users", create)
-                theirs.append(rate_of(lambda: bench.load("users", bench.folder / "users.tsv")))
-    ratios = [one / other for one, other in zip(ours, theirs, strict=True)]
-    say(f"  {'file':<14} {spread(theirs, ',.0f')} rows/s")
-    return {"fill": ours, "file": theirs, "ratio": statistics.median(ratios), "ratios": ratios, "bar": 0.9}
+                found[name] = rate_of(lambda: bench.load("users", bench.folder / "users.tsv"))
+        rounds.add({**found, "ratio": found["fill"] / found["file"]})
 
 
-def ladder(build: Build) -> dict[str, object]:
+def choice(bench: Bench, rounds: Rounds) -> None:
+    """What is taken for sysbench's table, and what slices of each way gave."""
+    while rounds.left:
+        bench.server.query(f"DROP TABLE IF EXISTS {DATABASE}.sbtest1")
+        done = bench.filled("sbtest", ROWS)
+        say(told(done))
+        tried = {one.way.words: one.rows_per_s for one in done.tried}
+        rounds.add({**tried, f"took {done.way.words}": done.rows_per_s, "ratio": 1.0})
+
+
+def ladder(build: Build, rounds: Rounds) -> None:
     """One row a statement and all that follows it: a kept server on the story's disk, a new one on this."""
-    with (
-        limit_disk(DataRoot.open(), STORY_IOPS) as disk,
-        Sandbox.start(build, kept=True, disk_limit=disk) as server,
-    ):
-        say(f"  a disk of {STORY_IOPS} writes/s; {disk.record.measured_syncs_per_s} syncs/s were measured")
-        slow = climbed(f"sandbox:{server.name}")
-        server.remove()
-    say("  this disk")
-    quick = climbed(build.name)
-    with Sandbox.attach(quick.sandbox) as server:
-        server.remove()
-    times = [done.rows_per_s / done.steps[0].rows_per_s for done in (slow, quick)]
-    say(f"  times one row a statement: {times[0]:,.0f}, on this disk {times[1]:,.0f}")
-    return {
-        "steps": [[msgspec.to_builtins(step) for step in done.steps] for done in (slow, quick)],
-        "rates": [slow.rows_per_s, quick.rows_per_s],
-        "ratio": times[0],
-        "ratio_on_this_disk": times[1],
-        "bar": 100,
-    }
+    while rounds.left:
+        with (
+            limit_disk(DataRoot.open(), STORY_IOPS) as disk,
+            Sandbox.start(build, kept=True, disk_limit=disk) as server,
+        ):
+            syncs = disk.record.measured_syncs_per_s
+            say(f"  a disk of {STORY_IOPS} writes/s; {syncs} syncs/s were measured")
+            slow = climbed(f"sandbox:{server.name}")
+            server.remove()
+        say("  this disk")
+        quick = climbed(build.name)
+        with Sandbox.attach(quick.sandbox) as server:
+            server.remove()
+        found: Round = {}
+        for disk_name, done in (("story's disk", slow), ("this disk", quick)):
+            found |= {f"{disk_name}, {step.name}": step.rows_per_s for step in done.steps}
+            found[f"{disk_name}, all rows"] = done.rows_per_s
+        times = [done.rows_per_s / done.steps[0].rows_per_s for done in (slow, quick)]
+        rounds.add({**found, "ratio": times[0], "ratio on this disk": times[1]})
 
 
 def climbed(server: str) -> Filled:
@@ -262,18 +313,38 @@ def climbed(server: str) -> Filled:
     return done
 
 
-def memory(bench: Bench) -> dict[str, object]:
+def memory(bench: Bench, rounds: Rounds) -> None:
     """Ten times as many users."""
-    rates = []
-    for rows in (ROWS, 10 * ROWS):
+    while rounds.left:
+        found: Round = {}
+        for rows in (ROWS, 10 * ROWS):
+            bench.server.query(f"DROP TABLE IF EXISTS {DATABASE}.users")
+            done = bench.filled("users", rows)
+            found[f"{rows:,} users"] = done.rows_per_s
+            found["peak MB"] = done.peak_bytes / 1e6
+            say(f"  {rows:,} users, {done.peak_bytes / 1e6:.0f} MB")
+            say(told(done))
         bench.server.query(f"DROP TABLE IF EXISTS {DATABASE}.users")
-        done = bench.filled("users", rows)
-        rates.append(done.rows_per_s)
-        megabytes = done.peak_bytes / 1e6
-        say(f"  {rows:,} users, {megabytes:.0f} MB")
-        say(told(done))
-    bench.server.query(f"DROP TABLE IF EXISTS {DATABASE}.users")
-    return {"rates": rates, "ratio": rates[1] / rates[0], "bar": 0.85, "peak_bytes": done.peak_bytes}
+        rounds.add({**found, "ratio": found[f"{10 * ROWS:,} users"] / found[f"{ROWS:,} users"]})
+
+
+def run(part: str, bench: Bench, rounds: Rounds) -> None:
+    """One part."""
+    if part == "ladder":
+        ladder(bench.server.build, rounds)
+    else:
+        {"sbtest": sbtest, "users": users, "memory": memory, "choice": choice}[part](bench, rounds)
+
+
+def holds(part: str, rounds: Rounds) -> bool:
+    """Says what the rounds came to, and whether the bar holds."""
+    for name in dict.fromkeys(name for one in rounds.found for name in one if "ratio" not in name):
+        found = rounds.of(name)
+        say(f"  {name:<40} {spread(found, ',.1f')}, {len(found)} rounds")
+    ratios, bar = rounds.of("ratio"), BARS[part]
+    ok = statistics.median(ratios) >= bar and max(rounds.of("peak MB"), default=0.0) <= MEMORY_MB
+    say(f"  ratio {spread(ratios)}, bar {bar}: {'holds' if ok else 'MISSED'}")
+    return ok
 
 
 def main() -> None:
@@ -283,38 +354,23 @@ def main() -> None:
     )
     parser.add_argument("--server", action="append")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--part", action="append", choices=["sbtest", "users", "ladder", "memory"])
+    parser.add_argument("--part", action="append", choices=list(BARS))
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args()
-    results: dict[str, dict[str, object]] = {}
     failed = False
     for name in asked.server or SERVERS:
-        parts = asked.part or (["sbtest", "users", "ladder", "memory"] if name == SERVERS[0] else ["sbtest"])
-        with tempfile.TemporaryDirectory(prefix="fill-") as folder:
-            server = Sandbox.start(find_build(name), settings=SETTINGS, kept=True)
-            try:
-                bench = Bench(server, Path(folder))
-                for part in parts:
-                    say(f"{name}, {part}")
-                    if part == "sbtest":
-                        found = sbtest(bench, asked.rounds)
-                    elif part == "users":
-                        found = users(bench, asked.rounds)
-                    elif part == "ladder":
-                        found = ladder(server.build)
-                    else:
-                        found = memory(bench)
-                        failed |= int(str(found["peak_bytes"])) > MEMORY_BYTES
-                    ok = float(str(found["ratio"])) >= float(str(found["bar"]))
-                    failed |= not ok
-                    ratios = found.get("ratios")
-                    ratio = spread(ratios) if isinstance(ratios, list) else f"{found['ratio']:.2f}"
-                    say(f"  ratio {ratio}, bar {found['bar']}: {'holds' if ok else 'MISSED'}")
-                    results[f"{name} {part}"] = found
-            finally:
-                server.remove()
-    if asked.json:
-        asked.json.write_text(json.dumps(results, indent=2) + "\n")
+        for part in asked.part or (list(BARS) if name == SERVERS[0] else ["sbtest"]):
+            count = 1 if part in ("ladder", "memory") else asked.rounds
+            rounds = Rounds(asked.json, {"server": name, "part": part}, count)
+            say(f"{name}, {part}: {rounds.left} of {count} rounds to come")
+            if rounds.left:
+                with tempfile.TemporaryDirectory(prefix="fill-") as folder:
+                    server = Sandbox.start(find_build(name), settings=SETTINGS, kept=True)
+                    try:
+                        run(part, Bench(server, Path(folder)), rounds)
+                    finally:
+                        server.remove()
+            failed |= not holds(part, rounds)
     sys.exit(failed)
 
 

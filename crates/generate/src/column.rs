@@ -62,6 +62,15 @@ impl Column {
         }
     }
 
+    /// What INSERT makes of the parameter of a prepared statement: a string would be the bits themselves.
+    pub fn param_expression(&self) -> &'static str {
+        if self.bits {
+            "CAST(? AS UNSIGNED)"
+        } else {
+            "?"
+        }
+    }
+
     pub fn can_be_null(&self) -> bool {
         self.null_below > 0
             || matches!(&self.generator, Generator::ForeignKey(reference) if reference.parent.can_be_null())

@@ -9,6 +9,8 @@ pub enum Format {
     Values,
     /// RFC 4180 with `\n`: quotes where a comma, quote or line break needs them; NULL is empty and an empty text `""`.
     Csv,
+    /// Parameters of a prepared statement, as strings behind their lengths. NULL is nothing at all.
+    Params,
 }
 
 /// How a generator's bytes become a cell.
@@ -36,18 +38,20 @@ impl Format {
 
     #[inline]
     pub(crate) fn between_cells(self, out: &mut Vec<u8>) {
-        out.push(match self {
-            Self::LoadData => b'\t',
-            Self::Values | Self::Csv => b',',
-        });
+        match self {
+            Self::LoadData => out.push(b'\t'),
+            Self::Values | Self::Csv => out.push(b','),
+            Self::Params => {}
+        }
     }
 
     #[inline]
     pub(crate) fn end_row(self, out: &mut Vec<u8>) {
-        out.push(match self {
-            Self::LoadData | Self::Csv => b'\n',
-            Self::Values => b')',
-        });
+        match self {
+            Self::LoadData | Self::Csv => out.push(b'\n'),
+            Self::Values => out.push(b')'),
+            Self::Params => {}
+        }
     }
 
     #[inline]
@@ -55,7 +59,7 @@ impl Format {
         match self {
             Self::LoadData => out.extend_from_slice(b"\\N"),
             Self::Values => out.extend_from_slice(b"NULL"),
-            Self::Csv => {}
+            Self::Csv | Self::Params => {}
         }
     }
 
@@ -63,6 +67,7 @@ impl Format {
     #[inline]
     pub(crate) fn cell(self, kind: Kind, out: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>)) {
         match (self, kind) {
+            (Self::Params, _) => put_with_length(out, put),
             (_, Kind::Number) | (Self::LoadData | Self::Csv, Kind::Clean) => put(out),
             (Self::Values, Kind::Clean) => {
                 out.push(b'\'');
@@ -149,6 +154,22 @@ fn quote_for_csv(out: &mut Vec<u8>, from: usize) {
     out.push(b'"');
 }
 
+/// Protocol::LengthEncodedString: most are shorter than 251 bytes, and then are where they belong at once.
+#[inline]
+fn put_with_length(out: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>)) {
+    let at = out.len();
+    out.push(0);
+    put(out);
+    let length = out.len() - at - 1;
+    let bytes = (length as u64).to_le_bytes();
+    match length {
+        0..=250 => out[at] = bytes[0],
+        251..=0xFFFF => drop(out.splice(at..=at, [0xFC, bytes[0], bytes[1]])),
+        0x1_0000..=0xFF_FFFF => drop(out.splice(at..=at, [0xFD, bytes[0], bytes[1], bytes[2]])),
+        _ => drop(out.splice(at..=at, std::iter::once(0xFE).chain(bytes))),
+    }
+}
+
 fn put_hex(out: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>)) {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     let from = out.len();
@@ -190,6 +211,24 @@ mod tests {
         assert_eq!(cell(Format::Values, Kind::Number, b"-7"), "-7");
         assert_eq!(cell(Format::Values, Kind::Bytes, b"\x00\xffA"), "X'00FF41'");
         assert_eq!(cell(Format::Values, Kind::Clean, b"x"), "'x'");
+    }
+
+    #[test]
+    fn parameters_are_as_they_are_behind_their_length() {
+        let length = |length: usize| {
+            let mut out = b"before".to_vec();
+            Format::Params.cell(Kind::Text, &mut out, |out| out.resize(out.len() + length, b'x'));
+            assert!(out.ends_with(&vec![b'x'; length]));
+            out[6..out.len() - length].to_vec()
+        };
+        assert_eq!(cell(Format::Params, Kind::Text, b"it's \\\n"), "\u{7}it's \\\n");
+        assert_eq!(cell(Format::Params, Kind::Bytes, b"\x00A"), "\u{2}\0A");
+        assert_eq!(length(0), b"\x00");
+        assert_eq!(length(250), b"\xFA");
+        assert_eq!(length(251), b"\xFC\xFB\x00");
+        assert_eq!(length(0xFFFF), b"\xFC\xFF\xFF");
+        assert_eq!(length(0x1_0000), b"\xFD\x00\x00\x01");
+        assert_eq!(length(0x100_0000), b"\xFE\x00\x00\x00\x01\x00\x00\x00\x00");
     }
 
     #[test]

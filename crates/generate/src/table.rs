@@ -2,6 +2,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::column::Column;
+use crate::format::Kind;
 use crate::given::failure;
 use crate::{Error, Extent, Format};
 
@@ -60,6 +61,35 @@ impl Table {
             .collect()
     }
 
+    /// For each column what INSERT of a prepared statement makes of its parameter, and whether that is bytes.
+    pub fn params(&self) -> Vec<(&'static str, bool)> {
+        let bytes = |column: &Column| matches!(column.kind(), Kind::Bytes | Kind::Geometry);
+        let columns = self.columns.iter();
+        columns
+            .map(|column| (column.param_expression(), bytes(column)))
+            .collect()
+    }
+
+    /// Appends the parameters of one row, and gives the places of those that are NULL.
+    ///
+    /// # Errors
+    /// What a generator of the user raised.
+    pub fn write_params(
+        &self,
+        row: u64,
+        out: &mut Vec<u8>,
+        mut null: impl FnMut(usize),
+    ) -> Result<(), Error> {
+        for (place, column) in self.columns.iter().enumerate() {
+            let from = out.len();
+            column.write(row, Format::Params, out);
+            if out.len() == from {
+                null(place);
+            }
+        }
+        self.check()
+    }
+
     /// Appends one row, from 0: for LOAD DATA and CSV with the end of its line, for VALUES in parentheses.
     ///
     /// # Errors
@@ -73,12 +103,16 @@ impl Table {
             column.write(row, format, out);
         }
         format.end_row(out);
-        if self.given {
-            if let Some(said) = failure() {
-                return Err(Error::new(said));
-            }
+        self.check()
+    }
+
+    /// Whether functions of the user gave all values that they were asked for.
+    #[inline]
+    fn check(&self) -> Result<(), Error> {
+        match self.given.then(failure).flatten() {
+            Some(said) => Err(Error::new(said)),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Appends rows; for VALUES with commas between them.

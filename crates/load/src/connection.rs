@@ -219,11 +219,17 @@ impl Connection {
         Ok(rows)
     }
 
-    /// Runs a LOAD DATA LOCAL whose rows `more` appends, a packet at a time, until it appends none.
+    /// Runs a LOAD DATA LOCAL whose rows `more` appends, a packet at a time, until it appends none. What it appends
+    /// at once goes as several packets if it is longer than `most` bytes.
     ///
     /// # Errors
     /// [`Kind::Server`]: it refused, or is gone.
-    pub fn load(&mut self, sql: &[u8], mut more: impl FnMut(&mut Vec<u8>)) -> Result<Completed, Error> {
+    pub fn load(
+        &mut self,
+        sql: &[u8],
+        most: usize,
+        mut more: impl FnMut(&mut Vec<u8>),
+    ) -> Result<Completed, Error> {
         self.encode(|out| Ok(command::query(out, sql)?))?;
         self.push()?;
         self.response = Response::to_load();
@@ -237,7 +243,18 @@ impl Connection {
             let sequence = self.inbox.sequence();
             self.out.clear();
             self.taken = 0;
-            frame(&mut self.out, sequence, &mut more)?;
+            let mut long = Vec::new();
+            frame(&mut self.out, sequence, |out| {
+                let start = out.len();
+                more(out);
+                if out.len() - start > most {
+                    long = out.split_off(start);
+                }
+            })?;
+            if !long.is_empty() {
+                self.send_pieces(&long, most)?;
+                continue;
+            }
             self.inbox.sent(sequence);
             self.push()?;
             if self.out.len() == HEADER {
@@ -249,6 +266,18 @@ impl Connection {
                 return Ok(completed);
             }
         }
+    }
+
+    fn send_pieces(&mut self, rows: &[u8], most: usize) -> Result<(), Error> {
+        for piece in rows.chunks(most) {
+            let sequence = self.inbox.sequence();
+            self.out.clear();
+            self.taken = 0;
+            frame(&mut self.out, sequence, |out| out.extend_from_slice(piece))?;
+            self.inbox.sent(sequence);
+            self.push()?;
+        }
+        Ok(())
     }
 
     /// Prepares a statement.
@@ -267,6 +296,22 @@ impl Connection {
             }
             self.read()?;
         }
+    }
+
+    /// Runs a prepared statement with values that are written already.
+    pub fn execute_written(
+        &mut self,
+        statement: &mut Statement,
+        nulls: &[u8],
+        types: &[u8],
+        values: &[u8],
+    ) -> Result<Completed, Error> {
+        let types = (!std::mem::replace(&mut statement.types_sent, true)).then_some(types);
+        let id = statement.id;
+        self.ask(
+            |out| command::execute_written(out, id, nulls, types, values),
+            |_| Ok(()),
+        )
     }
 
     /// Sends a command and waits for its answer.

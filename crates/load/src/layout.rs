@@ -82,10 +82,11 @@ impl Layout {
         }
     }
 
-    /// sysbench's statement is as sysbench words it, comment included.
-    pub fn create(self, table: u32) -> String {
+    /// sysbench's statement is as sysbench words it, comment included. A table has `mark` as its comment from
+    /// its first instant, unless it is empty.
+    pub fn create(self, table: u32, mark: &str) -> String {
         let name = self.name(table);
-        match self {
+        let mut statement = match self {
             Self::Sbtest(sbtest) => {
                 let number = if sbtest.auto_inc { " AUTO_INCREMENT" } else { "" };
                 let key = if sbtest.secondary {
@@ -108,7 +109,11 @@ impl Layout {
                 "CREATE TABLE {name} (k BIGINT NOT NULL PRIMARY KEY, \
                  c CHAR(120) NOT NULL, pad CHAR(60) NOT NULL) ENGINE=InnoDB"
             ),
+        };
+        if !mark.is_empty() {
+            statement.push_str(&format!(" COMMENT='{mark}'"));
         }
+        statement
     }
 
     /// Rows of a table before the load.
@@ -119,11 +124,12 @@ impl Layout {
         }
     }
 
-    /// The columns that a row of an INSERT names.
+    /// The columns that a row of an INSERT names. Ids too, where the server could make them: a cluster's
+    /// nodes would leave gaps between them, in which loads find no rows.
     pub fn inserted(self) -> &'static str {
         match self {
-            Self::Sbtest(sbtest) if !sbtest.auto_inc => "id, k, c, pad",
-            _ => "k, c, pad",
+            Self::Sbtest(_) => "id, k, c, pad",
+            Self::Upsert(_) => "k, c, pad",
         }
     }
 
@@ -133,13 +139,9 @@ impl Layout {
         write_c(&mut c, random);
         write_pad(&mut pad, random);
         match self {
-            Self::Sbtest(sbtest) => {
+            Self::Sbtest(_) => {
                 let k = tables.draw(random);
-                if sbtest.auto_inc {
-                    write!(sql, "({k}, '")
-                } else {
-                    write!(sql, "({number}, {k}, '")
-                }
+                write!(sql, "({number}, {k}, '")
             }
             Self::Upsert(_) => write!(sql, "({number}, '"),
         }
@@ -205,7 +207,7 @@ mod tests {
 
     #[test]
     fn the_table_is_created_as_sysbench_words_it() {
-        let created = Layout::Sbtest(Sbtest::default()).create(3);
+        let created = Layout::Sbtest(Sbtest::default()).create(3, "");
         assert!(created.starts_with("CREATE TABLE sbtest3(\n  id INTEGER NOT NULL AUTO_INCREMENT,\n"));
         assert!(created.contains("  PRIMARY KEY (id)\n) /*! ENGINE = innodb */"));
         let bare = Sbtest {
@@ -214,16 +216,25 @@ mod tests {
             create_secondary: false,
             ..Sbtest::default()
         };
-        let created = Layout::Sbtest(bare).create(3);
+        let created = Layout::Sbtest(bare).create(3, "");
         assert!(created.contains("  id INTEGER NOT NULL,\n") && created.contains("  KEY xid (id)\n"));
         assert_eq!(Layout::Sbtest(bare).index(3), None);
     }
 
     #[test]
+    fn a_table_has_its_mark_from_the_first_instant() {
+        for layout in [Layout::Sbtest(Sbtest::default()), Layout::Upsert(Key::Unique)] {
+            let plain = layout.create(1, "");
+            assert!(!plain.contains("COMMENT"));
+            assert_eq!(layout.create(1, "ours 1f"), format!("{plain} COMMENT='ours 1f'"));
+        }
+    }
+
+    #[test]
     fn the_conflicting_key_is_the_primary_key_or_a_unique_index_besides_it() {
-        let primary = Layout::Upsert(Key::Primary).create(1);
+        let primary = Layout::Upsert(Key::Primary).create(1, "");
         assert!(primary.contains("k BIGINT NOT NULL PRIMARY KEY") && !primary.contains("UNIQUE"));
-        let unique = Layout::Upsert(Key::Unique).create(1);
+        let unique = Layout::Upsert(Key::Unique).create(1, "");
         assert!(unique.contains("AUTO_INCREMENT PRIMARY KEY") && unique.contains("UNIQUE KEY k (k)"));
     }
 }

@@ -24,7 +24,7 @@ use crate::sync::locked;
 use crate::tables::check_tables;
 use crate::transaction::{Commit, Transaction};
 use crate::worker::{guarded, Worker};
-use crate::workload::{NewKeys, Rank, Workload};
+use crate::workload::{Ledger, Ledgered, NewKeys, Rank, Workload};
 use crate::{Cutoff, Error, Kind};
 
 /// How long running events may take to end before their connections are cut.
@@ -102,6 +102,7 @@ impl LoadRun {
         let mut ready = Vec::with_capacity(spec.threads as usize);
         let mut new_keys: NewKeys = Arc::new([]);
         let mut statements = Vec::new();
+        let notes = spec.ledger.as_ref().map(Ledger::open).transpose()?;
         for number in 0..spec.threads {
             let mut connection = dialer.open().map_err(|error| {
                 error.during(format_args!("connection {} of {}", number + 1, spec.threads))
@@ -114,7 +115,11 @@ impl LoadRun {
                 number,
                 of: spec.threads,
             };
-            let mut workload = spec.workload.open(&spec.tables, rank, &new_keys);
+            let inner = spec.workload.open(&spec.tables, rank, &new_keys);
+            let mut workload = match &notes {
+                Some(notes) => Box::new(Ledgered::new(notes, inner, rank)),
+                None => inner.expect("the ledger alone has notes"),
+            };
             workload.prepare(&mut connection)?;
             if number == 0 {
                 statements = workload.statements();

@@ -12,7 +12,7 @@ use crate::policy::Policy;
 use crate::schedule::Plan;
 use crate::seconds::SecondFiles;
 use crate::transaction::Commit;
-use crate::workload::{kind, within, Asked, JsonOltp, JsonRand, JsonTxn, JsonUpsert, Kind};
+use crate::workload::{kind, within, Asked, JsonOltp, JsonRand, JsonTxn, JsonUpsert, Kind, Ledger};
 use crate::{Cutoff, Error};
 
 /// Most connections of one load.
@@ -65,6 +65,10 @@ struct Json {
     oltp: Option<JsonOltp>,
     #[serde(default)]
     txn: Option<JsonTxn>,
+    #[serde(default)]
+    ledger: Option<Ledger>,
+    #[serde(default)]
+    mark: String,
 }
 
 fn one() -> String {
@@ -154,6 +158,10 @@ pub struct LoadSpec {
     pub(crate) commit: Commit,
     pub(crate) seed: u64,
     pub(crate) ignored_errors: Vec<u16>,
+    /// Where acknowledged transactions are noted.
+    pub(crate) ledger: Option<Ledger>,
+    /// The comment of tables that are made; empty for none.
+    pub(crate) mark: String,
 }
 
 impl LoadSpec {
@@ -169,6 +177,14 @@ impl LoadSpec {
             txn: json.txn,
         };
         let (workload, commit) = kind(&json.workload, asked)?;
+        if json.ledger.is_some() && commit != Commit::Auto {
+            return Err(Error::usage(
+                "a ledger needs transactions that end with their event: commit_rows and commit_seconds exclude it",
+            ));
+        }
+        if json.ledger.is_none() && matches!(workload, Kind::Ledger) {
+            return Err(Error::usage("workload ledger needs its ledger"));
+        }
         let distribution = json.rand.distribution(&json.rand_type)?;
         within("threads", json.threads, 1, MAX_THREADS)?;
         within("tables", json.tables, 1, MAX_TABLES)?;
@@ -178,6 +194,13 @@ impl LoadSpec {
                 "database {:?} is no name of a database",
                 json.database
             )));
+        }
+        if !json
+            .mark
+            .bytes()
+            .all(|one| one == b' ' || one.is_ascii_alphanumeric())
+        {
+            return Err(Error::usage("mark takes letters, digits and spaces"));
         }
         let amount = workload.amount();
         let transport = Transport {
@@ -205,6 +228,8 @@ impl LoadSpec {
             commit,
             seed: json.seed as u64,
             ignored_errors: json.ignored_errors,
+            ledger: json.ledger.map(Ledger::checked).transpose()?,
+            mark: json.mark,
         })
     }
 }
@@ -306,6 +331,13 @@ mod tests {
         assert!(refusal(|v| v["rand_type"] = "zipf".into()).contains("\"zipf\" is not known"));
         assert!(refusal(|v| v["transport"] = "tcp".into()).contains("no host and port"));
         assert!(refusal(|v| v["database"] = "".into()).contains("\"\""));
+    }
+
+    #[test]
+    fn a_mark_is_plain_text() {
+        assert!(refusal(|v| v["mark"] = "it's".into()).contains("letters, digits and spaces"));
+        let spec = LoadSpec::from_json(&json(|v| v["mark"] = "made by flushlab 1f".into())).unwrap();
+        assert_eq!(spec.mark, "made by flushlab 1f");
     }
 
     #[test]

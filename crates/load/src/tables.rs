@@ -88,7 +88,7 @@ fn fill_table(
     table: u32,
     batch_bytes: usize,
 ) -> Result<(), Error> {
-    connection.query(&layout.create(table))?;
+    connection.query(&layout.create(table, &spec.mark))?;
     let mut random = Stream::Table(table).random(spec.seed);
     let head = format!("INSERT INTO {}({}) VALUES", layout.name(table), layout.inserted());
     let rows = layout.rows(spec.tables.size);

@@ -281,7 +281,7 @@ impl Conversation {
                     let head = [0, 1, 0, 0, 0, 0, 0, params as u8, 0, 0, 0, 0];
                     let mut payloads: Vec<&[u8]> = vec![&head];
                     payloads.extend(std::iter::repeat_n(&b"param"[..], params));
-                    payloads.push(EOF);
+                    payloads.extend((params > 0).then_some(EOF));
                     self.send(&payloads)?;
                 }
                 Some((0x17, _)) => {
@@ -878,4 +878,123 @@ fn a_script_that_does_not_end_in_time_says_where_it_was() {
         error.message
     );
     assert!(begun.elapsed() < PATIENCE);
+}
+
+/// A folder that goes with the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("flushlab-{name}-{}", std::process::id()));
+        std::fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+
+    /// Connection, counter and position of each note.
+    fn notes(&self) -> Vec<(u64, u64, u64)> {
+        let bytes = std::fs::read(self.0.join("notes")).unwrap();
+        let number = |note: &[u8], at: usize| u64::from_le_bytes(note[at..at + 8].try_into().unwrap());
+        let notes = bytes.chunks_exact(32);
+        assert!(notes.remainder().is_empty(), "a note is written whole");
+        notes
+            .map(|note| (number(note, 0), number(note, 8), number(note, 16)))
+            .collect()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A load of `events` events with a ledger; the server and the notes.
+fn with_ledger(name: &str, workload: &str, rows: u32, script: Script) -> (Server, Vec<(u64, u64, u64)>) {
+    let folder = Folder::new(name);
+    std::fs::write(folder.0.join("position"), 4711_u64.to_le_bytes()).unwrap();
+    let server = Server::start(script);
+    let spec = server.spec(|spec| {
+        spec["workload"] = workload.into();
+        spec["ledger"] = serde_json::json!({
+            "file": folder.0.join("notes"), "position": folder.0.join("position"), "rows": rows,
+        });
+    });
+    let mut run = LoadRun::connect(&spec, Arc::new(Cutoff::new())).unwrap();
+    run.start().unwrap();
+    wait_for(&run, |progress| progress.events > 50);
+    run.stop();
+    (server, folder.notes())
+}
+
+/// Every connection's counters in the order of their notes.
+fn counters(notes: &[(u64, u64, u64)], connection: u64) -> Vec<u64> {
+    let own = notes.iter().filter(|note| note.0 == connection);
+    own.map(|note| note.1).collect()
+}
+
+#[test]
+fn each_acknowledged_transaction_of_a_ledger_is_noted_once_in_its_connections_order() {
+    let (_, notes) = with_ledger("ledger", "ledger", 1, USUAL);
+    for connection in [1, 2] {
+        let own = counters(&notes, connection);
+        assert_eq!(own, (1..=own.len() as u64).collect::<Vec<_>>());
+    }
+    assert!(notes.len() > 50 && notes.iter().all(|note| note.2 == 4711));
+}
+
+#[test]
+fn a_ledgers_transaction_of_several_rows_is_noted_when_its_commit_is_answered() {
+    let (server, notes) = with_ledger("ledger-rows", "ledger", 3, USUAL);
+    let (begun, committed) = (server.heard("BEGIN"), server.heard("COMMIT"));
+    assert!(begun >= committed && committed >= notes.len() && notes.len() > 50);
+}
+
+#[test]
+fn a_workload_that_commits_by_itself_gets_the_ledgers_row_in_its_transaction() {
+    let (server, notes) = with_ledger("ledger-oltp", "oltp_write_only", 1, USUAL);
+    // sysbench's BEGIN and COMMIT are prepared; the ledger adds none.
+    assert_eq!((server.heard("BEGIN"), server.heard("COMMIT")), (2, 2));
+    assert_eq!(server.heard("INSERT INTO flushlab_ledger"), 2);
+    assert!(notes.len() > 50);
+}
+
+#[test]
+fn statements_that_commit_by_themselves_have_the_ledgers_row_in_front() {
+    let (server, notes) = with_ledger("ledger-update", "oltp_update_non_index", 1, USUAL);
+    let executed = server.executions.load(Ordering::Relaxed) as usize;
+    // Two executions an event, of which the first is noted.
+    assert!(
+        executed.abs_diff(2 * notes.len()) <= 4,
+        "{executed} {}",
+        notes.len()
+    );
+}
+
+#[test]
+fn a_transaction_of_the_ledger_that_is_refused_is_tried_again_under_the_same_number() {
+    let refuses = |number| Act::Answer(if number % 3 == 0 { DEADLOCK } else { OK });
+    let script = Script {
+        execution: refuses,
+        ..USUAL
+    };
+    let (_, notes) = with_ledger("ledger-refused", "ledger", 1, script);
+    let own = counters(&notes, 1);
+    assert_eq!(own, (1..=own.len() as u64).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_ledger_is_refused_where_events_are_not_transactions() {
+    let server = Server::start(USUAL);
+    let mut value = serde_json::json!({
+        "workload": "upsert", "upsert": {"rows": 1, "key": "primary", "hit_ratio": 0.5, "commit_rows": 10},
+        "endpoint": {"user": "u", "password": "p", "socket": server.path, "host": null, "port": null},
+        "transport": "socket", "database": "d", "threads": 1, "tables": 1, "table_size": 1,
+        "rand_type": "special", "seed": 1, "ignored_errors": [], "ledger": {"file": "/nowhere", "rows": 1},
+    });
+    let refusal = |value: &serde_json::Value| LoadSpec::from_json(&serde_json::to_vec(value).unwrap()).err();
+    assert!(refusal(&value).unwrap().message.contains("commit_rows"));
+    value["upsert"]["commit_rows"] = serde_json::Value::Null;
+    assert_eq!(refusal(&value), None);
+    value["ledger"]["rows"] = 0.into();
+    assert!(refusal(&value).unwrap().message.contains("ledger.rows is 0"));
 }

@@ -14,6 +14,11 @@ const TYPE_LONG: u8 = 0x03;
 const TYPE_LONGLONG: u8 = 0x08;
 const TYPE_STRING: u8 = 0xFE;
 
+/// For [`execute_written`]: a text in the connection's character set, also of a number.
+pub const TYPE_VAR_STRING: u8 = 0xFD;
+/// For [`execute_written`]: bytes.
+pub const TYPE_BLOB: u8 = 0xFC;
+
 /// A value bound to a `?`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Param<'a> {
@@ -99,6 +104,29 @@ pub fn execute<'a>(
     })
 }
 
+/// Runs a prepared statement with values that are written already, as strings behind their lengths.
+///
+/// `nulls` has a bit for each value that is NULL and not among them; `types`, two bytes for each, go along the
+/// first time.
+pub fn execute_written(
+    out: &mut Vec<u8>,
+    statement: u32,
+    nulls: &[u8],
+    types: Option<&[u8]>,
+    values: &[u8],
+) -> Result<(), Error> {
+    frame(out, 0, |out| {
+        out.push(COM_STMT_EXECUTE);
+        out.extend_from_slice(&statement.to_le_bytes());
+        out.push(0); // no cursor
+        out.extend_from_slice(&1u32.to_le_bytes()); // iterations, always 1
+        out.extend_from_slice(nulls);
+        out.push(u8::from(types.is_some()));
+        out.extend_from_slice(types.unwrap_or_default());
+        out.extend_from_slice(values);
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -118,6 +146,17 @@ mod tests {
         let mut out = Vec::new();
         execute(&mut out, 5, false, [Param::Int(-1)].into_iter()).unwrap();
         assert_eq!(&out[4..], b"\x17\x05\0\0\0\x00\x01\0\0\0\x00\x00\xff\xff\xff\xff");
+    }
+
+    #[test]
+    fn written_values_are_sent_as_they_are() {
+        let (mut written, mut bound) = (Vec::new(), Vec::new());
+        execute_written(&mut written, 5, &[0], Some(&[TYPE_STRING, 0]), b"\x03abc").unwrap();
+        execute(&mut bound, 5, true, [Param::Char(b"abc")].into_iter()).unwrap();
+        assert_eq!(written, bound);
+        written.clear();
+        execute_written(&mut written, 5, &[2], None, b"\x03abc").unwrap();
+        assert_eq!(&written[4..], b"\x17\x05\0\0\0\x00\x01\0\0\0\x02\x00\x03abc");
     }
 
     #[test]

@@ -75,6 +75,8 @@ def bound(seen: Evidence) -> Bound:
     workers = min(seen.connections, seen.cores)
     threads_s = seen.seconds * seen.connections
     figures = f"server {server:.0%} of a core, client {client:.0%}, {seen.cores} cores"
+    if seen.server_cpu_s is None:
+        figures = f"client {client:.0%} of a core, {seen.cores} cores"
     if client >= BUSY * workers:
         return Bound(what="client CPU", why=figures)
     if seen.pool_waits > seen.seconds:
@@ -83,10 +85,10 @@ def bound(seen: Evidence) -> Bound:
         return Bound(what="server CPU", why=figures)
     if client + server >= BUSY * seen.cores:
         return Bound(what="CPU", why=figures)
-    if seen.others_share is not None and seen.others_share >= WAITS:
-        return Bound(
-            what="other programs", why=f"they took {seen.others_share:.0%} of the processors; {figures}"
-        )
+    others = seen.others_share or 0.0
+    # What uses little of what others leave of the processors waits for something else.
+    if others >= WAITS and client + server >= 0.5 * (1 - others) * seen.cores:
+        return Bound(what="other programs", why=f"they took {others:.0%} of the processors; {figures}")
     each = seen.rows / max(seen.statements, 1)
     syncs = seen.log_syncs / max(seen.commits, 1) if seen.log_syncs is not None else None
     waiting = (seen.commit_s + (seen.answer_s if each < 1000 else 0.0)) / threads_s
@@ -96,7 +98,8 @@ def bound(seen: Evidence) -> Bound:
         return Bound(what="log syncs", why=f"{told}{waiting:.0%} of the connections' time in answers")
     if blocked:
         return Bound(what="disk", why=f"I/O was waited for {seen.io_share:.0%} of the time")
-    if each < 1000 and seen.answer_s / threads_s >= WAITS:
+    few = 1000 if seen.server_cpu_s is None else 100  # on one machine a way there and back takes microseconds
+    if each < few and seen.answer_s / threads_s >= WAITS:
         return Bound(
             what="round trips",
             why=f"{seen.statements / seen.seconds:,.0f} statements/s of {each:,.0f} rows; {figures}",

@@ -16,7 +16,8 @@ class Way(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         method: `single` is one row a statement, committed by itself.
         indexes: when secondary indexes are built; `none` where there are none that could wait.
-        bulk: MariaDB's bulk insert: both checks off, an empty table, one connection, one transaction.
+        prepared: rows are parameters of a prepared INSERT, a hundred at a time; `batch_rows` is of statements
+            that the server does not prepare, and of the last one.
     """
 
     method: Literal["load-data", "insert", "single"]
@@ -24,23 +25,23 @@ class Way(msgspec.Struct, frozen=True, kw_only=True):
     batch_rows: int
     packet_bytes: int
     indexes: Literal["before", "after"] = "before"
-    bulk: bool = False
+    prepared: bool = False
 
     @property
     def words(self) -> str:
         """For people."""
         how = {
             "load-data": "LOAD DATA LOCAL",
-            "insert": f"INSERT with up to {self.batch_rows:,} rows",
+            "insert": "prepared INSERT" if self.prepared else f"INSERT with up to {self.batch_rows:,} rows",
             "single": "INSERT with one row",
         }[self.method]
         over = "1 connection" if self.connections == 1 else f"{self.connections} connections"
         more = ", secondary indexes afterwards" if self.indexes == "after" else ""
-        return f"{how}, {over}{more}{', bulk mode' if self.bulk else ''}"
+        return f"{how}, {over}{more}"
 
 
 class Tried(msgspec.Struct, frozen=True, kw_only=True):
-    """A way on slices of the rows; the rate counts building indexes for tables of 2,000,000 rows or more."""
+    """A way on slices of the rows."""
 
     way: Way
     rows: int
@@ -66,7 +67,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     """A rung of the ladder.
 
     Attributes:
-        ratio: to the rung before it; 1 for the first.
+        ratio: to the rung before it; 1 for the first, None behind one that loaded nothing.
         bound_by: what its limit was; `why` has the figures.
     """
 
@@ -74,9 +75,14 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     rows: int
     seconds: float
     rows_per_s: float
-    ratio: float
+    ratio: float | None
     bound_by: str
     why: str
+
+    @property
+    def times(self) -> str:
+        """The ratio in words; "" if there is none."""
+        return "" if self.ratio is None else f"{self.ratio:.1f}×"
 
 
 class Filled(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,8 +92,7 @@ class Filled(msgspec.Struct, frozen=True, kw_only=True):
         plan: for people.
         rows: loaded by this command.
         resumed_rows: that an interrupted one had committed before.
-        seconds: from the first connection of the load until the last index stood; probing in a scratch table
-            and verification are apart.
+        seconds: from the first connection of the load until the last index stood; verification is apart.
         bound_by: what the limit was; `why` has the figures.
         verified: counts, checks and sampled rows were as they must be.
         waited: seconds in which the load waited for others, by what for: `replica lag`, `flow control`.
@@ -105,7 +110,6 @@ class Filled(msgspec.Struct, frozen=True, kw_only=True):
     resumed_rows: int
     bytes: int
     seconds: float
-    probe_seconds: float
     index_seconds: float
     verify_seconds: float
     way: Way
@@ -121,5 +125,5 @@ class Filled(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def rows_per_s(self) -> float:
-        """Rows a second, probing included, verification not."""
-        return self.rows / max(self.seconds + self.probe_seconds, 1e-6)
+        """Rows a second, verification not included."""
+        return self.rows / max(self.seconds, 1e-6)

@@ -6,7 +6,7 @@ what the client does; those above change the server, and are left out where it i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
@@ -73,13 +73,21 @@ def climb(
                     rows=loaded.counts.committed,
                     seconds=loaded.counts.seconds,
                     rows_per_s=rate,
-                    ratio=rate / steps[-1].rows_per_s if steps else 1.0,
+                    ratio=_ratio(rate, steps),
                     bound_by=limit.what,
                     why=limit.why,
                 )
             )
-            say(f"{name}: {rate:,.0f} rows/s ({steps[-1].ratio:.1f}×), bound by {limit.what}")
+            times = f" ({steps[-1].times})" if steps[-1].times else ""
+            say(f"{name}: {rate:,.0f} rows/s{times}, bound by {limit.what}")
     return tuple(steps)
+
+
+def _ratio(rate: float, steps: Sequence[Step]) -> float | None:
+    if not steps:
+        return 1.0
+    before = steps[-1].rows_per_s
+    return rate / before if before else None
 
 
 def _rungs(

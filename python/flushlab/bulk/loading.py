@@ -13,8 +13,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from flushlab import _core
-from flushlab.bulk import before, choice, ladder, native, throttle, verify
+from flushlab.bulk import before, choice, ladder, native, room, throttle, verify
 from flushlab.bulk.bound import Bound, Evidence, bound
 from flushlab.bulk.filled import Filled, FilledTable, Step, Tried, Way
 from flushlab.bulk.native import Counts, Loaded, Range, Spec
@@ -30,13 +29,13 @@ from flushlab.server.control import StatementFailed
 from flushlab.server.identifier import quoted
 from flushlab.server.protocol import Server
 from flushlab.units import counted
+from flushlab.workload.engine import errno_of
 
 SQL_MODE = (
     "STRICT_TRANS_TABLES,STRICT_ALL_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,"
     "NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION"
 )
 CHUNK_BYTES = 64 << 20
-_WHOLE = 1 << 62
 _PACKET_SLACK = 128 << 10
 _KEY_EXISTS = 1061
 _DUPLICATE = 1062
@@ -163,6 +162,8 @@ class Load:
             first = {note.table: min(n.first for n in left if n.table == note.table) for note in left}
             source = self._source_of(max(first.values(), default=0))
             self._require_same(source, left)
+        load_bytes = self._bytes(source, self._rows_left(source, left, first))
+        self._look_at_disk(load_bytes)
         if not left:
             self._require_fit(source, first)
         largest = max(source.tables, key=lambda table: table.rows)
@@ -173,28 +174,18 @@ class Load:
         if self._quicken is not None:
             self._quicken()
             server.query(f"SET SESSION sql_mode = '{SQL_MODE}', time_zone = '+00:00'")
-        began = time.perf_counter()
-        tries = (
-            not left
-            and asked.method == "auto"
-            and choice.LEAST_ROWS <= largest.rows < choice.TELLING_ROWS
-            and (possible.connections > 1 or not possible.fixed)
-        )
+        tries = not left and asked.method == "auto" and largest.rows >= choice.LEAST_ROWS
         if left and asked.method == "auto":
             connections = asked.threads or sum(note.next < note.end for note in left) or 1
             way = choice.untried(server, self._database, largest.name, possible, connections)
         elif tries:
             way = choice.start(server, self._database, largest.name, possible)
-        elif asked.method == "auto" and largest.rows >= choice.LEAST_ROWS:
-            way = self._chosen(source, largest, possible)
         elif asked.method == "auto":
             way = choice.first_way(possible, possible.connections if possible.fixed else 1)
         else:
             way = self._named(seen, possible)
-        probe_seconds = time.perf_counter() - began
         if not tries:
             self._say_way(way)
-        load_bytes = self._bytes(source)
         self._warnings += before.doubts(
             seen, way.connections, load_bytes, ours=asked.ours, waits=bool(asked.replicas)
         )
@@ -216,7 +207,6 @@ class Load:
             resumed_rows=sum(note.next - note.first for note in left),
             bytes=sum(one.counts.bytes for one in done.values()),
             seconds=seconds,
-            probe_seconds=probe_seconds if self._tried and not tries else 0.0,
             index_seconds=self._index_seconds,
             verify_seconds=time.perf_counter() - verified_from,
             way=way,
@@ -290,8 +280,8 @@ class Load:
         left = seen.number("max_connections", 1 << 20) - seen.connected - 2
         return choice.Possible(
             load_data=seen.is_on("local_infile") and not seen.splits_load_data,
+            prepared=choice.gains_by_preparing(self._server.identity),
             indexes_may_wait=empty and (asked.ours or bool(self._tables.made)),
-            bulk=empty and asked.ours and self._server.identity.flavor == "mariadb",
             connections=asked.threads or max(1, min(choice.most_connections(), left)),
             fixed=asked.threads is not None,
             packet_bytes=max(1024, min(seen.number("max_allowed_packet", 1 << 30), 16 << 20) * 3 // 4),
@@ -318,32 +308,13 @@ class Load:
         named = msgspec.structs.replace(possible, load_data=method == "load-data")
         return choice.first_way(named, self._asked.threads or min(possible.connections, 2))
 
-    def _chosen(self, source: Source, table: SourceTable, possible: choice.Possible) -> Way:
-        """The way of `--method auto` for a large table."""
-
-        def choose(possible: choice.Possible) -> Way:
-            way, self._tried = choice.choose(
-                self._server,
-                lambda way: self._spec(source, table, way, ()),
-                self._database,
-                table,
-                possible,
-            )
-            return way
-
-        try:
-            return choose(possible)
-        except ServerError as error:
-            self._require_insert_helps(error)
-            return choose(msgspec.structs.replace(possible, load_data=False))
-
     def _require_insert_helps(self, error: ServerError) -> None:
         """Goes on with INSERT where the server takes no LOAD DATA LOCAL, if the way is not the user's.
 
         Raises:
             ServerError: it is another error, or `--method` says how.
         """
-        errno = native.errno_of(error)
+        errno = errno_of(error)
         if errno not in (*_NO_LOCAL_FILES, _NO_DEFAULT) or self._asked.method not in ("auto", "load-data"):
             raise error
         if self._asked.method == "load-data":
@@ -356,12 +327,10 @@ class Load:
         self._warnings.append(Warning("load-data-refused", text))
         self._say(text)
 
-    def _session(self, way: Way) -> tuple[str, ...]:
+    def _session(self) -> tuple[str, ...]:
         session = [f"SET SESSION sql_mode = '{SQL_MODE}', time_zone = '+00:00'"]
         if self._asked.ours:
             session += ["SET SESSION sql_log_bin = 0", "SET SESSION foreign_key_checks = 0"]
-        if way.bulk:
-            session.append("SET SESSION unique_checks = 0")
         return tuple(session)
 
     def _spec(self, source: Source, table: SourceTable, way: Way, ranges: tuple[Range, ...]) -> Spec:
@@ -375,13 +344,13 @@ class Load:
             plan=source.json,
             table=table.name,
             into=quoted(self._database, table.name),
-            method="load-data" if way.method == "load-data" else "insert",
+            method="load-data" if way.method == "load-data" else "prepared" if way.prepared else "insert",
             connections=way.connections,
             ranges=ranges,
             batch_rows=way.batch_rows,
             packet_bytes=way.packet_bytes,
             chunk_bytes=self._chunk_bytes(way),
-            session=self._session(way),
+            session=self._session(),
             notes=None if way.method == "single" else self._notes.table,
         )
 
@@ -389,16 +358,40 @@ class Load:
         if way.method == "single":
             return 0
         most = throttle.CHUNK_BYTES if self._throttle is not None else CHUNK_BYTES
-        return _WHOLE if way.bulk else min(most, CHUNK_BYTES)
+        return min(most, CHUNK_BYTES)
 
-    def _bytes(self, source: Source) -> int:
-        """Of all rows, by a few of each table."""
+    def _rows_left(self, source: Source, left: Sequence[Note], first: dict[str, int]) -> dict[str, int]:
+        """Rows that are to be loaded now, by table."""
+        if not left:
+            return {table.name: table.rows - first[table.name] for table in source.tables}
+        return {
+            table.name: sum(note.end - note.next for note in left if note.table == table.name)
+            for table in source.tables
+        }
+
+    def _bytes(self, source: Source, rows: dict[str, int]) -> int:
+        """Of rows of each table, by a few of them."""
         total = 0
         for table in source.tables:
             some = list(range(min(table.rows, 20)))
             if some:
-                total += len(_core.sample_rows(source.json, table.name, some)) * table.rows // len(some)
+                of_some = len(native.sample_rows(self._server, source.json, table.name, some))
+                total += of_some * rows[table.name] // len(some)
         return total
+
+    def _look_at_disk(self, load_bytes: int) -> None:
+        """Refuses rows that cannot fit, and says so where they may not.
+
+        Raises:
+            UsageError: they cannot.
+        """
+        found = room.room(self._server)
+        if found is None:
+            return
+        room.require_room(found, load_bytes)
+        if (doubt := room.doubt(found, load_bytes)) is not None:
+            self._warnings.append(doubt)
+            self._say(f"warning: {doubt.text}")  # at once: behind the load it is too late
 
     def _begin(self, source: Source, first: dict[str, int], way: Way, parts: int) -> list[Note]:
         notes: list[Note] = []
@@ -445,9 +438,7 @@ class Load:
                 add = self._take_indexes(table.name)
             ranges = tuple(note.left for note in mine if note.next < note.end)
             if ranges:
-                way, loaded = self._table(
-                    source, table, way, ranges, possible if table.name == tries else None
-                )
+                way, loaded = self._table(source, table, way, ranges, possible, tries=table.name == tries)
                 self._note_warnings(table.name, loaded.counts)
                 done[table.name] = loaded
             if add:
@@ -460,46 +451,56 @@ class Load:
         table: SourceTable,
         way: Way,
         ranges: tuple[Range, ...],
-        possible: choice.Possible | None,
+        possible: choice.Possible,
+        *,
+        tries: bool,
     ) -> tuple[Way, Loaded]:
         """Loads what is left of a table; with INSERT where the server takes no LOAD DATA after all.
 
         Args:
-            possible: ways that may be tried on its rows; None if there is nothing to try.
+            possible: ways that there are.
+            tries: ways are tried on its rows.
         """
-        rows = Unloaded(
-            ranges, lambda way, some, before: self._rows(source, table, way, some, before, rows_of(ranges))
-        )
+        looks = native.Looks(self._server, self._throttle)
+
+        def load(way: Way, some: tuple[Range, ...], before: Counts) -> Counts:
+            spec = self._spec(source, table, way, some)
+            return self._rows(looks, spec, self._shown(table.name, before, rows_of(ranges)))
+
+        rows = Unloaded(ranges, load)
         try:
-            if possible is not None:
+            if tries:
                 rows.slice(way)  # a cold server and an empty table: it does not count
-                slices = choice.Slices(rows.slice)
+                slices = choice.Slices(rows.slice, lambda: rows.slices)
                 turns = choice.takes_turns(self._server, self._database, table.name)
-                way = choice.with_connections(slices, way, possible, turns=turns)
-                self._tried += slices.tried()
+                way = choice.fastest(slices, way, possible, turns=turns)
+                self._tried = slices.tried()
                 self._say_way(way)
-            return way, rows.rest(way)
+
+                def after(now: Way, rate: float) -> Way:
+                    found = slices.after(now, rate)
+                    if found != now:
+                        self._tried = slices.tried()
+                        self._say_way(found)
+                    return found
+
+                way = rows.watched(way, after)
+            else:
+                rows.rest(way)
+            return way, looks.loaded(way.connections)
         except ServerError as error:
             if way.method != "load-data":
                 raise
             self._require_insert_helps(error)
             again = tuple(n.left for n in self._notes.read() if n.table == table.name and n.next < n.end)
             before = rows_of(ranges) - rows_of(again)
-            way, loaded = self._table(source, table, choice.inserts(way), again, possible)
+            way = choice.inserts(way, possible)
+            way, loaded = self._table(source, table, way, again, possible, tries=tries)
             return way, loaded.with_rows_before(before)
 
-    def _rows(
-        self,
-        source: Source,
-        table: SourceTable,
-        way: Way,
-        ranges: tuple[Range, ...],
-        before: Counts,
-        total: int,
-    ) -> Loaded:
-        spec = self._spec(source, table, way, ranges)
+    def _rows(self, looks: native.Looks, spec: Spec, shown: native.Show | None) -> Counts:
         try:
-            return native.run(spec, self._server, self._shown(table.name, before, total), self._throttle)
+            return looks.run(spec, shown)
         except KeyboardInterrupt:
             if spec.notes:
                 self._say("interrupted: --resume goes on with what is missing")

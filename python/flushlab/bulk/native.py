@@ -6,7 +6,7 @@ Sits in `bulk`. The specs are JSON of what `crates/load/src/bulk/spec.rs` reads.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import msgspec
@@ -14,14 +14,14 @@ import msgspec
 from flushlab import _core
 from flushlab.bulk.bound import Evidence
 from flushlab.bulk.throttle import Throttle
-from flushlab.errors import ServerError
+from flushlab.errors import ServerError, UsageError
 from flushlab.machine import MachineSample, between, cpu_count, sample
 from flushlab.record import Endpoint
 from flushlab.server.protocol import Server
 from flushlab.telemetry import cpu, status
 from flushlab.workload.engine import native
 
-Method = Literal["load-data", "insert"]
+Method = Literal["load-data", "insert", "prepared"]
 LOOK_S = 0.2
 
 
@@ -137,38 +137,86 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, counts=counts)
 
 
-def errno_of(error: ServerError) -> int | None:
-    """The server's number of an error that ended a load; None if the server gave none."""
-    return error.__cause__.errno if isinstance(error.__cause__, _core.CoreError) else None
+class Looks:
+    """What loads of a table, one behind the other, are seen to cost.
+
+    A look takes some milliseconds, as much as ten thousand rows: there is none before and behind each load.
+
+    Args:
+        server: that takes the rows.
+        throttle: what the loads wait for.
+    """
+
+    def __init__(self, server: Server, throttle: Throttle | None = None) -> None:
+        self._server = server
+        self._throttle = throttle
+        self._counts = Counts()
+        self._begin = self._last = _look(server, None, throttle)
+
+    def run(self, spec: Spec, show: Show | None = None) -> Counts:
+        """Loads rows until all are there or the limit is reached; begins no transaction while the throttle
+        holds.
+
+        Raises:
+            ServerDied, ServerError, ProtocolError: what ended it early.
+            KeyboardInterrupt: on Ctrl-C; what is not committed is rolled back.
+        """
+        server, throttle = self._server, self._throttle
+        held = throttle is not None and throttle.holds() is not None  # asked first: it takes a while
+        load = native(lambda: _core.FillRun(msgspec.json.encode(spec)), server)
+        try:
+            load.hold(held)
+            while (done := native(lambda: load.wait(LOOK_S), server)) is None:
+                if throttle is not None:
+                    load.hold(throttle.holds() is not None)
+                if show is not None:
+                    counts = msgspec.json.decode(load.progress(), type=Counts)
+                    now = _look(server, self._counts.plus(counts), throttle)
+                    show(counts, _evidence(spec.connections, self._last, now))
+                    self._last = now
+        except BaseException as error:
+            load.stop()
+            if isinstance(error, ServerError) and error.hint is None and spec.notes:
+                error.hint = "--resume goes on with what is missing"
+            raise
+        counts = msgspec.json.decode(done, type=Counts)
+        self._counts = self._counts.plus(counts)
+        return counts
+
+    def loaded(self, connections: int) -> Loaded:
+        """All of them together.
+
+        Args:
+            connections: of most rows.
+        """
+        now = _look(self._server, self._counts, self._throttle)
+        return Loaded(counts=self._counts, evidence=_evidence(connections, self._begin, now))
 
 
-def run(spec: Spec, server: Server, show: Show | None = None, throttle: Throttle | None = None) -> Loaded:
-    """Loads rows until all are there or the limit is reached; begins no transaction while the throttle holds.
+def sample_rows(server: Server, plan: str, table: str, rows: Sequence[int]) -> str:
+    """Those rows of a plan's table, as the VALUES of one INSERT.
 
     Raises:
-        ServerDied, ServerError, ProtocolError: what ended it early.
-        KeyboardInterrupt: on Ctrl-C; what is not committed is rolled back.
+        UsageError: the plan cannot give them: a function of the user's failed.
+        KeyboardInterrupt: on Ctrl-C, in the midst of such a function too.
     """
-    begin = last = _look(server, None, throttle)
-    load = native(lambda: _core.FillRun(msgspec.json.encode(spec)), server)
     try:
-        if throttle is not None:
-            load.hold(throttle.holds() is not None)
-        while (done := native(lambda: load.wait(LOOK_S), server)) is None:
-            if throttle is not None:
-                load.hold(throttle.holds() is not None)
-            if show is not None:
-                counts = msgspec.json.decode(load.progress(), type=Counts)
-                now = _look(server, counts, throttle)
-                show(counts, _evidence(spec, last, now))
-                last = now
-    except BaseException as error:
-        load.stop()
-        if isinstance(error, ServerError) and error.hint is None and spec.notes:
-            error.hint = "--resume goes on with what is missing"
+        return native(lambda: _core.sample_rows(plan, table, list(rows)), server)
+    except UsageError as error:
+        if error.message.endswith(_CTRL_C):
+            raise KeyboardInterrupt from error
         raise
-    counts = msgspec.json.decode(done, type=Counts)
-    return Loaded(counts=counts, evidence=_evidence(spec, begin, _look(server, counts, throttle)))
+
+
+_CTRL_C = ": KeyboardInterrupt: "
+"""How the text of a function's error ends that Ctrl-C ended."""
+
+
+def run(spec: Spec, server: Server) -> Loaded:
+    """One load, with what it was seen to cost; see `Looks.run`."""
+    looks = Looks(server)
+    looks.run(spec)
+    return looks.loaded(spec.connections)
 
 
 class _Look(msgspec.Struct, frozen=True):
@@ -184,7 +232,7 @@ def _look(server: Server, counts: Counts | None, throttle: Throttle | None) -> _
     return _Look(counts, cpu.cpu_times(server.pid), sample(), status.counters(server), waited)
 
 
-def _evidence(spec: Spec, before: _Look, now: _Look) -> Evidence:
+def _evidence(connections: int, before: _Look, now: _Look) -> Evidence:
     then, counts = before.counts, now.counts
     assert counts is not None
 
@@ -196,7 +244,7 @@ def _evidence(spec: Spec, before: _Look, now: _Look) -> Evidence:
     return Evidence(
         seconds=max(grown("seconds"), 1e-6),
         cores=cpu_count(),
-        connections=spec.connections,
+        connections=connections,
         rows=int(grown("rows")),
         statements=int(grown("statements")),
         commits=int(grown("commits")),

@@ -1,25 +1,28 @@
 """Places: the servers that rows go to, as fast as their floor allows while they come.
 
 Sits in `bulk`. A new sandbox starts with the fastest settings of its floor and ends with its defaults, after
-an orderly stop; a kept one has its commits relaxed for the load only; what is not a sandbox is left as it is
-unless its owner asks for the same.
+an orderly stop; a kept one has its commits relaxed for the load only, even if that is killed and goes on
+later; what is not a sandbox is left as it is unless its owner asks for the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
 from flushlab.build import Build, Progress
-from flushlab.datadir import DataRoot
+from flushlab.bulk import unfinished
+from flushlab.datadir import DataRoot, SlowDisk
 from flushlab.dataset.loaded import fast_settings
 from flushlab.dataset.survey import Survey
-from flushlab.errors import UsageError
-from flushlab.record import Storage, Value
+from flushlab.errors import ServerError, UsageError
+from flushlab.record import DiskProfile, Storage, Value
 from flushlab.server import Sandbox
+from flushlab.server.cluster import Cluster
 from flushlab.server.protocol import Server
 from flushlab.server.variables import set_variable
 from flushlab.settings.catalog import load_catalog
@@ -87,6 +90,28 @@ def settings_for(build: Build, data_bytes: int, floor: Floor) -> tuple[dict[str,
     return settings, []
 
 
+class NewDisk(NamedTuple):
+    """Where new sandboxes are made.
+
+    Attributes:
+        data_root: below it.
+        slow: each on a disk of its own like this one, or None.
+    """
+
+    data_root: DataRoot
+    slow: SlowDisk | None
+
+
+def new_disk(data_root: Path | None, profile: DiskProfile | None) -> NewDisk:
+    """A data root, with disks as slow as a profile.
+
+    Raises:
+        NotWritable: nothing can be made there.
+    """
+    root = DataRoot.open(data_root)
+    return NewDisk(root, SlowDisk(root, profile) if profile is not None else None)
+
+
 class Place(msgspec.Struct, frozen=True, kw_only=True):
     """A sandbox that takes rows.
 
@@ -114,12 +139,13 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         self.server.query(_ALLOW)
 
 
-_ALLOW = "SET GLOBAL local_infile = 1"
+_INFILE = "local_infile"
+_ALLOW = f"SET GLOBAL {_INFILE} = 1"
 
 
 @contextmanager
 def new_sandbox(
-    build: Build, data_bytes: int, floor: Floor, data_root: Path | None, progress: Progress, *, slow: bool
+    build: Build, data_bytes: int, floor: Floor, disk: NewDisk, progress: Progress, *, slow: bool
 ) -> Iterator[Place]:
     """A new sandbox that is kept; with its defaults once all went well, and gone if the request was wrong.
 
@@ -127,7 +153,7 @@ def new_sandbox(
         build: whose it is.
         data_bytes: of the rows, about.
         floor: until all rows are there.
-        data_root: where its data directory goes.
+        disk: where its data directory goes.
         progress: takes a line at a time.
         slow: it starts with its defaults.
     """
@@ -136,40 +162,147 @@ def new_sandbox(
         build,
         settings={} if slow else fast[0],
         arguments=[] if slow else fast[1],
-        data_root=DataRoot.open(data_root),
+        data_root=disk.data_root,
+        slow_disk=disk.slow,
         kept=True,
         progress=progress,
     )
     try:
+        unfinished.begin(server, unfinished.Before(defaults=True))
+        progress(f"rows go to the new sandbox {server.name}")
         server.query(_ALLOW)
         yield Place(server=server, fast=fast, new=True)
     except UsageError:
         server.remove()
         raise
     except BaseException:
-        again = f"flushlab fill … --server sandbox:{server.name} --resume"
-        progress(f"the sandbox {server.name} is kept: {again} goes on")
+        progress(_how_to_go_on("sandbox", server))
         raise
+    _restart_with_defaults(server, progress)
+
+
+@contextmanager
+def kept_sandbox(
+    name: str, data_bytes: int, floor: Floor | None, progress: Progress, *, slow: bool
+) -> Iterator[Place]:
+    """A kept sandbox, with its commits relaxed down to the floor once it is quickened; as it was behind it.
+
+    One that was made for a load that was cut short goes on as it began, and ends as it would have.
+
+    Args:
+        name: of the sandbox.
+        data_bytes: of the rows, about.
+        floor: until all rows are there; None: `second`, or what an interrupted load began with.
+        progress: takes a line at a time.
+        slow: it is to be as it was before such a load.
+    """
+    with Sandbox.attach(name) as server:
+        left = unfinished.left(server)
+        if left is not None and left.defaults:
+            fast = (dict(server.settings), list(server.arguments))
+            if floor is not None or slow:
+                fast = settings_for(server.build, data_bytes, floor or Floor.THROWAWAY)
+            unfinished.begin(server, left)
+            if slow:
+                _restart_with_defaults(server, progress, ended=False)
+            server.query(_ALLOW)
+            yield Place(server=server, fast=fast, new=True)
+            _restart_with_defaults(server, progress)
+            return
+        wanted = relaxed_commits(server, floor or Floor.SECOND, server.storage)
+        before = left.values if left is not None else _values(server, [*wanted, "innodb_buffer_pool_size"])
+        unfinished.begin(server, unfinished.Before(values=before))
+        try:
+            server.query(_ALLOW)
+            yield Place(server=server, fast=(wanted, []), new=False)
+        except BaseException:
+            with suppress(ServerError):  # what ended the load says more; the next one gives it back
+                _give_back(server, before)
+            raise
+        _give_back(server, before)
+
+
+def _give_back(server: Sandbox, before: Mapping[str, Value]) -> None:
+    if server.alive():
+        _set(server, before)
+        unfinished.end(server)
+
+
+def _values(server: Sandbox, names: Sequence[str]) -> dict[str, Value]:
+    ((infile,),) = server.query("SELECT @@global.local_infile")
+    return {**server.read_back(names), _INFILE: int(infile)}
+
+
+def _restart_with_defaults(server: Sandbox, progress: Progress, *, ended: bool = True) -> None:
     progress(f"restarting {server.name} with its defaults")
     server.stop()
     server.set_before_start({}, [])
     server.start_again()
+    if ended:
+        unfinished.end(server)
+
+
+def _how_to_go_on(kind: str, server: Sandbox | Cluster) -> str:
+    """What is said of a new sandbox or cluster whose load was cut short."""
+    start = "" if server.alive() else f"flushlab server start --name {server.name} starts it again, "
+    again = f"flushlab fill … --server {kind}:{server.name} --resume goes on"
+    return f"the {kind} {server.name} is kept: {start}{again}"
 
 
 @contextmanager
-def kept_sandbox(name: str, floor: Floor) -> Iterator[Place]:
-    """A kept sandbox, with its commits relaxed down to the floor once it is quickened; as it was behind
-    it."""
-    with Sandbox.attach(name) as server:
-        wanted = relaxed_commits(server, floor, server.storage)
-        before = server.read_back([*wanted, "innodb_buffer_pool_size"])
-        ((infile,),) = server.query("SELECT @@global.local_infile")
-        try:
-            server.query(_ALLOW)
-            yield Place(server=server, fast=(wanted, []), new=False)
-        finally:
-            if server.alive():
-                server.query(f"SET GLOBAL local_infile = {int(infile)}")
-                for setting, value in before.items():
-                    if server.read_back([setting]) != {setting: value}:
-                        set_variable(server.query, server.identity, setting, value)
+def new_cluster(build: Build, size: int, disk: NewDisk, progress: Progress) -> Iterator[Cluster]:
+    """A new cluster that is kept; gone if the request was wrong.
+
+    Args:
+        build: of its nodes.
+        size: how many.
+        disk: where their data directories go.
+        progress: takes a line at a time.
+    """
+    cluster = Cluster.start(
+        build,
+        size=size,
+        data_root=disk.data_root,
+        slow_disk=disk.slow,
+        kept=True,
+        progress=progress,
+    )
+    try:
+        yield cluster
+    except UsageError:
+        cluster.remove()
+        raise
+    except BaseException:
+        progress(_how_to_go_on("cluster", cluster))
+        raise
+
+
+@contextmanager
+def relaxed_cluster(cluster: Cluster, floor: Floor) -> Iterator[Callable[[], None]]:
+    """What relaxes a cluster's commits down to the floor, on every node; they are as they were behind it."""
+    wanted = relaxed_commits(cluster, floor, cluster.storage)
+    before = []
+    for node in cluster.nodes:
+        left = unfinished.left(node)
+        before.append(left.values if left is not None else node.read_back(wanted))
+        unfinished.begin(node, unfinished.Before(values=before[-1]))
+
+    def quicken() -> None:
+        for node in cluster.nodes:
+            _set(node, wanted)
+
+    try:
+        yield quicken
+    finally:
+        for node, had in zip(cluster.nodes, before, strict=True):
+            if node.alive():
+                _set(node, had)
+                unfinished.end(node)
+
+
+def _set(server: Server, settings: Mapping[str, Value]) -> None:
+    for name, value in settings.items():
+        if name == _INFILE:
+            server.query(f"SET GLOBAL {_INFILE} = {int(value)}")
+        elif server.read_back([name]) != {name: value}:
+            set_variable(server.query, server.identity, name, value)

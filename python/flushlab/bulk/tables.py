@@ -80,7 +80,20 @@ class Tables:
         except StatementFailed as error:
             if error.errno != 1701:  # ER_TRUNCATE_ILLEGAL_FK: another table refers to it
                 raise
-            self._server.query(f"DELETE FROM {quoted(self._database, table)}")
+            self._delete(table)
+
+    def _delete(self, table: str) -> None:
+        """Removes all rows; those that refer to each other let go first."""
+        name = quoted(self._database, table)
+        for (column,) in self._server.query(
+            "SELECT DISTINCT k.column_name FROM information_schema.key_column_usage k"
+            " JOIN information_schema.columns c USING (table_schema, table_name, column_name)"
+            " WHERE k.table_schema = %s AND k.table_name = %s AND k.referenced_table_schema = k.table_schema"
+            " AND k.referenced_table_name = k.table_name AND c.is_nullable = 'YES'",
+            (self._database, table),
+        ):
+            self._server.query(f"UPDATE {name} SET {quoted(str(column))} = NULL")
+        self._server.query(f"DELETE FROM {name}")
 
     def _names(self) -> set[str] | None:
         """Names of the tables; None without the database."""

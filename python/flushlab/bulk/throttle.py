@@ -15,9 +15,10 @@ from contextlib import ExitStack, contextmanager
 
 from flushlab.bulk.bound import Bound
 from flushlab.errors import ServerError, UsageError
-from flushlab.record import ServerIdentity
 from flushlab.server.attached import Address, Attached
+from flushlab.server.control import NOT_ALLOWED, StatementFailed
 from flushlab.server.protocol import Server
+from flushlab.server.replication import replica_statement
 from flushlab.units import format_seconds
 
 LOOKS_EVERY_S = 1.0
@@ -69,7 +70,16 @@ class Throttle:
         self._say = say
         self._clock = clock
         for name, replica in replicas.items():
-            if not behind(replica):
+            try:
+                found = behind(replica)
+            except StatementFailed as error:
+                if error.errno not in NOT_ALLOWED:
+                    raise
+                raise ServerError(
+                    f"{name} does not tell this account how far behind it is: {error.text}",
+                    hint="grant one of these there, or leave out --replica",
+                ) from error
+            if not found:
                 raise UsageError(
                     f"{name} is not a replica",
                     hint="--replica names servers that replicate from the one to fill",
@@ -115,7 +125,7 @@ class Throttle:
             return error.message
         seconds = [one for one in found if one is not None]
         if len(seconds) < len(found) or not found:
-            return f"{name} does not replicate: see {_statement(replica.identity)} there"
+            return f"{name} does not replicate: see {replica_statement(replica.identity)} there"
         return f"{name} is {max(seconds)} s behind" if max(seconds) > self._max_lag_s else ""
 
     def _flow_control(self) -> Bound | None:
@@ -150,19 +160,13 @@ def throttle(server: Server, replicas: Sequence[Address], max_lag_s: float, say:
 def behind(replica: Server) -> list[int | None]:
     """Seconds that a replica is behind, by its sources; None for one that it does not replicate now."""
     mariadb = replica.identity.flavor == "mariadb"
-    rows = replica.query(_statement(replica.identity))
+    rows = replica.query(replica_statement(replica.identity))
     place = _PLACE + (2 if mariadb else 0)  # MariaDB's columns begin with the connection's name and state
     return [None if row[place] is None else int(row[place]) for row in rows]
 
 
 _PLACE = 32
 """Of Seconds_Behind_Master, or Seconds_Behind_Source, among the columns of MySQL, from 0."""
-
-
-def _statement(identity: ServerIdentity) -> str:
-    if identity.flavor == "mariadb":
-        return "SHOW ALL SLAVES STATUS"
-    return "SHOW REPLICA STATUS" if identity.version >= (8, 0, 22) else "SHOW SLAVE STATUS"
 
 
 def _cluster(server: Server) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Unloaded: what is left of a table's rows, loaded in slices as long as ways are tried, then the rest.
+"""Unloaded: what is left of a table's rows, loaded in slices as long as ways are tried, then in pieces.
 
 Sits in `bulk`. Nothing that was tried is loaded twice: slices are rows that stay.
 """
@@ -10,13 +10,15 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from flushlab.bulk.filled import Way
-from flushlab.bulk.native import Counts, Loaded, Range
+from flushlab.bulk.native import Counts, Range
 
 _SLICE_SHARE = 1 / 40
 _MOST_SLICE_ROWS = 50_000
+_PIECES = 8
+"""Of what is left once ways have been tried: so often it is seen whether the load keeps its rate."""
 
-LoadsRanges = Callable[[Way, tuple[Range, ...], Counts], Loaded]
-"""Loads ranges in a way; the counts are those of what was loaded before."""
+LoadsRanges = Callable[[Way, tuple[Range, ...], Counts], Counts]
+"""Loads ranges in a way, with the counts of what was loaded before."""
 
 
 class Unloaded:
@@ -33,28 +35,51 @@ class Unloaded:
         self._slice_rows = min(round(rows_of(ranges) * _SLICE_SHARE), _MOST_SLICE_ROWS)
         self._counts = Counts()
 
+    @property
+    def slices(self) -> int:
+        """Whole slices that are left."""
+        return rows_of(list(self._left.values())) // max(1, self._slice_rows)
+
     def slice(self, way: Way) -> tuple[int, float]:
         """Loads the next slice; rows and seconds."""
+        return self._next(way, self._slice_rows)
+
+    def watched(self, way: Way, after: Callable[[Way, float], Way]) -> Way:
+        """Loads all that is left in pieces; the way of the last one.
+
+        Args:
+            way: of the first one.
+            after: says how to go on, from the way so far and its rows a second.
+        """
+        each = -(-rows_of(list(self._left.values())) // _PIECES)
+        while rows_of(list(self._left.values())) > each:
+            rows, seconds = self._next(way, each)
+            way = after(way, rows / seconds)
+        self.rest(way)
+        return way
+
+    def _next(self, way: Way, rows: int) -> tuple[int, float]:
         most_first = sorted(self._left.values(), key=lambda one: one.first - one.end)
-        each = -(-self._slice_rows // way.connections)
+        each = -(-rows // way.connections)
         ranges = tuple(
             msgspec.structs.replace(one, end=min(one.first + each, one.end))
             for one in most_first[: way.connections]
+            if one.first < one.end
         )
-        counts = self._take(way, ranges).counts
+        counts = self._take(way, ranges)
         return counts.committed, counts.seconds
 
-    def rest(self, way: Way) -> Loaded:
-        """Loads all that is left; what was loaded in all, with what the rest was seen to cost."""
-        loaded = self._take(way, tuple(one for one in self._left.values() if one.first < one.end))
-        return msgspec.structs.replace(loaded, counts=self._counts)
+    def rest(self, way: Way) -> None:
+        """Loads all that is left, if anything is."""
+        if ranges := tuple(one for one in self._left.values() if one.first < one.end):
+            self._take(way, ranges)
 
-    def _take(self, way: Way, ranges: tuple[Range, ...]) -> Loaded:
-        loaded = self._load(way, ranges, self._counts)
+    def _take(self, way: Way, ranges: tuple[Range, ...]) -> Counts:
+        counts = self._load(way, ranges, self._counts)
         for one in ranges:
             self._left[one.id] = msgspec.structs.replace(self._left[one.id], first=one.end)
-        self._counts = self._counts.plus(loaded.counts)
-        return loaded
+        self._counts = self._counts.plus(counts)
+        return counts
 
 
 def rows_of(ranges: Sequence[Range]) -> int:

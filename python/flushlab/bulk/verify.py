@@ -9,19 +9,20 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from functools import partial
 
-from flushlab import _core
+from flushlab.bulk.native import sample_rows
 from flushlab.bulk.own_tables import remake
 from flushlab.bulk.source import Source, SourceTable
 from flushlab.errors import UsageError
 from flushlab.server.control import StatementFailed
 from flushlab.server.identifier import quoted
 from flushlab.server.protocol import Server
-from flushlab.workload.engine import native
+from flushlab.units import format_size
 
 SAMPLED = 1000
 _BATCH = 100
+_LEAST_PACKET = 16 << 10
+"""Servers take as much whatever max_allowed_packet says: net_buffer_length by default."""
 _SAMPLE = "flushlab_sample"
 _BYTES = {"char", "varchar", "binary", "varbinary", "enum", "set"}
 _BLOBS = ("text", "blob", "geometry", "point", "linestring", "polygon", "collection")
@@ -52,25 +53,41 @@ class Sample:
         """Inserts them into a table of their own.
 
         Raises:
-            UsageError: the table cannot hold one of them.
+            UsageError: the table cannot hold one of them, or the server take it in one statement.
         """
-        sample, columns = quoted(self._database, _SAMPLE), ",".join(map(quoted, self._table.columns))
-        query = self._server.query
         remake(self._server, self._database, _SAMPLE, self._table.name)
         self._made = True
+        ((most,),) = self._server.query(
+            "SELECT LEAST(@@global.max_allowed_packet, @@session.max_allowed_packet)"
+        )
         for at in range(0, len(self.rows), _BATCH):
-            some = list(self.rows[at : at + _BATCH])
-            values = native(
-                partial(_core.sample_rows, self._source.json, self._table.name, some), self._server
+            self._insert(self.rows[at : at + _BATCH], int(most))
+
+    def _insert(self, rows: Sequence[int], most: int) -> None:
+        """Inserts rows in statements of less than `most` bytes."""
+        sample, columns = quoted(self._database, _SAMPLE), ",".join(map(quoted, self._table.columns))
+        values = sample_rows(self._server, self._source.json, self._table.name, rows)
+        sql = f"INSERT INTO {sample} ({columns}) VALUES {values}"
+        size = len(sql.encode())
+        if size >= most and len(rows) > 1:
+            half = len(rows) // 2
+            self._insert(rows[:half], most)
+            self._insert(rows[half:], most)
+            return
+        if size >= max(most, _LEAST_PACKET):
+            raise UsageError(
+                f"a row of {self._table.name} takes {format_size(size)}, and max_allowed_packet is"
+                f" {format_size(most)}",
+                hint="SET GLOBAL max_allowed_packet to more there, or give the plan shorter values",
             )
-            try:
-                query(f"INSERT INTO {sample} ({columns}) VALUES {values}")
-            except StatementFailed as error:
-                raise UsageError(
-                    f"the table {self._table.name} cannot hold the plan's rows: {error.text} (error"
-                    f" {error.errno})",
-                    hint="change the plan's column, or the table's",
-                ) from error
+        try:
+            self._server.query(sql)
+        except StatementFailed as error:
+            raise UsageError(
+                f"the table {self._table.name} cannot hold the plan's rows: {error.text} (error"
+                f" {error.errno})",
+                hint="change the plan's column, or the table's",
+            ) from error
 
     def drop(self) -> None:
         """Removes the table if it was made here."""

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import partial
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import msgspec
@@ -22,12 +21,17 @@ from flushlab.bulk.loading import Progress as Far
 from flushlab.bulk.places import Place
 from flushlab.bulk.source import Source, SourceTable
 from flushlab.bulk.throttle import throttle
+from flushlab.datadir import parse_disk, require_fault_disk
 from flushlab.errors import UsageError
 from flushlab.generate.plan import FillPlan, read_plan
 from flushlab.process.running import on_board
-from flushlab.record.running import Driven, FillProgress
-from flushlab.server.attached import Attached, from_dsn, from_option_file
+from flushlab.record import DiskProfile
+from flushlab.record.running import FillProgress
+from flushlab.server.attached import Attached, from_dsn, from_nodes, from_option_file
+from flushlab.server.cluster import Cluster
 from flushlab.server.driven import driven
+from flushlab.server.made_tables import drop_left
+from flushlab.server.members import members, require_alike
 from flushlab.server.protocol import Server
 from flushlab.server.put_back import Changes, put_back_left
 from flushlab.server.start import attach, is_kept
@@ -62,6 +66,8 @@ def fill(
     max_lag: float = 1.0,
     basedir: Path | str | None = None,
     data_root: Path | str | None = None,
+    disk: str | None = None,
+    cluster: int | None = None,
     progress: Progress = silent,
     show: Callable[[Far], None] | None = None,
 ) -> Filled:
@@ -74,7 +80,8 @@ def fill(
         rows: of the plan's largest table, with the others in proportion; what the plan says if None.
         server: a build, whose new sandbox is kept, or what is kept (`sandbox:NAME`, `cluster:NAME`);
             `mariadb` if nothing is named.
-        dsn: a server that is not a sandbox: `mysql://user:password@host:port/database`.
+        dsn: a server that is not a sandbox: `mysql://user:password@host:port/database`; of a Galera cluster,
+            rows go to the first node that it names.
         defaults_file: the same, by an option file's group `[client]`.
         database: where the tables are, or are to be; `app`, or the DSN's.
         threads: connections; found by trying if None.
@@ -88,12 +95,16 @@ def fill(
         resume: go on with a load that was interrupted.
         ladder: first load for some seconds in each of the ways from one row a statement upwards, with
             figures.
-        tune_server: change global settings of a server that is not a sandbox, and put them back.
+        tune_server: change global settings of a server that is not a sandbox, or of every node of its Galera
+            cluster, and put them back.
         replica: servers that replicate from one that is not a sandbox, each by DSN or option file: the load
             waits while one of them is behind, does not replicate or does not answer.
         max_lag: seconds that they may be behind.
         basedir: use the server installed there.
         data_root: where a new sandbox's data directory goes.
+        disk: a new sandbox, or each node of a new cluster, gets a disk as slow as that one, which stays as
+            long as it does (root): `gp3`, `flush=1ms,iops=3000`.
+        cluster: a new Galera cluster of this many nodes, which is kept, in a new sandbox's place.
         progress: takes a line at a time.
         show: takes how far the load is, a few times a second.
 
@@ -114,6 +125,17 @@ def fill(
             "--resume needs the server whose load was interrupted",
             hint="name it: --server sandbox:NAME or --dsn",
         )
+    there_is = elsewhere or is_kept(server or "")
+    if cluster is not None and there_is:
+        raise UsageError("--cluster starts a new cluster, but a server is named", hint="remove one of them")
+    if disk is not None and there_is:
+        raise UsageError(
+            "--disk makes a disk for a new sandbox, but a server is named that has one",
+            hint="remove one of them",
+        )
+    profile = parse_disk(disk) if disk is not None else None
+    if profile is not None:
+        require_fault_disk()
     if tune_server and not elsewhere:
         raise UsageError(
             "--tune-server is for a server of your own: a sandbox is tuned anyway", hint="remove it"
@@ -127,6 +149,7 @@ def fill(
         from_dsn(one, "--replica") if "://" in one else from_option_file(Path(one)) for one in replica or ()
     ]
     put_back_left(progress)
+    drop_left(progress)
     _exclusive(server=server, dsn=dsn, defaults_file=defaults_file)
     if threads is not None and not 1 <= threads <= 1024:
         raise UsageError(f"--threads {threads} is not a number of connections", hint="1 to 1024")
@@ -151,10 +174,12 @@ def fill(
         _floor(floor),
         basedir,
         data_root,
+        profile,
         source_of(0),
         progress,
         ladder,
         tune_server,
+        cluster,
     ) as (there, asked, place, quicken):
         asked = msgspec.structs.replace(
             asked,
@@ -170,7 +195,7 @@ def fill(
         with (
             throttle(there, replicas, max_lag, progress) as throttled,
             on_board("fill", server=there.identity.name, workload=asked_plan.name) as board,
-            board.standing(_told(there, asked)),
+            board.standing(driven(there)),
         ):
 
             def seen(far: Far) -> None:
@@ -181,15 +206,12 @@ def fill(
             done = Load(there, source_of, asked, progress, seen, place, quicken, throttled).run()
         if took := _core.python_seconds() - python_before:
             progress(f"functions in Python took {took:.1f} s, in all threads together")
-    if place is None:
+    ours = there if isinstance(there, Cluster) else place.server if place is not None else None
+    if ours is None:
         return done
-    client = place.server.build.client or "mysql"
-    command = f"{client} --defaults-file={there.endpoint.option_file} {shlex.quote(asked.database)}"
-    return msgspec.structs.replace(done, sandbox=place.server.name, client=command)
-
-
-def _told(server: Server, asked: Asked) -> Driven:
-    return driven(server, transport=asked.transport, ssl_mode=asked.ssl_mode, ssl_ca=asked.ssl_ca)
+    client = ours.build.client or "mysql"
+    command = f"{client} --defaults-file={ours.endpoint.option_file} {shlex.quote(asked.database)}"
+    return msgspec.structs.replace(done, sandbox=ours.name, client=command)
 
 
 def _far(far: Far) -> FillProgress:
@@ -213,10 +235,12 @@ def _place(
     floor: Floor | None,
     basedir: Path | str | None,
     data_root: Path | str | None,
+    profile: DiskProfile | None,
     source: Source,
     progress: Progress,
     ladder: bool,
     tune_server: bool,
+    cluster: int | None,
 ) -> Iterator[tuple[Server, Asked, Place | None, Callable[[], None] | None]]:
     """The server, how to reach it, what may be changed of it if it is a sandbox, and what makes it fast."""
     if dsn or defaults_file:
@@ -225,7 +249,8 @@ def _place(
                 "--floor needs a sandbox: a server that is not flushlab's keeps its settings",
                 hint="remove it, or allow changes with --tune-server",
             )
-        address = from_dsn(dsn) if dsn else from_option_file(Path(str(defaults_file)))
+        addresses = from_nodes(dsn) if dsn else (from_option_file(Path(str(defaults_file))),)
+        address = addresses[0]
         name = database or address.database
         if not name:
             raise UsageError("no database is named", hint="use --database NAME, or name it in the DSN")
@@ -237,29 +262,36 @@ def _place(
             database=name,
             ours=False,
         )
-        with Attached(address) as attached:
+        with ExitStack() as stack:
+            named = [
+                stack.enter_context(Attached(one)) for one in (addresses if tune_server else addresses[:1])
+            ]
             if not tune_server:
-                yield attached, asked, None, None
+                yield named[0], asked, None, None
                 return
-            wanted = places.settings_of_others(attached, floor or Floor.SECOND, _ROW_BYTES * source.rows)
-            changes = Changes(attached, wanted)
+            wanted = places.settings_of_others(named[0], floor or Floor.SECOND, _ROW_BYTES * source.rows)
+            nodes = members(named, stack)
+            changes = [Changes(node, wanted) for node in nodes]
+
+            def quicken() -> None:
+                _tune(changes, progress)
+                require_alike(nodes, wanted)
+
             try:
-                yield attached, asked, None, partial(_tune, changes, progress)
+                yield named[0], asked, None, quicken
             finally:
-                changes.put_back(progress)
+                for one in changes:
+                    one.put_back(progress)
         return
     if server is not None and is_kept(server) and not server.startswith(_KEPT):
-        if floor is not None:
-            raise UsageError(
-                "--floor needs a sandbox: a cluster keeps its settings while rows come", hint="remove it"
-            )
-        with attach(server) as cluster:
-            # As a server of somebody's own: what a session keeps from the binary log, no other node gets.
-            name = database or _DATABASE
-            yield cluster, Asked(endpoint=cluster.endpoint, database=name, ours=False), None, None
+        kept_cluster = attach(server)
+        assert isinstance(kept_cluster, Cluster)
+        with kept_cluster, _cluster(kept_cluster, floor or Floor.SECOND, database) as found:
+            yield found
         return
     if server is not None and server.startswith(_KEPT):
-        with places.kept_sandbox(server.removeprefix(_KEPT), floor or Floor.SECOND) as kept:
+        size = _ROW_BYTES * source.rows
+        with places.kept_sandbox(server.removeprefix(_KEPT), size, floor, progress, slow=ladder) as kept:
             if (node := kept.server.membership) is not None:
                 raise UsageError(
                     f"{kept.server.name} is a node of the cluster {node.cluster}: its rows are the cluster's",
@@ -269,21 +301,44 @@ def _place(
             yield kept.server, asked, kept, kept.quicken
         return
     build = find_build(server or "mariadb", basedir=Path(basedir) if basedir else None, progress=progress)
-    root = Path(data_root) if data_root else None
+    disk = places.new_disk(Path(data_root) if data_root else None, profile)
+    if cluster is not None:
+        with (
+            places.new_cluster(build, cluster, disk, progress) as begun,
+            _cluster(begun, floor or Floor.THROWAWAY, database, create=True) as found,
+        ):
+            yield found
+        return
     size = _ROW_BYTES * source.rows
-    with places.new_sandbox(build, size, floor or Floor.THROWAWAY, root, progress, slow=ladder) as new:
+    with places.new_sandbox(build, size, floor or Floor.THROWAWAY, disk, progress, slow=ladder) as new:
         asked = Asked(endpoint=new.server.endpoint, database=database or _DATABASE, create=True)
         yield new.server, asked, new, new.quicken
 
 
-def _tune(changes: Changes, progress: Progress) -> None:
-    """Says how to undo what is changed, and changes it."""
-    if not changes.do:
+@contextmanager
+def _cluster(
+    cluster: Cluster, floor: Floor, database: str | None, *, create: bool = False
+) -> Iterator[tuple[Server, Asked, Place | None, Callable[[], None] | None]]:
+    """As a server of somebody's own: what a session keeps from the binary log, no other node gets."""
+    with places.relaxed_cluster(cluster, floor) as quicken:
+        endpoint, name = cluster.endpoint, database or _DATABASE
+        yield cluster, Asked(endpoint=endpoint, database=name, ours=False, create=create), None, quicken
+        cluster.settled()
+
+
+def _tune(every: Sequence[Changes], progress: Progress) -> None:
+    """Says how to undo what is changed, and changes it; on each node of a cluster."""
+    needed = [one for one in every if one.do]
+    if not needed:
         progress("--tune-server: nothing to change, the server is as fast as the floor allows")
         return
-    progress(f"--tune-server: until the load ends, {' '.join(changes.do)}")
-    progress(f"--tune-server: if flushlab cannot put it back, run {' '.join(changes.undo)}")
-    changes.make()
+    where = {one: f"{one.where}: " if len(every) > 1 else "" for one in needed}
+    for one in needed:
+        progress(f"--tune-server: until the load ends, {where[one]}{' '.join(one.do)}")
+    for one in needed:
+        progress(f"--tune-server: if flushlab cannot put it back, run {where[one]}{' '.join(one.undo)}")
+    for one in needed:
+        one.make()
 
 
 _ROW_BYTES = 200

@@ -30,7 +30,7 @@ def fill(
             show_default=False,
         ),
     ] = None,
-    dsn: options.Dsn = None,
+    dsn: options.DsnOrNodes = None,
     defaults_file: options.DefaultsFile = None,
     database: Annotated[
         str | None, typer.Option("--database", help="Database of the tables; default: app, or the DSN's.")
@@ -45,8 +45,8 @@ def fill(
         Floor | None,
         typer.Option(
             "--floor",
-            help="The weakest guarantees you accept during the load; default: throwaway for a new sandbox,"
-            " second for a kept one.",
+            help="The weakest guarantees you accept during the load; default: throwaway for a new sandbox or"
+            " cluster, second for a kept one.",
             show_default=False,
         ),
     ] = None,
@@ -108,8 +108,19 @@ def fill(
             show_default=False,
         ),
     ] = None,
+    cluster: Annotated[
+        int | None,
+        typer.Option(
+            "--cluster",
+            min=2,
+            max=9,
+            help="A new Galera cluster of so many nodes of --server, which is kept (MariaDB).",
+            show_default=False,
+        ),
+    ] = None,
     basedir: options.BaseDir = None,
     data_root: options.DataRoot = None,
+    disk: options.Disk = None,
     watch: options.Watch = False,
     json: options.Json = None,
 ) -> None:

@@ -12,9 +12,10 @@ from flushlab.units import counted, format_seconds, format_size
 
 def render(done: Filled) -> str:
     """The result in words."""
-    where = f"sandbox:{done.sandbox} ({done.server.name})" if done.sandbox else done.server.name
+    kind = "cluster" if done.server.nodes > 1 else "sandbox"
+    where = f"{kind}:{done.sandbox} ({done.server.name})" if done.sandbox else done.server.name
     lines = [
-        f"{counted(done.rows, 'row')} in {format_seconds(done.seconds + done.probe_seconds)}:"
+        f"{counted(done.rows, 'row')} in {format_seconds(done.seconds)}:"
         f" {done.rows_per_s:,.0f} rows/s into {done.database} on {where}",
         f"  method     {done.way.words}",
         f"  bound by   {done.bound_by} ({done.why})",
@@ -23,7 +24,7 @@ def render(done: Filled) -> str:
     ]
     lines += [f"  verified   {_verified(table)}" for table in done.tables]
     lines += [
-        f"  {step.name:<24} {step.rows_per_s:>10,.0f} rows/s {step.ratio:>6.1f}×  {step.bound_by}"
+        f"  {step.name:<24} {step.rows_per_s:>10,.0f} rows/s {step.times:>7}  {step.bound_by}"
         for step in done.steps
     ]
     lines += [f"  waited     {format_seconds(seconds)} for {what}" for what, seconds in done.waited.items()]
@@ -43,8 +44,7 @@ def document(done: Filled) -> dict[str, Any]:
         "schema": "flushlab.fill/1",
         "rows": fields.pop("rows"),
         "rows_per_s": done.rows_per_s,
-        "seconds": done.seconds + done.probe_seconds,
-        "load_seconds": fields.pop("seconds"),
+        "seconds": fields.pop("seconds"),
         "method": done.way.method,
         "connections": done.way.connections,
         **fields,
@@ -53,7 +53,6 @@ def document(done: Filled) -> dict[str, Any]:
 
 def _times(done: Filled) -> str:
     parts = [
-        ("probing", done.probe_seconds),
         ("rows", done.seconds - done.index_seconds),
         ("indexes", done.index_seconds),
     ]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,9 +23,11 @@ from flushlab.campaign.fill import fill
 from flushlab.datadir import DataRoot
 from flushlab.errors import FlushlabError, ServerDied, ServerError, UsageError
 from flushlab.server import Sandbox
+from flushlab.server.control import connect
 from flushlab.server.identifier import quoted
 from tests.conftest import StartSandbox
 from tests.integration.fill.target import Target
+from tests.waiting import PATIENCE_S, wait_until
 
 RELAXED = {"innodb_flush_log_at_trx_commit": 0, "sync_binlog": 0}
 ROWS = 20_000
@@ -42,6 +47,32 @@ def at(share: float, act: Callable[[], object]) -> Callable[[Progress], None]:
             left.pop()()
 
     return show
+
+
+@contextmanager
+def held_behind(target: Target, share: float) -> Iterator[None]:
+    """No row behind that share of `ROWS` is loaded, so that no load ends before a test acts in its middle.
+
+    Makes the table, empty; at the end nobody is connected to the database any more, and rows go in again.
+    """
+    server = target.server
+    target.fill(1)
+    target.query("TRUNCATE TABLE users")
+    target.query(
+        f"CREATE TRIGGER {target.database}.held BEFORE INSERT ON users FOR EACH ROW"
+        f" SET @held = IF(NEW.id > {share * ROWS:.0f}, GET_LOCK('{target.database}', {PATIENCE_S}), 0)"
+    )
+    connected = f"SELECT id FROM information_schema.processlist WHERE db = '{target.database}'"
+    with connect(server.endpoint, "socket") as holder:
+        holder.cursor().execute(f"SELECT GET_LOCK('{target.database}', 0)")
+        yield
+    if not server.alive():
+        server.start_again()
+    for (number,) in server.query(connected):
+        with suppress(ServerError):  # it has ended
+            server.query(f"KILL {number}")
+    wait_until(lambda: server.query(connected) == [], "nobody is connected to the database")
+    server.query(f"DROP TRIGGER {target.database}.held")
 
 
 # -- methods -------------------------------------------------------------------------------------------------
@@ -89,13 +120,10 @@ def test_every_method_brings_the_same_rows(target: Target, method: str) -> None:
     assert target.query(digest) == first
 
 
-@pytest.mark.parametrize("asks_of_indexes", [False, True])
 def test_auto_says_what_it_tried_and_leaves_only_the_table(
-    target: Target, monkeypatch: pytest.MonkeyPatch, asks_of_indexes: bool
+    target: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(choice, "LEAST_ROWS", 10_000)
-    if asks_of_indexes:
-        monkeypatch.setattr(choice, "TELLING_ROWS", 10_000)
     said: list[str] = []
     done = target.fill(10_000, progress=said.append)
     assert done.tried and done.way in [one.way for one in done.tried]
@@ -183,6 +211,12 @@ def test_a_table_without_a_column_of_the_plan_is_refused(target: Target) -> None
         target.fill(10, truncate=True)
 
 
+def test_rows_that_no_disk_could_hold_are_refused_before_one_is_loaded(target: Target) -> None:
+    with pytest.raises(UsageError, match=r"of rows are to come, and .* are free in"):
+        target.fill(10**14)
+    assert target.count() == 0
+
+
 def test_a_read_only_server_is_refused_before_anything_is_made(target: Target) -> None:
     target.server.query("SET GLOBAL read_only = 1")
     try:
@@ -224,6 +258,49 @@ def test_a_small_packet_makes_smaller_batches(target: Target) -> None:
     assert done.way.packet_bytes < 4096 and target.is_whole(500)
 
 
+LONG_ROWS = """
+[table.long]
+rows = 200
+primary_key = "id"
+[table.long.column]
+id = { type = "INT NOT NULL", generator = "sequence" }
+words = { type = "MEDIUMTEXT NOT NULL", generator = "text", length = 20000 }
+"""
+
+
+@pytest.mark.parametrize("method", ["load-data", "insert"])
+def test_rows_nearly_as_long_as_a_packet_are_loaded_and_longer_ones_refused(
+    target: Target, tmp_path: Path, method: str
+) -> None:
+    plan = tmp_path / "long.toml"
+    plan.write_text(LONG_ROWS)
+    where: dict[str, Any] = {
+        "server": f"sandbox:{target.server.name}",
+        "database": target.database,
+        "create": True,
+    }
+    target.server.query("SET GLOBAL max_allowed_packet = 32768")
+    try:
+        done = fill(plan, method=method, threads=1, **where)
+        plan.write_text(LONG_ROWS.replace("20000", "40000"))
+        with pytest.raises(
+            UsageError, match=r"a row of long takes 39.* KiB, and max_allowed_packet is 32 KiB"
+        ):
+            fill(plan, method=method, truncate=True, **where)
+    finally:
+        target.server.query("SET GLOBAL max_allowed_packet = 16777216")
+    assert (done.tables[0].total, done.tables[0].sampled) == (200, 200)
+
+
+def test_a_function_that_fails_is_the_users_and_named(target: Target, tmp_path: Path) -> None:
+    plan = tmp_path / "mine.toml"
+    text = 'generator = "python", function = "failing_rows:words"'
+    plan.write_text(LONG_ROWS.replace('generator = "text", length = 20000', text))
+    (tmp_path / "failing_rows.py").write_text("def words(rows):\n    raise ValueError('no words')\n")
+    with pytest.raises(UsageError, match="failing_rows:words: ValueError: no words"):
+        fill(plan, server=f"sandbox:{target.server.name}", database=target.database, create=True)
+
+
 # -- loads that are cut short --------------------------------------------------------------------------------
 
 
@@ -231,10 +308,9 @@ def test_a_small_packet_makes_smaller_batches(target: Target) -> None:
 def test_a_server_killed_at_30_percent_and_brought_back_ends_with_exactly_the_rows(
     target: Target, small_chunks: None, method: str
 ) -> None:
-    with pytest.raises(ServerDied) as died:
+    with held_behind(target, 0.5), pytest.raises(ServerDied) as died:
         target.fill(ROWS, method=method, threads=2, show=at(0.3, target.server.kill))
     assert "--resume" in (died.value.hint or "")
-    target.server.start_again()
     assert target.count() < ROWS
     done = target.fill(ROWS, resume=True, method=method)
     assert done.rows + done.resumed_rows == ROWS
@@ -256,7 +332,10 @@ def show(far):
 fill("users", rows={ROWS}, server="sandbox:{target.server.name}", database="{target.database}",
      create=True, threads=2, method="load-data", show=show)
 """
-    done = subprocess.run([sys.executable, "-c", program], env=os.environ, capture_output=True, check=False)
+    before = target.server.read_back([*RELAXED, "local_infile"])
+    command = [sys.executable, "-c", program]
+    with held_behind(target, 0.8):
+        done = subprocess.run(command, env=os.environ, capture_output=True, check=False)
     assert done.returncode in (-number, 1), done.stderr
     with pytest.raises(UsageError, match="did not end") as refused:
         target.fill(ROWS, threads=2)
@@ -266,8 +345,39 @@ fill("users", rows={ROWS}, server="sandbox:{target.server.name}", database="{tar
     resumed = target.fill(ROWS, resume=True)
     assert resumed.resumed_rows > 0
     assert target.is_whole(ROWS)
+    assert target.server.read_back([*RELAXED, "local_infile"]) == before
     with pytest.raises(UsageError, match="nothing to resume"):
         target.fill(ROWS, resume=True)
+
+
+def test_a_new_sandbox_has_its_defaults_once_a_load_that_was_killed_has_been_resumed(
+    small_chunks: None,
+) -> None:
+    program = f"""
+import os
+from flushlab.bulk import loading, native
+from flushlab.campaign.fill import fill
+loading.CHUNK_BYTES, native.LOOK_S = 64 << 10, 0.005
+def show(far):
+    if far.rows >= 0.3 * far.total:
+        os.kill(os.getpid(), 9)
+fill("users", rows={ROWS}, threads=2, progress=lambda line: print(line, flush=True), show=show)
+"""
+    command = [sys.executable, "-c", program]
+    killed = subprocess.run(command, env=os.environ, capture_output=True, text=True, check=False)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    (name,) = re.findall("rows go to the new sandbox (.+)", killed.stdout)
+    changed = ("innodb_doublewrite", "innodb_flush_log_at_trx_commit")
+    server = Sandbox.attach(name)
+    try:
+        assert set(server.read_back(changed).values()) == {"OFF", 0}
+        assert fill("users", rows=ROWS, server=f"sandbox:{name}", resume=True).resumed_rows > 0
+        server = Sandbox.attach(name)
+        assert (server.settings, server.arguments) == ({}, ())
+        assert set(server.read_back(changed).values()) == {"ON", 1}
+        assert Target(server, "app").is_whole(ROWS)
+    finally:
+        server.remove()
 
 
 def test_a_lost_connection_is_an_error_that_resumes(target: Target, small_chunks: None) -> None:
@@ -277,7 +387,7 @@ def test_a_lost_connection_is_an_error_that_resumes(target: Target, small_chunks
         ):
             target.server.query(f"KILL {number}")
 
-    with pytest.raises(ServerError):
+    with held_behind(target, 0.5), pytest.raises(ServerError):
         target.fill(ROWS, method="load-data", threads=2, show=at(0.3, cut))
     assert target.fill(ROWS, resume=True).verified
     assert target.is_whole(ROWS)
@@ -291,10 +401,9 @@ def test_indexes_that_waited_are_given_back_by_the_load_that_resumes(
     target.query("TRUNCATE TABLE users")
     ((_, shown),) = target.query("SHOW CREATE TABLE users")
     late = Way(method="load-data", connections=2, batch_rows=1, packet_bytes=65536, indexes="after")
-    monkeypatch.setattr(choice, "first_way", lambda *_: late)
-    with pytest.raises(ServerDied):
+    with held_behind(target, 0.5), pytest.raises(ServerDied):
+        monkeypatch.setattr(choice, "first_way", lambda *_: late)
         target.fill(ROWS, show=at(0.3, target.server.kill))
-    target.server.start_again()
     assert "KEY `kind`" not in target.query("SHOW CREATE TABLE users")[0][1]
     assert target.fill(ROWS, resume=True).verified
     ((_, again),) = target.query("SHOW CREATE TABLE users")
@@ -360,14 +469,28 @@ def test_a_full_disk_is_an_error_and_with_more_room_the_load_goes_on(
 def test_the_ladder_climbs_from_one_row_a_statement_and_then_loads(
     target: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ladder, "SECONDS", 0.1)
+    monkeypatch.setattr(ladder, "SECONDS", PATIENCE_S)  # for all rows, however slow the machine is
     monkeypatch.setattr(ladder, "_LARGE_POOL", 160 << 20)
     before = target.server.read_back(["innodb_buffer_pool_size", *RELAXED])
-    done = target.fill(3000, ladder=True, method="load-data", threads=1)
+    inserts = [statements(target.server)]
+
+    def climbed(line: str) -> None:
+        if " rows/s (" in line:
+            inserts.append(statements(target.server))
+
+    done = target.fill(3000, ladder=True, method="load-data", threads=1, progress=climbed)
     names = [step.name for step in done.steps]
     assert names[:4] == ["single connection", "pool of 18", "batches of 50", "streamed LOAD DATA"]
     assert names[-1] == "flush policy"
-    assert all(step.rows > 0 and step.bound_by and step.why for step in done.steps)
-    assert done.steps[3].rows_per_s > done.steps[0].rows_per_s
+    assert all(step.rows == 3000 and step.bound_by and step.why for step in done.steps)
+    sent = [after - before for before, after in itertools.pairwise(inserts)]
+    assert 3000 <= sent[0] <= 3010, "one row a statement, and the plan's rows are tried first"
+    assert sent[1] == 3000 and 60 <= sent[2] <= 60 + ladder.POOL, "batches of 50"
+    assert set(sent[3:]) == {0}
     assert target.server.read_back(["innodb_buffer_pool_size", *RELAXED]) == before
     assert target.is_whole(3000)
+
+
+def statements(server: Sandbox) -> int:
+    """INSERT statements that the server has run."""
+    return int(server.query("SHOW GLOBAL STATUS LIKE 'Com_insert'")[0][1])

@@ -24,7 +24,7 @@ from flushlab.record import Value
 from flushlab.server import Sandbox
 from flushlab.server.attached import Attached, from_dsn
 from flushlab.server.control import connect
-from flushlab.server.put_back import FOLDER, Changes
+from flushlab.server.put_back import FOLDER, Changes, put_back_left
 from tests.conftest import StartSandbox
 from tests.integration.fill.target import Target
 
@@ -70,7 +70,7 @@ def test_a_load_that_is_given_up_in_a_deadlock_goes_again(
     def cross(_far: Progress) -> None:
         if waits(target, "current_waits"):
             with other.cursor() as cursor:
-                cursor.execute(f"SELECT id FROM {target.database}.users WHERE id = 600 FOR UPDATE")
+                cursor.execute(f"SELECT id FROM {target.database}.users WHERE id = 690 FOR UPDATE")
             other.rollback()
 
     done = target.fill(999, append=True, method="insert", threads=1, show=cross)
@@ -197,6 +197,27 @@ fill("users", rows=10, dsn="{tuned.dsn}", create=True, tune_server=True, progres
     command = [sys.executable, "-m", "flushlab", "server", "status"]
     next_one = subprocess.run(command, env=os.environ, capture_output=True, text=True, check=True)
     assert "put back: SET GLOBAL innodb_flush_log_at_trx_commit = 1;" in next_one.stderr
+    assert tuned.is_as_before
+
+
+def test_what_a_killed_flushlab_changed_in_turns_is_put_back_whichever_turn_it_was(tuned: Tuned) -> None:
+    program = f"""
+import os
+from flushlab.server.attached import Attached, from_dsn
+from flushlab.server.put_back import Changes
+from flushlab.server.reconfigure import switch
+server = Attached(from_dsn("{tuned.dsn}"))
+turns = [{{"innodb_flush_log_at_trx_commit": value}} for value in (2, 0)]
+Changes(server, {{}}, *turns).announce()
+assert server.query("SELECT @@global.innodb_flush_log_at_trx_commit") == [(1,)]
+for settings in turns:
+    switch(server, settings)
+os.kill(os.getpid(), {int(signal.SIGKILL)})
+"""
+    done = subprocess.run([sys.executable, "-c", program], env=os.environ, capture_output=True, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert tuned.state["innodb_flush_log_at_trx_commit"] == 0
+    put_back_left(print)
     assert tuned.is_as_before
 
 

@@ -23,7 +23,7 @@ ODD = "a`b\"c'd\\e\nf ☃%s{n}"
 SCHEMA = [
     f"CREATE TABLE {quoted(ODD)} ({quoted(ODD)} INT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY,"
     f" {quoted('select')} VARCHAR(3) NOT NULL UNIQUE, b BIT(9) NOT NULL, y YEAR, f DOUBLE NOT NULL,"
-    r" e ENUM('it''s','a\\b','c,d','new\nline') NOT NULL, s SET('x','y','z') NOT NULL,"
+    r" e ENUM('it''s','a\\b','c,d','new\nline','😀') NOT NULL, s SET('x','y','z') NOT NULL,"
     " bin BINARY(16) NOT NULL UNIQUE, vb VARBINARY(5), p POINT NOT NULL, g POLYGON, mp MULTIPOLYGON NOT NULL,"
     " d6 DECIMAL(30,4) NOT NULL, t6 TIMESTAMP(6) NULL, ti TIME(3) NOT NULL, ch CHAR(1), tt TINYTEXT NOT NULL,"
     " j JSON NOT NULL, big BIGINT UNSIGNED NOT NULL, m MEDIUMINT NOT NULL, lb LONGBLOB,"
@@ -38,13 +38,16 @@ SCHEMA = [
     " nr TINYINT UNSIGNED NOT NULL,"
     " boss BIGINT, KEY (boss), UNIQUE (o, nr), FOREIGN KEY (o, nr) REFERENCES line (o, nr),"
     " FOREIGN KEY (boss) REFERENCES part (id))",
+    # Unique keys that share a column and have nothing but foreign keys, but for the number in one of them.
+    "CREATE TABLE picked (id BIGINT NOT NULL, nr INT NOT NULL, part BIGINT NOT NULL, PRIMARY KEY (id, nr),"
+    " UNIQUE (id, part), FOREIGN KEY (id) REFERENCES part (id), FOREIGN KEY (part) REFERENCES part (id))",
     # Fewer rows than the others: its key has few values, and each of its rows is another parent's.
     "CREATE TABLE few (id TINYINT NOT NULL PRIMARY KEY, text VARCHAR(200) COLLATE utf8mb4_bin,"
     " UNIQUE (text(2)))",
     "CREATE TABLE profile (user TINYINT NOT NULL PRIMARY KEY, d DATE NOT NULL UNIQUE,"
     " FOREIGN KEY (user) REFERENCES few (id))",
 ]
-TABLES = ["line", "part", "few", "profile", ODD]
+TABLES = ["line", "part", "picked", "few", "profile", ODD]
 
 
 def make(server: Sandbox, database: str) -> None:
@@ -97,6 +100,8 @@ def test_a_plan_from_a_hostile_schema_runs_as_it_is(
         assert len(loaded) == count
         assert loaded == made
     (tmp_path / "odd.toml").write_text(text)
-    filled = fill(tmp_path / "odd.toml", rows=500, dsn=dsn(server, ODD), truncate=True, threads=1)
-    assert filled.verified
-    assert {table.name for table in filled.tables} == set(TABLES)
+    for method in ("load-data", "insert"):
+        where = dsn(server, ODD)
+        filled = fill(tmp_path / "odd.toml", rows=500, dsn=where, truncate=True, threads=1, method=method)
+        assert filled.verified
+        assert {table.name for table in filled.tables} == set(TABLES)

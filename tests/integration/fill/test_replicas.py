@@ -10,7 +10,7 @@ from flushlab.errors import ServerError, UsageError
 from flushlab.server import Sandbox
 from tests.conftest import StartSandbox
 from tests.integration.fill.target import Target
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 RELAXED = {"innodb_flush_log_at_trx_commit": 0, "sync_binlog": 0}
 ROWS = 20_000
@@ -32,6 +32,9 @@ def replica(mariadb: Sandbox, shared_sandbox: StartSandbox) -> Sandbox:
         " MASTER_PASSWORD='secret'"
     )
     replica.query("START SLAVE")
+    (file, position, *_) = mariadb.query("SHOW MASTER STATUS")[0]
+    # Zero seconds behind is also what a replica says that has not yet been sent anything.
+    assert replica.query(f"SELECT MASTER_POS_WAIT('{file}', {position}, {PATIENCE_S})")[0][0] >= 0
     wait_until(lambda: behind(replica) == [0], "the replica follows")
     return replica
 
@@ -86,6 +89,15 @@ def test_a_server_that_replicates_nothing_is_refused_before_anything_is_loaded(
     with pytest.raises(ServerError, match="does not answer"):
         target.fill(10, dsn=where, replica=["mysql://app:secret@127.0.0.1:1"])
     assert target.server.query(f"SHOW DATABASES LIKE '{target.database}'") == []
+
+
+def test_an_account_that_may_not_ask_a_replica_is_told_what_it_lacks(
+    target: Target, replica: Sandbox
+) -> None:
+    replica.query("CREATE OR REPLACE USER plain@'127.0.0.1' IDENTIFIED BY 'secret'")
+    where = dsn(replica).replace("app:", "plain:")
+    with pytest.raises(ServerError, match="SLAVE MONITOR"):
+        target.fill(10, dsn=dsn(target.server, target.database), replica=[where])
 
 
 def test_a_sandbox_has_no_replicas_to_wait_for(target: Target, replica: Sandbox) -> None:

@@ -34,10 +34,14 @@ IDLE = Evidence(
         ({"server_cpu_s": 20.0, "client_cpu_s": 14.0, "connections": 8}, "CPU"),
         ({"pool_waits": 500}, "buffer pool"),
         ({"io_share": 0.6}, "disk"),
-        ({"others_share": 0.5, "io_share": 0.6}, "other programs"),
+        ({"others_share": 0.5, "io_share": 0.6, "server_cpu_s": 10.0}, "other programs"),
+        ({"others_share": 0.5, "io_share": 0.6}, "disk"),
+        ({"others_share": 0.5, "commit_s": 15.0, "commits": 2000, "log_syncs": 1500}, "log syncs"),
         ({"commit_s": 15.0, "commits": 2000, "log_syncs": 1500}, "log syncs"),
         ({"commit_s": 15.0, "commits": 2000, "log_syncs": 10}, "server"),
         ({"statements": 50_000, "commits": 50_000, "rows": 50_000, "answer_s": 18.0}, "round trips"),
+        ({"statements": 10_000, "answer_s": 18.0}, "server"),
+        ({"statements": 10_000, "answer_s": 18.0, "server_cpu_s": None}, "round trips"),
         (
             {"statements": 5_000, "commits": 5_000, "rows": 5_000, "answer_s": 18.0, "log_syncs": 5_000},
             "log syncs",
@@ -49,3 +53,8 @@ def test_the_limit_is_what_the_figures_say(seen: dict[str, object], what: str) -
     found = bound(msgspec.structs.replace(IDLE, **seen))
     assert found.what == what
     assert found.why
+
+
+def test_what_a_server_elsewhere_takes_is_not_told() -> None:
+    seen = msgspec.structs.replace(IDLE, statements=10_000, answer_s=18.0, server_cpu_s=None)
+    assert bound(seen).why == "1,000 statements/s of 100 rows; client 10% of a core, 4 cores"

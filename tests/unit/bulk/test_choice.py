@@ -11,7 +11,7 @@ from flushlab.bulk.choice import Possible, first_way, split
 from flushlab.bulk.verify import sampled_rows
 
 POSSIBLE = Possible(
-    load_data=True, indexes_may_wait=True, bulk=True, connections=4, fixed=False, packet_bytes=1 << 20
+    load_data=True, prepared=True, indexes_may_wait=True, connections=4, fixed=False, packet_bytes=1 << 20
 )
 
 

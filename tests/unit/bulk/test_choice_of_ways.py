@@ -2,116 +2,150 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from types import SimpleNamespace
-from typing import Any
+import math
+import random
+from collections.abc import Callable, Mapping
 
+import msgspec
 import pytest
 
-from flushlab.bulk import choice, native
-from flushlab.bulk.choice import Possible
-from flushlab.bulk.filled import Tried, Way
-from flushlab.bulk.native import Spec
-from flushlab.bulk.source import SourceTable
-from flushlab.record import Endpoint
+from flushlab.bulk import choice
+from flushlab.bulk.choice import Possible, Slices, fastest, first_way
+from flushlab.bulk.filled import Way
 
 POSSIBLE = Possible(
-    load_data=True, indexes_may_wait=True, bulk=True, connections=4, fixed=False, packet_bytes=1 << 20
+    load_data=True, prepared=True, indexes_may_wait=True, connections=4, fixed=False, packet_bytes=1 << 20
 )
-TABLE = SourceTable(name="t", rows=10_000_000, columns=("id",), create="")
+ROWS = 25_000
+
+RATES = {"load × 1": 100.0, "load × 2": 60.0, "insert × 1": 70.0, "insert × 2": 60.0, "insert × 4": 60.0}
 
 
 def named(way: Way) -> str:
-    insert = "insert, " if way.method == "insert" else ""
-    return "bulk" if way.bulk else f"{insert}{way.indexes} × {way.connections}"
+    return f"{way.method.removesuffix('-data')} × {way.connections}"
 
 
-def chosen(
-    monkeypatch: pytest.MonkeyPatch, rates: Mapping[str, list[float]], *, turns: bool = False
-) -> tuple[str, tuple[Tried, ...]]:
-    """What is chosen where the slices of a way come at these rates, the last one for all that follow."""
-    slices: dict[str, int] = defaultdict(int)
+def quiet(_way: str) -> float:
+    return 1.0
 
-    def run(spec: Spec, _server: object) -> Any:
-        way, rows = spec.plan, sum(one.end - one.first for one in spec.ranges)
-        if rows < 50_000:  # the one that warms up
-            return SimpleNamespace(counts=SimpleNamespace(seconds=1.0))
-        rate = rates[way][min(slices[way], len(rates[way]) - 1)]
-        slices[way] += 1
-        return SimpleNamespace(counts=SimpleNamespace(seconds=rows / rate))
 
-    def spec(way: Way) -> Spec:
-        return Spec(
-            endpoint=Endpoint(user="u", password=""),
-            database="d",
-            plan=named(way),
-            table="t",
-            into="t",
-            method="load-data",
-            connections=way.connections,
-            ranges=(),
-        )
+class Noisy:
+    """A machine that others use: what they take comes and goes, and each slice has a chance of its own."""
 
-    @contextmanager
-    def scratch(*_: object) -> Iterator[str]:
-        yield "scratch"
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+        self._others = 0.0
 
+    def __call__(self, _way: str) -> float:
+        self._others = 0.8 * self._others + self._random.gauss(0, 0.15)
+        return math.exp(self._others + self._random.gauss(0, 0.15))
+
+
+class Rows:
+    """Takes slices at given rates, and counts them."""
+
+    def __init__(self, rates: Mapping[str, float], noise: Callable[[str], float] = quiet) -> None:
+        self.rates = dict(rates)
+        self.noise = noise
+        self.taken: list[str] = []
+        self.left = math.inf
+
+    def slice(self, way: Way) -> tuple[int, float]:
+        name = named(way)
+        self.taken.append(name)
+        self.left -= 1
+        return ROWS, ROWS / (self.rates[name] * self.noise(name))
+
+
+def chosen(rows: Rows, *, turns: bool = False, possible: Possible = POSSIBLE) -> str:
+    way = first_way(possible, possible.connections if possible.fixed else 1)
+    return named(fastest(Slices(rows.slice, lambda: rows.left), way, possible, turns=turns))
+
+
+@pytest.fixture(autouse=True)
+def two_processors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choice, "cpu_count", lambda: 2)
-    monkeypatch.setattr(choice, "scratch_table", scratch)
-    monkeypatch.setattr(choice, "late_parts", lambda *_: ("DROP KEY k", "ADD KEY k (k)"))
-    monkeypatch.setattr(native, "run", run)
-    monkeypatch.setattr(choice, "definition", lambda *_: "`id` int NOT NULL AUTO_INCREMENT")
-    server: Any = SimpleNamespace(query=lambda *_: [(1 if turns else 2,)])
-    way, tried = choice.choose(server, spec, "d", TABLE, POSSIBLE)
-    return named(way), tried
-
-
-RATES = {
-    "after × 1": [100.0],
-    "after × 2": [60.0],
-    "before × 1": [70.0],
-    "bulk": [50.0],
-    "insert, after × 2": [60.0],
-    "insert, before × 2": [50.0],
-}
 
 
 @pytest.mark.parametrize(
     ("changed", "way"),
     [
-        ({}, "after × 1"),
-        ({"after × 2": [120.0], "after × 4": [90.0], "before × 2": [70.0]}, "after × 2"),
-        ({"after × 2": [120.0], "after × 4": [140.0], "before × 4": [70.0]}, "after × 4"),
-        ({"before × 1": [112.0]}, "after × 1"),
-        ({"before × 1": [130.0]}, "before × 1"),
-        ({"before × 1": [130.0], "bulk": [140.0]}, "bulk"),
-        ({"bulk": [140.0]}, "after × 1"),
+        ({}, "load × 1"),
+        ({"load × 2": 120.0, "load × 4": 90.0}, "load × 2"),
+        ({"load × 2": 120.0, "load × 4": 140.0}, "load × 4"),
+        ({"insert × 1": 112.0}, "insert × 1"),
+        ({"insert × 1": 104.0, "load × 2": 104.0}, "load × 1"),
     ],
 )
-def test_the_fastest_way_is_chosen_and_indexes_wait_in_doubt(
-    monkeypatch: pytest.MonkeyPatch, changed: dict[str, list[float]], way: str
-) -> None:
-    assert chosen(monkeypatch, {**RATES, **changed})[0] == way
+def test_the_fastest_way_is_chosen_and_the_simplest_in_doubt(changed: dict[str, float], way: str) -> None:
+    assert chosen(Rows({**RATES, **changed})) == way
 
 
-def test_ways_that_are_close_have_a_second_slice_which_may_decide(monkeypatch: pytest.MonkeyPatch) -> None:
-    way, tried = chosen(monkeypatch, {**RATES, "after × 2": [108.0, 70.0]})
-    assert way == "after × 1"
-    rows = {named(one.way): one.rows for one in tried}
-    assert rows == {"after × 1": 100_000, "after × 2": 100_000, "before × 1": 50_000}
+@pytest.mark.parametrize(
+    ("changed", "way"),
+    [
+        ({}, "load × 1"),
+        ({"insert × 2": 120.0}, "insert × 2"),
+        ({"insert × 2": 120.0, "insert × 4": 130.0}, "insert × 4"),
+    ],
+)
+def test_where_loads_take_turns_several_connections_insert(changed: dict[str, float], way: str) -> None:
+    rows = Rows({**RATES, **changed})
+    assert chosen(rows, turns=True) == way
+    assert "load × 2" not in rows.taken
 
 
-def test_trying_ends_when_it_has_taken_a_twelfth_of_the_load(monkeypatch: pytest.MonkeyPatch) -> None:
-    _, tried = chosen(monkeypatch, {name: [1e12] for name in RATES})
-    assert [named(one.way) for one in tried] == ["after × 1", "after × 2"]
+def test_a_number_of_connections_that_is_given_is_kept() -> None:
+    rows = Rows({"load × 4": 100.0, "insert × 4": 120.0})
+    assert chosen(rows, possible=msgspec.structs.replace(POSSIBLE, fixed=True)) == "insert × 4"
+    assert set(rows.taken) == {"load × 4", "insert × 4"}
 
 
-@pytest.mark.parametrize(("rate", "chosen_way"), [(112.0, "after × 1"), (120.0, "insert, after × 2")])
-def test_where_loads_take_turns_several_connections_insert_if_that_is_much_faster(
-    monkeypatch: pytest.MonkeyPatch, rate: float, chosen_way: str
-) -> None:
-    way, tried = chosen(monkeypatch, {**RATES, "insert, after × 2": [rate]}, turns=True)
-    assert way == chosen_way
-    assert "after × 2" not in [named(one.way) for one in tried]
+def test_where_load_data_is_refused_only_inserts_are_tried() -> None:
+    rows = Rows({**RATES, "insert × 2": 120.0})
+    assert chosen(rows, possible=msgspec.structs.replace(POSSIBLE, load_data=False)) == "insert × 2"
+    assert not any(name.startswith("load") for name in rows.taken)
+
+
+@pytest.mark.parametrize("best", ["load × 1", "insert × 2"])
+def test_a_way_that_is_a_quarter_faster_is_found_on_a_noisy_machine(best: str) -> None:
+    """A slice varies by a third, half of it from one moment to the next."""
+    rates = {"load × 1": 100.0, "insert × 2": 100.0, "insert × 4": 80.0, best: 130.0}
+    found = [chosen(Rows(rates, Noisy(seed)), turns=True) for seed in range(200)]
+    assert found.count(best) >= 190
+
+
+def test_what_is_much_slower_is_given_up_after_two_slices() -> None:
+    rows = Rows(RATES)
+    chosen(rows, turns=True)
+    assert rows.taken.count("insert × 2") == 2
+
+
+def test_ways_take_turns_and_no_more_than_three_quarters_of_the_rows_are_for_trying() -> None:
+    rows = Rows(dict.fromkeys((*RATES, "load × 4"), 100.0))
+    beats = iter([1.2, 1.2, 0.8, 0.8] * 100)
+    rows.noise = lambda name: next(beats) if name != "load × 1" else 1.0
+    chosen(rows)
+    assert rows.taken[:6] == ["load × 1", "load × 2", "load × 2", "load × 1", "load × 1", "load × 2"]
+    assert len(rows.taken) <= 30
+
+
+def test_a_load_that_falls_behind_is_compared_again_and_goes_on_in_the_better_way() -> None:
+    rows = Rows({**RATES, "insert × 2": 130.0})
+    slices = Slices(rows.slice, lambda: rows.left)
+    way = fastest(slices, first_way(POSSIBLE, 1), POSSIBLE, turns=True)
+    tried = len(rows.taken)
+    assert slices.after(way, 125.0) == way and len(rows.taken) == tried
+    assert slices.after(way, 60.0) == way, "all are slower now"
+    assert len(rows.taken) > tried
+    rows.rates["insert × 2"] = 60.0
+    assert named(slices.after(way, 60.0)) == "load × 1"
+
+
+def test_ways_are_no_longer_compared_where_rows_run_out() -> None:
+    rows = Rows({**RATES, "insert × 2": 130.0})
+    slices = Slices(rows.slice, lambda: rows.left)
+    way = fastest(slices, first_way(POSSIBLE, 1), POSSIBLE, turns=True)
+    rows.left, tried = 3, len(rows.taken)
+    assert slices.after(way, 60.0) == way
+    assert (rows.left, len(rows.taken)) == (1, tried + 2)

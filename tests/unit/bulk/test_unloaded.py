@@ -2,28 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flushlab.bulk.bound import Evidence
 from flushlab.bulk.choice import split
 from flushlab.bulk.filled import Way
-from flushlab.bulk.native import Counts, Loaded, Range
+from flushlab.bulk.native import Counts, Range
 from flushlab.bulk.unloaded import Unloaded
-
-EVIDENCE = Evidence(
-    seconds=1.0,
-    cores=2,
-    connections=1,
-    rows=1,
-    statements=1,
-    commits=1,
-    client_cpu_s=0.0,
-    server_cpu_s=None,
-    send_s=0.0,
-    answer_s=0.0,
-    commit_s=0.0,
-)
 
 
 def way(connections: int) -> Way:
@@ -37,12 +23,12 @@ class Server:
         self.rows: list[int] = []
         self.before: list[int] = []
 
-    def load(self, _way: Way, ranges: tuple[Range, ...], before: Counts) -> Loaded:
+    def load(self, _way: Way, ranges: tuple[Range, ...], before: Counts) -> Counts:
+        assert ranges
         self.before.append(before.committed)
         new = [row for one in ranges for row in range(one.first, one.end)]
         self.rows += new
-        counts = Counts(seconds=len(new) / 10_000, rows=len(new), committed=len(new), notes={"a": 1})
-        return Loaded(counts=counts, evidence=EVIDENCE)
+        return Counts(seconds=len(new) / 10_000, rows=len(new), committed=len(new), notes={"a": 1})
 
 
 @given(st.integers(1_000, 20_000), st.integers(1, 8), st.lists(st.sampled_from([1, 2, 4, 8]), max_size=12))
@@ -51,9 +37,24 @@ def test_every_row_is_loaded_once_whatever_is_tried(rows: int, parts: int, tried
     unloaded = Unloaded(split(0, rows, parts), server.load)
     for connections in tried:
         unloaded.slice(way(connections))
-    loaded = unloaded.rest(way(1))
+    unloaded.rest(way(1))
     assert sorted(server.rows) == list(range(rows))
-    assert (loaded.counts.committed, loaded.counts.notes) == (rows, {"a": len(tried) + 1})
+    assert server.before == sorted(server.before) and len(server.before) == len(tried) + 1
+
+
+def test_the_rest_is_loaded_in_eight_pieces_and_the_way_may_change_after_each() -> None:
+    server = Server()
+    unloaded = Unloaded(split(0, 40_000, 4), server.load)
+    unloaded.slice(way(1))
+    rates: list[float] = []
+
+    def after(now: Way, rate: float) -> Way:
+        rates.append(rate)
+        return way(2) if len(rates) == 3 else now
+
+    assert unloaded.watched(way(1), after) == way(2)
+    assert rates == [pytest.approx(10_000)] * len(rates) and 7 <= len(rates) <= 10
+    assert sorted(server.rows) == list(range(40_000))
 
 
 def test_a_slice_is_a_fortieth_of_the_rows_shared_by_the_connections() -> None:
@@ -68,3 +69,16 @@ def test_a_slice_is_a_fortieth_of_the_rows_shared_by_the_connections() -> None:
         *range(1000, 1250),
     ]
     assert server.before == [0, 1000]
+
+
+def test_slices_that_take_the_last_rows_leave_no_rest() -> None:
+    server = Server()
+    unloaded = Unloaded(split(0, 40_000, 4), server.load)
+
+    def after(now: Way, _rate: float) -> Way:
+        while len(server.rows) > 30_000 and unloaded.slices:
+            unloaded.slice(way(1))
+        return now
+
+    unloaded.watched(way(4), after)
+    assert sorted(server.rows) == list(range(40_000)) and unloaded.slices == 0

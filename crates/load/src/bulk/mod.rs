@@ -4,11 +4,13 @@
 //! rows until none is left. A transaction holds at most `chunk_bytes`, and with them the note of how far its
 //! range has come: what is committed is exactly what the notes say, whoever is killed and when.
 
+mod batch;
 mod counts;
 mod run;
 mod sample;
 mod shared;
 mod spec;
+mod statement;
 mod worker;
 
 pub use counts::{FillProgress, FillResult};

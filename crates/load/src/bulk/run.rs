@@ -111,3 +111,24 @@ impl Drop for FillRun {
         self.stop();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_load_without_a_range_has_ended() {
+        let plan = r#"{"seed": 1, "tables": [{"name": "t", "rows": 9, "columns": [
+            {"name": "id", "generator": {"kind": "sequence", "start": 1, "step": 1}}]}]}"#;
+        let spec = serde_json::json!({
+            "endpoint": {"user": "u", "password": "p", "socket": "/nobody", "host": null, "port": null},
+            "transport": "socket", "ssl_mode": "disabled", "ssl_ca": "", "database": "d", "plan": plan,
+            "table": "t", "into": "`d`.`t`", "method": "insert", "connections": 2, "ranges": [],
+            "batch_rows": 1, "packet_bytes": 1024, "chunk_bytes": 0, "session": [], "notes": null,
+            "limit_seconds": null,
+        });
+        let run = FillRun::start(&serde_json::to_vec(&spec).unwrap(), Arc::new(Cutoff::new())).unwrap();
+        let done = run.wait(Duration::ZERO).unwrap();
+        assert!(done.is_some());
+    }
+}

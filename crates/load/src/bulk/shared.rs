@@ -39,7 +39,8 @@ impl Shared {
             held: Mutex::new(false),
             let_go: Condvar::new(),
             failed: Mutex::new(None),
-            ended: Mutex::new(None),
+            // Without a range there is nobody to say so.
+            ended: Mutex::new((connections == 0).then_some(Duration::ZERO)),
             changed: Condvar::new(),
             began: Instant::now(),
         }

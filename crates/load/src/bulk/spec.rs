@@ -51,6 +51,8 @@ pub(super) enum Method {
     LoadData,
     /// INSERT with many rows.
     Insert,
+    /// The same, prepared: its rows are parameters.
+    Prepared,
 }
 
 /// Rows that one connection loads in their order.

@@ -7,9 +7,11 @@ use flushlab_generate::Format;
 use flushlab_wire::response::Completed;
 use nix::time::{clock_gettime, ClockId};
 
+use super::batch::Batch;
 use super::counts::Phase;
 use super::shared::Shared;
 use super::spec::{unwritable, Method, Range, Spec};
+use super::statement::{head, write_statement};
 use crate::connection::Connection;
 use crate::sync::locked;
 use crate::{Cutoff, Error, Kind};
@@ -30,7 +32,7 @@ const STAYS_IN_USE: Duration = Duration::from_secs(10);
 /// ER_LOCK_WAIT_TIMEOUT, ER_LOCK_DEADLOCK: the same statements may pass a moment later.
 const GAVE_WAY: [u16; 2] = [1205, 1213];
 
-/// Rows generated at once, so that a packet's size is looked at often enough.
+/// Rows generated at once, at most, so that a packet's size is looked at often enough.
 const ROWS_AT_ONCE: u64 = 64;
 
 /// Bytes by which a packet may be longer than asked for, and of its header.
@@ -55,14 +57,17 @@ pub(super) struct Worker<'a> {
     cpu: Duration,
     statement: Vec<u8>,
     head: Vec<u8>,
+    batch: Option<Batch>,
     /// Rows of the transaction under way.
     sent: u64,
 }
 
 impl<'a> Worker<'a> {
-    pub fn new(shared: &'a Shared, connection: Connection) -> Self {
+    pub fn new(shared: &'a Shared, mut connection: Connection) -> Self {
         let spec = &shared.spec;
+        let prepared = spec.method == Method::Prepared;
         Self {
+            batch: prepared.then(|| Batch::prepare(spec, &mut connection)).flatten(),
             connection,
             cpu: Duration::ZERO,
             statement: Vec::with_capacity(spec.packet_bytes + PACKET_SLACK),
@@ -115,7 +120,7 @@ impl<'a> Worker<'a> {
         let spec = &self.shared.spec;
         let next = match spec.method {
             Method::LoadData => self.load_data(range, first)?,
-            Method::Insert => self.inserts(range, first)?,
+            Method::Insert | Method::Prepared => self.inserts(range, first)?,
         };
         if spec.chunk_bytes > 0 {
             self.commit(range, first, next)?;
@@ -130,8 +135,10 @@ impl<'a> Worker<'a> {
         let (shared, spec) = (self.shared, &self.shared.spec);
         let table = spec.table();
         let (mut next, mut bytes, mut since) = (first, 0, Instant::now());
+        let mut at_once = 1; // until it is seen how long rows are
         let mut failed = None;
-        let completed = self.connection.load(&self.head, |out| {
+        let most = spec.packet_bytes + spec.packet_bytes / 4;
+        let completed = self.connection.load(&self.head, most, |out| {
             let counts = &shared.counts;
             let began = Instant::now();
             counts.spent(Phase::Send, began - since);
@@ -140,13 +147,15 @@ impl<'a> Worker<'a> {
             // A transaction without a row would come to no end.
             if failed.is_none() && (next == first || !shared.stops()) {
                 while next < range.to && !full(out) && bytes + out.len() - start < spec.chunk_bytes {
-                    let upto = (next + ROWS_AT_ONCE).min(range.to);
+                    let (upto, before) = ((next + at_once).min(range.to), out.len());
                     if let Err(error) = table.write_rows(next..upto, Format::LoadData, out) {
                         // What has been sent is rolled back with the connection.
                         failed = Some(unwritable(error));
                         out.truncate(start);
                         break;
                     }
+                    let row = ((out.len() - before) as u64 / (upto - next)).max(1);
+                    at_once = (spec.packet_bytes as u64 / 4 / row).clamp(1, ROWS_AT_ONCE);
                     next = upto;
                 }
             }
@@ -172,8 +181,8 @@ impl<'a> Worker<'a> {
     fn inserts(&mut self, range: Range, first: u64) -> Result<u64, Error> {
         let (mut next, mut bytes) = (first, 0);
         loop {
-            let upto = self.insert(range, next)?;
-            bytes += self.statement.len();
+            let (upto, sent) = self.insert(range, next)?;
+            bytes += sent;
             next = upto;
             if next == range.to || bytes >= self.shared.spec.chunk_bytes || self.shared.stops() {
                 return Ok(next);
@@ -181,43 +190,41 @@ impl<'a> Worker<'a> {
         }
     }
 
-    fn insert(&mut self, range: Range, first: u64) -> Result<u64, Error> {
+    /// Inserts rows from `first` on in one statement; the row behind them, and bytes sent.
+    fn insert(&mut self, range: Range, first: u64) -> Result<(u64, usize), Error> {
         let (counts, spec) = (&self.shared.counts, &self.shared.spec);
         let began = Instant::now();
-        let out = &mut self.statement;
-        out.clear();
-        out.extend_from_slice(&self.head);
-        let mut next = first;
-        while next < range.to && next - first < spec.batch_rows {
-            let before = out.len();
-            if next > first {
-                out.push(b',');
+        let mut batch = self.batch.as_mut();
+        batch = batch.filter(|batch| range.to - first >= batch.rows()); // the last rows go as text
+        if let Some(written) = &mut batch {
+            if !written.write(spec.table(), first, spec.packet_bytes)? {
+                batch = None;
             }
-            spec.table()
-                .write_row(next, Format::Values, out)
-                .map_err(unwritable)?;
-            if out.len() > spec.packet_bytes && next > first {
-                out.truncate(before);
-                break;
-            }
-            next += 1;
         }
+        let (next, bytes) = match &batch {
+            Some(batch) => (first + batch.rows(), batch.bytes()),
+            None => {
+                let next = write_statement(spec, &self.head, range, first, &mut self.statement)?;
+                (next, self.statement.len())
+            }
+        };
         let generated = Instant::now();
         counts.spent(Phase::Generate, generated - began);
-        let completed = self.connection.query_bytes(&self.statement);
+        let completed = match batch {
+            Some(batch) => batch.execute(&mut self.connection),
+            None => self.connection.query_bytes(&self.statement),
+        };
         counts.spent(Phase::Answer, generated.elapsed());
         self.sent += next - first;
         counts.rows.fetch_add(next - first, Ordering::Relaxed);
-        counts
-            .bytes
-            .fetch_add(self.statement.len() as u64, Ordering::Relaxed);
+        counts.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         self.use_cpu();
         self.took(
             &completed.map_err(|error| at_rows(error, first, next))?,
             first,
             next,
         )?;
-        Ok(next)
+        Ok((next, bytes))
     }
 
     /// Whether the server took all rows as they are; LOAD DATA LOCAL goes on where it did not.
@@ -289,37 +296,6 @@ impl<'a> Worker<'a> {
             self.cpu = now;
         }
     }
-}
-
-/// What a statement begins with; of LOAD DATA, all of it.
-fn head(spec: &Spec) -> Vec<u8> {
-    let names: Vec<String> = spec.table().columns().iter().map(|name| quoted(name)).collect();
-    if spec.method == Method::Insert {
-        return format!("INSERT INTO {} ({}) VALUES ", spec.into, names.join(",")).into_bytes();
-    }
-    let (mut fields, mut set) = (names.clone(), Vec::new());
-    for (place, expression) in spec.table().load_expressions().into_iter().enumerate() {
-        if let Some(expression) = expression {
-            fields[place] = format!("@c{}", place + 1);
-            set.push(format!("{}={expression}", names[place]));
-        }
-    }
-    let set = if set.is_empty() {
-        String::new()
-    } else {
-        format!(" SET {}", set.join(","))
-    };
-    format!(
-        "LOAD DATA LOCAL INFILE 'rows' INTO TABLE {} CHARACTER SET utf8mb4 ({}){set}",
-        spec.into,
-        fields.join(",")
-    )
-    .into_bytes()
-}
-
-/// A name as SQL has it.
-fn quoted(name: &str) -> String {
-    format!("`{}`", name.replace('`', "``"))
 }
 
 /// The same error with the rows that it is about, counted from 0.

@@ -113,13 +113,14 @@ pub(crate) fn kind(name: &str, asked: Asked) -> Result<(Kind, Commit), Error> {
                 commit,
             ))
         }
+        ("ledger", None) => Ok((Kind::Ledger, Commit::Auto)),
         ("upsert", None) => Err(Error::usage("workload upsert needs its options")),
         _ if is_oltp => Ok((
             Kind::Oltp(self::oltp(name, oltp.unwrap_or_default())?),
             Commit::Auto,
         )),
         _ => Err(Error::usage(format!(
-            "workload {name:?} is not known; there are {}, upsert and txn",
+            "workload {name:?} is not known; there are {}, upsert, txn and ledger",
             Oltp::NAMES.join(", ")
         ))),
     }

@@ -3,6 +3,7 @@
 mod event;
 mod kind;
 mod kind_json;
+mod ledger;
 mod oltp;
 mod rand_json;
 mod txn;
@@ -12,6 +13,7 @@ mod upsert;
 pub(crate) use event::{Effect, Next, Rank, Workload};
 pub(crate) use kind::Kind;
 pub(crate) use kind_json::{kind, Asked, JsonOltp, JsonUpsert};
+pub(crate) use ledger::{Ledger, Ledgered};
 pub(crate) use rand_json::{within, JsonRand};
 pub(crate) use txn_json::JsonTxn;
 pub(crate) use upsert::NewKeys;
