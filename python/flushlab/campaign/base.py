@@ -41,6 +41,9 @@ def read_base(
     """
     if target.on_paper:
         return _foretold(base, target, also)
+    if target.external is not None:
+        names = target.catalog.names(target.build.flavor, target.build.version)
+        return target.external.read_back({*names, *also})
     watcher.say(f"reading {target.build.name}'s settings back")
     known = target.catalog.names(target.build.flavor, target.build.version)
     try:

@@ -8,12 +8,13 @@ with the place in its file.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 
 from flushlab.campaign.facts import ArmOutcome
+from flushlab.campaign.running_server import why_not
 from flushlab.campaign.series_request import BoundArm
 from flushlab.campaign.volumes import Volumes, mismatch
 from flushlab.datadir import Volume
@@ -40,12 +41,16 @@ class ServerHere:
         catalog: types and meaning of settings.
         values: its variables with the base in force: those of the catalog, and what else the plan names.
         launch: arguments that every arm starts with.
+        has: what arms have unless they change it, on a server that is not started for them.
+        goes_on: it is never restarted for them: they take turns on it.
     """
 
     identity: ServerIdentity
     catalog: Catalog
     values: Mapping[str, Value]
     launch: Launch
+    has: Mapping[str, Value] = field(default_factory=dict)
+    goes_on: bool = False
 
 
 @dataclass(frozen=True)
@@ -73,6 +78,7 @@ class _Made:
     file_system: str | None = None
     record_size: int | None = None
     disk_iops: int | None = None
+    disk: str | None = None
     lacks: tuple[str, ...] = ()
 
 
@@ -183,7 +189,8 @@ class _Binder:
             data_root=arm.data_root or on.data_root,
             file_system=arm.file_system or (None if arm.data_root else on.file_system),
             record_size=arm.record_size or (None if arm.data_root else on.record_size),
-            disk_iops=arm.disk_iops or on.disk_iops,
+            disk_iops=arm.disk_iops or (None if arm.disk else on.disk_iops),
+            disk=arm.disk or (None if arm.disk_iops else on.disk),
             lacks=(*on.lacks, arm.name) if reason else on.lacks,
         )
         self._made[arm.name] = made
@@ -194,8 +201,8 @@ class _Binder:
         if not reason:
             volume, reason = self._volume(made)
             outcome = "skipped" if reason else "measured"
-        if not reason and self._plan.alternate:
-            reason = self._not_switchable(made)
+        if not reason and (self._plan.alternate or self._here.goes_on):
+            reason = self._not_in_turns(made) if self._here.goes_on else self._not_switchable(made)
             outcome = "skipped" if reason else "measured"
         if not reason and made.lacks:
             text = f"{arm.name} is measured without these arms, which this server lacks: "
@@ -308,10 +315,11 @@ class _Binder:
 
     def _volume(self, made: _Made) -> tuple[Volume, str]:
         """Where the arm runs, and why it cannot, if so."""
-        if self._plan.alternate and (made.data_root or made.disk_iops):
+        stays = self._plan.alternate or self._here.goes_on
+        if stays and (made.data_root or made.disk_iops or made.disk):
             return self._volumes.base, "one running server cannot move to another place"
         try:
-            volume = self._volumes.open(made.data_root, made.disk_iops)
+            volume = self._volumes.open(made.data_root, made.disk_iops, made.disk)
         except FlushlabError as error:
             return self._volumes.base, error.message
         return volume, mismatch(volume, made.file_system, made.record_size)
@@ -326,6 +334,17 @@ class _Binder:
             return "another workload may need other data, and the plan alternates on one server"
         return ""
 
+    def _not_in_turns(self, made: _Made) -> str:
+        """Why an arm cannot take turns with the base on a server that goes on running, or an empty string."""
+        here, base = self._here, self._made[BASE]
+        if why := why_not(made.settings, here.has, here.identity):
+            return why
+        name, folder = self._plan.workload.name, self._folder
+        own, other = (build_workload(name, one.options, folder=folder) for one in (made, base))
+        if own.data_key != other.data_key:
+            return "it needs other tables than the base, and the arms share theirs on your own server"
+        return f"{name} cannot be paused between turns" if own.slice_s is None else ""
+
     def _finished(
         self, name: str, text: str, made: _Made, volume: Volume, outcome: ArmOutcome, reason: str
     ) -> BoundArm:
@@ -338,11 +357,13 @@ class _Binder:
             reason=reason,
             settings=made.settings,
             options=made.options,
-            data_root=str(volume.data_root.path) if made.data_root and runs else made.data_root,
+            data_root=str(volume.below.path) if made.data_root and runs else made.data_root,
             disk_iops=made.disk_iops,
+            disk=made.disk,
         )
         reference = BoundArm(name=BASE, settings=base.settings, options=base.options)
-        return judged(arm, reference, here.identity, volume.data_root.storage, here.launch, here.catalog)
+        storage = volume.data_root.storage
+        return judged(arm, reference, here.identity, storage, here.launch, here.catalog, here.has)
 
 
 def judged(
@@ -352,12 +373,13 @@ def judged(
     storage: Storage,
     launch: Launch,
     catalog: Catalog,
+    has: Mapping[str, Value] | None = None,
 ) -> BoundArm:
-    """The arm with what it changes and, if it runs, what the server keeps under it."""
+    """The arm with what it changes and, if it runs, what the server keeps under it, which `has` settings."""
     changes = _changes(base.settings, arm.settings)
     floor, words = "", dict[str, str]()
     if arm.outcome == "measured":
-        kept = guarantees(arm.settings, identity, storage, launch)
+        kept = guarantees({**(has or {}), **arm.settings}, identity, storage, launch)
         floor, words = level(kept).value, describe(kept)
     return msgspec.structs.replace(
         arm,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import median
 
 import msgspec
@@ -54,12 +54,13 @@ BEST_TEXT = "all that proved faster, together"
 
 @dataclass(frozen=True)
 class BoundSeries:
-    """A request with the server and the storage that it is about."""
+    """A request with the server and the storage that it is about; `has` is as in `binding.ServerHere`."""
 
     request: SeriesRequest
     identity: ServerIdentity
     storage: Storage
     catalog: Catalog
+    has: Mapping[str, Value] = field(default_factory=dict)
 
     def experiment(self) -> Series:
         """The planner, fresh."""
@@ -106,7 +107,7 @@ class BoundSeries:
                     settings[name] = value
             options |= arm.option_changes
         best = BoundArm(name=BEST, text=BEST_TEXT, settings=settings, options=options)
-        return judged(best, base, self.identity, self.storage, self._launch, self.catalog)
+        return judged(best, base, self.identity, self.storage, self._launch, self.catalog, self.has)
 
     def conclude(
         self,
@@ -150,6 +151,7 @@ class BoundSeries:
                 pool_bytes=pool_bytes,
                 redo_bytes=redo_bytes,
                 disk_iops=request.disk_iops,
+                disk=request.disk,
             ),
         ]
         return SeriesFacts(
@@ -201,7 +203,8 @@ class BoundSeries:
         workload = self.request.workload
         if ends_by_itself(workload):
             return None
-        return trial_s(workload, group.timing(self.request.timing), standing=group.standing)
+        timing = group.timing(self.request.timing)
+        return trial_s(workload, timing, standing=group.standing, cluster=self.request.cluster)
 
     @property
     def _why_fresh(self) -> dict[str, str]:
@@ -236,6 +239,7 @@ class BoundSeries:
             workload=arm.option_changes,
             data_root=arm.data_root,
             disk_iops=arm.disk_iops,
+            disk=arm.disk,
             contract=arm.contract,
             floor=arm.floor,
             guarantees=arm.guarantees,

@@ -15,8 +15,9 @@ from flushlab.campaign.base import file_settings, persisted_settings
 from flushlab.campaign.configurations import Configuration, Given, read, spelled
 from flushlab.campaign.data import bytes_of, open_data
 from flushlab.campaign.duration import ends_by_itself
+from flushlab.campaign.external import own_server
 from flushlab.campaign.facts import SeriesFacts
-from flushlab.campaign.series import Asked, Compared, Loaded, check, run
+from flushlab.campaign.series import DEFAULT_SERVER, Asked, Compared, Loaded, check, run
 from flushlab.campaign.target import Target, absolute, latency_of
 from flushlab.campaign.watcher import Watcher, watching
 from flushlab.campaign.way import LOOKS_BLOCKS
@@ -41,7 +42,11 @@ PRECISE_SECONDS = 600.0
 def compare(
     configurations: Sequence[str] | Mapping[str, Configuration] = (),
     *,
-    server: str | Sequence[str] = "mariadb",
+    server: str | Sequence[str] = DEFAULT_SERVER,
+    dsn: str | None = None,
+    defaults_file: Path | str | None = None,
+    allow_writes: bool = False,
+    tune_server: bool = False,
     workload: str = "oltp_update_non_index",
     base: Path | str | None = None,
     memory: str | None = None,
@@ -54,6 +59,7 @@ def compare(
     basedir: Path | str | None = None,
     data_root: Path | str | None = None,
     disk_iops: int | None = None,
+    disk: str | None = None,
     cluster: int | None = None,
     network_latency: str | None = None,
     seed: int = 1,
@@ -74,6 +80,12 @@ def compare(
             `NAME=VALUE …`, perhaps after `label: `; or settings and option files by their names.
         server: a build (`mariadb`, `mysql@5.7`), a tarball or a URL. Of several, each has all configurations;
             the first one's first is what all others are compared with.
+        dsn: your own server instead, or a node of your Galera cluster, whose other nodes are found, or all of
+            them: `mysql://USER:PASSWORD@NODE1,NODE2,NODE3`. Configurations are settings that it takes while
+            it runs, and `base` is how it is.
+        defaults_file: the same, by an option file's group `[client]`.
+        allow_writes: the load may write to your own server; tables that it makes are dropped at the end.
+        tune_server: settings of your own server may be changed; they are put back at the end.
         workload: one of sysbench's, `upsert`, `txn:FILE`, `sql:FILE` or `command: …`.
         base: option file that settings go on top of. None: as typed, an option file that stands first, else
             the server's defaults; by names, the defaults.
@@ -90,6 +102,7 @@ def compare(
         basedir: use the server installed there.
         data_root: where data directories go.
         disk_iops: make a slow disk: at most this many writes/s (root, cgroups).
+        disk: run on a disk of its own, as slow as this one, such as `gp3` (root).
         cluster: start a Galera cluster of this many nodes in the server's place.
         network_latency: put a network between a cluster's nodes, like `1ms` there and back (root).
         seed: of every random order.
@@ -111,6 +124,27 @@ def compare(
     """
     watcher = watching(progress)
     first, *others = [server] if isinstance(server, str) else server
+    own = own_server(
+        dsn,
+        defaults_file,
+        database=database,
+        allow_writes=allow_writes,
+        tune_server=tune_server,
+        server=others or first != DEFAULT_SERVER,
+        base=base,
+        memory=memory,
+        exact=exact,
+        dataset=dataset,
+        basedir=basedir,
+        data_root=data_root,
+        disk_iops=disk_iops,
+        disk=disk,
+        cluster=cluster,
+        network_latency=network_latency,
+        fresh=fresh,
+        ssl_mode=options.get("ssl_mode"),
+        ssl_ca=options.get("ssl_ca"),
+    )
     if others and basedir is not None:
         raise UsageError("--basedir is one server", hint="name it as --server PATH, or remove the others")
     if resume is not None:
@@ -121,6 +155,11 @@ def compare(
         found = dict[str, Given]()
     else:
         found = read(configurations, base, alone=bool(others))
+        if own is not None and (file := next((one.file for one in found.values() if one.file), None)):
+            raise UsageError(
+                f"{file} cannot be compared on your own server: it has an option file of its own",
+                hint="name the settings: NAME=VALUE",
+            )
     asked_blocks = blocks
     if blocks is None:
         blocks = DEFAULT_BLOCKS if precision is None else PRECISE_BLOCKS
@@ -132,6 +171,7 @@ def compare(
         memory=memory,
         exact=exact,
         servers=tuple(others),
+        own=own,
         blocks=blocks,
         looks=precision is not None or blocks >= LOOKS_BLOCKS,
         precision=precision,
@@ -140,13 +180,14 @@ def compare(
         basedir=absolute(basedir),
         data_root=absolute(data_root),
         disk_iops=disk_iops,
+        disk=disk,
         cluster=cluster,
         latency_s=latency_of(network_latency, cluster),
         seed=seed,
         fresh=fresh,
         wait_for_quiet=wait_for_quiet,
         dry_run=dry_run,
-        data=None if resume else open_data(dataset, database, workload, watcher.say),
+        data=None if resume or own else open_data(dataset, database, workload, watcher.say),
     )
     check(asked)
 
@@ -202,6 +243,8 @@ def _whole(
     """Every configuration with all its settings, and what was scaled of the option files."""
     typed = _where_it_exists if asked.servers else _typed
     settings = {name: typed(one.settings, target) for name, one in found.items()}
+    if target.external is not None:
+        return settings, ()
     persisted = persisted_settings(asked.data, target, watcher)
     files = dict.fromkeys(one.file for one in found.values())
     own = {file: {**file_settings(file, target, watcher), **persisted} for file in files}

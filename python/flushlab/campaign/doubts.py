@@ -32,6 +32,7 @@ def doubts(
     pool_bytes: int | None,
     redo_bytes: int | None,
     disk_iops: int | None,
+    disk: str | None = None,
 ) -> Iterator[Warning]:
     """What a reader should know before believing the figures.
 
@@ -42,6 +43,7 @@ def doubts(
         data_bytes: the workload's data; 0 if unknown.
         pool_bytes, redo_bytes: the base's buffer pool and redo capacity, or None.
         disk_iops: the limit on the disk, or None.
+        disk: that was emulated, or None.
     """
     if control is not None and control.verdict != "no difference found":
         ratio = control.ratio
@@ -78,6 +80,10 @@ def doubts(
         yield Warning("void-trials", text)
     if disk_iops is not None:
         yield Warning("limited-disk", f"measured on a disk limited to {disk_iops} writes/s")
+    if disk is not None:
+        yield Warning(
+            "emulated-disk", f"measured on an emulated disk ({disk}), with a file system of its own"
+        )
 
 
 def contradictions(comparisons: Iterable[Comparison]) -> Iterator[Warning]:

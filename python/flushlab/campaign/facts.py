@@ -14,6 +14,7 @@ from flushlab.experiment.frontier import TuneResult
 from flushlab.experiment.objective import Objective
 from flushlab.record import (
     Comparison,
+    CrashFacts,
     FactorEffect,
     Machine,
     OtherLoad,
@@ -60,7 +61,7 @@ class Takes(msgspec.Struct, frozen=True, kw_only=True):
         data_bytes: about what the data take, or None where they cannot be foreseen.
         disk_bytes: about what all data directories take, or None.
         free_disk_bytes: what there is.
-        servers: that stand at once.
+        servers: that stand at once; 0: somebody's own is driven, and nothing of this machine is taken.
     """
 
     pool_bytes: int
@@ -82,7 +83,7 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True):
         trial_s: seconds of one; None if only the first run can tell, or they differ.
         least_s, likely_s: seconds of the whole, or None.
         most_s: the budget in seconds, or None.
-        takes: memory and disk.
+        takes: memory and disk of this machine.
         writes: what would be written, by place.
     """
 
@@ -126,6 +127,8 @@ class TuneFacts(msgspec.Struct, frozen=True, kw_only=True):
         interleaved: arms stood side by side and were measured in turns; else each trial had a fresh server.
         why_fresh: why it had, where that was not asked for.
         outlook: of a dry run, which has nothing else to tell.
+        crash: what crashes have left of the winner, and of those that were rejected for it; None where
+            nothing was crashed.
     """
 
     campaign_id: str
@@ -155,6 +158,7 @@ class TuneFacts(msgspec.Struct, frozen=True, kw_only=True):
     interleaved: bool = False
     why_fresh: str = ""
     outlook: Outlook | None = None
+    crash: CrashFacts | None = None
 
 
 ArmOutcome = Literal["measured", "refused", "skipped", "not_in_version"]
@@ -178,7 +182,7 @@ class ArmFacts(msgspec.Struct, frozen=True, kw_only=True):
         reason: why it was not measured, in the server's words where it has any.
         settings: as asked, that differ from the base's.
         workload: workload options that differ from the base's.
-        data_root, disk_iops: its own place, or None for the series' own.
+        data_root, disk_iops, disk: its own place, or None for the series' own.
         contract: names of settings among them that change the service itself.
         floor: the safest floor that it meets.
         guarantees: plain words per failure.
@@ -198,6 +202,7 @@ class ArmFacts(msgspec.Struct, frozen=True, kw_only=True):
     workload: Mapping[str, Value] = {}
     data_root: str | None = None
     disk_iops: int | None = None
+    disk: str | None = None
     contract: tuple[str, ...] = ()
     floor: str = ""
     guarantees: Mapping[str, str] = {}

@@ -6,12 +6,13 @@ against simulated trials. What only the first run can tell stays unknown.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
-from flushlab.campaign.duration import STAND_S, ends_by_itself, trial_s
+from flushlab.campaign.duration import NODE_S, STAND_S, SWITCH_S, ends_by_itself, trial_s
+from flushlab.campaign.external_use import foreseen
 from flushlab.campaign.facts import Foreseen, Outlook, Takes
 from flushlab.campaign.series_request import ArmGroup, SeriesRequest
 from flushlab.campaign.target import Target
@@ -24,8 +25,20 @@ from flushlab.machine import available_memory_bytes, home_path, state_path
 from flushlab.record import Value
 from flushlab.settings.configuration import Configuration
 from flushlab.settings.memory_use import memory_use, number_of
+from flushlab.trial.standing import CLUSTER_SLICE_S
 from flushlab.units import option_size
 from flushlab.workload import workload_options
+
+NOTHING = Takes(
+    pool_bytes=0,
+    memory_bytes=0,
+    available_memory_bytes=0,
+    data_bytes=None,
+    disk_bytes=0,
+    free_disk_bytes=0,
+    servers=0,
+)
+"""Of this machine, where somebody's own server is driven."""
 
 START_S = 8.0
 """Seconds until the first trial: the server's settings are read, the machine is watched."""
@@ -56,7 +69,8 @@ def of_tune(tuning: Tuning, target: Target) -> Outlook:
     """The outlook of a tuning."""
     request = tuning.request
     known = not ends_by_itself(request.workload)
-    one_s = trial_s(request.workload, request.timing, standing=request.side_by_side > 0)
+    standing = request.side_by_side > 0
+    one_s = trial_s(request.workload, request.timing, standing=standing, cluster=request.cluster)
     seconds: tuple[float | None, float | None] = None, None
     if known or request.trials is not None:
         (least, least_s), (most, most_s) = (_simulated(tuning, noise) for noise in (CALM, USUAL))
@@ -79,7 +93,7 @@ def of_tune(tuning: Tuning, target: Target) -> Outlook:
         takes=_takes(
             [request.base, *settings], target, data_bytes, servers=target.nodes * (request.side_by_side or 1)
         ),
-        writes=_writes(target, request.data_root),
+        writes=_writes([request.base, *settings], target, request.data_root),
     )
 
 
@@ -114,7 +128,7 @@ def of_series(request: SeriesRequest, target: Target) -> Outlook:
             servers=target.nodes
             * max((_at_once(group) if group.standing else 1 for group in groups), default=1),
         ),
-        writes=_writes(target, request.data_root),
+        writes=_writes([arm.settings for arm in (request.base, *request.running)], target, request.data_root),
     )
 
 
@@ -134,8 +148,15 @@ def most_s(request: SeriesRequest) -> float:
 
 def _group_s(request: SeriesRequest, group: ArmGroup) -> float:
     cells = 2 + len(group.arms)
-    one_s = trial_s(request.workload, group.timing(request.timing), standing=group.standing)
-    return group.blocks * cells * one_s + (STAND_S * cells if group.standing else 0.0)
+    timing = group.timing(request.timing)
+    one_s = trial_s(request.workload, timing, standing=group.standing, cluster=request.cluster)
+    trials_s = group.blocks * cells * one_s
+    if not group.standing:
+        return trials_s
+    if group.places:  # clusters, on which arms take turns; somebody's own stands already
+        trials_s += SWITCH_S * group.blocks * cells * max(1, round(group.seconds / CLUSTER_SLICE_S))
+        trials_s += NODE_S * (request.cluster or 0) * group.places
+    return trials_s + STAND_S * cells
 
 
 def _simulated(tuning: Tuning, noise: float) -> tuple[int, float]:
@@ -156,6 +177,8 @@ def _simulated(tuning: Tuning, noise: float) -> tuple[int, float]:
 def _takes(
     arms: Iterable[Mapping[str, Value]], target: Target, data_bytes: int | None, *, servers: int = 1
 ) -> Takes:
+    if target.external is not None:
+        return NOTHING
     arms = list(arms)
     configurations = [Configuration(settings, target.identity) for settings in arms]
     copy = copy_bytes(arms, target, data_bytes)
@@ -195,10 +218,12 @@ def _packed(file: Path) -> int:
     return PACKED if file.suffix in (".gz", ".zst") else 1
 
 
-def _writes(target: Target, data_root: str | None) -> dict[str, str]:
-    home = home_path()
+def _writes(arms: Sequence[Mapping[str, Value]], target: Target, data_root: str | None) -> dict[str, str]:
+    home, stored = home_path(), {str(state_path() / "store.sqlite"): "every trial, and the result"}
+    if target.external is not None:
+        return stored | foreseen(target.external, arms)
     return {
-        str(state_path() / "store.sqlite"): "every trial, and the result",
+        **stored,
         str(home / "snapshots"): "the prepared data, kept for the next time",
         data_root or str(home / "run"): "data directories of servers, removed as they end",
     }

@@ -48,11 +48,15 @@ class TuneRequest(msgspec.Struct, frozen=True, kw_only=True):
         side_by_side: servers that stand at once and take turns; 0: each trial has a fresh one.
         why_fresh: why they are fresh where that was not asked for; empty otherwise.
         keep: settings that had to stay as they are.
+        crash_images: crashes of the winner before it is handed over; 0: none.
+        crash_fail: what crashes then.
         memory: that the server may use, as the user wrote it, or None.
-        data_root, disk_iops: where, and how slow.
+        data_root, disk_iops, disk: where, and how slow.
         cluster: nodes of the Galera cluster that takes the server's place, or None.
         latency_s: between them, or None.
         seed: of every random order.
+        external: where somebody's own server is; empty if flushlab starts them.
+        has: settings of `original` that nobody asked for: that server has them.
     """
 
     build: str
@@ -87,9 +91,14 @@ class TuneRequest(msgspec.Struct, frozen=True, kw_only=True):
     memory: str | None = None
     data_root: str | None = None
     disk_iops: int | None = None
+    disk: str | None = None
     cluster: int | None = None
     latency_s: float | None = None
     seed: int = 1
+    external: str = ""
+    has: Mapping[str, Value] = {}
+    crash_images: int = 0
+    crash_fail: Literal["process", "os", "power"] = "power"
     kind: Literal["tune"] = "tune"
 
     @property

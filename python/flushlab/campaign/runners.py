@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Self
 
 from flushlab.campaign.bound_series import BoundSeries
+from flushlab.campaign.external import driving
 from flushlab.campaign.series_request import ArmGroup, BoundArm, SeriesRequest
 from flushlab.campaign.several_servers import runner_on
 from flushlab.campaign.target import Target
@@ -107,6 +108,8 @@ class ArmRunners:
 
     def _runner_of_turns(self) -> StandingRunner:
         seed = self._series.request.seed
+        if (server := self._base.external) is not None:
+            return StandingRunner(self._of, seed, lambda _: server.name, slice_s=CLUSTER_SLICE_S)
         if self._base.nodes == 1:
             return StandingRunner(self._of, seed)
         return StandingRunner(self._of, seed, self._place, slice_s=CLUSTER_SLICE_S)
@@ -122,7 +125,7 @@ class ArmRunners:
 
     def _runner(self, arm: BoundArm, group: ArmGroup) -> TrialRunner:
         if (arm.name, group.seconds) not in self._runners:
-            volume = self._volumes.open(arm.data_root, arm.disk_iops)
+            volume = self._volumes.open(arm.data_root, arm.disk_iops, arm.disk)
             base = runner_on(self._targets[arm.build], self._base) if arm.build else self._base
             self._runners[arm.name, group.seconds] = replace(
                 base,
@@ -130,11 +133,14 @@ class ArmRunners:
                 workloads=(self._workload(arm),),
                 data_root=volume.data_root,
                 disk_limit=volume.disk_limit,
+                slow_disk=volume.slow_disk,
             )
         return self._runners[arm.name, group.seconds]
 
     def _workload(self, arm: BoundArm) -> Workload:
         workload, database = workload_of(self._series.request, arm), self._series.request.database
+        if self._base.external is not None:
+            return driving(workload, self._base.external, database)
         return on_data(workload, database) if database else workload
 
 

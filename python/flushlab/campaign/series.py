@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -16,17 +17,20 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from flushlab.build import Build, Progress, silent
+from flushlab.campaign import external, external_use
 from flushlab.campaign.base import file_settings, fitted, persisted_settings, read_base
 from flushlab.campaign.binding import ServerHere, base_settings, bind
 from flushlab.campaign.bound_series import BoundSeries
 from flushlab.campaign.data import Data, data_of, open_data
 from flushlab.campaign.duration import ends_by_itself
+from flushlab.campaign.external import Own, own_server
 from flushlab.campaign.facts import SeriesFacts
 from flushlab.campaign.loop import Budget, Ending
 from flushlab.campaign.outlook import most_s, of_series, require_new
 from flushlab.campaign.quiet import look_around
 from flushlab.campaign.runners import ArmRunners, workload_of
-from flushlab.campaign.series_request import ArmGroup, SeriesRequest
+from flushlab.campaign.running_server import without_restarts
+from flushlab.campaign.series_request import ArmGroup, BoundArm, SeriesRequest
 from flushlab.campaign.several_servers import joined, require_same, targets_of
 from flushlab.campaign.stored import carry_out as carry_out_stored
 from flushlab.campaign.stored import stored_request
@@ -35,14 +39,15 @@ from flushlab.campaign.target import (
     absolute,
     co_located,
     connection_arguments,
+    external_target,
     latency_of,
-    open_target,
     paper_target,
+    target_of,
     trial_runner,
 )
 from flushlab.campaign.volumes import PaperVolumes, Volumes
 from flushlab.campaign.watcher import Watcher, watching
-from flushlab.campaign.way import LOOKS_BLOCKS, groups_of
+from flushlab.campaign.way import LOOKS_BLOCKS, groups_of, on_one_server
 from flushlab.errors import UsageError
 from flushlab.plan.plan import BASE, CONTROL, Plan
 from flushlab.plan.shipped import find_plan, read_plan, shipped
@@ -55,7 +60,8 @@ from flushlab.settings.option_names import load_option_names
 from flushlab.store import Store, open_store
 from flushlab.trial import TrialRunner
 from flushlab.units import counted, format_seconds
-from flushlab.workload import build_workload, fingerprint, parse_timing, workload_options
+from flushlab.workload import Workload, build_workload, fingerprint, parse_timing, workload_options
+from flushlab.workload.driven import Driven
 
 DEFAULT_SERVER = "mariadb"
 MAX_BLOCKS = 1_000
@@ -76,6 +82,7 @@ class Asked:
     basedir: str | None
     data_root: str | None
     disk_iops: int | None
+    disk: str | None
     cluster: int | None = None
     latency_s: float | None = None
     seed: int | None
@@ -84,6 +91,7 @@ class Asked:
     dry_run: bool
     data: Data | None = None
     servers: tuple[str, ...] = ()
+    own: Own | None = None
     looks: bool = False
     precision: float | None = None
 
@@ -111,6 +119,10 @@ def series(
     plan: Path | str | None = None,
     *,
     server: str | None = None,
+    dsn: str | None = None,
+    defaults_file: Path | str | None = None,
+    allow_writes: bool = False,
+    tune_server: bool = False,
     base: Path | str | None = None,
     memory: str | None = None,
     exact: bool = False,
@@ -123,6 +135,7 @@ def series(
     basedir: Path | str | None = None,
     data_root: Path | str | None = None,
     disk_iops: int | None = None,
+    disk: str | None = None,
     cluster: int | None = None,
     network_latency: str | None = None,
     seed: int | None = None,
@@ -140,6 +153,12 @@ def series(
     Args:
         plan: a plan's file, or the name of a shipped one.
         server: a build; the plan's own, or mariadb, if None.
+        dsn: your own server instead, or a node of your Galera cluster, whose other nodes are found, or all of
+            them: `mysql://USER:PASSWORD@NODE1,NODE2,NODE3`. Arms that take a restart, or tables of their own,
+            are left out.
+        defaults_file: the same, by an option file's group `[client]`.
+        allow_writes: the load may write to your own server; tables that it makes are dropped at the end.
+        tune_server: settings of your own server may be changed; they are put back at the end.
         base: your option file, below the plan's base; what this machine cannot hold of it is scaled.
         memory: that the server may use, like `2G`; half of the machine's if None.
         exact: refuse a base that this machine cannot hold, instead of scaling it.
@@ -152,6 +171,7 @@ def series(
         basedir: use the server installed there.
         data_root: where data directories go.
         disk_iops: make a slow disk: at most this many writes/s (root, cgroups).
+        disk: run on a disk of its own, as slow as this one, such as `gp3` (root).
         cluster: start a Galera cluster of this many nodes in the server's place; the plan's if None.
         network_latency: put a network between a cluster's nodes, like `1ms` there and back (root).
         seed: of every random order, instead of the plan's.
@@ -172,10 +192,29 @@ def series(
             "give either a plan or --resume ID",
             hint="`flushlab series --init` writes a plan to start from",
         )
+    own = own_server(
+        dsn,
+        defaults_file,
+        database=database,
+        allow_writes=allow_writes,
+        tune_server=tune_server,
+        server=server,
+        base=base,
+        memory=memory,
+        exact=exact,
+        dataset=dataset,
+        basedir=basedir,
+        data_root=data_root,
+        disk_iops=disk_iops,
+        disk=disk,
+        cluster=cluster,
+        network_latency=network_latency,
+        fresh=fresh,
+    )
     loaded = _load(str(plan)) if plan is not None else None
     workload = loaded.plan.workload.name if loaded else ""
-    data = open_data(dataset, database, workload, watching(progress).say) if loaded else None
-    nodes = cluster if cluster is not None or loaded is None else loaded.plan.cluster
+    data = open_data(dataset, database, workload, watching(progress).say) if loaded and not own else None
+    nodes = cluster if cluster is not None or loaded is None or own is not None else loaded.plan.cluster
     asked = Asked(
         base=absolute(base),
         memory=memory,
@@ -187,6 +226,7 @@ def series(
         basedir=absolute(basedir),
         data_root=absolute(data_root),
         disk_iops=disk_iops,
+        disk=disk,
         cluster=nodes,
         latency_s=latency_of(network_latency, nodes),
         seed=seed,
@@ -194,6 +234,7 @@ def series(
         wait_for_quiet=wait_for_quiet,
         dry_run=dry_run,
         data=data,
+        own=own,
     )
     check(asked)
     wanted = server or (loaded and loaded.plan.server) or DEFAULT_SERVER
@@ -222,6 +263,9 @@ def run(
     if asked.dry_run:
         require_new(resume)
         assert load is not None, "what is new has a plan"
+        if asked.own is not None:
+            with external_target(asked.own) as theirs:  # which is only read
+                return _foresee(load, asked, server, theirs, watcher)
         target = paper_target(
             server,
             basedir=asked.basedir,
@@ -233,15 +277,7 @@ def run(
     with on_board(kind, server=server), open_store() as store:
         earlier = stored_request(store, resume, kind, SeriesRequest) if resume else None
         with (
-            open_target(
-                earlier.build if earlier else server,
-                basedir=earlier.basedir if earlier else asked.basedir,
-                data_root=earlier.data_root if earlier else asked.data_root,
-                disk_iops=earlier.disk_iops if earlier else asked.disk_iops,
-                cluster=earlier.cluster if earlier else asked.cluster,
-                latency_s=earlier.latency_s if earlier else asked.latency_s,
-                progress=watcher.say,
-            ) as target,
+            target_of(earlier, asked, asked.own, server, watcher.say) as target,
             Volumes(target.volume, watcher.say) as volumes,
         ):
             request = _decided(load, asked, server, target, volumes, watcher) if load else earlier
@@ -307,10 +343,11 @@ def decide(loaded: Loaded, asked: Asked, target: Target, volumes: Volumes, watch
     """
     plan, build, catalog = _driven(loaded.plan, asked.threads), target.build, target.catalog
     loads = len(plan.arms) + 3 if target.nodes > 1 else 1  # each arm on a cluster keeps its connections
-    launch = Launch(arguments=connection_arguments(_threads(plan) * loads))
+    launch = Launch(arguments=connection_arguments(_threads(plan) * loads)) if not asked.own else Launch()
     identity = target.identity
     base, _ = base_settings(plan, identity, catalog, path=loaded.path)
-    _require_taken(plan, build)
+    if asked.own is None:
+        _require_taken(plan, build)
     compared = loaded.compared
     theirs = {
         **file_settings(Path(asked.base) if asked.base else None, target, watcher),
@@ -328,13 +365,25 @@ def decide(loaded: Loaded, asked: Asked, target: Target, volumes: Volumes, watch
     plan = msgspec.structs.replace(plan, base={**fit.settings, **plan.base})
     base = {**fit.settings, **base}
     values = read_base(base, target, launch, watcher, also=_names(plan))
-    here = ServerHere(identity=identity, catalog=catalog, values=values, launch=launch)
+    has = values if target.external else {}
+    left_out: tuple[Warning, ...] = ()
+    if target.external and not compared:
+        plan, left_out = without_restarts(plan, has, identity)
+    here = ServerHere(
+        identity=identity,
+        catalog=catalog,
+        values=values,
+        launch=launch,
+        has=has,
+        goes_on=target.external is not None and not compared,
+    )
     bound = bind(plan, here, volumes, scale=asked.scale, folder=loaded.folder, path=loaded.path)
     workload = build_workload(plan.workload.name, bound.base.options, folder=loaded.folder)
     return SeriesRequest(
         build=build.name,
         build_id=build.id,
         basedir=asked.basedir,
+        external=target.external.name if target.external else "",
         plan=plan.name,
         path=_file(loaded),
         title=plan.title,
@@ -360,13 +409,14 @@ def decide(loaded: Loaded, asked: Asked, target: Target, volumes: Volumes, watch
         arguments=launch.arguments,
         dataset=asked.data.dataset.path if asked.data else None,
         dataset_key=asked.data.dataset.key if asked.data else {},
-        database=asked.data.database if asked.data else None,
+        database=_database(asked),
         data_root=asked.data_root,
         disk_iops=asked.disk_iops,
+        disk=asked.disk,
         cluster=asked.cluster,
         latency_s=asked.latency_s,
         seed=plan.seed if asked.seed is None else asked.seed,
-        notes=(*co_located(target.nodes, target.latency_s), *as_warnings(fit), *loaded.notes, *bound.notes),
+        notes=(*_of_place(target, bound.arms), *as_warnings(fit), *loaded.notes, *left_out, *bound.notes),
         kind="compare" if compared else "series",
         base_name=plan.base_name,
         configurations=compared.configurations if compared else (),
@@ -375,13 +425,32 @@ def decide(loaded: Loaded, asked: Asked, target: Target, volumes: Volumes, watch
     )
 
 
+def _database(asked: Asked) -> str | None:
+    if asked.own is not None:
+        return asked.own.database
+    return asked.data.database if asked.data else None
+
+
+def _of_place(target: Target, arms: Sequence[BoundArm]) -> tuple[Warning, ...]:
+    """What is to be said of where the campaign runs."""
+    if target.external is None:
+        return co_located(target.nodes, target.latency_s)
+    changes, catalog = dict.fromkeys(name for arm in arms for name in arm.changes), target.catalog
+    later = (name for name in changes if name in catalog and catalog.setting(name).needs_steady_state)
+    return tuple(external.doubts(later))
+
+
 def _by_the_way(request: SeriesRequest, target: Target, watcher: Watcher) -> SeriesRequest:
     """The request with as many of its arms side by side as can stand so; says how they will be measured."""
     base, *others = [workload_of(request, arm) for arm in (request.base, *request.running)]
     workloads = {arm.name: workload for arm, workload in zip(request.running, others, strict=True)}
-    groups = groups_of(request, base, workloads, target)
+    if target.external is None:
+        groups = groups_of(request, base, workloads, target)
+    else:
+        loads = external_use.free_connections(target.external) // max(map(_threads_of, (base, *others)))
+        groups = on_one_server(request, base, workloads, loads)
     if base.slice_s is not None:
-        for line in _way_words(groups):
+        for line in _way_words(groups, own=target.external is not None):
             watcher.say(line)
     looks = request.looks or (
         request.kind == "compare" and any(group.standing and group.blocks >= LOOKS_BLOCKS for group in groups)
@@ -392,12 +461,14 @@ def _by_the_way(request: SeriesRequest, target: Target, watcher: Watcher) -> Ser
 _SIDE_BY_SIDE = "stand side by side and take turns"
 
 
-def _way_words(groups: Sequence[ArmGroup]) -> Iterator[str]:
+def _way_words(groups: Sequence[ArmGroup], *, own: bool) -> Iterator[str]:
     turns = [group for group in groups if group.standing]
     for group in turns:
         arms = f"{', '.join(group.arms)}: " if len(turns) > 1 else ""
         blocks = f"{counted(group.blocks, 'block')}, {group.seconds:.2g} s of each arm in each"
-        how = f"take turns on {counted(group.places, 'cluster')}" if group.places else _SIDE_BY_SIDE
+        how = _SIDE_BY_SIDE
+        if group.places:
+            how = f"take turns on {'your server' if own else counted(group.places, 'cluster')}"
         yield f"{arms}arms {how}: {blocks}"
     for group in groups:
         for why in dict.fromkeys(group.why.values()):
@@ -433,6 +504,7 @@ def carry_out(
         identity=target.identity,
         storage=target.volume.data_root.storage,
         catalog=target.catalog,
+        has=read_base({}, target, Launch(), watcher) if target.external else {},
     )
     experiment = bound.experiment()
 
@@ -445,7 +517,10 @@ def carry_out(
     builds = dict.fromkeys(arm.build for arm in request.arms if arm.build)
     targets = {one.build.name: one for one in targets_of(builds, target, watcher)}
     require_same(request, targets)
-    with ArmRunners(bound, experiment, _runner(request, target, watcher), volumes, targets) as runners:
+    with (
+        _used(request, target, watcher),
+        ArmRunners(bound, experiment, _runner(request, target, watcher), volumes, targets) as runners,
+    ):
         runners.open()
         others = look_around(target.volume.data_root.path, watcher, wait=wait_for_quiet)
         return carry_out_stored(
@@ -462,6 +537,28 @@ def carry_out(
             began=began + (others.waited_s if others else 0.0),
             conclude=conclude,
         )
+
+
+@contextmanager
+def _used(request: SeriesRequest, target: Target, watcher: Watcher) -> Iterator[None]:
+    """What the campaign needs and changes of somebody's own server; undone behind it."""
+    server, own = target.external, target.own
+    if server is None or own is None or not request.running:
+        yield
+        return
+    load = external.driving(workload_of(request, request.base), server, request.database)
+    threads = {arm.name: _threads_of(workload_of(request, arm)) for arm in request.running}
+    with external_use.used(
+        server,
+        own,
+        load,
+        [arm.settings for arm in (request.base, *request.running)],
+        watcher.say,
+        connections=2 * load.threads  # base and control
+        + max((sum(threads[name] for name in group.arms) for group in request.groups), default=0),
+        lasts_s=most_s(request),
+    ):
+        yield
 
 
 def _require_taken(plan: Plan, build: Build) -> None:
@@ -508,6 +605,10 @@ def _names(plan: Plan) -> set[str]:
     for arm in plan.arms:
         names |= {*arm.settings, *(name for settings in arm.instead for name in settings)}
     return names
+
+
+def _threads_of(workload: Workload) -> int:
+    return workload.threads if isinstance(workload, Driven) else 1
 
 
 def _runner(request: SeriesRequest, target: Target, watcher: Watcher) -> TrialRunner:

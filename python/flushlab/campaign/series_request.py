@@ -25,6 +25,7 @@ class BoundArm(msgspec.Struct, frozen=True, kw_only=True):
         option_changes: those that differ from the base's.
         data_root: a folder of its own, absolute, or None.
         disk_iops: a disk limit of its own, or None.
+        disk: a disk of its own, as slow as this one, or None.
         contract: names among `changes` that change the service itself.
         floor: the safest floor that it meets.
         guarantees: plain words per failure.
@@ -41,6 +42,7 @@ class BoundArm(msgspec.Struct, frozen=True, kw_only=True):
     option_changes: Mapping[str, Value] = {}
     data_root: str | None = None
     disk_iops: int | None = None
+    disk: str | None = None
     contract: tuple[str, ...] = ()
     floor: str = ""
     guarantees: Mapping[str, str] = {}
@@ -50,7 +52,7 @@ class BoundArm(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def composable(self) -> bool:
         """Whether it can be a part of `best`: a place is no setting that one could keep."""
-        return self.data_root is None and self.disk_iops is None
+        return self.data_root is None and self.disk_iops is None and self.disk is None
 
 
 class ArmGroup(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,7 +111,7 @@ class SeriesRequest(msgspec.Struct, frozen=True, kw_only=True):
         dataset: path of the user's data, or None.
         dataset_key: what it held; a resumed series must find the same.
         database: of the user's data, that the workload is for.
-        data_root, disk_iops: where, and how slow.
+        data_root, disk_iops, disk: where, and how slow.
         seed: of every random order.
         notes: doubts that were known before the first trial.
         kind: the command that asked.
@@ -120,11 +122,13 @@ class SeriesRequest(msgspec.Struct, frozen=True, kw_only=True):
         asked_blocks: of a comparison, what `--blocks` said, or None.
         cluster: nodes of the Galera cluster that takes the server's place, or None.
         latency_s: between them, or None.
+        external: where somebody's own server is; empty if flushlab starts them.
     """
 
     build: str
     build_id: str
     basedir: str | None = None
+    external: str = ""
     plan: str
     path: str = ""
     title: str
@@ -154,6 +158,7 @@ class SeriesRequest(msgspec.Struct, frozen=True, kw_only=True):
     database: str | None = None
     data_root: str | None = None
     disk_iops: int | None = None
+    disk: str | None = None
     seed: int = 1
     notes: tuple[Warning, ...] = ()
     kind: Literal["series", "compare"] = "series"

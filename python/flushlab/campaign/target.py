@@ -6,14 +6,18 @@ Sits in `campaign`; `bench`, `compare`, `tune` and `series` open one each.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
+
+import msgspec
 
 from flushlab.build import Progress, find_build, silent
 from flushlab.build.build import Build
 from flushlab.build.galera import galera_for, require_galera_flavor
 from flushlab.campaign.data import Data
+from flushlab.campaign.external import Own, opened, require_same_place
 from flushlab.datadir import DataRoot, Snapshots, Volume, open_volume, storage_of
 from flushlab.errors import UsageError
 from flushlab.machine import home_path
@@ -21,6 +25,7 @@ from flushlab.process import reap
 from flushlab.process.wire import require_wire
 from flushlab.record import ServerIdentity, Warning
 from flushlab.server.cluster import require_size
+from flushlab.server.external import External
 from flushlab.settings.catalog import Catalog, load_catalog
 from flushlab.trial import Preparation, TrialRunner
 from flushlab.units import format_latency, parse_latency
@@ -41,6 +46,9 @@ class Target:
         on_paper: it is only looked at: nothing may be started or written.
         nodes: of the Galera cluster that is started of the build; 1: a server alone.
         latency_s: between them, there and back; 0: as on loopback.
+        external: somebody's own server, which takes the place of those that are started; the build and the
+            volume only stand for it.
+        own: what that server was named by, and what it may be used for.
     """
 
     build: Build
@@ -49,10 +57,14 @@ class Target:
     on_paper: bool = False
     nodes: int = 1
     latency_s: float = 0.0
+    external: External | None = None
+    own: Own | None = None
 
     @property
     def identity(self) -> ServerIdentity:
         """Which server the build will be."""
+        if self.external is not None:
+            return self.external.identity
         build = self.build
         return ServerIdentity(
             flavor=build.flavor,
@@ -63,6 +75,54 @@ class Target:
         )
 
 
+class Place(Protocol):
+    """Where servers are to run, as the arguments of `open_target`."""
+
+    @property
+    def basedir(self) -> str | None:
+        """The server installed there, or None."""
+        ...
+
+    @property
+    def data_root(self) -> str | None:
+        """Where data directories go, or None."""
+        ...
+
+    @property
+    def disk_iops(self) -> int | None:
+        """Most writes/s of the disk, or None."""
+        ...
+
+    @property
+    def disk(self) -> str | None:
+        """The profile of a disk of its own, or None."""
+        ...
+
+    @property
+    def cluster(self) -> int | None:
+        """Nodes of a Galera cluster, or None."""
+        ...
+
+    @property
+    def latency_s(self) -> float | None:
+        """Between them, or None."""
+        ...
+
+
+class StoredPlace(Place, Protocol):
+    """The same of a stored request."""
+
+    @property
+    def build(self) -> str:
+        """Name of the build, exact version."""
+        ...
+
+    @property
+    def external(self) -> str:
+        """Where somebody's own server is; empty if flushlab starts them."""
+        ...
+
+
 @contextmanager
 def open_target(
     server: str,
@@ -70,6 +130,7 @@ def open_target(
     basedir: Path | str | None = None,
     data_root: Path | str | None = None,
     disk_iops: int | None = None,
+    disk: str | None = None,
     cluster: int | None = None,
     latency_s: float | None = None,
     progress: Progress = silent,
@@ -88,8 +149,62 @@ def open_target(
         galera_for(build, progress)  # found out here, not after the data are made
     if latency_s is not None:
         require_wire(latency_s)
-    with open_volume(Path(data_root) if data_root else None, disk_iops, progress) as volume:
+    with open_volume(Path(data_root) if data_root else None, disk_iops, disk, progress) as volume:
         yield Target(build, load_catalog(), volume, nodes=nodes, latency_s=latency_s or 0.0)
+
+
+def target_of(
+    earlier: StoredPlace | None, asked: Place, own: Own | None, server: str, progress: Progress
+) -> AbstractContextManager[Target]:
+    """What a campaign runs on; of one that goes on, what it ran on.
+
+    Args:
+        earlier: the request of the campaign that goes on, or None.
+        asked: where a new one is to run.
+        own: somebody's own server, as it was named now, or None.
+        server: a build.
+        progress: told what takes long.
+
+    Raises:
+        UsageError: it ran on somebody's own server that is not named again, or on none.
+    """
+    if earlier is not None:
+        require_same_place(earlier.external, own)
+    if own is not None:
+        return external_target(own)
+    place = earlier or asked
+    return open_target(
+        earlier.build if earlier else server,
+        basedir=place.basedir,
+        data_root=place.data_root,
+        disk_iops=place.disk_iops,
+        disk=place.disk,
+        cluster=place.cluster,
+        latency_s=place.latency_s,
+        progress=progress,
+    )
+
+
+@contextmanager
+def external_target(own: Own) -> Iterator[Target]:
+    """Somebody's own server, or cluster, as a target: nothing is started.
+
+    Raises:
+        UsageError, ServerError: as `external.opened`.
+    """
+    with opened(own) as server:
+        identity = server.identity
+        build = Build(
+            flavor=identity.flavor,
+            version=identity.version,
+            version_text=identity.version_text,
+            source="external",
+            prefix="",
+            mysqld="",
+            id=f"{identity.version_text} at {server.name}",
+        )
+        root = msgspec.structs.replace(paper_root(home_path() / "run"), storage=server.storage)
+        yield Target(build, load_catalog(), Volume(root), nodes=len(server.nodes), external=server, own=own)
 
 
 def nodes_of(cluster: int | None, build: Build) -> int:
@@ -195,7 +310,7 @@ def trial_runner(
     preparation = Preparation(
         build=target.build,
         catalog=target.catalog,
-        data_root=root,
+        data_root=target.volume.below,
         dataset=data.dataset if data else None,
         database=data.database if data else "",
         snapshots=Snapshots(),
@@ -211,8 +326,10 @@ def trial_runner(
         preparation=preparation,
         data_root=root,
         disk_limit=target.volume.disk_limit,
+        slow_disk=target.volume.slow_disk,
         outlast_redo=outlast_redo,
         arguments=arguments,
         nodes=target.nodes,
         latency_s=target.latency_s,
+        external=target.external,
     )

@@ -9,21 +9,27 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple, cast
 
 import msgspec
 
 from flushlab.build import Progress, silent
 from flushlab.campaign.base import as_read, file_settings, fitted, persisted_settings, read_base
+from flushlab.campaign.crash import crash_settings
+from flushlab.campaign.crash_check import UNCRASHED, disk_bytes, require_crashable, way_of
 from flushlab.campaign.data import Data, data_of, open_data
+from flushlab.campaign.external import Load, Own, doubts, driving, own_server
+from flushlab.campaign.external_use import differing, used
 from flushlab.campaign.facts import TuneFacts
 from flushlab.campaign.loop import Budget, Ending
 from flushlab.campaign.outlook import of_tune, require_new
 from flushlab.campaign.quiet import look_around
 from flushlab.campaign.request import TuneRequest
+from flushlab.campaign.running_server import HONEST, guarding, lifted, tried
 from flushlab.campaign.stored import carry_out as carry_out_stored
 from flushlab.campaign.stored import stored_request
 from flushlab.campaign.target import (
@@ -31,9 +37,10 @@ from flushlab.campaign.target import (
     absolute,
     co_located,
     connection_arguments,
+    external_target,
     latency_of,
-    open_target,
     paper_target,
+    target_of,
     trial_runner,
 )
 from flushlab.campaign.tuning import FIRST_LOOK_MINUTES, Tuning
@@ -44,10 +51,13 @@ from flushlab.experiment.objective import Objective
 from flushlab.experiment.protocol import Request
 from flushlab.machine import available_memory_bytes
 from flushlab.process.running import on_board
-from flushlab.record import Arm, Launch, Trial, Value
+from flushlab.record import Arm, CrashFacts, Launch, Trial, Value, Warning
 from flushlab.server.base_file import require_taken
+from flushlab.server.external import External
+from flushlab.settings.candidate import Candidate
 from flushlab.settings.candidates import lift, propose
-from flushlab.settings.fit import as_warnings, names_fixed
+from flushlab.settings.catalog import Catalog
+from flushlab.settings.fit import Scaled, as_warnings, names_fixed
 from flushlab.settings.floor import Floor
 from flushlab.settings.given import parse_settings
 from flushlab.store import Store, open_store
@@ -66,7 +76,9 @@ from flushlab.workload import (
     workload_options,
 )
 
+SERVER = "mariadb"
 DEFAULT_MINUTES, DEFAULT_MINUTES_FRESH = 5.0, 10.0
+CRASH_IMAGES, CLUSTER_CRASH_IMAGES = 30, 8
 SIDE_BY_SIDE = Timing(warm_up_s=1.5, max_warm_up_s=4.0, seconds=1.0)
 FIRST_LOOK = Timing(warm_up_s=1.5, max_warm_up_s=4.0, seconds=4.0)
 STEADY = Timing(warm_up_s=5.0, max_warm_up_s=30.0, seconds=20.0, max_seconds=180.0)
@@ -94,16 +106,23 @@ class Asked:
     basedir: str | None
     data_root: str | None
     disk_iops: int | None
+    disk: str | None
     cluster: int | None
     latency_s: float | None
     seed: int | None
     fresh: bool
+    crash_images: int
     options: Mapping[str, object]
+    own: Own | None = None
 
 
 def tune(
     *,
-    server: str = "mariadb",
+    server: str = SERVER,
+    dsn: str | None = None,
+    defaults_file: Path | str | None = None,
+    allow_writes: bool = False,
+    tune_server: bool = False,
     workload: str = "oltp_update_non_index",
     floor: Floor | str = Floor.SECOND,
     minutes: float | None = None,
@@ -123,10 +142,13 @@ def tune(
     basedir: Path | str | None = None,
     data_root: Path | str | None = None,
     disk_iops: int | None = None,
+    disk: str | None = None,
     cluster: int | None = None,
     network_latency: str | None = None,
     seed: int | None = None,
     fresh: bool = False,
+    crash: bool = False,
+    crash_images: int | None = None,
     wait_for_quiet: bool = False,
     dry_run: bool = False,
     resume: str | None = None,
@@ -140,6 +162,12 @@ def tune(
 
     Args:
         server: a build (`mariadb`, `mysql@5.7`), a tarball or a URL.
+        dsn: your own server instead, or a node of your Galera cluster, whose other nodes are found, or all of
+            them: `mysql://USER:PASSWORD@NODE1,NODE2,NODE3`. What takes a restart is not tried there, and the
+            result is handed over, not set.
+        defaults_file: the same, by an option file's group `[client]`.
+        allow_writes: the load may write to your own server; tables that it makes are dropped at the end.
+        tune_server: settings of your own server may be changed; they are put back at the end.
         workload: one of sysbench's, `upsert`, `txn:FILE`, `sql:FILE` or `command: …`.
         floor: the least guarantees that you accept.
         minutes, trials: the budget in time, in trials; if neither is given 5 minutes, 10 on fresh servers.
@@ -159,10 +187,14 @@ def tune(
         basedir: use the server installed there.
         data_root: where data directories go.
         disk_iops: make a slow disk: at most this many writes/s (root, cgroups).
+        disk: run on a disk of its own, as slow as this one, such as `gp3` (root).
         cluster: start a Galera cluster of this many nodes in the server's place.
         network_latency: put a network between a cluster's nodes, like `1ms` there and back (root).
         seed: of every random order.
         fresh: start a fresh server for every trial, also where servers could stand side by side.
+        crash: crash the winner before it is handed over (see `crash`), and reject it if it breaks its floor:
+            the power fails, or without root the server is killed.
+        crash_images: how often; if None 30 times, a cluster 8 times.
         wait_for_quiet: wait until other programs leave the machine alone, for half an hour at most.
         dry_run: only say what would be done, in `outlook`; nothing is started or written.
         resume: id of a campaign to resume; everything else is as it was, then.
@@ -176,6 +208,28 @@ def tune(
         FlushlabError: what no record can hold; what was measured is safe.
     """
     began, watcher = time.monotonic(), watching(progress)
+    own = own_server(
+        dsn,
+        defaults_file,
+        database=database,
+        allow_writes=allow_writes,
+        tune_server=tune_server,
+        server=server != SERVER,
+        base=base,
+        memory=memory,
+        exact=exact,
+        dataset=dataset,
+        basedir=basedir,
+        data_root=data_root,
+        disk_iops=disk_iops,
+        disk=disk,
+        cluster=cluster,
+        network_latency=network_latency,
+        fresh=fresh,
+        crash=crash,
+        ssl_mode=options.get("ssl_mode"),
+        ssl_ca=options.get("ssl_ca"),
+    )
     asked = Asked(
         workload=workload,
         floor=_parse_floor(floor),
@@ -184,7 +238,7 @@ def tune(
         base=Path(base) if base else None,
         settings=settings or {},
         keep=tuple(keep),
-        data=open_data(dataset, database, workload, watcher.say) if resume is None else None,
+        data=open_data(dataset, database, workload, watcher.say) if resume is None and own is None else None,
         threads=(threads,) if isinstance(threads, int) else tuple(threads),
         memory=memory,
         exact=exact,
@@ -195,29 +249,27 @@ def tune(
         basedir=absolute(basedir),
         data_root=absolute(data_root),
         disk_iops=disk_iops,
+        disk=disk,
         cluster=cluster,
         latency_s=latency_of(network_latency, cluster),
         seed=seed,
         fresh=fresh,
+        crash_images=_crash_images(crash, crash_images, cluster),
         options=options,
+        own=own,
     )
     if dry_run:
         require_new(resume)
+        if own is not None:
+            with external_target(own) as theirs:  # which is only read
+                return _foresee(asked, theirs, watcher)
         target = paper_target(
             server, basedir=basedir, data_root=data_root, cluster=cluster, latency_s=asked.latency_s
         )
         return _foresee(asked, target, watcher)
     with on_board("tune", server=server, workload=asked.workload, floor=asked.floor), open_store() as store:
         earlier = stored_request(store, resume, "tune", TuneRequest) if resume else None
-        with open_target(
-            earlier.build if earlier else server,
-            basedir=earlier.basedir if earlier else basedir,
-            data_root=earlier.data_root if earlier else data_root,
-            disk_iops=earlier.disk_iops if earlier else disk_iops,
-            cluster=earlier.cluster if earlier else cluster,
-            latency_s=earlier.latency_s if earlier else asked.latency_s,
-            progress=watcher.say,
-        ) as target:
+        with target_of(earlier, asked, own, server, watcher.say) as target:
             request = earlier or decide(asked, target, watcher)
             return carry_out(request, target, store, resume, watcher, wait_for_quiet, began)
 
@@ -245,16 +297,101 @@ def decide(asked: Asked, target: Target, watcher: Watcher) -> TuneRequest:
     minutes = DEFAULT_MINUTES_FRESH if asked.minutes is None and asked.trials is None else asked.minutes
     if (minutes is not None and minutes <= 0) or (asked.trials is not None and asked.trials <= 0):
         raise UsageError("the budget must be above 0", hint="give --minutes or --trials")
+    if asked.crash_images:
+        require_crashable(
+            asked.crash_images,
+            parse_workload(asked.workload, shape),
+            dataset=asked.data is not None,
+            disk=asked.disk,
+        )
     if not asked.p99_limit >= 1:
         raise UsageError(
             f"--p99-limit {asked.p99_limit:g} is below 1",
             hint="it is the limit for a winner's p99, as a multiple of the base's",
         )
-    steady = minutes is not None and minutes >= FIRST_LOOK_MINUTES
+    steady = asked.own is None and minutes is not None and minutes >= FIRST_LOOK_MINUTES
     build, launch = target.build, Launch(arguments=_connections(threads, asked.cluster))
-    identity = target.identity
     given = parse_settings(asked.settings, build.flavor, build.version, target.catalog)
-    require_taken(build, given)
+    if target.external is None:
+        require_taken(build, given)
+    kept = [target.catalog.setting(name.replace("-", "_")).name for name in asked.keep]
+    if target.external is not None:
+        start = _start_there(asked.floor, target.external, target.catalog, given, kept)
+    else:
+        start = _start_here(asked, target, watcher, launch, given, kept, steady=steady)
+    timing = STEADY if steady else FIRST_LOOK
+    if asked.seconds is not None:
+        seconds = parse_timing(asked.seconds).seconds
+        timing = msgspec.structs.replace(timing, seconds=seconds) if steady else timing.with_window(seconds)
+    storage = target.volume.data_root.storage
+    crash_fail, doubt = way_of(storage) if asked.crash_images else UNCRASHED
+    request = TuneRequest(
+        build=build.name,
+        build_id=build.id,
+        basedir=asked.basedir,
+        external=target.external.name if target.external else "",
+        workload=settled_name(asked.workload),
+        folder=str(Path.cwd()),
+        workload_digest=fingerprint(parse_workload(settled_name(asked.workload), shape, Path.cwd())),
+        shape=shape,
+        threads=threads,
+        floor=asked.floor,
+        minutes=minutes,
+        trials=asked.trials,
+        base=start.base,
+        original=start.original,
+        has=start.has,
+        lifted=start.lifted,
+        scaled=start.scaled,
+        notes=(*start.notes, *([doubt] if doubt else [])),
+        candidates=start.candidates,
+        timing=timing,
+        steady_state=steady,
+        objective=_parse_objective(asked.objective, shape.rate),
+        p99_limit=asked.p99_limit,
+        standalone=asked.standalone,
+        dataset=asked.data.dataset.path if asked.data else None,
+        dataset_key=asked.data.dataset.key if asked.data else {},
+        database=asked.own.database if asked.own else asked.data.database if asked.data else None,
+        fresh=asked.fresh,
+        keep=asked.keep,
+        memory=asked.memory,
+        data_root=asked.data_root,
+        disk_iops=asked.disk_iops,
+        disk=asked.disk,
+        cluster=asked.cluster,
+        latency_s=asked.latency_s,
+        seed=asked.seed if asked.seed is not None else secrets.randbelow(1 << 31),
+        crash_images=asked.crash_images,
+        crash_fail=crash_fail,
+    )
+    return request if asked.fresh else _by_the_way(request, asked, target, watcher)
+
+
+class _Start(NamedTuple):
+    """What a tuning starts from; see `TuneRequest`."""
+
+    base: Mapping[str, Value]
+    original: Mapping[str, Value]
+    lifted: tuple[str, ...]
+    candidates: tuple[Candidate, ...]
+    scaled: tuple[Scaled, ...] = ()
+    notes: tuple[Warning, ...] = ()
+    has: Mapping[str, Value] = {}
+
+
+def _start_here(
+    asked: Asked,
+    target: Target,
+    watcher: Watcher,
+    launch: Launch,
+    given: Mapping[str, Value],
+    kept: Sequence[str],
+    *,
+    steady: bool,
+) -> _Start:
+    """On servers that flushlab starts: the user's option file, as this machine can hold it."""
+    identity, storage = target.identity, target.volume.data_root.storage
     theirs = {
         **file_settings(asked.base, target, watcher),
         **persisted_settings(asked.data, target, watcher),
@@ -265,14 +402,12 @@ def decide(asked: Asked, target: Target, watcher: Watcher) -> TuneRequest:
         watcher,
         memory=asked.memory,
         exact=asked.exact,
-        connections=max(threads),
+        connections=max(asked.threads),
         data=asked.data,
     )
     original, runs = {**theirs, **given}, {**fit.settings, **given}
-    kept = [target.catalog.setting(name.replace("-", "_")).name for name in asked.keep]
-    kept += names_fixed(fit.scaled)
-    storage = target.volume.data_root.storage
-    changes, lifted = lift(runs, asked.floor, identity=identity, storage=storage, launch=launch, keep=kept)
+    kept = [*kept, *names_fixed(fit.scaled)]
+    changes, reasons = lift(runs, asked.floor, identity=identity, storage=storage, launch=launch, keep=kept)
     base = {**runs, **changes}
     seen = read_base(base, target, launch, watcher, also=base)
     made = as_read(base, seen, target)
@@ -294,46 +429,44 @@ def decide(asked: Asked, target: Target, watcher: Watcher) -> TuneRequest:
         keep=kept,
         steady_state=steady,
     )
-    timing = STEADY if steady else FIRST_LOOK
-    if asked.seconds is not None:
-        seconds = parse_timing(asked.seconds).seconds
-        timing = msgspec.structs.replace(timing, seconds=seconds) if steady else timing.with_window(seconds)
-    request = TuneRequest(
-        build=build.name,
-        build_id=build.id,
-        basedir=asked.basedir,
-        workload=settled_name(asked.workload),
-        folder=str(Path.cwd()),
-        workload_digest=fingerprint(parse_workload(settled_name(asked.workload), shape, Path.cwd())),
-        shape=shape,
-        threads=threads,
-        floor=asked.floor,
-        minutes=minutes,
-        trials=asked.trials,
-        base=base,
-        original=original,
-        lifted=lifted,
-        scaled=fit.scaled,
-        notes=(*co_located(target.nodes, target.latency_s), *as_warnings(fit)),
-        candidates=candidates,
-        timing=timing,
-        steady_state=steady,
-        objective=_parse_objective(asked.objective, shape.rate),
-        p99_limit=asked.p99_limit,
-        standalone=asked.standalone,
-        dataset=asked.data.dataset.path if asked.data else None,
-        dataset_key=asked.data.dataset.key if asked.data else {},
-        database=asked.data.database if asked.data else None,
-        fresh=asked.fresh,
-        keep=asked.keep,
-        memory=asked.memory,
-        data_root=asked.data_root,
-        disk_iops=asked.disk_iops,
-        cluster=asked.cluster,
-        latency_s=asked.latency_s,
-        seed=asked.seed if asked.seed is not None else secrets.randbelow(1 << 31),
-    )
-    return request if asked.fresh else _by_the_way(request, asked, target, watcher)
+    notes = (*co_located(target.nodes, target.latency_s), *as_warnings(fit))
+    return _Start(base, original, reasons, candidates, fit.scaled, notes)
+
+
+def _start_there(
+    floor: Floor,
+    server: External,
+    catalog: Catalog,
+    given: Mapping[str, Value],
+    kept: Sequence[str],
+) -> _Start:
+    """On somebody's own server: how it is. How much memory it may have, only its pool tells."""
+    identity = server.identity
+    seen = server.read_back({*catalog.names(identity.flavor, identity.version), *given})
+    has = {name: value for name, value in guarding(seen, catalog).items() if name not in given}
+    original = {**has, **given}
+    changes, reasons = lifted(original, seen, floor, identity, kept)
+    base = {**original, **changes}
+    pool = seen.get("innodb_buffer_pool_size")
+
+    def proposed(keep: Iterable[str]) -> tuple[Candidate, ...]:
+        return propose(
+            catalog,
+            identity,
+            base={**seen, **base},
+            floor=floor,
+            storage=HONEST,
+            launch=Launch(),
+            memory_bytes=pool if isinstance(pool, int) else 0,
+            keep=keep,
+        )
+
+    every = proposed(kept)
+    unlike = differing(server, {name for one in every for name in one.settings})
+    possible, notes = tried(every, seen, identity, unlike)
+    out = {name for one in every if one not in possible for name in one.settings}
+    candidates, _ = tried(proposed([*kept, *out]), seen, identity, unlike)  # what is out keeps nothing out
+    return _Start(base, original, reasons, candidates, notes=(*doubts(), *notes), has=has)
 
 
 def _by_the_way(request: TuneRequest, asked: Asked, target: Target, watcher: Watcher) -> TuneRequest:
@@ -346,6 +479,10 @@ def _by_the_way(request: TuneRequest, asked: Asked, target: Target, watcher: Wat
         return msgspec.structs.replace(request, why_fresh=why)
     some = f", {servers} at a time against the base ({why})" if why else ""
     where = "arms take turns on clusters" if target.nodes > 1 else "servers stand side by side and take turns"
+    if target.external is not None:
+        where = "arms take turns on your server"
+        for note in request.notes:
+            watcher.say(note.text)
     watcher.say(f"{where}{some}")
     slice_s = max(workload.slice_s or 0.0 for workload in workloads)
     each_s = asked.seconds or max(SIDE_BY_SIDE.seconds, slice_s)
@@ -362,7 +499,8 @@ def _by_the_way(request: TuneRequest, asked: Asked, target: Target, watcher: Wat
 
 
 def _tuning(request: TuneRequest, target: Target) -> Tuning:
-    return Tuning(request, target.identity, target.volume.data_root.storage, _launch(request))
+    storage = HONEST if target.external else target.volume.data_root.storage
+    return Tuning(request, target.identity, storage, _launch(request))
 
 
 def _foresee(asked: Asked, target: Target, watcher: Watcher) -> TuneFacts:
@@ -393,9 +531,25 @@ def carry_out(
             return standing.run(asked)
         return runner.run(asked.arm, stage=asked.stage, block=asked.block, variant=asked.variant)
 
+    def crash_winner(name: str, settings: Mapping[str, Value]) -> CrashFacts:
+        watcher.say(f"{name}: {request.crash_images} crashes before it is handed over")
+        most = _workloads(request)[request.threads.index(max(request.threads))]
+        return crash_settings(
+            target,
+            watcher,
+            {name: settings},
+            fail=request.crash_fail,
+            images=request.crash_images,
+            workload=most,
+            threads=max(request.threads),
+            disk_bytes=disk_bytes(settings, target.identity),
+            seed=request.seed,
+        )
+
     def conclude(campaign_id: str, ending: Ending) -> TuneFacts:
         standing.close()
-        if ending != "interrupted" and experiment.result().winner is not None:
+        ours = ending != "interrupted" and not request.external
+        if ours and experiment.result().winner is not None:
             watcher.say("measuring how long the winner and the base take to recover after SIGKILL")
         return tuning.conclude(
             experiment,
@@ -404,11 +558,13 @@ def carry_out(
             campaign_id,
             target.volume.machine(),
             target.catalog,
-            runner if ending != "interrupted" else None,
+            runner if ours else None,
             others,
+            crash_winner if request.crash_images and ours else None,
         )
 
     with (
+        _used(request, target, watcher),
         _runner(request, target, watcher) as runner,
         _turns(runner, request, target) as standing,
     ):
@@ -430,7 +586,34 @@ def carry_out(
         )
 
 
+@contextmanager
+def _used(request: TuneRequest, target: Target, watcher: Watcher) -> Iterator[None]:
+    """What the campaign needs and changes of somebody's own server; undone behind it."""
+    if target.external is None or target.own is None:
+        yield
+        return
+    load, *_ = _driven(request, target)
+    with used(
+        target.external,
+        target.own,
+        load,
+        [request.base, *({**request.base, **one.settings} for one in request.candidates)],
+        watcher.say,
+        connections=request.side_by_side * sum(request.threads),
+        lasts_s=request.budget_s,
+    ):
+        yield
+
+
+def _driven(request: TuneRequest, target: Target) -> tuple[Load, ...]:
+    """The workloads as they reach somebody's own server."""
+    assert target.external is not None, "there is one"
+    return tuple(driving(one, target.external, request.database) for one in _workloads(request))
+
+
 def _turns(runner: TrialRunner, request: TuneRequest, target: Target) -> StandingRunner:
+    if (server := target.external) is not None:
+        return StandingRunner(lambda _: runner, request.seed, lambda _: server.name, slice_s=CLUSTER_SLICE_S)
     if target.nodes == 1:
         return StandingRunner(lambda _: runner, request.seed)
 
@@ -441,7 +624,7 @@ def _turns(runner: TrialRunner, request: TuneRequest, target: Target) -> Standin
 
 
 def _launch(request: TuneRequest) -> Launch:
-    return Launch(arguments=_connections(request.threads, request.cluster))
+    return Launch() if request.external else Launch(arguments=_connections(request.threads, request.cluster))
 
 
 def _connections(threads: Sequence[int], cluster: int | None) -> tuple[str, ...]:
@@ -466,13 +649,23 @@ def _runner(request: TuneRequest, target: Target, watcher: Watcher) -> TrialRunn
         )
     return trial_runner(
         target,
-        workloads,
+        workloads if target.external is None else _driven(request, target),
         request.timing,
-        arguments=_connections(request.threads, request.cluster),
+        arguments=_launch(request).arguments,
         data=data_of(request, watcher.say),
         outlast_redo=request.steady_state,
         progress=watcher.say,
     )
+
+
+def _crash_images(crash: bool, images: int | None, cluster: int | None) -> int:
+    if images is not None and not crash:
+        raise UsageError(f"--crash-images {images} crashes nothing", hint="add --crash")
+    if not crash:
+        return 0
+    if images is None:
+        return CRASH_IMAGES if cluster is None else CLUSTER_CRASH_IMAGES
+    return images
 
 
 def _parse_floor(text: str) -> Floor:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from flushlab.campaign.crash_check import Checked, Crash, check
 from flushlab.campaign.doubts import contradictions, disturbed, doubts, geometric_mean, mean_p99_us
 from flushlab.campaign.duration import STAND_S, trial_s
 from flushlab.campaign.facts import Figures, TuneFacts
@@ -78,7 +79,12 @@ class Tuning:
             is_free=self.is_free,
             budget_trials=request.trials,
             budget_s=request.budget_s,
-            trial_s=trial_s(request.workload, request.timing, standing=request.side_by_side > 0),
+            trial_s=trial_s(
+                request.workload,
+                request.timing,
+                standing=request.side_by_side > 0,
+                cluster=request.cluster,
+            ),
             stand_s=STAND_S if request.side_by_side else 0.0,
             side_by_side=request.side_by_side,
             seed=request.seed,
@@ -120,6 +126,7 @@ class Tuning:
         catalog: Catalog,
         runner: TrialRunner | None,
         others: OtherLoad | None = None,
+        crash: Crash | None = None,
     ) -> TuneFacts:
         """Judges the winner once more and gathers the facts.
 
@@ -132,10 +139,20 @@ class Tuning:
             catalog: says what needs a steady state.
             runner: measures recovery; None when there is no time for it (Ctrl-C).
             others: what others took of the machine before the first trial.
+            crash: crashes a configuration; None: the winner is handed over without.
         """
         trials = list(trials)
         self._reject_short_windows(experiment, trials, catalog)
-        recovery_s = self._recovery(experiment, runner) if runner is not None else {}
+        recovery_s: dict[str, float] = {}
+
+        def recover() -> None:
+            if runner is not None:
+                self._recovery(experiment, runner, recovery_s)
+
+        recover()
+        checked = Checked()
+        if crash is not None:
+            checked = check(experiment, crash, self.request.crash_fail, self.request.floor, recover)
         result = experiment.result()
         shown = {point.arm: point.settings for point in result.frontier if point.arm != BASE}
         words = {"base": describe(self.guarantees(self.request.original))}
@@ -167,6 +184,8 @@ class Tuning:
             redo_bytes=redo,
             machine=machine,
             warnings=(
+                *checked.warnings,
+                *(checked.facts.warnings if checked.facts else ()),
                 *self._warnings(
                     trials, confirmed, result.control, data, pool if isinstance(pool, int) else None, redo
                 ),
@@ -181,6 +200,7 @@ class Tuning:
             others=others,
             interleaved=self.request.side_by_side > 0,
             why_fresh=self.request.why_fresh,
+            crash=checked.facts,
         )
 
     def _reject_short_windows(self, experiment: Tune, trials: list[Trial], catalog: Catalog) -> None:
@@ -194,13 +214,14 @@ class Tuning:
                 reason = f"window too short to credit {', '.join(needy)}: it did not outlast the redo log"
                 experiment.reject(trial.arm.name, reason)
 
-    def _recovery(self, experiment: Tune, runner: TrialRunner) -> dict[str, float]:
-        """Seconds of recovery of base and winner; a winner that is too slow is rejected, and the next
-        one measured."""
+    def _recovery(self, experiment: Tune, runner: TrialRunner, seconds: dict[str, float]) -> None:
+        """Notes the seconds of recovery of base and winner; a winner that is too slow is rejected, and the
+        next one measured."""
         result = experiment.result()
         if result.winner is None:
-            return {}
-        seconds = {BASE: runner.recovery_s(result.base)}
+            return
+        if BASE not in seconds:
+            seconds[BASE] = runner.recovery_s(result.base)
         limit = RECOVERY_RATIO * seconds[BASE] + RECOVERY_SLACK_S
         while (winner := experiment.result().winner) is not None and winner.arm not in seconds:
             arm = Arm(name=winner.arm, settings={**result.base.settings, **winner.settings})
@@ -215,7 +236,6 @@ class Tuning:
                     f"recovery after SIGKILL took {seconds[arm.name]:.1f} s, beyond {limit:.1f} s "
                     f"({RECOVERY_RATIO:g} × the base's {seconds[BASE]:.1f} s + {RECOVERY_SLACK_S:g} s)",
                 )
-        return seconds
 
     def _warnings(
         self,
@@ -235,9 +255,15 @@ class Tuning:
                     f"flushing and doublewrite need --minutes {FIRST_LOOK_MINUTES:.0f} or more",
                 )
             )
-        limit = self.request.disk_iops
         found += doubts(
-            trials, base, control, data_bytes=data, pool_bytes=pool, redo_bytes=redo, disk_iops=limit
+            trials,
+            base,
+            control,
+            data_bytes=data,
+            pool_bytes=pool,
+            redo_bytes=redo,
+            disk_iops=self.request.disk_iops,
+            disk=self.request.disk,
         )
         seen = {"window-too-short", "disturbed", _NO_EFFECT}
         for warning in (w for trial in base for w in trial.warnings):

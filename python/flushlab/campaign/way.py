@@ -12,20 +12,24 @@ from typing import NamedTuple
 
 import msgspec
 
+from flushlab.campaign.external_use import free_connections, require_connections
 from flushlab.campaign.outlook import copy_bytes, data_bytes_of
 from flushlab.campaign.request import TuneRequest
 from flushlab.campaign.series_request import ArmGroup, BoundArm, SeriesRequest
 from flushlab.campaign.target import Target
+from flushlab.errors import UsageError
 from flushlab.machine import available_memory_bytes
 from flushlab.record import ServerIdentity, Value
+from flushlab.server.external import External
 from flushlab.settings.configuration import Configuration
 from flushlab.settings.memory_use import number_of
 from flushlab.trial.standing import CLUSTER_SLICE_S, SLICE_S
 from flushlab.trial.switching import restart_settings
 from flushlab.units import format_size
 from flushlab.workload import Workload
+from flushlab.workload.driven import Driven
 
-LEAST_ROUNDS, MOST_ROUNDS, ENOUGH_BLOCKS = 2, 4, 30
+LEAST_ROUNDS, MOST_ROUNDS, ENOUGH_BLOCKS = 2, 10, 30
 """Rounds of a block on standing servers: neighbouring rounds have a little in common, so one alone is no
 block; more than two where that leaves so many blocks, on which the intervals rest."""
 MOST_BLOCKS = 1_000
@@ -65,10 +69,16 @@ class Beside(NamedTuple):
 
 
 def beside(request: TuneRequest, workloads: Sequence[Workload], target: Target) -> Beside:
-    """How many servers of a tuning can stand side by side."""
+    """How many servers of a tuning can stand side by side; of somebody's own, how many loads it lets in.
+
+    Raises:
+        UsageError: somebody's own server cannot be used so.
+    """
+    if target.external is not None:
+        return Beside(_loads_on(target.external, workloads))
     if any(workload.slice_s is None for workload in workloads):
         return Beside(0, f"{request.workload.split(':')[0]} cannot be paused")
-    if request.disk_iops is not None and target.nodes == 1:
+    if (request.disk_iops is not None or request.disk is not None) and target.nodes == 1:
         return Beside(0, LIMITED_DISK)
     if request.steady_state:
         return Beside(0, "some candidates show in what a server does later")
@@ -82,6 +92,19 @@ def beside(request: TuneRequest, workloads: Sequence[Workload], target: Target) 
     if found.servers >= BESIDE_MOST:
         return Beside(BESIDE_MOST)
     return found if found.servers >= 2 else Beside(0, found.why)
+
+
+def _loads_on(server: External, workloads: Sequence[Workload]) -> int:
+    if not all(workload.slice_s is not None and isinstance(workload, Driven) for workload in workloads):
+        raise UsageError(
+            f"{workloads[0].name} cannot be paused, and candidates take turns on your own server",
+            hint="your own server takes sysbench's workloads, upsert and txn:FILE, without --profile",
+        )
+    each = sum(workload.threads for workload in workloads if isinstance(workload, Driven))
+    loads = min(BESIDE_MOST, free_connections(server) // each)
+    if loads < LEAST_SERVERS:
+        require_connections(server, LEAST_SERVERS * each)
+    return loads
 
 
 def groups_of(
@@ -126,10 +149,7 @@ def groups_of(
     else:
         groups = list(_on_clusters(slices, together, places, own, room.servers - 1))
     fresh = tuple(name for name, reason in why.items() if reason)
-    seconds = request.timing.seconds
-    if request.measured_s is not None:  # shared by base and control of every group, too
-        count = len(groups) + bool(fresh)
-        seconds *= (len(why) + 2) / (len(why) + 2 * count)
+    seconds = _shared_s(request, len(why), len(groups) + bool(fresh))
     found = []
     for names in groups:
         blocks, seconds_each = blocks_of(request.blocks, seconds, slices[names[0]])
@@ -145,11 +165,57 @@ def groups_of(
     return tuple(found)
 
 
+def on_one_server(
+    request: SeriesRequest, base: Workload, workloads: Mapping[str, Workload], loads: int
+) -> tuple[ArmGroup, ...]:
+    """How the arms of a series are measured on somebody's own server: in turns, as many in the same rounds as
+    it has connections for.
+
+    Args:
+        request: of the series.
+        base: the base's workload.
+        workloads: of the arms that run, by name.
+        loads: how many may be connected at once.
+
+    Raises:
+        UsageError: the load cannot be paused for another arm's turn.
+    """
+    if base.slice_s is None:
+        raise UsageError(
+            f"{base.name} cannot be paused, and arms take turns on your own server",
+            hint="remove --profile, --hdr-log and --per-second",
+        )
+    names = [arm.name for arm in request.running]
+    if not names:
+        return ()
+    slice_s = max(CLUSTER_SLICE_S, base.slice_s, *(workloads[name].slice_s or 0.0 for name in names))
+    together = [name for name in request.crossed.values() if name in names]
+    groups = list(_grouped(dict.fromkeys(names, slice_s), together, max(loads - 2, 1)))
+    seconds = _shared_s(request, len(names), len(groups))
+    blocks, seconds_each = blocks_of(request.blocks, seconds, slice_s)
+    return tuple(
+        ArmGroup(arms=one, standing=True, blocks=blocks, seconds=seconds_each, places=1) for one in groups
+    )
+
+
+def _shared_s(request: SeriesRequest, arms: int, groups: int) -> float:
+    """Seconds of a window: what is measured in all is shared by base and control of every group, too."""
+    seconds = request.timing.seconds
+    return seconds if request.measured_s is None else seconds * (arms + 2) / (arms + 2 * groups)
+
+
 def place_of(arm: BoundArm, workload: Workload, identity: ServerIdentity) -> str:
     """What tells an arm's cluster from those of others: arms with the same place differ only in what every
     node can be given while it runs, or in how they are driven."""
     settings = restart_settings(arm.settings, identity)
-    parts = [arm.build, arm.data_root, arm.disk_iops, dict(workload.data_key), sorted(settings.items())]
+    parts = [
+        arm.build,
+        arm.data_root,
+        arm.disk_iops,
+        arm.disk,
+        dict(workload.data_key),
+        sorted(settings.items()),
+    ]
     return repr(parts)
 
 
@@ -209,7 +275,8 @@ def _why_fresh(
     """Why an arm needs fresh servers; empty if it can stand beside others."""
     if base.slice_s is None or workload.slice_s is None:
         return f"{request.workload.split(':')[0]} cannot be paused"
-    if (request.disk_iops is not None or arm.disk_iops is not None) and target.nodes == 1:
+    slow = (request.disk_iops, request.disk, arm.disk_iops, arm.disk)
+    if any(one is not None for one in slow) and target.nodes == 1:
         return LIMITED_DISK
     pool = number_of(Configuration(request.base.settings, target.identity), "innodb_buffer_pool_size")
     fits = data_bytes is not None and data_bytes < pool
@@ -217,7 +284,7 @@ def _why_fresh(
         setting = target.catalog.setting(name) if name in target.catalog else None
         if setting is None or not setting.needs_steady_state or (fits and setting.group == "doublewrite"):
             continue
-        return f"{name} shows in what a server does later"
+        return f"{name} shows its effect later, in background work"
     return ""
 
 

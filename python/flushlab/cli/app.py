@@ -23,6 +23,7 @@ COMMANDS = (
         "bench",
         "test",
         "probe",
+        "crash",
         "fill",
         "watch",
         "binlog",
@@ -73,15 +74,17 @@ def _root(
 ) -> None:
     """How fast a MySQL or MariaDB server can write for your workload, at the durability you need."""
     if context.invoked_subcommand != "fill" and not {*CONTEXT["help_option_names"]} & {*sys.argv}:
-        _put_back_left()  # `fill` itself does
+        _undo_left()  # `fill` itself does
 
 
-def _put_back_left() -> None:
-    """Puts back what a killed `fill --tune-server` has left changed on somebody's server."""
+def _undo_left() -> None:
+    """Undoes what a killed command has left on somebody's server: changed settings, and tables."""
     from flushlab.machine import state_path
 
-    if any((state_path() / "put-back").glob("*.json")):
+    if any(any((state_path() / folder).glob("*.json")) for folder in ("put-back", "made-tables")):
         from flushlab.cli.output import say
+        from flushlab.server.made_tables import drop_left
         from flushlab.server.put_back import put_back_left
 
         put_back_left(say)
+        drop_left(say)

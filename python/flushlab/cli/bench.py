@@ -18,6 +18,7 @@ CONTEXT = options.OWN
 ABOVE = "free some space and name another file next time; what was measured is printed above"
 
 
+@options.also(server=options.OWN_SERVER, commit={**options.DATA, **options.PLACE})
 def bench(
     context: typer.Context,
     server: options.ServerOrSandbox = "mariadb",
@@ -43,14 +44,16 @@ def bench(
     key: options.Key = None,
     hit_ratio: options.HitRatio = None,
     commit: options.Commit = None,
-    dataset: options.Dataset = None,
-    database: options.Database = None,
-    basedir: options.BaseDir = None,
-    data_root: options.DataRoot = None,
-    disk_iops: options.DiskIops = None,
-    cluster: options.Cluster = None,
-    network_latency: options.NetworkLatency = None,
     wait_for_quiet: options.WaitForQuiet = False,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            "--seed",
+            min=0,
+            help="Of the load's draws; default: 1, and a random one on a kept server.",
+            show_default=False,
+        ),
+    ] = None,
     watch: options.Watch = False,
     json: options.Json = None,
     hdr_log: Annotated[
@@ -68,6 +71,7 @@ def bench(
       flushlab bench --server mariadb@10.11 --set sync_binlog=1
       flushlab bench --workload upsert --rows 10 --commit '1 s'
       flushlab bench --cluster 3 --set innodb_flush_log_at_trx_commit=2
+      flushlab bench --dsn mysql://me:secret@db1 --allow-writes
       flushlab bench --workload oltp_read_write --point-selects 5 --skip-trx
 
     Exits with 4 if other load disturbed the window (void).

@@ -21,6 +21,7 @@ FILES = ("compare.json", "report.html")
 CONTEXT = options.OWN
 
 
+@options.also(server=options.OWN_SERVER, exact={**options.DATA, **options.PLACE})
 def compare(
     context: typer.Context,
     configurations: Annotated[
@@ -71,13 +72,6 @@ def compare(
     ] = None,
     memory: options.Memory = None,
     exact: options.Exact = False,
-    dataset: options.Dataset = None,
-    database: options.Database = None,
-    basedir: options.BaseDir = None,
-    data_root: options.DataRoot = None,
-    disk_iops: options.DiskIops = None,
-    cluster: options.Cluster = None,
-    network_latency: options.NetworkLatency = None,
     seed: Annotated[int, typer.Option("--seed", help="Seed of the random order.")] = 1,
     fresh: options.Fresh = False,
     wait_for_quiet: options.WaitForQuiet = False,
@@ -100,6 +94,8 @@ def compare(
     Example: flushlab compare base --server mysql@5.7 --server mysql@9.7
 
     Example: flushlab compare my.cnf new.cnf --workload 'command: ./load.sh' --dataset backup.sql
+
+    Example: flushlab compare base sync_binlog=0 --dsn mysql://me:secret@db1 --allow-writes --tune-server
 
     Workloads also take their own options; docs/reference/workloads.md lists them.
     """

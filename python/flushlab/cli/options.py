@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -35,10 +37,33 @@ Dsn = Annotated[
         show_default=False,
     ),
 ]
+DsnOrNodes = Annotated[
+    str | None,
+    typer.Option(
+        "--dsn",
+        help="Your own server: mysql://USER:PASSWORD@HOST:PORT, perhaps with /DATABASE; of a cluster one"
+        " node, or all: …@NODE1,NODE2,NODE3.",
+        show_default=False,
+    ),
+]
 DefaultsFile = Annotated[
     Path | None,
     typer.Option(
         "--defaults-file", help="Your own server, by an option file's [client] group.", show_default=False
+    ),
+]
+AllowWrites = Annotated[
+    bool,
+    typer.Option(
+        "--allow-writes",
+        help="Let the load write to your own server; tables that flushlab makes are dropped at the end.",
+    ),
+]
+TuneServer = Annotated[
+    bool,
+    typer.Option(
+        "--tune-server",
+        help="Let settings of your own server be changed, on every node of a cluster; all is put back.",
     ),
 ]
 BaseDir = Annotated[
@@ -156,6 +181,15 @@ DiskIops = Annotated[
     int | None,
     typer.Option("--disk-iops", help="Limit the disk to this many writes/s (root, cgroups)."),
 ]
+Disk = Annotated[
+    str | None,
+    typer.Option(
+        "--disk",
+        metavar="PROFILE",
+        help="Run on a disk as slow as this one: gp3, 7200rpm, … or flush=1ms,write=0.1ms,iops=3000 (root).",
+        show_default=False,
+    ),
+]
 NetworkLatency = Annotated[
     str | None,
     typer.Option(
@@ -191,6 +225,57 @@ WatchPort = Annotated[
         show_default=False,
     ),
 ]
+
+Group = Mapping[str, tuple[Any, Any]]
+"""Options by their names, each with its type and its default."""
+
+OWN_SERVER: Group = {
+    "dsn": (DsnOrNodes, None),
+    "defaults_file": (DefaultsFile, None),
+    "allow_writes": (AllowWrites, False),
+    "tune_server": (TuneServer, False),
+}
+PLACE: Group = {
+    "basedir": (BaseDir, None),
+    "data_root": (DataRoot, None),
+    "disk_iops": (DiskIops, None),
+    "disk": (Disk, None),
+    "cluster": (Cluster, None),
+    "network_latency": (NetworkLatency, None),
+}
+DATA: Group = {"dataset": (Dataset, None), "database": (Database, None)}
+
+Command = Callable[..., None]
+
+
+def also(**groups: Group) -> Callable[[Command], Command]:
+    """Declares options that several commands share, which find them in their context (`given`).
+
+    Args:
+        groups: each behind the parameter that it is named after.
+    """
+
+    def declaring(command: Command) -> Command:
+        own = inspect.signature(command, eval_str=True).parameters
+        parameters = list[inspect.Parameter]()
+        for name, one in own.items():
+            parameters.append(one)
+            parameters += [
+                inspect.Parameter(other, one.kind, annotation=kind, default=default)
+                for other, (kind, default) in groups.get(name, {}).items()
+            ]
+
+        @functools.wraps(command)
+        def declared(**flags: Any) -> None:
+            command(**{name: flags[name] for name in own})
+
+        shared = {other: kind for group in groups.values() for other, (kind, _) in group.items()}
+        declared.__annotations__ = {**command.__annotations__, **shared}
+        vars(declared)["__signature__"] = inspect.Signature(parameters)
+        return declared
+
+    return declaring
+
 
 OWN = {"allow_extra_args": True, "ignore_unknown_options": True}
 """Context settings of a command that reads them with `own`."""

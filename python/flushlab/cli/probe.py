@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -93,6 +95,7 @@ def probe(
             "--report", metavar="FILE", help="Also write an HTML page with plots.", show_default=False
         ),
     ] = None,
+    disk: options.Disk = None,
     json: options.Json = None,
 ) -> None:
     """Measure what this disk allows: write rates and commits/s.
@@ -104,6 +107,7 @@ def probe(
       flushlab probe --dir /var/lib/mysql --quick
       flushlab probe --policy 2/1000 --flush serial --committers 16,64
       flushlab probe --policy second --committers 64 --switch
+      flushlab probe --disk gp3 --quick
       flushlab probe --server mysql@9.7 --set sync_binlog=1000
     """
     from flushlab.cli.progress import StepProgress
@@ -114,31 +118,33 @@ def probe(
 
     _check(seconds, against, server, setting, json, report)
     matrix = _matrix(quick, policy, flush, committers)
-    where = _directory(directory)
-    request = Request(
-        directory=where,
-        quick=quick,
-        seconds=seconds,
-        matrix=matrix,
-        switch=switch,
-        servers=_servers(where, against, server, threads, setting or [], quick),
-        command=_command(
-            {
-                "--dir": [str(where)],
-                "--seconds": [f"{seconds:g}"] if seconds is not None else [],
-                "--policy": policy or [],
-                "--flush": flush or [],
-                "--committers": [committers] if committers is not None else [],
-                "--against": [against] if against else [],
-                "--server": [server] if server else [],
-                "--threads": [str(threads)] if server else [],
-                "--set": setting or [],
-            },
-            {"--quick": quick, "--switch": switch},
-        ),
-    )
-    with StepProgress() as progress:
-        record = run(request, progress, ceilings.native())
+    asked = _directory(directory)
+    with _disk(asked, disk) as where:
+        request = Request(
+            directory=where,
+            quick=quick,
+            seconds=seconds,
+            matrix=matrix,
+            switch=switch,
+            servers=_servers(where, against, server, threads, setting or [], quick),
+            command=_command(
+                {
+                    "--dir": [str(asked)],
+                    "--disk": [disk] if disk else [],
+                    "--seconds": [f"{seconds:g}"] if seconds is not None else [],
+                    "--policy": policy or [],
+                    "--flush": flush or [],
+                    "--committers": [committers] if committers is not None else [],
+                    "--against": [against] if against else [],
+                    "--server": [server] if server else [],
+                    "--threads": [str(threads)] if server else [],
+                    "--set": setting or [],
+                },
+                {"--quick": quick, "--switch": switch},
+            ),
+        )
+        with StepProgress() as progress:
+            record = run(request, progress, ceilings.native())
     deliver(
         *([partial(stdout.print, shown.render(record))] if json != "-" else []),
         partial(emit_json, shown.document(record), json),
@@ -182,6 +188,18 @@ def _directory(chosen: Path | None) -> Path:
     from flushlab.probe.folder import existing
 
     return existing(chosen) if chosen is not None else run_folder()
+
+
+@contextmanager
+def _disk(where: Path, disk: str | None) -> Iterator[Path]:
+    """Where to probe: a disk of its own in that place, if one is asked for."""
+    from flushlab.datadir import open_volume
+
+    if disk is None:
+        yield where
+        return
+    with open_volume(where, None, disk, say) as volume:
+        yield volume.data_root.path
 
 
 def _matrix(

@@ -87,9 +87,10 @@ def _write_openmetrics(store: Store, row: CampaignRow, target: str) -> None:
     from flushlab.report.openmetrics import render
     from flushlab.report.stored import facts_of, plan_of
 
-    if row.kind == "probe":
+    if row.kind in ("probe", "crash"):
         raise UsageError(
-            f"{row.id} is a probe, which has no trials", hint="flushlab report --list lists others"
+            f"{row.id} is of flushlab {row.kind}, which has no trials",
+            hint="flushlab report --list lists others",
         )
     text = render(row, plan_of(row), list(store.dated_trials(row.id)), facts_of(row))
     if target == "-":
@@ -107,6 +108,8 @@ def page_of(store: Store, row: CampaignRow) -> bytes:
     """
     if row.kind == "probe":
         return probe_page(row)
+    if row.kind == "crash":
+        return crash_page(row)
     _let_matplotlib_write()
     from flushlab.report.page import page
     from flushlab.report.stored import facts_of
@@ -154,6 +157,20 @@ def probe_page(row: CampaignRow) -> bytes:
     from flushlab.report.stored import probe_of
 
     return probe_page.render(probe_of(row), row.id).encode()
+
+
+def crash_page(row: CampaignRow) -> bytes:
+    """A crash campaign's page, complete.
+
+    Raises:
+        UsageError: nothing was judged yet.
+        StorageError: the campaign was stored by another version of flushlab.
+    """
+    _let_matplotlib_write()
+    from flushlab.report import crash_page
+    from flushlab.report.stored import crash_of
+
+    return crash_page.render(row, crash_of(row)).encode()
 
 
 def _let_matplotlib_write() -> None:
@@ -222,6 +239,12 @@ def _emit_facts(row: CampaignRow, json: str | None) -> None:
         from flushlab.report.stored import probe_of
 
         emit_json(probe.document(probe_of(row)), json)
+        return
+    if row.kind == "crash":
+        from flushlab.report import crash
+        from flushlab.report.stored import crash_of
+
+        emit_json(crash.document(crash_of(row)), json)
         return
     from flushlab.campaign.facts import TuneFacts
     from flushlab.report import compare, series, tune

@@ -19,6 +19,7 @@ FILES = ("series.json", "report.html")
 """In the folder of --out."""
 
 
+@options.also(server=options.OWN_SERVER, scale={**options.DATA, **options.PLACE})
 def series(
     context: typer.Context,
     plan: Annotated[
@@ -49,13 +50,6 @@ def series(
         typer.Option("--threads", help="Connections, instead of the plan's.", show_default=False),
     ] = None,
     scale: Annotated[float, typer.Option("--scale", help="Multiply the plan's table_size by this.")] = 1.0,
-    dataset: options.Dataset = None,
-    database: options.Database = None,
-    basedir: options.BaseDir = None,
-    data_root: options.DataRoot = None,
-    disk_iops: options.DiskIops = None,
-    cluster: options.Cluster = None,
-    network_latency: options.NetworkLatency = None,
     seed: Annotated[
         int | None, typer.Option("--seed", help="Seed of the random order.", show_default=False)
     ] = None,
@@ -79,8 +73,10 @@ def series(
     """Run a plan: each change by itself, then the best together.
 
     \b
-    Example:
+    Examples:
       flushlab series insert-on-duplicate --server mysql@5.7 --blocks 5
+      flushlab series plan.toml --dsn mysql://me:secret@db1 \\
+                      --allow-writes --tune-server
     """
     if init:
         target = Path(plan or "plan.toml")

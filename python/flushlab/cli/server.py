@@ -99,6 +99,7 @@ def start(
         list[str] | None, typer.Option("--set", help="A setting, NAME=VALUE; repeatable.")
     ] = None,
     data_root: options.DataRoot = None,
+    disk: options.Disk = None,
     cluster: options.Cluster = None,
     port: Annotated[
         int | None, typer.Option("--port", min=1, max=65535, help="Port on 127.0.0.1; default: a free one.")
@@ -114,6 +115,7 @@ def start(
     Examples:
       flushlab server start --server mysql@5.7 --name legacy --set sync_binlog=1
       flushlab server start --cluster 3 --name trio
+      flushlab server start --disk gp3 --name cloud
     """
     from flushlab.server.start import again
     from flushlab.server.start import sandbox as started
@@ -132,6 +134,7 @@ def start(
         port=port,
         basedir=basedir,
         data_root=data_root,
+        disk=disk,
         cluster=cluster,
         progress=_say,
     ) as sandbox:
@@ -301,6 +304,7 @@ def _status(one: Status) -> dict[str, object]:
         "version": one.saved.build.version_text,
         "state": _state(one),
         "pid": one.pid,
+        "disk": one.saved.disk.profile.name if one.saved.disk else None,
         "socket": one.saved.socket,
         "host": one.saved.host,
         "port": one.saved.port,

@@ -91,6 +91,7 @@ def test(
     ] = False,
     blocks: Annotated[int, typer.Option(min=1, max=20, help="How many times --compare runs both.")] = 1,
     disk_iops: options.DiskIops = None,
+    disk: options.Disk = None,
     basedir: options.BaseDir = None,
     data_root: options.DataRoot = None,
     watch: options.Watch = False,
@@ -132,8 +133,8 @@ def test(
 
     if json == "-":
         raise UsageError("--json - would mix with the suite's output", hint="name a file")
-    if not compare and (disk_iops or blocks > 1):
-        raise UsageError("--disk-iops and --blocks need --compare", hint="add --compare")
+    if not compare and (disk_iops or disk or blocks > 1):
+        raise UsageError("--disk, --disk-iops and --blocks need --compare", hint="add --compare")
     if compare and workers > 1:
         raise UsageError("--compare cannot be combined with --workers", hint="remove --workers")
     if compare and dataset:
@@ -168,7 +169,7 @@ def test(
     )
     try:
         if compare:
-            raise typer.Exit(_compare(request, blocks, disk_iops, json))
+            raise typer.Exit(_compare(request, blocks, disk_iops, disk, json))
         with watched(watch):
             result = Session(request, say).run()
     except PrepareFailed as failed:
@@ -225,17 +226,14 @@ def _print_container(
     sys.stdout.write(containers.render(forms[0], image, database=database, command=command, chosen=chosen))
 
 
-def _compare(request: Request, blocks: int, disk_iops: int | None, json: str | None) -> int:
+def _compare(request: Request, blocks: int, disk_iops: int | None, disk: str | None, json: str | None) -> int:
     """The exit code of the last fast run."""
-    import contextlib
-
-    from flushlab.datadir import DataRoot, limit_disk
+    from flushlab.datadir import open_volume
     from flushlab.report import suite as report
     from flushlab.suite.comparison import compare
 
-    limited = contextlib.nullcontext()
-    with limit_disk(DataRoot.open(request.data_root), disk_iops) if disk_iops else limited as limit:
-        compared = compare(request, blocks, limit, say)
+    with open_volume(request.data_root, disk_iops, disk, say) as volume:
+        compared = compare(request, blocks, volume, say)
     for line in [*report.comparison(compared), *report.summary(compared.result, request)]:
         console.print(line, markup=False)
     emit_json(report.compared_document(compared, request), json)

@@ -14,7 +14,7 @@ from flushlab.cli.dry_run import tell
 from flushlab.cli.out_folder import OutFolder
 from flushlab.cli.output import deliver, emit_json, json_bytes, kept, require_writable, stdout, writing
 from flushlab.cli.watching import watched
-from flushlab.errors import UsageError
+from flushlab.errors import MeasurementError, UsageError
 from flushlab.settings.floor import Floor
 
 FOUND = ("my.cnf", "settings.sql", "verify.sql", "rollback.cnf", "rollback.sql")
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 CONTEXT = options.OWN
 
 
+@options.also(server=options.OWN_SERVER, keep=options.DATA, commit=options.PLACE)
 def tune(
     context: typer.Context,
     server: options.Server = "mariadb",
@@ -46,8 +47,6 @@ def tune(
         list[str] | None,
         typer.Option("--keep", help="A setting to leave unchanged; repeatable."),
     ] = None,
-    dataset: options.Dataset = None,
-    database: options.Database = None,
     threads: Annotated[
         str, typer.Option("--threads", help="Number of connections; several as 1,16,64.")
     ] = "16",
@@ -80,13 +79,20 @@ def tune(
     key: options.Key = None,
     hit_ratio: options.HitRatio = None,
     commit: options.Commit = None,
-    basedir: options.BaseDir = None,
-    data_root: options.DataRoot = None,
-    disk_iops: options.DiskIops = None,
-    cluster: options.Cluster = None,
-    network_latency: options.NetworkLatency = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Seed of the random order.")] = None,
     fresh: options.Fresh = False,
+    crash: Annotated[
+        bool,
+        typer.Option(
+            "--crash",
+            help="Crash the winner before it is handed over, and reject it if it breaks its floor: the power"
+            " fails (needs root and FUSE), or else the server is killed.",
+        ),
+    ] = False,
+    crash_images: Annotated[
+        int | None,
+        typer.Option("--crash-images", help="How often to crash it; default: 30, for a cluster 8."),
+    ] = None,
     wait_for_quiet: options.WaitForQuiet = False,
     dry_run: options.DryRun = False,
     watch: options.Watch = False,
@@ -101,10 +107,12 @@ def tune(
       flushlab tune --server mysql@5.7 --base my.cnf --floor strict
       flushlab tune --base my.cnf --dataset dump.sql \\
                     --workload 'command: ./load.sh'
+      flushlab tune --dsn mysql://me:secret@db1 --allow-writes --tune-server
 
     OLTP workloads also take sysbench's options, and a command takes --timeout,
     --reset and --warm-up-runs: docs/reference/workloads.md.
     """
+    from flushlab.campaign.crash_check import not_passed
     from flushlab.campaign.tune import tune as run
     from flushlab.cli.progress import CampaignProgress
     from flushlab.report import tune as report
@@ -127,6 +135,8 @@ def tune(
     )
     if facts.ending == "interrupted":
         raise typer.Exit(130)
+    if not_passed(facts.warnings):
+        raise typer.Exit(MeasurementError.exit_code)
 
 
 def _named(facts: TuneFacts, out: Path | None) -> TuneFacts:

@@ -10,7 +10,7 @@ from pathlib import Path
 from flushlab.machine.cgroup import cpu_quota, group_of_self, thread_headroom, usable_cpus
 from flushlab.machine.memory import memory_bytes
 from flushlab.machine.mounts import file_system_of
-from flushlab.record import DiskLimit, Machine
+from flushlab.record import DiskEmulation, DiskLimit, Machine
 
 
 def parse_cpu_model(text: str) -> str:
@@ -45,7 +45,9 @@ def _kernel_threads_left() -> int | None:
     return max(0, most - there)
 
 
-def describe(data_root: Path, disk_limit: DiskLimit | None = None) -> Machine:
+def describe(
+    data_root: Path, disk_limit: DiskLimit | None = None, slow_disk: DiskEmulation | None = None
+) -> Machine:
     """This machine, with the file system and device under `data_root` (an existing path)."""
     under = file_system_of(data_root)
     return Machine(
@@ -58,4 +60,5 @@ def describe(data_root: Path, disk_limit: DiskLimit | None = None) -> Machine:
         scheduler=under.device.scheduler if under.device else None,
         volatile_cache=under.device.volatile_cache if under.device else None,
         disk_limit=disk_limit,
+        slow_disk=slow_disk,
     )

@@ -20,13 +20,15 @@ import stat
 
 TYPE_CHECKING = False  # typing and collections.abc would double the guard's start-up time
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 MARK = ".flushlab"
 """Name of the mark: a JSON object of strings, `token` among them."""
 
 _MARK_BYTES = 4096
 _RENAME_NOREPLACE = 1
+_MNT_DETACH, _UMOUNT_NOFOLLOW = 0x2, 0x8
+_NOT_MOUNTED = {errno.EINVAL, errno.ENOENT, errno.ENOTDIR}
 _NOT_SUPPORTED = {errno.EINVAL, errno.ENOSYS}
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -125,6 +127,37 @@ def remove(folder: str, **proof: str) -> bool:
         return not _exists(above, name)
     finally:
         os.close(above)
+
+
+def unmount(folders: Sequence[str], points: Sequence[str], token: str) -> None:
+    """Takes off all that is mounted at these points, each in one of the folders, if its mark has the token.
+
+    Who still has files open there keeps the file system until it ends; nobody else finds it any more.
+
+    Raises:
+        OSError: the kernel does not let go of one.
+    """
+    for point in points:
+        folder, name = os.path.split(point)
+        if folder not in folders:
+            continue
+        for place in (folder, os.path.join(os.path.dirname(folder), _limbo(token))):  # noqa: PTH118, PTH120
+            if not _proves(read_mark(place), {"token": token}):
+                continue
+            there = os.path.join(place, name)  # noqa: PTH118
+            while _libc.umount2(os.fsencode(there), _MNT_DETACH | _UMOUNT_NOFOLLOW) == 0:
+                continue  # one may lie over another
+            code = ctypes.get_errno()
+            if code not in _NOT_MOUNTED and _is_other_device(there, place):
+                raise OSError(code, os.strerror(code), there)
+
+
+def _is_other_device(point: str, folder: str) -> bool:
+    """False if nothing is mounted there: who may not unmount is told so before anybody looks."""
+    try:
+        return os.stat(point).st_dev != os.stat(folder).st_dev  # noqa: PTH116
+    except FileNotFoundError:
+        return False
 
 
 def _put_aside(above: int, name: str, token: str, proof: Mapping[str, str]) -> None:

@@ -14,9 +14,10 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
@@ -31,7 +32,7 @@ from flushlab.process.janitor import reap_record
 from flushlab.process.run_record import RunRecord
 
 _GUARD_MAIN = Path(__file__).with_name("guard_main.py")
-_ANSWER_S = 30.0
+_ANSWER_S = 120.0
 _CLEAN_S = 120.0
 
 
@@ -41,6 +42,7 @@ class Guard:
     Args:
         name: of the run record; must be free.
         folders: directories that it makes, mode 0711, and removes.
+        mounts: places below these folders; what is mounted there when it is closed is taken off.
 
     Raises:
         UsageError: the name is taken, or something is in the place of a folder.
@@ -48,13 +50,16 @@ class Guard:
         HarnessError: the guard process does not come up.
     """
 
-    def __init__(self, name: str, folders: Sequence[Path] = ()) -> None:
+    def __init__(self, name: str, folders: Sequence[Path] = (), mounts: Sequence[Path] = ()) -> None:
         assert all(folder.is_absolute() for folder in folders), folders
         self.name = name
         self._processes: dict[int, GuardedProcess] = {}
         self._buffer = b""
         self._abandoned = False
-        self._record = RunRecord.mine(name, *folders)
+        self._thread = threading.get_ident()
+        self._record = msgspec.structs.replace(
+            RunRecord.mine(name, *folders), mounts=tuple(str(mount) for mount in mounts)
+        )
         run_record.claim(self._record)
         try:
             for folder in folders:
@@ -82,6 +87,7 @@ class Guard:
         outlives_guard: bool = False,
         connects: bool = False,
         own_network: bool = False,
+        serves_disk: bool = False,
     ) -> GuardedProcess:
         """Starts a program in a session of its own, as the servers' user, with stdin closed.
 
@@ -96,25 +102,28 @@ class Guard:
             outlives_guard: for a process that will be released; it is not killed when the guard dies.
             connects: it may open connections to others; without, the kernel refuses them.
             own_network: it has a network of its own, which ends with it and what it has started; root only.
+            serves_disk: it keeps flushlab's user, and is the last that the kernel kills for want of memory.
 
         Raises:
             HarnessError: the program cannot be executed.
         """
         user = server_user()
+        uid, gid = (os.geteuid(), os.getegid()) if serves_disk else (user.uid, user.gid)
         order = {
             "argv": list(argv),
             "env": {"PATH": os.environ.get("PATH", os.defpath), **environment},
             "cwd": str(cwd),
-            "uid": user.uid,
-            "gid": user.gid,
+            "uid": uid,
+            "gid": gid,
             "log": str(log),
             "dies_with_guard": not outlives_guard,
             "connects": connects,
             "own_network": own_network,
+            "serves_disk": serves_disk,
         }
         self._send({"spawn": order})
         pid = int(self._receive("pid")["pid"])
-        process = GuardedProcess(self, pid)
+        process = GuardedProcess(self, pid, serves_disk=serves_disk)
         self._processes[pid] = process
         self._rewrite(server=process.identity)
         if before_exec is not None:
@@ -125,16 +134,17 @@ class Guard:
             raise HarnessError(f"{argv[0]} could not be executed: {answer['error']}")
         return process
 
-    def release(self, *, forget: bool = False) -> None:
+    def release(self, *, forget: bool = False, goes_with: str = "") -> None:
         """Leaves processes and folders to themselves: the sandbox becomes a kept one.
 
         Args:
             forget: remove the run record instead of keeping it (a restart of a sandbox that has its own).
+            goes_with: name of the run record whose end is its end; empty: it lives until it is stopped.
         """
         if forget:
             run_record.remove(self.name)
         else:
-            self._rewrite(kind="kept", guard=None)
+            self._rewrite(kind="kept", guard=None, goes_with=goes_with)
         self._send({"release": True})
         self._guard.wait(timeout=_ANSWER_S)
         self._abandoned = True
@@ -164,6 +174,14 @@ class Guard:
                 process.forget()
         if self._guard.returncode != 0:  # killed by somebody: do its work
             reap_record(self._record)
+
+    def strike(self, threads: Collection[int]) -> None:
+        """Kills its servers, if one of these threads has made it; from any thread."""
+        if self._thread in threads:
+            for process in list(self._processes.values()):
+                if not process.serves_disk:
+                    with suppress(OSError):  # it is let go of at this moment
+                        process.signal(signal.SIGKILL)
 
     def remove_folder(self, folder: Path) -> None:
         """Removes one of its folders now; what cannot be removed goes when the guard is closed."""
@@ -236,10 +254,12 @@ class GuardedProcess:
         pid: its process id; also its process group and session.
         identity: the same with its start time.
         status: wait status, once the guard has told; see `wait`.
+        serves_disk: others have open files on it.
     """
 
-    def __init__(self, guard: Guard, pid: int) -> None:
+    def __init__(self, guard: Guard, pid: int, *, serves_disk: bool = False) -> None:
         self._guard = guard
+        self.serves_disk = serves_disk
         found = identify(pid)
         if found is None:
             raise HarnessError(f"process {pid} was killed before it could start")
@@ -312,6 +332,19 @@ def _start(record: RunRecord) -> tuple[socket.socket, subprocess.Popen[bytes]]:
 
 
 _open_guards: weakref.WeakSet[Guard] = weakref.WeakSet()
+
+
+def strike(threads: Collection[int]) -> None:
+    """Kills the servers that these threads have started, so that they wait for them no longer.
+
+    What they start afterwards lives; whoever wants to see them end strikes until they have.
+
+    Args:
+        threads: `threading.get_ident()` of each.
+    """
+    with suppress(RuntimeError):  # a guard is made at this moment
+        for guard in list(_open_guards):
+            guard.strike(threads)
 
 
 def _let_go_in_child() -> None:

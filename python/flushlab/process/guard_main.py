@@ -5,15 +5,15 @@ library and two files of `machine` only, so that it is up in some 40 ms. It hold
 whose other end only flushlab has, and obeys lines of JSON on it:
 
     {"spawn": {"argv", "env", "cwd", "uid", "gid", "log", "dies_with_guard", "connects",
-               "own_network"}} -> {"pid": N}
+               "own_network", "serves_disk"}} -> {"pid": N}
     {"go": N}          that process, which waited, executes its program -> {"gone": true} or {"error": TEXT}
     {"release": true}  exits and leaves its processes and paths alone (a kept server)
     (unasked)          -> {"exited": N, "status": WAIT STATUS} when a spawned process has ended
 
 End of file, whatever its reason (normal end, exception, SIGKILL of flushlab), makes it kill the process
-group of every server with SIGKILL, kill and reap every process that became an orphan below it, remove the
-folders whose marks have the token and then the run record, and exit. Servers die with the guard too
-(PR_SET_PDEATHSIG), so killing the guard first does not help them.
+group of every server with SIGKILL, kill and reap every process that became an orphan below it, take off what
+is mounted where the record says so, remove the folders whose marks have the token and then the run record,
+and exit. Servers die with the guard too (PR_SET_PDEATHSIG), so killing the guard first does not help them.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ def _become(order: dict[str, Any], guard: int, go: int) -> NoReturn:
     os.dup2(log, 1)
     os.dup2(log, 2)
     _limit_resources()
-    _be_first_when_memory_runs_out()
+    _say_when_to_be_killed("-900" if order["serves_disk"] else "500")
     os.umask(0o027)
     if order["own_network"] and _libc.unshare(CLONE_NEWNET) != 0:
         raise OSError(ctypes.get_errno(), "unshare(CLONE_NEWNET)")
@@ -251,10 +251,10 @@ def _limit_resources() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (enough, most))
 
 
-def _be_first_when_memory_runs_out() -> None:
+def _say_when_to_be_killed(score: str) -> None:
     """A pool that was set too large must cost this server, not somebody's other process: proc(5)."""
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as handle:  # noqa: PTH123
-        handle.write("500")
+        handle.write(score)
 
 
 def _children() -> list[int]:
@@ -281,9 +281,19 @@ def _kill(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-def _remove(record: str, token: str, folders: Sequence[str]) -> None:
+def _mounts(record: str) -> list[str]:
+    """Where its run record says that something may be mounted; nowhere if the record is gone."""
+    try:
+        with open(record) as handle:  # noqa: PTH123
+            return list(json.load(handle)["mounts"])
+    except (OSError, ValueError, KeyError):
+        return []
+
+
+def _remove(record: str, token: str, folders: Sequence[str], mounts: Sequence[str]) -> None:
     """What cannot be removed keeps its record: the janitor tries again."""
     with contextlib.suppress(OSError):
+        ownership.unmount(folders, mounts, token)
         for folder in folders:
             ownership.remove(folder, token=token)
         os.unlink(record)  # noqa: PTH108
@@ -300,11 +310,12 @@ def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
     control.set_inheritable(False)
     guard = Guard(control)
+    mounts = _mounts(sys.argv[2])  # now: its record may be gone when they are to go
     guard.send({"ready": True})
     if guard.run():
         return
     guard.kill_all()
-    _remove(sys.argv[2], sys.argv[3], sys.argv[4:])
+    _remove(sys.argv[2], sys.argv[3], sys.argv[4:], mounts)
 
 
 if __name__ == "__main__":

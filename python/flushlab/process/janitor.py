@@ -2,7 +2,8 @@
 
 Process layer. The guard does this at once; the janitor is for the cases in which the guard was killed as
 well, or the machine went down. It goes by run records of this machine: owned ones whose owner is dead are
-reaped, kept ones are spared. A folder goes only if its mark has the record's token.
+reaped, kept ones are spared as long as what they go with is there. A folder goes only if its mark has the
+record's token.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _GUARD_S = 10.0
 
 
 def reap() -> list[str]:
-    """Reaps every owned sandbox whose owner is dead; returns their names.
+    """Reaps all that is owned by somebody dead, or goes with something that is gone; returns the names.
 
     Raises:
         HarnessError: a server survived SIGKILL.
@@ -27,7 +28,7 @@ def reap() -> list[str]:
     run_record.sweep()
     reaped = []
     for record in run_record.all_records():
-        if record.kind == "owned" and _abandoned(record):
+        if _abandoned(record):
             with suppress(OSError):  # it keeps its record: another time
                 reap_record(record)
                 reaped.append(record.name)
@@ -35,7 +36,7 @@ def reap() -> list[str]:
 
 
 def reap_record(record: RunRecord) -> list[Path]:
-    """Kills what a record names, removes its folders and then the record.
+    """Kills what a record names, removes its folders and then the record, with all that goes with it.
 
     Returns:
         Folders of its that are not marked as its own; they were left as they are.
@@ -48,6 +49,9 @@ def reap_record(record: RunRecord) -> list[Path]:
             kill(record.guard)
         if record.server is not None:
             kill_session(record.server, record.folders)
+    for other in run_record.that_go_with(record.name):
+        reap_record(other)  # first: what lies on its disk needs no removal
+    ownership.unmount(record.folders, record.mounts, record.token)
     spared = [Path(folder) for folder in record.folders if not ownership.remove(folder, token=record.token)]
     if record.cgroup:
         with suppress(FileNotFoundError):
@@ -57,6 +61,9 @@ def reap_record(record: RunRecord) -> list[Path]:
 
 
 def _abandoned(record: RunRecord) -> bool:
+    if record.kind == "kept":
+        is_lost = record.goes_with and run_record.read(record.goes_with) is None
+        return bool(is_lost) and (record.is_here or record.is_of_this_machine)
     if record.is_here:
         return not record.owner.alive()
     return record.is_of_this_machine  # not so another pid namespace (a container), which looks after its own

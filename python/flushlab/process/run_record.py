@@ -7,6 +7,8 @@ by it. A record holds the token of its folders' marks: a folder without that mar
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,6 +29,10 @@ _OWN_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,79}")
 _BEING_WRITTEN = re.compile(r"\.(?P<name>.+)\.(?P<pid>\d+)\.(?P<ticks>\d+)\.being-written")
 
 
+_NO_NAMELESS_FILES = {errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL}
+"""open(2), O_TMPFILE: file systems and kernels without it; /proc may be missing."""
+
+
 class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One sandbox, one run of a server's set-up program, or one passing folder.
 
@@ -39,7 +45,9 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
         guard: the owner's guard process, once it runs; None for a kept sandbox.
         server: the server's process, once there is one.
         folders: directories that are made for it and go with it.
+        mounts: places below these folders where something may be mounted, which goes before them.
         cgroup: a control group that goes with it once no process is in it; empty for none.
+        goes_with: name of the record that a kept one goes with: the disk of a sandbox; empty for none.
         token: in the folders' marks; empty in records of flushlab 0.1, whose folders had none.
     """
 
@@ -51,7 +59,9 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     guard: ProcessIdentity | None = None
     server: ProcessIdentity | None = None
     folders: tuple[str, ...]
+    mounts: tuple[str, ...] = ()
     cgroup: str = ""
+    goes_with: str = ""
     token: str = ""
 
     @classmethod
@@ -120,12 +130,19 @@ def claim(record: RunRecord) -> None:
     try:
         record_path(record.name).hardlink_to(temporary)  # fails if it exists, unlike rename
     except FileExistsError:
-        raise UsageError(
-            f"a sandbox named {record.name!r} already exists",
-            hint=f"choose another name, or run: flushlab server stop {record.name}",
-        ) from None
+        raise _taken(record.name) from None
     finally:
         temporary.unlink()
+
+
+def require_free(name: str) -> None:
+    """Finds out early what `claim` would find.
+
+    Raises:
+        UsageError: the name is taken.
+    """
+    if record_path(name).exists():
+        raise _taken(name)
 
 
 def rewrite(record: RunRecord) -> None:
@@ -148,6 +165,11 @@ def all_records() -> list[RunRecord]:
     return [record for record in found if record is not None]
 
 
+def that_go_with(name: str) -> list[RunRecord]:
+    """Records of kept things that go with the one of that name."""
+    return [record for record in all_records() if record.kind == "kept" and record.goes_with == name]
+
+
 def remove(name: str) -> None:
     """Removes a record; it may be gone."""
     record_path(name).unlink(missing_ok=True)
@@ -165,6 +187,13 @@ def sweep() -> None:
             file.unlink(missing_ok=True)
 
 
+def _taken(name: str) -> UsageError:
+    return UsageError(
+        f"a sandbox named {name!r} already exists",
+        hint=f"choose another name, or run: flushlab server stop {name}",
+    )
+
+
 def _read(file: Path) -> RunRecord | None:
     try:
         return msgspec.json.decode(file.read_bytes(), type=RunRecord)
@@ -175,5 +204,26 @@ def _read(file: Path) -> RunRecord | None:
 def _write_beside(record: RunRecord) -> Path:
     me = myself()
     temporary = run_folder() / f".{record.name}.{me.pid}.{me.start_ticks}.being-written"
-    temporary.write_bytes(msgspec.json.encode(record))
+    content = msgspec.json.encode(record)
+    try:
+        _name_whole(temporary, content)
+    except OSError as error:
+        if error.errno not in _NO_NAMELESS_FILES:
+            raise
+        temporary.write_bytes(content)
     return temporary
+
+
+def _name_whole(file: Path, content: bytes) -> None:
+    """Gives a file its name once all is in it: what a kill leaves is nothing, or can be told for a record."""
+    folder = os.open(file.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        nameless = os.open(file.parent, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o644)
+        try:
+            os.write(nameless, content)
+            # With a folder it is linkat(2), which follows the link.
+            os.link(f"/proc/self/fd/{nameless}", file.name, src_dir_fd=folder, dst_dir_fd=folder)
+        finally:
+            os.close(nameless)
+    finally:
+        os.close(folder)

@@ -39,7 +39,8 @@ from flushlab.record.running import (
 )
 
 FOLDER = "live"
-ANSWER_S = 1.0
+ANSWER_S = 5.0
+"""Who has not answered by then does not count as running; on a busy machine a second is no reason."""
 LEFT_BEHIND = 16
 """So many sockets may lie there before somebody looks for dead ones; each is an empty file."""
 SETTLED_S = 10.0

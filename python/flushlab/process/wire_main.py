@@ -4,6 +4,7 @@ Executed as a program of its own (`python -I -S wire_main.py relay SECONDS`), wi
 as root. Obeys lines on stdin, answers each on stdout with `ok` or `error TEXT`, and ends at end of file:
 
     attach NUMBER PID    gives the network of a process, which has none but loopback, 198.18.0.NUMBER
+    detach NUMBER        takes it away again, as if its cable was pulled: what is on the way to others arrives
 
 Every network has one end of it, a TUN device, which goes with the network or with this process, whichever
 ends first: nothing is left to be removed. Packets reach no other network. It needs no kernel module for
@@ -114,17 +115,23 @@ class Relay:
         chunk = os.read(STDIN, 4096)
         *lines, self._commands = (self._commands + chunk).split(b"\n")
         for line in lines:
-            _, number, pid = line.split()
+            what, number, *pid = line.split()
             try:
-                self._attach(int(number), int(pid))
+                if what == b"detach":
+                    self._detach(int(number))
+                else:
+                    self._attach(int(number), int(pid[0]))
                 os.write(1, b"ok\n")
             except OSError as error:
                 os.write(1, f"error {error.strerror or error}\n".encode())
         return bool(chunk)
 
-    def _attach(self, number: int, pid: int) -> None:
+    def _detach(self, number: int) -> None:
         if number in self._ends:
             os.close(self._ends.pop(number))
+
+    def _attach(self, number: int, pid: int) -> None:
+        self._detach(number)
         enter(pid)
         try:
             self._ends[number] = tun(number)

@@ -16,6 +16,8 @@ from flushlab.machine import ServerUser
 from flushlab.server.ports import HOST
 
 USER = "flushlab"
+CONNECT_S = 60.0
+"""Longest wait for a login of a load: the server is there, but the machine may be busy."""
 
 
 def account_sql(build: Build, password: str) -> str:

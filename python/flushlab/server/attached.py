@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, get_args
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 
 import msgspec
 import pymysql
@@ -25,6 +25,8 @@ from flushlab.settings.catalog import version_of
 
 _GROUPS = ("client", "mysql", "client-server", "client-mariadb")
 _PORT = 3306
+_ANSWER_S = 5.0
+"""Longest wait for a sign of life."""
 
 
 class Address(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,6 +80,38 @@ def from_dsn(dsn: str, flag: str = "--dsn") -> Address:
             **more,
         }
     )
+
+
+def from_nodes(dsn: str) -> tuple[Address, ...]:
+    """The addresses of a DSN that may name several hosts, with commas between them: nodes of a cluster.
+
+    Raises:
+        UsageError: as `from_dsn`.
+    """
+    try:
+        parts = urlsplit(dsn)
+    except ValueError:
+        return (from_dsn(dsn),)  # which says what is wrong
+    account, at, hosts = parts.netloc.rpartition("@")
+    named = (parts._replace(netloc=f"{account}{at}{host}") for host in hosts.split(","))
+    return tuple(from_dsn(urlunsplit(one)) for one in named)
+
+
+def elsewhere(address: Address, place: str) -> Address:
+    """Another server, `HOST:PORT`, as the same account; in the clear only as far as loopback.
+
+    Raises:
+        ValueError: that is no place.
+    """
+    host, _, port = place.rpartition(":")
+    host = host.strip("[]")
+    if not host or not int(port):
+        raise ValueError("it tells no address")
+    mode = "required" if address.ssl_mode == "disabled" and not _is_loopback(host) else address.ssl_mode
+    endpoint = msgspec.structs.replace(
+        address.endpoint, socket=None, host=host, port=int(port), get_server_public_key=_is_loopback(host)
+    )
+    return msgspec.structs.replace(address, endpoint=endpoint, ssl_mode=mode)
 
 
 def from_option_file(file: Path) -> Address:
@@ -144,7 +178,8 @@ class Attached:
 
     Args:
         address: where it is.
-        connect_s: longest wait for a connection; None waits as for a server that starts up.
+        connect_s: longest wait for a connection and the first answer; None waits as for a server that starts
+            up.
     """
 
     def __init__(self, address: Address, *, connect_s: float | None = None) -> None:
@@ -156,7 +191,8 @@ class Attached:
             ssl_ca=address.ssl_ca,
             connect_s=connect_s,
         )
-        ((text,),) = self.query("SELECT VERSION()")
+        # Not SELECT: a node without a quorum answers SHOW alone.
+        ((_, text),) = self.query("SHOW GLOBAL VARIABLES LIKE 'version'", answer_s=connect_s)
         self._identity = ServerIdentity(
             flavor="mariadb" if "mariadb" in str(text).lower() else "mysql",
             version=version_of(str(text).partition("-")[0]),
@@ -194,22 +230,26 @@ class Attached:
         return (self,)
 
     def alive(self) -> bool:
-        """Whether it answers."""
+        """Whether it answers, be it with an error."""
         try:
-            self.query("SELECT 1")
-        except ServerError:
+            self.query("SELECT 1", answer_s=_ANSWER_S)
+        except ServerDied:
             return False
+        except ServerError:
+            return True
         return True
 
-    def query(self, sql: str, args: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Runs one statement on the control connection.
+    def query(
+        self, sql: str, args: Sequence[Any] = (), *, answer_s: float | None = None
+    ) -> list[tuple[Any, ...]]:
+        """Runs one statement on the control connection; waits for the answer as long as it takes if None.
 
         Raises:
             ServerDied: it does not answer.
             StatementFailed: it answered with an error.
         """
         try:
-            return self._control.query(sql, args)
+            return self._control.query(sql, args, answer_s=answer_s)
         except ConnectionGone as error:
             raise ServerDied(
                 f"the server at {self.address.name} does not answer: {error}", hint="is it running?"

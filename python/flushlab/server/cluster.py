@@ -14,11 +14,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any, Self
 
-import msgspec
-
 from flushlab.build import Build, Progress, silent
 from flushlab.build.galera import galera_for
-from flushlab.datadir import DataRoot, LimitedDisk, Restored, Snapshot, Snapshots
+from flushlab.datadir import DataRoot, LimitedDisk, Restored, SlowDisk, Snapshot, Snapshots
 from flushlab.errors import (
     NoMemory,
     PortTaken,
@@ -29,16 +27,18 @@ from flushlab.errors import (
 )
 from flushlab.machine import available_memory_bytes, server_user
 from flushlab.process.wire import Wire
-from flushlab.record import Endpoint, Launch, ServerIdentity, Storage, Value
+from flushlab.record import Endpoint, ServerIdentity, Value
 from flushlab.server import account, addresses
 from flushlab.server import kept as keeping
 from flushlab.server.bootstrap import Choice, Found, choose
-from flushlab.server.grastate import View, read_state, write_state
+from flushlab.server.grastate import State, View, read_state, write_state
 from flushlab.server.membership import GCACHE_BYTES, Membership, Place
 from flushlab.server.node_data import BOOTSTRAP, node_data
 from flushlab.server.protocol import Applied, Refusal
+from flushlab.server.quorum import not_in_step
 from flushlab.server.recover import recover
 from flushlab.server.sandbox import Sandbox
+from flushlab.server.several import Several
 from flushlab.settings.configuration import Configuration
 from flushlab.units import format_size
 
@@ -52,7 +52,7 @@ _POLL_S = 0.02
 _TRIES = 3
 
 
-class Cluster:
+class Cluster(Several[Sandbox]):
     """Sandboxes joined by Galera; a context manager that ends an owned one.
 
     Args:
@@ -61,13 +61,14 @@ class Cluster:
     """
 
     def __init__(self, name: str, nodes: Sequence[Sandbox]) -> None:
-        assert nodes, "a cluster has nodes"
+        super().__init__(nodes)
         self.name = name
-        self.nodes = tuple(nodes)
         self.seconds: dict[str, float] = {}
         """How long things took: `restore` (of all nodes), `start`."""
+        self.positions: dict[int, int] = {}
+        """How far each node that came back last had come by itself, where that is known."""
         self._wire: Wire | None = None
-        self._own = ExitStack()  # the wire, and limits of disks
+        self._own = ExitStack()  # the wire and limits of disks
 
     @classmethod
     def start(
@@ -83,6 +84,8 @@ class Cluster:
         name: str | None = None,
         kept: bool = False,
         disk_limit: LimitedDisk | None = None,
+        slow_disk: SlowDisk | None = None,
+        data_roots: Sequence[DataRoot] = (),
         latency_s: float = 0.0,
         settle: bool = True,
         progress: Progress = silent,
@@ -100,6 +103,8 @@ class Cluster:
             name: of the cluster; random if None.
             kept: it outlives flushlab until `flushlab server stop NAME`.
             disk_limit: each node's disk is limited like this one, by a limit that ends with the cluster.
+            slow_disk: each node has a disk like this one, which ends with the cluster.
+            data_roots: each node's own, instead of `data_root`.
             latency_s: from one node to another and back: each has a network of its own then, where flushlab
                 reaches it by its unix socket alone; 0: they are on loopback.
             settle: settle the copies on the device before the start.
@@ -115,6 +120,7 @@ class Cluster:
         require_size(size)
         galera = galera_for(build, progress)
         root = data_root or DataRoot.open()
+        assert not data_roots or len(data_roots) == size, "every node has a data root of its own, or none has"
         own = snapshots or Snapshots()
         given = dict(settings or {})
         _require_memory(size, given, build)
@@ -127,8 +133,12 @@ class Cluster:
             snapshots=own,
             progress=progress,
         )
-        bytes_of_all = size * (data.allocated_bytes + GCACHE_BYTES)
-        root.require_free(bytes_of_all, f"a cluster of {size} nodes of {build.name}")
+        of_node = data.allocated_bytes + GCACHE_BYTES
+        if data_roots:
+            for own_root in data_roots:
+                own_root.require_free(of_node, f"a node of {build.name}")
+        else:
+            root.require_free(size * of_node, f"a cluster of {size} nodes of {build.name}")
         named = name or f"c{secrets.token_hex(4)}"
         for attempt in range(_TRIES):
             along = ExitStack()
@@ -136,6 +146,7 @@ class Cluster:
             limits = (
                 [along.enter_context(disk_limit.another(root)) for _ in range(size)] if disk_limit else []
             )
+            roots = list(data_roots) or [root] * size
             ends = [wire.end(number) for number in range(1, size + 1)] if wire else []
             chosen = tuple(
                 Place(address=end.address, own_network=True) for end in ends
@@ -150,14 +161,16 @@ class Cluster:
                             build,
                             settings=given,
                             arguments=arguments,
-                            data_root=root,
+                            data_root=roots[number - 1],
                             snapshot=data,
                             snapshots=own,
                             kept=kept,
                             disk_limit=limits[number - 1] if limits else None,
                             link=ends[number - 1] if ends else None,
                             settle=settle and number == size,
+                            slow_disk=slow_disk,
                             password=password,
+                            progress=progress,
                             membership=membership,
                             view=view,
                         )
@@ -205,11 +218,6 @@ class Cluster:
         return cls(name, nodes)
 
     @property
-    def first(self) -> Sandbox:
-        """The node that the load goes to, unless it is spread."""
-        return self.nodes[0]
-
-    @property
     def build(self) -> Build:
         """What its nodes were started from."""
         return self.first.build
@@ -220,34 +228,14 @@ class Cluster:
         return self.first.kept
 
     @property
-    def identity(self) -> ServerIdentity:
-        """Which server answered: every node is of the same build."""
-        return msgspec.structs.replace(self.first.identity, nodes=len(self.nodes))
-
-    @property
-    def endpoint(self) -> Endpoint:
-        """How to reach the first node."""
-        return self.first.endpoint
-
-    @property
     def endpoints(self) -> tuple[Endpoint, ...]:
         """How to reach each node."""
         return tuple(node.endpoint for node in self.nodes)
 
     @property
-    def storage(self) -> Storage:
-        """Where the data directories lie."""
-        return self.first.storage
-
-    @property
-    def launch(self) -> Launch:
-        """What no variable shows."""
-        return self.first.launch
-
-    @property
     def pid(self) -> int | None:
-        """The first node's process id."""
-        return self.first.pid
+        """The process id of the node that speaks for the cluster: the first one."""
+        return self.speaker.pid
 
     @property
     def latency_s(self) -> float | None:
@@ -265,20 +253,23 @@ class Cluster:
         return self.first.restored
 
     def alive(self) -> bool:
-        """True while every node's process runs."""
-        return all(node.alive() for node in self.nodes)
+        """True while every node's process runs, or any inside `losing_nodes`."""
+        alive = (node.alive() for node in self.nodes)
+        return any(alive) if self._may_lose else all(alive)
 
     def query(
         self, sql: str, args: Sequence[Any] = (), *, answer_s: float | None = None
     ) -> list[tuple[Any, ...]]:
-        """Runs one statement on the first node, as long as every node runs.
+        """Runs one statement on the first node, as long as every node runs; inside `losing_nodes`, on the
+        first that runs.
 
         Raises:
             ServerDied: a node is gone; carries the tail of its error log.
             StatementFailed: the server answered with an error.
         """
-        self.require_alive()
-        return self.first.query(sql, args, answer_s=answer_s)
+        if not self._may_lose:
+            self.require_alive()
+        return self.speaker.query(sql, args, answer_s=answer_s)
 
     def require_alive(self) -> None:
         """Makes sure that no node has died.
@@ -409,6 +400,7 @@ class Cluster:
             StartFailed: a node did not become ready.
         """
         began = time.monotonic()
+        self.positions = {}
         running = [node for node in self.nodes if node.alive()]
         if running:
             choice = Choice(number=self.nodes.index(running[0]) + 1, why=f"{running[0].name} still runs")
@@ -416,12 +408,27 @@ class Cluster:
             choice = self._bootstrap()
         others = [node for node in self.nodes if not node.alive()]
         for node in others:
-            _begin_again(node)
+            self._begin_again(node)
         for node in others:
             node.await_again()
         self.await_synced()
         self.seconds["start"] = time.monotonic() - began
         return choice
+
+    def unplug(self, number: int) -> None:
+        """Takes a node off the network between the nodes, where there is one; its next start is on it again.
+
+        Raises:
+            HarnessError: the network is gone.
+        """
+        if self._wire is not None:
+            self._wire.detach(number)
+
+    def replace(self, number: int, node: Sandbox) -> None:
+        """Puts another sandbox in the place of node `number`, which is closed."""
+        nodes = list(self.nodes)
+        nodes[number - 1] = node
+        self.nodes = tuple(nodes)
 
     def close(self) -> None:
         """Ends an owned cluster: kills the nodes and removes their folders. Lets go of a kept one."""
@@ -431,7 +438,8 @@ class Cluster:
 
     def remove(self) -> None:
         """Stops the nodes in an orderly way and removes their folders, kept or owned."""
-        self.stop()
+        if self.first.disk is None:
+            self.stop()
         for node in reversed(self.nodes):
             node.remove()
 
@@ -462,8 +470,11 @@ class Cluster:
     def _await(self, deadline: float, *, queues_empty: bool) -> None:
         while True:
             self.require_alive()
-            waits = [why for node in self.nodes if (why := self._waits_for(node, queues_empty))]
-            if not waits:
+            found = (
+                not_in_step(node, node.name, nodes=len(self.nodes), queues_empty=queues_empty)
+                for node in self.nodes
+            )
+            if not (waits := [why for why in found if why]):
                 return
             if time.monotonic() > deadline:
                 raise ServerError(
@@ -472,25 +483,10 @@ class Cluster:
                 )
             time.sleep(_POLL_S)
 
-    def _waits_for(self, node: Sandbox, queues_empty: bool) -> str:
-        rows = node.query(
-            "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_local_state_comment',"
-            " 'wsrep_cluster_status', 'wsrep_cluster_size', 'wsrep_local_recv_queue')"
-        )
-        facts = {str(name).lower(): str(value) for name, value in rows}
-        if facts["wsrep_cluster_status"] != "Primary":
-            return f"{node.name} has no quorum"
-        if int(facts["wsrep_cluster_size"]) != len(self.nodes):
-            return f"{node.name} sees {facts['wsrep_cluster_size']} of {len(self.nodes)} nodes"
-        if facts["wsrep_local_state_comment"] != "Synced":
-            return f"{node.name} is {facts['wsrep_local_state_comment']}"
-        if queues_empty and int(facts["wsrep_local_recv_queue"]):
-            return f"{node.name} has {facts['wsrep_local_recv_queue']} write sets to apply"
-        return ""
-
     def _bootstrap(self) -> Choice:
         """Starts the node that came furthest as a cluster of its own."""
-        addresses.require_free_places([_place(node) for node in self.nodes])
+        places = [_place(node) for node in self.nodes]
+        addresses.require_free_places([place for place in places if not place.own_network])
         found = []
         for node in self.nodes:
             state = read_state(node.datadir)
@@ -498,6 +494,7 @@ class Cluster:
             found.append(
                 Found(name=node.name, state=recover(node) if recovered else state, recovered=recovered)
             )
+            self._note_position(node, found[-1].state)
         choice = choose(found)
         node, state = self.nodes[choice.number - 1], found[choice.number - 1].state
         write_state(node.datadir, type(state)(state.group, state.seqno, safe=True), server_user())
@@ -507,13 +504,18 @@ class Cluster:
         node.await_again()
         return choice
 
+    def _begin_again(self, node: Sandbox) -> None:
+        state = read_state(node.datadir)
+        if not state.known and (found := recover(node)).known:
+            self._note_position(node, found)
+            node.begin_again(once=[f"--wsrep-start-position={found.group}:{found.seqno}"])
+        else:
+            self._note_position(node, state)
+            node.begin_again()
 
-def _begin_again(node: Sandbox) -> None:
-    state = read_state(node.datadir)
-    if not state.known and (found := recover(node)).known:
-        node.begin_again(once=[f"--wsrep-start-position={found.group}:{found.seqno}"])
-    else:
-        node.begin_again()
+    def _note_position(self, node: Sandbox, state: State) -> None:
+        if state.known:
+            self.positions[self.nodes.index(node) + 1] = state.seqno
 
 
 def require_size(size: int) -> None:

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from flushlab.record import SslMode
 from flushlab.record.running import Driven
+from flushlab.server.attached import Attached
+from flushlab.server.external import External
 from flushlab.server.protocol import Server
 
 
-def driven(
-    server: Server,
-    arm: str = "",
-    *,
-    transport: str = "socket",
-    ssl_mode: SslMode = "disabled",
-    ssl_ca: str = "",
-) -> Driven:
+def driven(server: Server, arm: str = "") -> Driven:
     """A server that stands, with the arm whose settings it has."""
     endpoint, pid = server.endpoint, server.pid
     place = endpoint.socket or f"{endpoint.host}:{endpoint.port}"
+    address = server.address if isinstance(server, Attached | External) else None
     return Driven(
         key=f"{place} {pid}" if pid is not None else place,
         arm=arm,
         endpoint=endpoint,
-        transport="tcp" if transport == "tcp" else "socket",
-        ssl_mode=ssl_mode,
-        ssl_ca=ssl_ca,
+        transport="socket" if endpoint.socket else "tcp",
+        ssl_mode=address.ssl_mode if address else "disabled",
+        ssl_ca=address.ssl_ca if address else "",
         pid=pid,
     )

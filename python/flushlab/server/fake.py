@@ -104,7 +104,9 @@ class FakeServer:
         self._alive = False
         self._log += f"\n{last_words}"
 
-    def query(self, sql: str, args: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    def query(
+        self, sql: str, args: Sequence[Any] = (), *, answer_s: float | None = None
+    ) -> list[tuple[Any, ...]]:
         """What was scripted for this statement; its variables and its version it knows by itself."""
         if not self._alive:
             raise ServerDied(f"the fake server is gone; its log ends with:\n{self.log_tail()}")

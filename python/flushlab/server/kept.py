@@ -18,7 +18,8 @@ from flushlab.errors import StorageError, UsageError
 from flushlab.process import ProcessIdentity, all_records, run_folder, run_record, terminate
 from flushlab.process.identity import world
 from flushlab.process.janitor import reap_record
-from flushlab.record import Endpoint, Storage, Value
+from flushlab.record import DiskEmulation, Endpoint, Storage, Value
+from flushlab.server import account
 from flushlab.server.detached import STOP_LIMIT_S
 from flushlab.server.membership import Membership
 from flushlab.server.paths import SandboxPaths
@@ -41,6 +42,7 @@ class Saved(msgspec.Struct, frozen=True, kw_only=True):
         port: on loopback.
         connects: it may open connections to others.
         membership: its part of a cluster, or None.
+        disk: the slow one that is its own, or None.
     """
 
     name: str
@@ -53,6 +55,7 @@ class Saved(msgspec.Struct, frozen=True, kw_only=True):
     port: int
     connects: bool = False
     membership: Membership | None = None
+    disk: DiskEmulation | None = None
 
     @property
     def host(self) -> str:
@@ -124,6 +127,7 @@ def endpoint(saved: Saved) -> Endpoint:
         port=saved.port,
         option_file=str(file),
         get_server_public_key=True,  # on loopback, from a server that is ours
+        connect_timeout_s=account.CONNECT_S,
     )
 
 
@@ -134,19 +138,40 @@ def note_process(name: str, process: ProcessIdentity) -> None:
         run_record.rewrite(msgspec.structs.replace(record, server=process, world=world()))
 
 
+def require_disk(name: str, cluster: str = "") -> None:
+    """Makes sure that the disk of a kept sandbox, if it has one of its own, is still there.
+
+    Args:
+        name: of the sandbox.
+        cluster: that it is a node of.
+
+    Raises:
+        StorageError: its program has ended, and what was on it is gone.
+    """
+    if not _has_its_disk(name):
+        raise StorageError(
+            f"the disk of {name} is gone, and its data with it: its program was killed, or the machine was"
+            " started anew",
+            hint=f"remove what is left with: flushlab server stop {cluster or name}",
+        )
+
+
 def stop(name: str) -> list[Path]:
-    """Stops a kept sandbox in an orderly way, if it runs, and removes it; see `remove`.
+    """Stops a kept sandbox, if it runs, and removes it; see `remove`.
+
+    It is stopped in an orderly way, unless it has a disk of its own: that goes with all that is on it, and
+    would let it wait for minutes.
 
     Raises:
         UsageError: there is none of that name here; lists those that there are.
         HarnessError: it survived SIGKILL.
         StorageError: its folders cannot be removed.
     """
-    halt(name)
+    halt(name, grace_s=0.0 if run_record.that_go_with(name) else STOP_LIMIT_S)
     return remove(name)
 
 
-def halt(name: str) -> None:
+def halt(name: str, grace_s: float = STOP_LIMIT_S) -> None:
     """Stops a kept sandbox in an orderly way, if it runs; its data stay.
 
     Raises:
@@ -160,7 +185,7 @@ def halt(name: str) -> None:
             hint="stop it there",
         )
     if record.is_here:
-        terminate(server, grace_s=STOP_LIMIT_S)
+        terminate(server, grace_s=grace_s if _has_its_disk(name) else 0.0)
 
 
 def remove(name: str) -> list[Path]:
@@ -183,13 +208,21 @@ def remove(name: str) -> list[Path]:
 
 def _record(name: str) -> tuple[run_record.RunRecord, ProcessIdentity]:
     record = run_record.read(name)
-    if record is None or record.kind != "kept" or record.server is None:
+    if record is None or record.kind != "kept" or record.server is None or record.goes_with:
         names = ", ".join(one.saved.name for one in statuses())
         raise UsageError(
             f"there is no kept sandbox named {name!r}",
             hint=f"there are: {names}" if names else "none is kept; `flushlab server start` starts one",
         )
     return record, record.server
+
+
+def _has_its_disk(name: str) -> bool:
+    """False if a sandbox has a disk of its own whose program does not run any more."""
+    return all(
+        disk.is_here and disk.server is not None and disk.server.alive()
+        for disk in run_record.that_go_with(name)
+    )
 
 
 def _read(file: Path) -> Saved:

@@ -55,6 +55,10 @@ class SandboxPaths(msgspec.Struct, frozen=True, kw_only=True):
             )
         return paths
 
+    def on(self, data_root: DataRoot) -> SandboxPaths:
+        """With the data in another data root."""
+        return msgspec.structs.replace(self, data_folder=data_root.path / self.name)
+
     @property
     def folders(self) -> tuple[Path, ...]:
         """Directories that go with the sandbox."""

@@ -68,8 +68,11 @@ class Server(Protocol):
         """True if the server's process runs (a zombie does not) or, for an external one, answers."""
         ...
 
-    def query(self, sql: str, args: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Runs one statement on the control connection (reconnecting once if it is gone).
+    def query(
+        self, sql: str, args: Sequence[Any] = (), *, answer_s: float | None = None
+    ) -> list[tuple[Any, ...]]:
+        """Runs one statement on the control connection (reconnecting once if it is gone), and waits for the
+        answer for `answer_s`, or as long as it takes.
 
         Raises:
             ServerDied: the server is gone; carries the tail of its error log.

@@ -2,64 +2,54 @@
 
 Server layer. A file in flushlab's state folder has what is to be put back, and how to reach the server,
 before the first change; it goes once all is as it was. A file whose flushlab is gone is carried out by the
-next one. What somebody else has set meanwhile stays as it is.
+next one. What somebody else has set meanwhile stays as it is; but not while settings change in turns, each of
+which overwrites it anyway.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 
-from flushlab import atomic
-from flushlab.errors import NotWritable, ServerError, UsageError
-from flushlab.machine import state, state_path
-from flushlab.process import ProcessIdentity
-from flushlab.process.identity import machine, myself, world
+from flushlab.errors import ServerError, UsageError
+from flushlab.machine import state
 from flushlab.record import ServerIdentity, Value
+from flushlab.server import journal
 from flushlab.server.attached import Address, Attached
-from flushlab.server.control import ACCESS_DENIED, StatementFailed
+from flushlab.server.control import NOT_ALLOWED, StatementFailed
+from flushlab.server.journal import CONNECT_S, Say
 from flushlab.server.variables import set_variable
 from flushlab.settings.configuration import Configuration, literal
 
 FOLDER = "put-back"
 _LOCK = "flushlab_tunes_this_server"
-_NOT_ALLOWED = {*ACCESS_DENIED, 1227}  # ER_SPECIFIC_ACCESS_DENIED_ERROR
-_CONNECT_S = 5.0
-
-Say = Callable[[str], None]
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """A global variable that has another value for a while."""
+    """A global variable that has other values for a while.
+
+    Attributes:
+        name: of the variable.
+        before: what it is put back to.
+        during: its value meanwhile, the first of them.
+        later: those that it may get afterwards.
+    """
 
     name: str
     before: Value
     during: Value
+    later: tuple[Value, ...] = ()
 
 
-class _Written(msgspec.Struct, frozen=True, kw_only=True):
-    """What the file holds; a password too: its mode is 0600."""
+class _Written(journal.Entry, frozen=True, kw_only=True):
+    """What the file holds."""
 
     address: Address
     changes: tuple[Change, ...]
     undo: tuple[str, ...]
-    owner: ProcessIdentity
-    world: str
-    machine: str
-
-    @property
-    def is_left(self) -> bool:
-        """Whether the flushlab that wrote it is known to be gone."""
-        if self.world == world():
-            return not self.owner.alive()
-        return bool(self.machine) and self.machine == machine() and self._boot != world().split()[0]
-
-    @property
-    def _boot(self) -> str:
-        return self.world.split()[0]
 
 
 class Changes:
@@ -67,19 +57,31 @@ class Changes:
 
     Args:
         server: whose they are.
-        wanted: names and values for a while; what has its value already is left out.
+        wanted: names and values for a while, in turns if there are several; what has its value already is
+            left out.
     """
 
-    def __init__(self, server: Attached, wanted: Mapping[str, Value]) -> None:
+    def __init__(self, server: Attached, *wanted: Mapping[str, Value]) -> None:
         self._server = server
-        before = server.read_back(wanted)
+        names = dict.fromkeys(name for one in wanted for name in one)
+        before = server.read_back(names)
         same = Configuration({}, server.identity).same
-        self._changes = tuple(
-            Change(name=name, before=before[name], during=value)
-            for name, value in wanted.items()
-            if name in before and not same(name, before[name], value)
-        )
+        changes = []
+        for name in names:
+            values = [one[name] for one in wanted if name in one]
+            others = [value for value in values if name in before and not same(name, before[name], value)]
+            if others:
+                first, *later = others
+                changes.append(Change(name=name, before=before[name], during=first, later=tuple(later)))
+        self._changes = tuple(changes)
+        self._turns = len(wanted) > 1
+        self._in_turns = False
         self._path: Path | None = None
+
+    @property
+    def before(self) -> dict[str, Value]:
+        """The variables, as they were."""
+        return {one.name: one.before for one in self._changes}
 
     @property
     def do(self) -> tuple[str, ...]:
@@ -91,6 +93,21 @@ class Changes:
         """The statements that put all back."""
         return tuple(_statement(self._server.identity, one.name, one.before) for one in self._changes)
 
+    @property
+    def meanwhile(self) -> str:
+        """The values that each variable has, in words."""
+        words = []
+        for one in self._changes:
+            others = dict.fromkeys(map(str, (one.during, *one.later)))
+            how = f"is {one.before} or {' or '.join(others)}, in turns" if self._turns else f"is {one.during}"
+            words.append(f"{one.name} {how}")
+        return "; ".join(words)
+
+    @property
+    def where(self) -> str:
+        """The server, for people."""
+        return self._server.address.name
+
     def make(self) -> None:
         """Writes down what is to be put back, and makes the changes.
 
@@ -98,35 +115,53 @@ class Changes:
             UsageError: another flushlab changes that server just now, or the account may not.
             NotWritable: it cannot be written down.
         """
+        self._write_down()
+        for change in self._changes:
+            self._set(change.name, change.during)
+
+    def announce(self) -> None:
+        """Writes down what is to be put back, for changes that others make in turns; finds out whether the
+        account may make them.
+
+        Raises:
+            UsageError, NotWritable: as `make`.
+        """
+        self._in_turns = True
+        self._write_down()
+        for change in self._changes:
+            self._set(change.name, change.before)
+
+    def _write_down(self) -> None:
         if not self._changes:
             return
         ((mine,),) = self._server.query("SELECT GET_LOCK(%s, 0)", (_LOCK,))
         path = _file(self._server.address)
         if mine != 1 or path.exists():
             raise UsageError(
-                f"another flushlab has changed settings of {self._server.address.name} for a load",
+                f"another flushlab has changed settings of {self._server.address.name} for a while",
                 hint="wait until it ends" if mine != 1 else f"wait until it ends; else see {path}",
             )
         self._write(path)  # new, or an error: only then is it ours to remove
         self._path = path
-        for change in self._changes:
-            try:
-                set_variable(self._server.query, self._server.identity, change.name, change.during)
-            except StatementFailed as error:
-                if error.errno in _NOT_ALLOWED:
-                    raise UsageError(
-                        f"the account may not set {change.name}: {error.text}",
-                        hint="it needs SUPER, or SYSTEM_VARIABLES_ADMIN on MySQL 8.0 and later; or leave out"
-                        " --tune-server",
-                    ) from error
-                raise
+
+    def _set(self, name: str, value: Value) -> None:
+        try:
+            set_variable(self._server.query, self._server.identity, name, value)
+        except StatementFailed as error:
+            if error.errno in NOT_ALLOWED:
+                raise UsageError(
+                    f"the account may not set {name}: {error.text}",
+                    hint="it needs SUPER, or SYSTEM_VARIABLES_ADMIN on MySQL 8.0 and later; or leave out"
+                    " --tune-server",
+                ) from error
+            raise
 
     def put_back(self, say: Say) -> None:
         """Puts all back, once; what is in the way is told, and left to the next flushlab."""
         if self._path is None:
             return
         try:
-            _restore(self._server, self._changes, say)
+            _restore(self._server, self._changes, say, whatever_it_is=self._in_turns)
         except ServerError as error:
             say(_not_yet(self._server.address, self.undo, error))
         else:
@@ -135,38 +170,18 @@ class Changes:
 
     def _write(self, path: Path) -> None:
         written = _Written(
-            address=self._server.address,
-            changes=self._changes,
-            undo=self.undo,
-            owner=myself(),
-            world=world(),
-            machine=machine(),
+            address=self._server.address, changes=self._changes, undo=self.undo, **journal.me()
         )
-        try:
-            path.parent.mkdir(mode=0o700, exist_ok=True)
-            atomic.write(path, msgspec.json.encode(written), mode=0o600, new=True)
-        except OSError as error:
-            raise NotWritable(
-                f"{path} cannot be written: {error.strerror}",
-                hint="nothing was changed; without that file nobody could put it back",
-            ) from error
+        why = "nothing was changed; without that file nobody could put it back"
+        journal.write(path, written, new=True, without=why)
 
 
 def put_back_left(say: Say) -> None:
     """Puts back what killed flushlabs have left; servers that do not answer keep their file."""
-    for path in left():
+    for path, written in journal.left(FOLDER, _Written, say):
+        say(f"{written.address.name}: putting back what an interrupted flushlab had changed")
         try:
-            written = msgspec.json.decode(path.read_bytes(), type=_Written)
-        except FileNotFoundError:  # another flushlab was quicker
-            continue
-        except (OSError, msgspec.DecodeError) as error:
-            say(f"{path} cannot be read ({error}): it has settings of a server that are to be put back")
-            continue
-        if not written.is_left:
-            continue
-        say(f"{written.address.name}: putting back what an interrupted flushlab fill had changed")
-        try:
-            with Attached(written.address, connect_s=_CONNECT_S) as server:
+            with Attached(written.address, connect_s=CONNECT_S) as server:
                 _restore(server, written.changes, say)
         except ServerError as error:
             say(f"{_not_yet(written.address, written.undo, error)} If that server is gone, remove {path}")
@@ -174,17 +189,20 @@ def put_back_left(say: Say) -> None:
         path.unlink(missing_ok=True)
 
 
-def left() -> list[Path]:
-    """Files of what is to be put back, or is being used."""
-    return sorted((state_path() / FOLDER).glob("*.json"))
-
-
 def _file(address: Address) -> Path:
     return state() / FOLDER / f"{hashlib.sha256(address.name.encode()).hexdigest()[:16]}.json"
 
 
-def _restore(server: Attached, changes: tuple[Change, ...], say: Say) -> None:
+def _restore(
+    server: Attached, changes: tuple[Change, ...], say: Say, *, whatever_it_is: bool = False
+) -> None:
     """Puts back what can be, whatever is refused meanwhile.
+
+    Args:
+        server: whose variables they are.
+        changes: of them.
+        say: told what is put back, and what is not.
+        whatever_it_is: also what has a value that flushlab did not ask for: the server may have rounded it.
 
     Raises:
         ServerError: the server is gone, or refused one of them.
@@ -193,7 +211,8 @@ def _restore(server: Attached, changes: tuple[Change, ...], say: Say) -> None:
     refused: StatementFailed | None = None
     for change in changes:
         now = server.read_back([change.name])[change.name]
-        if same(change.name, now, change.during):
+        ours = any(same(change.name, now, value) for value in (change.during, *change.later))
+        if ours or (whatever_it_is and not same(change.name, now, change.before)):
             try:
                 set_variable(server.query, server.identity, change.name, change.before)
             except StatementFailed as error:

@@ -10,17 +10,18 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
 
 import msgspec
 
 from flushlab.build import Build, Progress, silent
-from flushlab.datadir import DataRoot, Restored, Snapshot, Snapshots, storage_of
+from flushlab.datadir import DataRoot, Restored, SlowDisk, Snapshot, Snapshots, storage_of
 from flushlab.errors import PortTaken, ServerDied, ServerError
 from flushlab.machine import server_user
-from flushlab.process import Guard, reap
-from flushlab.record import Endpoint, Launch, ServerIdentity, Storage, Value
+from flushlab.process import Guard, reap, run_record
+from flushlab.record import DiskEmulation, Endpoint, Launch, ServerIdentity, Storage, Value
 from flushlab.server import account, contents, failures, log, ports, reconfigure, variables
 from flushlab.server import kept as keeping
 from flushlab.server.control import ConnectionGone, Control
@@ -30,10 +31,12 @@ from flushlab.server.membership import Membership
 from flushlab.server.option_files import server_option_file
 from flushlab.server.paths import SandboxPaths, give
 from flushlab.server.protocol import Applied, Server
-from flushlab.server.starting import AttachesProcess, Start
+from flushlab.server.starting import READY_LIMIT_S, AttachesProcess, Start
 from flushlab.settings.admission import require_admitted
 
 _PORT_TRIES = 8
+_GREETING_S = 20.0
+"""Longest wait for the answer to a first question: a frozen server takes connections and says nothing."""
 
 
 class Sandbox:
@@ -53,6 +56,7 @@ class Sandbox:
         disk_limit: AttachesProcess | None,
         connects: bool,
         membership: Membership | None = None,
+        disk: DiskEmulation | None = None,
     ) -> None:
         self._build = build
         self._paths = paths
@@ -65,11 +69,14 @@ class Sandbox:
         self._disk_limit = disk_limit
         self._connects = connects
         self._membership = membership
+        self._disk = disk
+        self._own_disk: SlowDisk | None = None
         self._port_is_fixed = True
         self._start_now: Start | None = None
         self._restart_guard: Guard | None = None
         self._sql: tuple[str, ...] = ()
         self._link: AttachesProcess | None = None
+        self._limit_s = READY_LIMIT_S
         self._process: ServerProcess | None = None
         self._control = Control(endpoint)
         self._identity: ServerIdentity | None = None
@@ -99,6 +106,9 @@ class Sandbox:
         sql: Sequence[str] = (),
         password: str | None = None,
         connects: bool = False,
+        adopt: Path | None = None,
+        limit_s: float = READY_LIMIT_S,
+        slow_disk: SlowDisk | None = None,
     ) -> Self:
         """Starts a server on a restored data directory and waits until it is ready.
 
@@ -120,6 +130,9 @@ class Sandbox:
             password: of flushlab's account, without quotes; a random one if None.
             connects: it may open connections to others, as nodes of a cluster must; the kernel refuses them
                 to any other sandbox.
+            adopt: a data directory below the data root that becomes this sandbox's, as it is.
+            limit_s: longest wait until it is ready, at every start.
+            slow_disk: it has a disk like this one, which ends with it, in that one's data root.
 
         Raises:
             UsageError: the name is taken or not allowed, a setting is one that sandboxes set themselves, or
@@ -145,6 +158,9 @@ class Sandbox:
             sql=sql,
             password=password,
             connects=connects,
+            adopt=adopt,
+            limit_s=limit_s,
+            slow_disk=slow_disk,
         )
         sandbox.await_ready()
         if kept:
@@ -170,10 +186,14 @@ class Sandbox:
         sql: Sequence[str] = (),
         password: str | None = None,
         connects: bool = False,
+        adopt: Path | None = None,
+        limit_s: float = READY_LIMIT_S,
+        slow_disk: SlowDisk | None = None,
         membership: Membership | None = None,
         view: View | None = None,
         once: Sequence[str] = (),
         link: AttachesProcess | None = None,
+        spawn: bool = True,
     ) -> Self:
         """As `start`, but waits for nothing: `await_ready` does, and `keep` makes it a kept one.
 
@@ -182,6 +202,7 @@ class Sandbox:
             view: the primary component that it and the others come up as; None: it finds them by itself.
             once: arguments of this start alone.
             link: its process is attached to it before it executes the server.
+            spawn: start its process; else it is as a stopped one, and `begin_again` starts it.
             others: as of `start`, with its errors.
         """
         checked = require_admitted(settings or {})
@@ -192,8 +213,14 @@ class Sandbox:
         host = membership.address if membership else ports.HOST
         chosen = membership.place.sql_port if membership else port or ports.free_port()
         reap()
-        guard = Guard(paths.name, paths.folders)
-        try:
+        with ExitStack() as undo:
+            disk = None
+            if slow_disk is not None:
+                run_record.require_free(paths.name)
+                disk = slow_disk.another(outlives=kept).open(progress)
+                undo.callback(disk.close)
+                root, paths = disk.data_root, paths.on(disk.data_root)
+            guard = undo.enter_context(Guard(paths.name, paths.folders))
             paths.make(server_user())
             sandbox = cls(
                 build,
@@ -207,16 +234,22 @@ class Sandbox:
                 disk_limit=disk_limit,
                 connects=connects or membership is not None,
                 membership=membership,
+                disk=disk.record if disk is not None else None,
             )
-            sandbox._sql, sandbox._link = tuple(sql), link
+            sandbox._own_disk = disk
+            sandbox._sql, sandbox._link, sandbox._limit_s = tuple(sql), link, limit_s
             sandbox._port_is_fixed = port is not None or membership is not None
-            sandbox._restore(snapshot, progress, snapshots or Snapshots(), settle=settle)
+            if adopt is not None:
+                adopt.rename(paths.datadir)
+            else:
+                sandbox._restore(snapshot, progress, snapshots or Snapshots(), settle=settle)
             if membership is not None and view is not None:
                 view.write(paths.datadir, membership.number, server_user())
-            sandbox._spawn(guard, once)
-        except BaseException:
-            guard.close()
-            raise
+            if spawn:
+                sandbox._spawn(guard, once)
+            else:
+                sandbox._write_options()
+            undo.pop_all()
         return sandbox
 
     def await_ready(self) -> None:
@@ -225,7 +258,7 @@ class Sandbox:
         try:
             self._await(self._guard)
         except BaseException:
-            self._guard.close()
+            self.close()
             raise
 
     def keep(self) -> None:
@@ -233,9 +266,11 @@ class Sandbox:
         assert self._guard is not None, "it is kept only once"
         try:
             self._write_kept()
+            if self._own_disk is not None:
+                self._own_disk.keep(self.name)
             self._guard.release()
         except BaseException:
-            self._guard.close()
+            self.close()
             raise
         self._let_go()
 
@@ -246,6 +281,7 @@ class Sandbox:
         Raises:
             UsageError: there is none of that name; lists those that there are.
             ServerDied: it does not run any more.
+            ServerError: it does not answer, or is a node of a cluster without a quorum.
         """
         saved, identity = keeping.load(name)
         sandbox = cls(
@@ -260,6 +296,7 @@ class Sandbox:
             disk_limit=None,
             connects=saved.connects,
             membership=saved.membership,
+            disk=saved.disk,
         )
         sandbox._process = DetachedProcess(identity)
         if stopped and not sandbox.alive():
@@ -268,9 +305,17 @@ class Sandbox:
         if not sandbox.alive():
             raise ServerDied(
                 f"the sandbox {name} is no longer running; its log ends with:\n{sandbox.log_tail()}",
-                hint=f"remove it with: flushlab server stop {name}",
+                hint=f"flushlab server start --name {name} starts it again with its data;"
+                f" flushlab server stop {name} removes it",
             )
-        sandbox._identify()
+        try:
+            sandbox._identify()
+        except ConnectionGone as error:
+            of = saved.membership.cluster if saved.membership is not None else name
+            raise ServerError(
+                f"the server {name} runs, but {error}",
+                hint=f"flushlab server stop --keep-data {of}; flushlab server start --name {of}",
+            ) from error
         return sandbox
 
     @property
@@ -314,6 +359,16 @@ class Sandbox:
         return dict(self._settings)
 
     @property
+    def arguments(self) -> Sequence[str]:
+        """More words for its command line."""
+        return self._arguments
+
+    @property
+    def link(self) -> AttachesProcess | None:
+        """Its end of a network of its own, if it has one."""
+        return self._link
+
+    @property
     def identity(self) -> ServerIdentity:
         """Which server answered."""
         assert self._identity is not None, "a sandbox is handed out only when it has answered"
@@ -328,6 +383,11 @@ class Sandbox:
     def storage(self) -> Storage:
         """Where its data directory lies."""
         return self._storage
+
+    @property
+    def disk(self) -> DiskEmulation | None:
+        """The slow disk that is its own, if it has one."""
+        return self._disk
 
     @property
     def launch(self) -> Launch:
@@ -523,12 +583,19 @@ class Sandbox:
     def close(self) -> None:
         """Ends an owned sandbox: kills the server and removes its folders. Lets go of a kept one."""
         self._control.close()
-        if self._guard is not None:
-            self._guard.close()
+        try:
+            if self._guard is not None:
+                self._guard.close()
+        finally:
+            if self._own_disk is not None:
+                self._own_disk.close()
 
     def remove(self) -> None:
-        """Stops the server in an orderly way and removes its folders, kept or owned."""
-        self.stop()
+        """Stops the server and removes its folders, kept or owned.
+
+        In an orderly way, unless its disk goes with it: there it might write for minutes what nobody reads.
+        """
+        self._end(signal.SIGTERM if self._disk is None else signal.SIGKILL)
         self.close()
         if self._kept:
             keeping.remove(self.name)
@@ -589,16 +656,26 @@ class Sandbox:
             membership=self._membership,
             once=once,
             link=self._link,
+            limit_s=self._limit_s,
         )
         self._log_start = log.size(self._paths.log)
         self._process = self._start_now.spawn(guard)
 
     def _identify(self) -> None:
         if self._membership is not None:
-            ((_, state),) = self._control.query("SHOW GLOBAL STATUS LIKE 'wsrep_local_state_comment'")
-            if state != "Synced":
-                raise ConnectionGone(f"it is not synced with its cluster ({state})")
-        ((text,),) = self._control.query("SELECT VERSION()")
+            rows = self._control.query(
+                "SHOW GLOBAL STATUS WHERE Variable_name IN"
+                " ('wsrep_cluster_status', 'wsrep_local_state_comment')",
+                answer_s=_GREETING_S,
+            )
+            facts = {str(name).lower(): str(value) for name, value in rows}
+            if facts["wsrep_cluster_status"] != "Primary":
+                raise ConnectionGone("it has no quorum")
+            if facts["wsrep_local_state_comment"] != "Synced":
+                raise ConnectionGone(
+                    f"it is not synced with its cluster ({facts['wsrep_local_state_comment']})"
+                )
+        ((text,),) = self._control.query("SELECT VERSION()", answer_s=_GREETING_S)
         self._identity = ServerIdentity(
             flavor=self._build.flavor,
             version=self._build.version,
@@ -627,13 +704,14 @@ class Sandbox:
                 port=self._endpoint.port or 0,
                 connects=self._connects,
                 membership=self._membership,
+                disk=self._disk,
             )
         )
 
     def _let_go(self) -> None:
         """The process of a kept sandbox is looked at from outside from now on."""
         self._process = DetachedProcess(self._started.identity)
-        self._guard = None
+        self._guard = self._own_disk = None
 
     def _end(self, number: signal.Signals) -> None:
         self._control.close()
@@ -651,4 +729,5 @@ def _endpoint(paths: SandboxPaths, host: str, port: int, password: str | None = 
         port=port,
         option_file=str(paths.client_options),
         get_server_public_key=True,  # on loopback, from a server that is ours
+        connect_timeout_s=account.CONNECT_S,
     )

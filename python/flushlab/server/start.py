@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from flushlab.build import Progress, find_build, silent
-from flushlab.datadir import DataRoot
+from flushlab.datadir import DataRoot, SlowDisk, parse_disk, require_fault_disk
 from flushlab.errors import StartFailed, UsageError
 from flushlab.record import Value
 from flushlab.server import kept
@@ -46,6 +46,7 @@ def sandbox(
     port: int | None = None,
     basedir: Path | str | None = None,
     data_root: Path | str | None = None,
+    disk: str | None = None,
     cluster: int | None = None,
     progress: Progress = silent,
 ) -> Sandbox | Cluster:
@@ -62,6 +63,7 @@ def sandbox(
         port: on 127.0.0.1; a free one if None.
         basedir: use the server installed there.
         data_root: where its data directory goes.
+        disk: it gets a disk as slow as that one, which ends with it (root): `gp3`, `flush=1ms,iops=3000`.
         cluster: so many servers, joined by Galera.
         progress: takes a line at a time.
 
@@ -69,16 +71,23 @@ def sandbox(
         The server: `endpoint` says how to reach it, `query` asks it, `apply` changes settings.
 
     Raises:
-        UsageError: settings that there are not, or that the server refuses.
+        UsageError: settings that there are not, or that the server refuses; no such disk, or no root.
         BuildNotFound, StartFailed, StorageError: it could not be started.
+        HarnessError: its disk cannot be made, or is not as slow as was asked for.
     """
     if cluster is not None:
         require_size(cluster)
     if is_kept(server):
+        if disk is not None:
+            raise UsageError(f"{server} runs already, on the disk that it has", hint="remove --disk")
         return attach(server)
+    profile = parse_disk(disk) if disk is not None else None
+    if profile is not None:
+        require_fault_disk()
     build = find_build(server, basedir=Path(basedir) if basedir else None, progress=progress)
     given = parse_settings(settings or {}, build.flavor, build.version, load_catalog())
     root = DataRoot.open(Path(data_root) if data_root else None)
+    slow = SlowDisk(root, profile) if profile is not None else None
     try:
         if cluster is not None:
             if port is not None:
@@ -87,10 +96,24 @@ def sandbox(
                     hint="remove it",
                 )
             return Cluster.start(
-                build, size=cluster, settings=given, data_root=root, name=name, kept=kept, progress=progress
+                build,
+                size=cluster,
+                settings=given,
+                data_root=root,
+                name=name,
+                kept=kept,
+                slow_disk=slow,
+                progress=progress,
             )
         return Sandbox.start(
-            build, settings=given, data_root=root, name=name, kept=kept, port=port, progress=progress
+            build,
+            settings=given,
+            data_root=root,
+            name=name,
+            kept=kept,
+            port=port,
+            slow_disk=slow,
+            progress=progress,
         )
     except StartFailed as error:
         if error.refusal is None:
@@ -107,16 +130,19 @@ def again(name: str) -> tuple[Sandbox | Cluster, Choice | None] | None:
 
     Raises:
         UsageError: it runs.
-        StorageError: no node of a cluster knows its position.
+        StorageError: no node of a cluster knows its position; a disk of its own is gone.
         StartFailed: it did not become ready.
     """
     if name in kept_clusters():
         cluster = Cluster.attach(name, stopped=True)
         _require_stopped(name, "cluster", cluster.alive())
+        for node in cluster.nodes:
+            kept.require_disk(node.name, name)
         return cluster, cluster.start_again()
     if any(one.saved.name == name for one in kept.statuses()):
         sandbox = Sandbox.attach(name, stopped=True)
         _require_stopped(name, "sandbox", sandbox.alive())
+        kept.require_disk(name)
         sandbox.start_again()
         return sandbox, None
     return None

@@ -60,6 +60,7 @@ class Start:
         membership: its part of a cluster, or None.
         once: arguments of this start alone.
         link: the process is attached before it executes the server, to a network of its own.
+        limit_s: longest wait until it is ready.
     """
 
     build: Build
@@ -74,6 +75,7 @@ class Start:
     membership: Membership | None = None
     once: Sequence[str] = ()
     link: AttachesProcess | None = None
+    limit_s: float = READY_LIMIT_S
 
     def spawn(self, guard: Guard) -> ServerProcess:
         """Writes the client's option file and the accounts, and starts the process under the guard."""
@@ -126,7 +128,7 @@ class Start:
             self.paths.init_file.unlink(missing_ok=True)
 
     def _await_ready(self, process: ServerProcess, log_start: int, identify: Callable[[], None]) -> None:
-        deadline = time.monotonic() + READY_LIMIT_S
+        deadline = time.monotonic() + self.limit_s
         complaint = "nothing listens on its socket"
         while process.wait(_POLL_S) is None:
             if self.paths.socket.exists():
@@ -143,7 +145,7 @@ class Start:
                         raise self._failed(f"rejects flushlab's login: {complaint}", log_start) from error
             if time.monotonic() > deadline:
                 end(process, signal.SIGKILL)
-                raise self._failed(f"was not ready after {READY_LIMIT_S:.0f} s: {complaint}", log_start)
+                raise self._failed(f"was not ready after {self.limit_s:.0f} s: {complaint}", log_start)
         code = process.wait(0)
         if code == -signal.SIGKILL:
             raise failures.killed_while_starting(self.build)

@@ -45,7 +45,11 @@ _SAFER: tuple[tuple[str, tuple[Value, ...], str], ...] = (
     ("innodb_flush_log_at_timeout", (1,), "so that at most about a second of commits is not yet synced"),
     ("sync_binlog", (1,), "so that recovery never rolls back commits that the binary log lost"),
     ("innodb_doublewrite", ("ON",), "so that torn pages can be repaired"),
-    ("innodb_flush_method", ("O_DIRECT", "fsync"), "so that files are synced at all"),
+    (
+        "innodb_flush_method",
+        ("O_DIRECT", "fsync"),
+        "so that files, doublewrite copies among them, are synced",
+    ),
 )
 """What lifts a base: names, values from the least change on, and why."""
 

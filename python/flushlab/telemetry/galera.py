@@ -12,31 +12,38 @@ from collections.abc import Mapping, Sequence
 from flushlab.record import NodeActivity
 from flushlab.server.protocol import Server
 
+ANSWER_S = 10.0
+"""Longest wait for it: a node that is frozen, or whose disk is, holds up nobody for longer."""
+
 Status = Mapping[str, float]
 """The numbers of a node's wsrep status, by their names in lower case, and `wsrep_slave_threads`."""
 
 
 def snapshot(server: Server) -> tuple[Status, ...]:
-    """The status of every node; none where the server is no cluster."""
+    """The status of every node, empty for one that is dead; none where the server is no cluster.
+
+    Raises:
+        ServerError: a node does not answer.
+    """
     if len(server.nodes) == 1:
         return ()
-    return tuple(_status(node) for node in server.nodes)
+    return tuple(_status(node) if node.alive() else {} for node in server.nodes)
 
 
 def between(before: Sequence[Status], after: Sequence[Status], seconds: float) -> tuple[NodeActivity, ...]:
-    """What the nodes did between two snapshots.
+    """What the nodes did between two snapshots, of which they are in both.
 
     Args:
         before, after: as `snapshot` gives them.
         seconds: between them.
     """
     pairs = zip(before, after, strict=True)
-    return tuple(_activity(number, *pair, seconds) for number, pair in enumerate(pairs, 1))
+    return tuple(_activity(number, *pair, seconds) for number, pair in enumerate(pairs, 1) if all(pair))
 
 
 def _status(node: Server) -> dict[str, float]:
-    rows = node.query("SHOW GLOBAL STATUS LIKE 'wsrep\\_%'")
-    rows += node.query("SHOW GLOBAL VARIABLES LIKE 'wsrep\\_slave\\_threads'")
+    rows = node.query("SHOW GLOBAL STATUS LIKE 'wsrep\\_%'", answer_s=ANSWER_S)
+    rows += node.query("SHOW GLOBAL VARIABLES LIKE 'wsrep\\_slave\\_threads'", answer_s=ANSWER_S)
     return numbers(rows)
 
 

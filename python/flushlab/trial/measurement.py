@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,7 +38,9 @@ from flushlab.record import (
     Warning,
 )
 from flushlab.server import Server
+from flushlab.server.cluster import Cluster
 from flushlab.server.driven import driven
+from flushlab.server.external import External
 from flushlab.settings.catalog import Catalog
 from flushlab.settings.configuration import Configuration
 from flushlab.settings.effects import Evidence, no_effect
@@ -45,6 +48,7 @@ from flushlab.telemetry import Observation, counted_by, observe
 from flushlab.telemetry.cpu import wanted_by_others
 from flushlab.trial.on_cluster import findings
 from flushlab.workload import Measured, Timing, Workload
+from flushlab.workload.driven import Driven
 
 VOID_STEAL_SHARE = 0.10
 VOID_FOREIGN_CPU_SHARE = 0.25
@@ -52,7 +56,7 @@ VOID_FOREIGN_CPU_SHARE = 0.25
 just before the load began or after it ended. What they use beside the load is no reason: it is what the
 server leaves them, so a fast arm would be judged less often than a slow one, and for its slow windows."""
 JUDGED_WINDOW_S = 1.0
-"""Shorter windows are not judged so: the kernel counts CPU time in ticks of 10 ms."""
+"""Windows that are or were to be shorter are not judged so: the kernel counts CPU time in ticks of 10 ms."""
 LOOK_S = 0.3
 """At others, at each end."""
 DOUBT_SHARE = 0.04
@@ -96,14 +100,19 @@ def measure(
         looks = timing.seconds >= JUDGED_WINDOW_S
         pids = [node.pid for node in server.nodes]
         before = wanted_by_others(pids, LOOK_S) if looks else None
-        with board().standing(driven(server, draft.arm.name), trial=True):
+        goes_on = draft.stage == "bench" and _fails_over(workload)
+        with (
+            server.losing_nodes() if goes_on and isinstance(server, Cluster | External) else nullcontext(),
+            board().standing(driven(server, draft.arm.name), trial=True),
+        ):
             measured = workload.run(server, timing, observe(server, seen))
-        require_whole(server)
+        if not goes_on:
+            require_whole(server)
         after = wanted_by_others(pids, LOOK_S) if looks else None
     except (ServerError, MeasurementError, ProtocolError) as error:
         return draft.failed(error)
     seen.wanted_by_others = max(before or 0.0, after or 0.0)
-    judged = measured.load is not None and measured.window_s >= JUDGED_WINDOW_S
+    judged = looks and measured.load is not None and measured.window_s >= JUDGED_WINDOW_S
     return draft.measured(measured, seen, disturbance(seen) if judged else "")
 
 
@@ -141,7 +150,8 @@ class Draft:
             broken = self._other_on_a_node(server, catalog)
         if broken:
             return broken
-        bytes_of = _bytes_by_engine(server)
+        # Of somebody's server it is not asked: it may have so many tables that the answer takes minutes.
+        bytes_of = {} if isinstance(server, External) else _bytes_by_engine(server)
         self.data_bytes = sum(bytes_of.values()) if bytes_of else None
         self.warnings = (*doubts, *_other_engines(bytes_of))
         return ""
@@ -194,7 +204,7 @@ class Draft:
             *self.warnings,
             *measured.warnings,
             *_doubts(seen, self.redo_capacity_bytes),
-            *findings(seen.nodes, measured.load, seen.seconds),
+            *findings(seen.nodes, measured.load, seen.seconds, whole=not measured.lost_nodes),
             *(without_effect(self.settings, self.server, measured, seen) if seen.before is not None else ()),
         )
         seconds = {**self.seconds, "warm_up": measured.warm_up_s}
@@ -206,12 +216,14 @@ class Draft:
             figure=measured.figure,
             unit=measured.unit,
             higher_is_better=measured.higher_is_better,
+            seed=measured.seed,
             load=measured.load,
             before=seen.before,
             after=seen.after,
             file_activity=seen.file_activity,
             performance=seen.performance,
             nodes=seen.nodes,
+            lost_nodes=measured.lost_nodes,
             deltas=seen.deltas,
             steal_share=seen.steal_share,
             foreign_cpu_share=seen.foreign_cpu_share,
@@ -237,6 +249,10 @@ class Draft:
             output=self.output,
             **facts,
         )
+
+
+def _fails_over(workload: Workload) -> bool:
+    return isinstance(workload, Driven) and workload.cluster_load == "failover"
 
 
 def on_node(server: Server, number: int, words: str) -> str:

@@ -22,19 +22,23 @@ BEHIND_S = 0.1
 """A queue that takes so long to apply, at the rate of the window, is more than what is always on its way."""
 
 
-def findings(nodes: Sequence[NodeActivity], load: LoadResult | None, seconds: float) -> Iterator[Warning]:
+def findings(
+    nodes: Sequence[NodeActivity], load: LoadResult | None, seconds: float, *, whole: bool = True
+) -> Iterator[Warning]:
     """What stands out.
 
     Args:
         nodes: of the cluster; nothing is found of none.
         load: what the load engine saw, or None.
         seconds: length of the window.
+        whole: no node died in it.
     """
     if nodes:
         yield from _paused(nodes)
         yield from _conflicts(nodes, load)
         yield from _behind(nodes, seconds)
-        yield from _empty(nodes, load)
+        if whole:  # what a dead node had committed, nobody tells
+            yield from _empty(nodes, load)
 
 
 def _paused(nodes: Sequence[NodeActivity]) -> Iterator[Warning]:

@@ -21,11 +21,12 @@ from typing import Self
 import msgspec
 
 from flushlab.build.build import Build
-from flushlab.datadir import DataRoot, LimitedDisk, Snapshot
+from flushlab.datadir import DataRoot, LimitedDisk, SlowDisk, Snapshot
 from flushlab.errors import MeasurementError, ServerError
 from flushlab.record import Arm, Stage, Trial
 from flushlab.server import Sandbox
 from flushlab.server.cluster import Cluster
+from flushlab.server.external import External
 from flushlab.settings.catalog import Catalog
 from flushlab.trial.measurement import NOT_STARTED, Draft, measure
 from flushlab.trial.preparation import Preparation
@@ -43,11 +44,13 @@ class TrialRunner:
         timing: of warm-up and window.
         preparation: makes and finds the snapshot that an arm starts from.
         data_root: where its data directory lies.
-        disk_limit: the slow disk, or None.
+        disk_limit: of the disk, or None.
+        slow_disk: that the data root lies on, or None; each node of a cluster has one of its own.
         outlast_redo: windows go on until `REDO_WRAPS` times the redo capacity was written.
         arguments: of the server, alike for every arm.
         nodes: of the Galera cluster that every trial starts; 1: a server alone.
         latency_s: between them, there and back; 0: as on loopback.
+        external: somebody's own server, which runs already and is only driven.
         held: stopped servers whose data the next trial goes on with, by snapshot and place; runners that are
             replaced copies of one another share them.
     """
@@ -59,10 +62,12 @@ class TrialRunner:
     preparation: Preparation
     data_root: DataRoot
     disk_limit: LimitedDisk | None = None
+    slow_disk: SlowDisk | None = None
     outlast_redo: bool = False
     arguments: tuple[str, ...] = ()
     nodes: int = 1
     latency_s: float = 0.0
+    external: External | None = None
     held: dict[tuple[Path, Path], Sandbox] = field(default_factory=dict)
 
     def run(self, arm: Arm, *, stage: Stage, block: int, variant: int = 0) -> Trial:
@@ -164,6 +169,7 @@ class TrialRunner:
             data_root=self.data_root,
             snapshot=snapshot,
             disk_limit=self.disk_limit,
+            slow_disk=self.slow_disk,
             latency_s=self.latency_s,
             progress=self.preparation.progress,
         )

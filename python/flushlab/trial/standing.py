@@ -21,7 +21,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass, field
@@ -39,6 +39,7 @@ from flushlab.record import Arm, LoadResult, Slice, Trial, Value
 from flushlab.server import Sandbox, Server
 from flushlab.server.cluster import Cluster
 from flushlab.server.driven import driven
+from flushlab.server.external import External
 from flushlab.telemetry import Observation, cpu, observe
 from flushlab.trial.measurement import NOT_STARTED, Draft, require_whole
 from flushlab.trial.runner import TrialRunner
@@ -47,7 +48,7 @@ from flushlab.workload import Turns
 from flushlab.workload.driven import drawing
 from flushlab.workload.turns import LEAD_S
 
-SLICE_S = 0.5
+SLICE_S = 0.2
 LATE_FACTOR = 2.0
 """A round does not count if a slice took so many times what it should, by a clock that goes on while the
 machine sleeps. What other programs take is no reason: the random order makes noise of it, and to leave rounds
@@ -100,6 +101,8 @@ class StandingRunner:
             self._block = block
             self._trials.clear()
             self._end(self._stands.keys() - {self._place(arm) for arm in request.beside})
+            for stand in self._stands.values():
+                stand.keep({arm.name for arm in request.beside})
         key = request.arm.name, request.variant
         if key not in self._trials:
             self._trials |= {(name, request.variant): trial for name, trial in self._run(request).items()}
@@ -169,7 +172,8 @@ class StandingRunner:
         def start(place: str, settings: Mapping[str, Value]) -> None:
             draft = arms[place][0]
             arm = msgspec.structs.replace(draft.arm, settings=settings)
-            server = self.runner_of(draft.arm).start(arm, variant=draft.variant)
+            runner = self.runner_of(draft.arm)
+            server = runner.external or runner.start(arm, variant=draft.variant)
             shared = self.place_of is not None
             self._stands[place] = _Stand(
                 server, draft.arm.name, settings, shared=shared, suspects=self._suspects
@@ -183,8 +187,10 @@ class StandingRunner:
                 if place in self._stands and self._stands[place].started.items() <= settings.items():
                     continue
                 self._end([place])
+                runner = self.runner_of(own[0].arm)
                 try:  # here: many start from the same data
-                    self.runner_of(own[0].arm).prepare(own[0].arm, variant=own[0].variant)
+                    if runner.external is None:
+                        runner.prepare(own[0].arm, variant=own[0].variant)
                 except NOT_STARTED as error:
                     started[place] = Future()
                     started[place].set_exception(error)
@@ -203,7 +209,8 @@ class StandingRunner:
             if turns is None:
                 if refused := stand.become(arm):
                     return refused
-                workload = drawing(runner.workloads[draft.variant], len(stand.turns))
+                workload = drawing(runner.workloads[draft.variant], stand.loads)
+                stand.loads += 1
                 driving = workload.driving(stand.server)
                 assert driving is not None, "who cannot pause is measured on fresh servers"
                 turns = Turns(driving, stand.server, runner.timing)
@@ -256,28 +263,40 @@ class _Stand:
         shared: arms take turns on it.
         suspects: arms that were driven when such a server died; it happens to an arm once by chance.
         turns: its loads, by arm and workload variant; all are paused but for the slice that is running.
+        loads: how many it has had.
     """
 
-    server: Sandbox | Cluster
+    server: Sandbox | Cluster | External
     arm: str
     started: Mapping[str, Value] = field(default_factory=dict)
     shared: bool = False
     suspects: set[str] = field(default_factory=set)
     turns: dict[tuple[str, int], Turns] = field(default_factory=dict)
+    loads: int = 0
     _fell: bool = False
 
     def __post_init__(self) -> None:
         self.told = driven(self.server, self.arm)
-        self._switching = Switching(self.server, self.started)
+        if isinstance(self.server, External):
+            self.started = {}
+            self._switching = Switching.of_external(self.server)
+        else:
+            self._switching = Switching(self.server, self.started)
         board().stands(self.told)
 
     def become(self, arm: Arm) -> Refused | None:
         """Gives a shared server the arm's settings; why not, if it cannot have them."""
         return self._switching.become(arm) if self.shared else None
 
+    def keep(self, arms: Collection[str]) -> None:
+        """Ends the loads of arms that are not to be driven again: they hold connections."""
+        for arm, variant in [one for one in self.turns if one[0] not in arms]:
+            self.turns.pop((arm, variant)).stop()
+
     def drain(self) -> float:
         """Waits until every node of a cluster has applied what it was sent; the seconds it took."""
-        return self.server.settled(DRAIN_LIMIT_S) if isinstance(self.server, Cluster) else 0.0
+        server = self.server
+        return server.settled(DRAIN_LIMIT_S) if isinstance(server, Cluster | External) else 0.0
 
     def failed(self, draft: Draft, error: FlushlabError) -> Trial:
         """The trial that an error ended. That a shared server dies is the driven arm's fault the second time;
@@ -294,10 +313,12 @@ class _Stand:
 
     def close(self) -> None:
         board().fell(self.told.key)
-        self.server.kill()  # first: a load whose server hangs is slow to stop
+        if not isinstance(self.server, External):
+            self.server.kill()  # first: a load whose server hangs is slow to stop
         for turns in self.turns.values():
             turns.stop()
-        self.server.close()
+        if not isinstance(self.server, External):
+            self.server.close()
 
 
 @dataclass

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from flushlab.record import Arm, Outcome, ServerIdentity, Value
 from flushlab.server import Server
+from flushlab.server.external import External
 from flushlab.server.reconfigure import switch
 from flushlab.settings.configuration import Configuration
 from flushlab.trial.measurement import compare_settings, on_node
@@ -47,7 +48,12 @@ class Switching:
     server: Server
     started: Mapping[str, Value]
     _initial: dict[str, Value] = field(default_factory=dict)
-    _now: dict[str, Value] = field(default_factory=dict)
+    _now: dict[str, Value | None] = field(default_factory=dict)
+
+    @classmethod
+    def of_external(cls, server: External) -> Self:
+        """Of somebody's own server: whatever it has of what is changed, the first arm sets anew."""
+        return cls(server, {}, dict(server.before), dict.fromkeys(server.before))
 
     def become(self, arm: Arm) -> Refused | None:
         """Sets what the arm sets and puts back what earlier ones had set; why not, if the server refuses it
@@ -62,7 +68,7 @@ class Switching:
         wanted |= {
             name: value
             for name, value in arm.settings.items()
-            if name in self._now or self.started.get(name) != value
+            if name in self._now or self.started.get(name, self._initial.get(name)) != value
         }
         changed = {name: value for name, value in wanted.items() if self._now.get(name) != value}
         self._now |= changed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import select
 import signal
 import time
 from collections.abc import Mapping
@@ -137,10 +138,20 @@ class CommandWorkload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
             warnings=tuple(_doubts(ended)),
         )
 
-    def _run(self, server: Server, which: str) -> program.Ended:
+    def run_until(self, server: Server, stop: int) -> None:
+        """Runs the command once, untimed, to its end or until the descriptor `stop` is readable.
+
+        Raises:
+            CommandFailed: it ended by itself, and not with exit code 0.
+        """
+        ended = self._run(server, "measured", stop)
+        if not select.select([stop], [], [], 0)[0]:
+            self._check(ended, server)
+
+    def _run(self, server: Server, which: str, stop: int | None = None) -> program.Ended:
         env = {**environment(server.endpoint, self.database), "FLUSHLAB_RUN": which}
         try:
-            ended = program.run(self.command, env, self.folder or None, self.timeout)
+            ended = program.run(self.command, env, self.folder or None, self.timeout, stop)
         except OSError as error:
             raise CommandFailed(f"{self._short} cannot be started: {error}") from error
         return ended._replace(output=_without(ended.output, server.endpoint.password))

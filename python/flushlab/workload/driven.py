@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Literal, cast
 
@@ -49,6 +50,8 @@ OPTIONS = (
         help="Where connections to a cluster go: one node, spread over all, or to the first that takes them.",
     ),
 )
+
+_SEEDS = 1 << 31
 
 
 def check_schedule(options: Mapping[str, Value]) -> None:
@@ -131,3 +134,26 @@ def drawing(workload: Workload, number: int) -> Workload:
     if not isinstance(workload, Driven):
         return workload
     return cast(Workload, msgspec.structs.replace(workload, seed=workload.seed + number))
+
+
+def reaching(workload: Driven, transport: str, ssl_mode: SslMode, ssl_ca: str) -> Workload:
+    """The workload with connections of that kind."""
+    found = msgspec.structs.replace(workload, transport=transport, ssl_mode=ssl_mode, ssl_ca=ssl_ca)
+    return cast(Workload, found)
+
+
+def seeded(workload: Workload, seed: int | None) -> Workload:
+    """The workload with the draws of that seed; with some of its own for data that earlier runs may have
+    changed, if None.
+
+    Raises:
+        UsageError: the engine draws nothing for it.
+    """
+    if isinstance(workload, Driven):
+        return cast(
+            Workload,
+            msgspec.structs.replace(workload, seed=secrets.randbelow(_SEEDS) if seed is None else seed),
+        )
+    if seed is not None:
+        raise UsageError(f"{workload.name} takes no --seed", hint="remove it")
+    return workload

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 import msgspec
@@ -19,9 +18,12 @@ from flushlab.errors import (
     ServerError,
     UsageError,
 )
-from flushlab.record import LoadProgress, LoadResult, LoadSpec, NodesLoadSpec, Warning
+from flushlab.record import LoadProgress, LoadResult, LoadSpec, MarkedLoadSpec, NodesLoadSpec, Warning
+from flushlab.server.external import External
 from flushlab.server.protocol import Server
+from flushlab.server.quorum import trouble
 from flushlab.units import counted
+from flushlab.workload.failover import Losses, doubts
 from flushlab.workload.protocol import Driving, Measured, Timing, Window
 from flushlab.workload.telling import Telling
 
@@ -30,6 +32,8 @@ _LEVEL_SPREAD = 0.15  # the last seconds of a warm-up may differ by this share o
 _LEVEL_SECONDS = 2
 _RATE_MISSED = 0.01  # share of an intended rate that may be missing without a word
 _PAGE_READS_PER_EVENT = 0.01  # "page reads are near zero"
+_RESTS_S = 1.0
+"""Without a commit for so long at the end, a load that lost a node may have lost the quorum with it."""
 _ERRORS: Mapping[str, type[FlushlabError]] = {
     "server": ServerError,
     "protocol": ProtocolError,
@@ -54,11 +58,17 @@ def native(call: Callable[[], T], server: Server) -> T:
         raise _ERRORS[error.kind](error.message, hint=error.hint) from error
 
 
+def errno_of(error: FlushlabError) -> int | None:
+    """The server's number of an error of a native call; None if the server gave none."""
+    return error.__cause__.errno if isinstance(error.__cause__, _core.CoreError) else None
+
+
 def prepare(spec: LoadSpec, server: Server, prefix: str, *, filled: bool = True) -> None:
     """Creates the load's database and fills its tables, unless they are there with as many rows.
 
-    A mark in the database says how many rows tables were made with: loads change the number afterwards.
-    Tables that somebody else made are counted. Their columns are looked at when the load begins.
+    A table in the database says how many rows tables were made with: loads change the number afterwards.
+    Tables that somebody else made are counted. Their columns are looked at when the load begins. On
+    somebody's own server each table is marked instead (`External.mark`), and dropped at the end.
 
     Args:
         spec: the load.
@@ -79,8 +89,11 @@ def prepare(spec: LoadSpec, server: Server, prefix: str, *, filled: bool = True)
     there = {str(name) for (name,) in found}
     mark = f"{database}.{_MARK}"
     if not there & set(names):
-        with _numbered_from_1(server):
-            native(lambda: _core.prepare_tables(msgspec.json.encode(spec)), server)
+        ours = server.mark if isinstance(server, External) else ""
+        making = _marked(spec, ours) if ours else spec
+        native(lambda: _core.prepare_tables(msgspec.json.encode(making)), server)
+        if ours:
+            return
         server.query(f"CREATE TABLE IF NOT EXISTS {mark} (name VARCHAR(64) PRIMARY KEY, made BIGINT)")
         for name in names:
             server.query(f"REPLACE INTO {mark} VALUES (%s, %s)", (name, rows))
@@ -100,20 +113,9 @@ def prepare(spec: LoadSpec, server: Server, prefix: str, *, filled: bool = True)
             )
 
 
-@contextmanager
-def _numbered_from_1(server: Server) -> Iterator[None]:
-    """Inside, a cluster numbers rows 1, 2, 3, where loads look for them; its nodes leave gaps otherwise."""
-    if server.identity.nodes == 1:
-        yield
-        return
-    first = server.nodes[0]
-    ((before,),) = first.query("SELECT @@global.wsrep_auto_increment_control")
-    first.query("SET GLOBAL wsrep_auto_increment_control = OFF")
-    try:
-        yield
-    finally:
-        if first.alive():
-            first.query(f"SET GLOBAL wsrep_auto_increment_control = {int(before)}")
+def _marked(spec: LoadSpec, mark: str) -> MarkedLoadSpec:
+    fields = {name: getattr(spec, name) for name in LoadSpec.__struct_fields__}
+    return MarkedLoadSpec(**fields, mark=mark)
 
 
 def drive(driving: Driving, server: Server, timing: Timing, window: Window) -> Measured:
@@ -134,16 +136,21 @@ def drive(driving: Driving, server: Server, timing: Timing, window: Window) -> M
         load.start()
         warnings = warm_up(load, server, timing, driving, telling)
         warm_up_s = time.monotonic() - started
+        losses = Losses(server.nodes)
         with window:
             native(load.open_window, server)
             try:
-                _wait(load, server, timing, telling)
+                _wait(load, server, timing, telling, losses)
             except KeyboardInterrupt as interrupt:
                 raise _interrupted(load, driving.unit) from interrupt
             result = closed(load, server)
+            losses.glance(result.seconds, raise_if_failed(load, server).events)
+            if losses.nodes and losses.rests_s(result.seconds) > _RESTS_S and (found := trouble(server)):
+                raise MeasurementError(f"the load did not go on: {found}")
     finally:
         load.stop()
-    return measured(driving, result, warm_up_s, warnings)
+    whole = measured(driving, result, warm_up_s, (*warnings, *doubts(losses.nodes)))
+    return msgspec.structs.replace(whole, lost_nodes=losses.nodes)
 
 
 def measured(driving: Driving, result: LoadResult, warm_up_s: float, warnings: Iterable[Warning]) -> Measured:
@@ -169,6 +176,7 @@ def measured(driving: Driving, result: LoadResult, warm_up_s: float, warnings: I
         warnings=(*warnings, *_doubts(result)),
         commits=result.commits,
         connections=driving.spec.threads,
+        seed=driving.spec.seed,
     )
 
 
@@ -241,7 +249,9 @@ def raise_if_failed(load: _core.LoadRun, server: Server) -> LoadProgress:
     if progress.failed is not None:
         if not server.alive():
             server.query("SELECT 1")  # raises ServerDied with the log's tail
-        raise MeasurementError(f"the load stopped: {progress.failed}", hint=progress.hint)
+        found = trouble(server)
+        what = f"the load stopped: {progress.failed}{f'; {found}' if found else ''}"
+        raise MeasurementError(what, hint=progress.hint)
     return progress
 
 
@@ -288,7 +298,7 @@ def _redo_written(server: Server) -> int:
     return int(server.query("SHOW GLOBAL STATUS LIKE 'Innodb_os_log_written'")[0][1])
 
 
-def _wait(load: _core.LoadRun, server: Server, timing: Timing, telling: Telling) -> None:
+def _wait(load: _core.LoadRun, server: Server, timing: Timing, telling: Telling, losses: Losses) -> None:
     started = time.monotonic()
     redo_before = _redo_written(server) if timing.redo_bytes else 0
     asked = started
@@ -302,7 +312,11 @@ def _wait(load: _core.LoadRun, server: Server, timing: Timing, telling: Telling)
                 asked = now
                 if _redo_written(server) - redo_before >= timing.redo_bytes:
                     return
-        telling.glance(raise_if_failed(load, server))
+        progress = raise_if_failed(load, server)
+        telling.glance(progress)
+        losses.glance(now - started, progress.events)
+        if not server.alive():
+            server.query("SELECT 1")  # raises ServerDied with the log's tail
         time.sleep(min(_POLL_S, left) if left > 0 else _POLL_S)
 
 

@@ -32,7 +32,10 @@ NAMES = (
     "oltp_read_only",
     "oltp_point_select",
 )
-DATABASE = "sbtest"
+READ_ONLY = ("oltp_read_only", "oltp_point_select")
+"""Those of them that change nothing."""
+DATABASE = PREFIX = "sbtest"
+"""Of the tables, and beginning of their names."""
 
 
 def _count(name: str, default: int, what: str) -> OptionInfo:
@@ -111,7 +114,7 @@ class OltpWorkload(Draws, frozen=True, kw_only=True):
 
     def prepare(self, server: Server) -> None:
         """Creates the database and fills sbtest1..N, unless a data set brought them."""
-        engine.prepare(self._spec(server.endpoint), server, "sbtest", filled=self._filled)
+        engine.prepare(self._spec(server.endpoint), server, PREFIX, filled=self._filled)
 
     def run(self, server: Server, timing: Timing, window: Window) -> Measured:
         """Preloads the tables, warms up until throughput is level, measures one window."""

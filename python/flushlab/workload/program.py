@@ -40,7 +40,9 @@ class Ended(NamedTuple):
     output: str
 
 
-def run(command: str, env: Mapping[str, str], folder: str | None, limit_s: float) -> Ended:
+def run(
+    command: str, env: Mapping[str, str], folder: str | None, limit_s: float, stop: int | None = None
+) -> Ended:
     """Runs a shell command.
 
     Args:
@@ -48,6 +50,7 @@ def run(command: str, env: Mapping[str, str], folder: str | None, limit_s: float
         env: all of its environment.
         folder: it is run in; None: the present one.
         limit_s: after which it is killed.
+        stop: descriptor that becomes readable when it is to be killed before that; None: there is none.
 
     Raises:
         OSError: it cannot be started: the folder is gone, say.
@@ -72,7 +75,7 @@ def run(command: str, env: Mapping[str, str], folder: str | None, limit_s: float
         os.close(theirs)
     kept = _Kept()
     try:
-        in_time = _follow(child.pid, ours, kept, started + limit_s)
+        in_time = _follow(child.pid, ours, kept, started + limit_s, stop)
         seconds = time.monotonic() - started
     finally:
         with suppress(ProcessLookupError):  # the whole group may have ended by itself
@@ -83,17 +86,21 @@ def run(command: str, env: Mapping[str, str], folder: str | None, limit_s: float
     return Ended(code if in_time else None, seconds, kept.text())
 
 
-def _follow(pid: int, output: int, kept: _Kept, deadline: float) -> bool:
-    """Reads what the program prints until it ends; False if the deadline came first."""
+def _follow(pid: int, output: int, kept: _Kept, deadline: float, stop: int | None) -> bool:
+    """Reads what the program prints until it ends; False if the deadline came first, or it was stopped."""
     ended = os.pidfd_open(pid)
     try:
         poll = select.poll()
         poll.register(ended, select.POLLIN)
         poll.register(output, select.POLLIN)
+        if stop is not None:
+            poll.register(stop, select.POLLIN)
         while (left_s := deadline - time.monotonic()) > 0:
             ready = dict(poll.poll(left_s * 1000))
             if ended in ready:
                 return True
+            if stop in ready:
+                return False
             if output in ready and not kept.take(os.read(output, _CHUNK_BYTES)):
                 poll.unregister(output)  # closed by everybody; it goes on in silence
         return False

@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-from flushlab.record import LoadResult, LoadSpec, Warning
+from flushlab.record import LoadResult, LoadSpec, LostNode, Warning
 from flushlab.server.protocol import Server
 
 Window = AbstractContextManager[Any]
@@ -64,6 +64,8 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
             where the workload does not know.
         connections: on which they were made, each with at most one at a time; None where unknown.
         output: what a command printed, within bounds.
+        seed: of its draws, or None.
+        lost_nodes: of a cluster, that died in the window, which went on.
     """
 
     figure: float
@@ -76,6 +78,8 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     commits: int | None = None
     connections: int | None = None
     output: str = ""
+    seed: int | None = None
+    lost_nodes: tuple[LostNode, ...] = ()
 
 
 COMMITS = 20

@@ -18,7 +18,7 @@ from flushlab.workload.engine import closed, connected, measured, native, raise_
 from flushlab.workload.protocol import COMMITS, MOST_SLICE_S, Driving, Measured, Timing
 from flushlab.workload.telling import Telling
 
-LEAD_S = 0.02
+LEAD_S = 0.01
 """From the first event of a slice to the beginning of its window: connections fall into step again."""
 PROBES_S = (0.5, 2.0, 8.0)
 NOTHING = 0.5

@@ -129,7 +129,7 @@ class UpsertWorkload(Draws, frozen=True, kw_only=True):
 
     def prepare(self, server: Server) -> None:
         """Creates the database and fills the tables of this kind of key, unless they are there."""
-        engine.prepare(self._spec(server.endpoint), server, self._prefix)
+        engine.prepare(self._spec(server.endpoint), server, self.prefix)
 
     def run(self, server: Server, timing: Timing, window: Window) -> Measured:
         """Preloads the tables, warms up until throughput is level, measures one window."""
@@ -140,14 +140,15 @@ class UpsertWorkload(Draws, frozen=True, kw_only=True):
         """Preloads the tables."""
         if engine.fits_pool(server, DATABASE):  # else the load reads them at random
             for table in range(1, self.tables + 1):
-                name = f"{DATABASE}.{self._prefix}{table}"
+                name = f"{DATABASE}.{self.prefix}{table}"
                 server.query(f"SELECT COUNT(c), COUNT(pad) FROM {name} FORCE INDEX (PRIMARY)")
                 if self.key == "unique":
                     server.query(f"SELECT COUNT(k) FROM {name} FORCE INDEX (k)")
         return Driving(spec=self._spec(server.endpoint), unit="rows/s", grain=self.rows)
 
     @property
-    def _prefix(self) -> str:
+    def prefix(self) -> str:
+        """Beginning of its tables' names."""
         return f"upsert_{self.key}"
 
     def _doubts(self, measured: Measured) -> list[Warning]:

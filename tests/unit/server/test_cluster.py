@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
+
 import pytest
 
 from flushlab.build.galera import Galera
-from flushlab.errors import NoMemory, UsageError
+from flushlab.datadir import DataRoot, Snapshots
+from flushlab.errors import NoMemory, NoSpace, PortTaken, UsageError
+from flushlab.record import Storage
 from flushlab.server.cluster import Cluster, require_size
 from tests.unit.builds import MARIADB, MYSQL80
 
@@ -29,6 +34,49 @@ def test_memory_for_every_node_is_counted_before_anything_starts(monkeypatch: py
     monkeypatch.setattr("flushlab.server.cluster.available_memory_bytes", lambda: 5 << 30)
     with pytest.raises(NoMemory, match=r"3 nodes need about 6\.6 GiB of memory, and 5 GiB is free"):
         Cluster.start(MARIADB, size=3, settings={"innodb_buffer_pool_size": 2 << 30})
+
+
+@pytest.fixture
+def data_of_a_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each node copies 100 MiB, and makes 128 MiB of write-set cache."""
+    monkeypatch.setattr("flushlab.server.cluster.galera_for", lambda *_: GALERA)
+    data = SimpleNamespace(allocated_bytes=100 << 20)
+    monkeypatch.setattr("flushlab.server.cluster.node_data", lambda *_, **__: data)
+
+
+def has_free(monkeypatch: pytest.MonkeyPatch, mebibytes: int) -> None:
+    monkeypatch.setattr("flushlab.datadir.data_root.free_bytes", lambda *_, **__: mebibytes << 20)
+
+
+@pytest.mark.usefixtures("data_of_a_node")
+def test_disk_space_for_every_node_is_counted_before_anything_starts(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    begun: list[object] = []
+    monkeypatch.setattr("flushlab.server.cluster.Sandbox.begin", lambda *_, **__: begun.append(1))
+    has_free(monkeypatch, 683)
+    root = DataRoot(path=tmp_path, storage=Storage())
+    with pytest.raises(NoSpace, match=r"a cluster of 3 nodes of mariadb@10\.11\.19 needs 684 MiB") as refused:
+        Cluster.start(MARIADB, size=3, data_root=root, snapshots=Snapshots(tmp_path))
+    assert "only 683 MiB is free" in refused.value.message
+    assert begun == []
+
+
+@pytest.mark.usefixtures("data_of_a_node")
+def test_nodes_with_data_roots_of_their_own_need_their_own_space_there(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def reached(*_: object, **__: object) -> None:
+        raise PortTaken("nodes are about to begin")
+
+    monkeypatch.setattr("flushlab.server.cluster.Sandbox.begin", reached)
+    roots = [DataRoot(path=tmp_path, storage=Storage()) for _ in range(3)]
+    has_free(monkeypatch, 228)
+    with pytest.raises(PortTaken, match="about to begin"):
+        Cluster.start(MARIADB, data_root=roots[0], data_roots=roots, snapshots=Snapshots(tmp_path))
+    has_free(monkeypatch, 227)
+    with pytest.raises(NoSpace, match=r"a node of mariadb@10\.11\.19 needs 228 MiB"):
+        Cluster.start(MARIADB, data_root=roots[0], data_roots=roots, snapshots=Snapshots(tmp_path))
 
 
 def test_a_kept_cluster_that_there_is_not_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -89,6 +89,8 @@ def meets(guarantees: Guarantees, floor: Floor) -> bool:
     """Whether the guarantees are at the floor or above; `unknown` is below all but throwaway.
 
     Replication is no part of any floor; `strict` asks that the binary log, where there is one, loses nothing.
+    Where the engine can lose commits, the other floors ask that the log has a bound too: else a restore from
+    it ends anywhere.
     """
     if floor is Floor.THROWAWAY:
         return True
@@ -98,6 +100,8 @@ def meets(guarantees: Guarantees, floor: Floor) -> bool:
     if floor is Floor.STRICT:
         kept = (guarantees.process_crash, *crashes, guarantees.binlog)
         return all(one.level == "nothing_lost" for one in kept)
+    if guarantees.binlog.level == "unknown" and any(crash.level != "nothing_lost" for crash in crashes):
+        return False
     allowed_for_process_s = 0.0 if floor is Floor.SECOND else FLUSH_INTERVAL_S
     return guarantees.process_crash.within(allowed_for_process_s) and all(
         one.within(FLUSH_INTERVAL_S) for one in crashes

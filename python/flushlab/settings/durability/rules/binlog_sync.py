@@ -1,4 +1,8 @@
-"""binlog-sync: recovery rolls back what is prepared in the engine and missing from the binary log."""
+"""binlog-sync: recovery rolls back what is prepared in the engine and missing from the binary log.
+
+That is the last commit group alone: each group's prepare syncs the commit records of those before it, so that
+these stay committed though the binary log lacks them (docs/guides/crash-measured.md).
+"""
 
 from __future__ import annotations
 
@@ -26,9 +30,10 @@ def _find(situation: Situation) -> Iterator[Effect]:
     )
     if situation.value("innodb_flush_log_at_trx_commit") != 3:
         yield from on_crashes(
-            "unknown",
-            "acknowledged commits that are missing from the binary log are rolled back, with no bound in "
-            "seconds (sync_binlog is not 1)",
+            "window",
+            "the last acknowledged commits may be rolled back, because the binary log lacks them "
+            "(sync_binlog is not 1)",
+            _window_s(situation),
         )
 
 
@@ -37,10 +42,15 @@ def _in_innodb(situation: Situation) -> Iterator[Effect]:
     if situation.value("innodb_flush_log_at_trx_commit") in (1, 3):
         yield Effect(on="binlog", level="nothing_lost", text="nothing is lost: it is part of the redo log")
         return
-    window_s = float(max(1, int(situation.value("innodb_flush_log_at_timeout") or 0)))
+    window_s = _window_s(situation)
     yield Effect(
         on="binlog", level="window", text=f"about {window_s:g} s of its end may be lost", window_s=window_s
     )
+
+
+def _window_s(situation: Situation) -> float:
+    """Commit records that no later commit syncs are synced in the background, once in this time."""
+    return float(max(1, int(situation.value("innodb_flush_log_at_timeout") or 0)))
 
 
 BINLOG_SYNC = Rule(

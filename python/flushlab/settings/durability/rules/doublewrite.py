@@ -1,4 +1,4 @@
-"""doublewrite: a page that was torn in mid-write can be repaired only from a second copy."""
+"""doublewrite: a page that was torn in mid-write can be repaired only from a second copy that is whole."""
 
 from __future__ import annotations
 
@@ -27,6 +27,28 @@ def _find(situation: Situation) -> Iterator[Effect]:
         yield Effect(on="torn_page", level="at_risk", text=_TORN[way])
 
 
+def _find_unsynced_copy(situation: Situation) -> Iterator[Effect]:
+    """MySQL trusts O_DIRECT with the copies, which leaves them in the disk's cache: a page is written while
+    its copy is still in there, and a power cut tears both. Before 8.0.20 copies were synced with the system
+    tablespace that they were in."""
+    storage, method = situation.storage, situation.value("innodb_flush_method")
+    in_files = situation.identity.version >= (8, 0, 20)
+    unsynced = method == "O_DIRECT_NO_FSYNC" or (method == "O_DIRECT" and in_files)
+    if not unsynced or _whole_pages(situation):
+        return
+    if not storage.visible or storage.in_memory or storage.volatile_cache is False:
+        return
+    if storage.volatile_cache:  # doublewrite that is off is no better
+        text = (
+            "the server may not start again: a page that is torn in the disk's volatile cache may have no"
+            f" whole copy, as {method} does not sync copies"
+        )
+        yield Effect(on="power_loss", level="at_risk", text=text)
+    elif str(situation.value("innodb_doublewrite")) not in _TORN:
+        text = f"but not in a power cut behind a volatile disk cache: {method} does not sync the copies"
+        yield Effect(on="torn_page", level="nothing_lost", text=text)
+
+
 def _whole_pages(situation: Situation) -> bool:
     """The file system is seen, and makes writes of whole pages atomic."""
     storage, page = situation.storage, int(situation.value("innodb_page_size") or 16384)
@@ -40,4 +62,11 @@ DOUBLEWRITE = Rule(
     "https://mariadb.com/docs/server/server-usage/storage-engines/innodb/innodb-doublewrite-buffer; "
     "https://github.com/MariaDB/server/pull/3091",
     find=_find,
+)
+UNSYNCED_COPY = Rule(
+    name="doublewrite-sync",
+    source="https://github.com/mysql/mysql-server/blob/mysql-8.4.10/storage/innobase/buf/buf0dblwr.cc"
+    " (is_fsync_required); docs/guides/crash-measured.md",
+    flavor="mysql",
+    find=_find_unsynced_copy,
 )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -10,9 +11,14 @@ import pytest
 from flushlab.build import Build
 from flushlab.experiment.protocol import Request
 from flushlab.record import Arm, Trial
+from flushlab.server import Server
+from flushlab.server.cluster import Cluster
+from flushlab.settings.catalog import load_catalog
 from flushlab.trial import StandingRunner
-from flushlab.workload import Timing
+from flushlab.trial.measurement import Draft, measure
+from flushlab.workload import Measured, OltpWorkload, Timing, Window
 from tests.integration.test_trial import runner
+from tests.waiting import wait_until
 
 FLUSH = "innodb_flush_log_at_trx_commit"
 ARMS = Arm(name="each commit", settings={FLUSH: 1}), Arm(name="once a second", settings={FLUSH: 2})
@@ -31,13 +37,13 @@ def redo_syncs_per_commit(trial: Trial) -> float:
 
 
 @pytest.mark.long
-def test_arms_take_turns_on_one_cluster_and_a_node_that_dies_makes_the_block_run_again(
+def test_arms_take_turns_on_one_cluster_until_a_node_dies_which_only_a_bench_survives(
     build: Callable[[str], Build],
 ) -> None:
     trials = replace(
         runner(build("mariadb@10.11")),
         nodes=3,
-        timing=Timing(warm_up_s=0.2, max_warm_up_s=0.2, seconds=0.5),
+        timing=Timing(warm_up_s=0.2, max_warm_up_s=0.2, seconds=2.0),
     )
     with StandingRunner(lambda _: trials, 1, lambda _: "one cluster") as standing:
         first = block_of(standing, 0)
@@ -55,8 +61,37 @@ def test_arms_take_turns_on_one_cluster_and_a_node_that_dies_makes_the_block_run
         assert [trial.outcome for trial in invalid] == ["invalid", "invalid"]
         assert invalid[0].reason == "sync_binlog is 0 on node 1, but 7 on node 3"
         set_otherwise.query("SET GLOBAL sync_binlog = 0")
-        stand.server.nodes[1].stop()
+        assert isinstance(stand.server, Cluster)
+        the_load_goes_on_without_a_node(stand.server)
         assert [trial.outcome for trial in block_of(standing, 2)] == ["void", "void"]
-        assert [trial.outcome for trial in block_of(standing, 3)] == ["measured", "measured"]
-        (again,) = standing._stands.values()
-        assert not set(pids) & {node.pid for node in again.server.nodes}
+        assert not standing._stands, "the next block has a new cluster"
+
+
+class KilledInItsWindow(OltpWorkload, frozen=True):
+    def run(self, server: Server, timing: Timing, window: Window) -> Measured:
+        return super().run(server, timing, self.killing(server, window))
+
+    @contextmanager
+    def killing(self, server: Server, window: Window) -> Iterator[None]:
+        with window:
+            assert isinstance(server, Cluster)
+            server.nodes[0].kill()
+            size = "SHOW STATUS LIKE 'wsrep_cluster_size'"
+            wait_until(lambda: server.nodes[1].query(size)[0][1] == "2", "the others go on")
+            yield
+
+
+def the_load_goes_on_without_a_node(cluster: Cluster) -> None:
+    load = KilledInItsWindow(
+        name="oltp_update_non_index", threads=2, tables=1, table_size=1000, cluster_load="failover"
+    )
+    load.prepare(cluster)
+    draft = Draft(arm=Arm(name="A", settings={}), stage="bench", block=1, variant=0)
+    timing = Timing(warm_up_s=0.2, max_warm_up_s=0.2, seconds=3.0)
+    trial = measure(draft, cluster, load, timing, load_catalog())
+    assert trial.figure, trial.reason
+    assert [one.node for one in trial.lost_nodes] == [1]
+    assert "node-lost" in {one.slug for one in trial.warnings}
+    assert [node.node for node in trial.nodes] == [2, 3]
+    assert trial.nodes[0].commits > 0, "the load has moved to the next node"
+    assert trial.deltas == {}

@@ -1,0 +1,248 @@
+"""External use: what a run needs and changes of somebody's own server, and that it is undone behind it.
+
+Sits in `campaign`, above `external`. Before anything is written it says what will change, where and for how
+long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from flushlab.build import Progress
+from flushlab.campaign.external import Load, Own
+from flushlab.errors import FlushlabError, MeasurementError, ServerError, UsageError
+from flushlab.record import Value
+from flushlab.server.attached import Attached
+from flushlab.server.external import External
+from flushlab.server.identifier import quoted
+from flushlab.server.made_tables import made_tables
+from flushlab.server.members import require_alike
+from flushlab.server.put_back import Changes
+from flushlab.server.replication import replicas_of, sources_of
+from flushlab.trial.switching import restart_settings
+from flushlab.units import counted, format_seconds
+from flushlab.workload.engine import errno_of
+from flushlab.workload.oltp import DATABASE as OLTP_DATABASE
+from flushlab.workload.oltp import PREFIX as OLTP_PREFIX
+from flushlab.workload.oltp import READ_ONLY, OltpWorkload
+from flushlab.workload.txn import TxnWorkload
+from flushlab.workload.upsert import DATABASE as UPSERT_DATABASE
+
+_ANOTHERS = 1050
+"""ER_TABLE_EXISTS_ERROR: of what was not there a moment before."""
+_OFF = ("OFF", "0")
+
+
+@contextmanager
+def used(
+    server: External,
+    own: Own,
+    load: Load,
+    arms: Sequence[Mapping[str, Value]],
+    progress: Progress,
+    *,
+    connections: int,
+    lasts_s: float | None = None,
+) -> Iterator[None]:
+    """A server whose settings change in turns while a load runs on it; undone behind it.
+
+    Args:
+        server: it.
+        own: what it may be used for.
+        load: whose tables are needed.
+        arms: settings of each, one of which it has at a time.
+        progress: told what changes, and how to undo it.
+        connections: at once, at most.
+        lasts_s: seconds that it takes, about; None if that is not known.
+
+    Raises:
+        UsageError, ServerError: as `require_connections`, `changed` and `tables`.
+    """
+    require_connections(server, connections)
+    with changed(server, arms, own, progress, lasts_s) as changes, tables(load, server, own, progress):
+        for one in changes:
+            one.announce()
+        yield
+
+
+@contextmanager
+def tables(workload: Load, server: External, own: Own, progress: Progress) -> Iterator[None]:
+    """The workload's tables, made if they are not there; what was made is dropped again, after a kill by the
+    next flushlab.
+
+    Raises:
+        UsageError: the load writes, or lacks tables, and may not write, or the server is not one to write to.
+        ServerError: the server does not take them.
+    """
+    if not own.allow_writes:
+        _require_read_only(workload, server)
+        yield
+        return
+    _require_writable(server, progress)
+    with made_tables(server, _database(workload), progress) as made:
+        try:
+            workload.prepare(server)
+        except FlushlabError as error:
+            if isinstance(error, MeasurementError):
+                error.hint = (error.hint or "").partition(", or empty")[0]  # a sandbox, that is
+            elif errno_of(error) == _ANOTHERS:
+                error.hint = f"somebody else makes tables in {_database(workload)}: they were left alone"
+            raise
+        if names := made.names:
+            progress(f"made in {_database(workload)}, to be dropped at the end: {', '.join(names)}")
+        yield
+
+
+@contextmanager
+def changed(
+    server: External,
+    wanted: Sequence[Mapping[str, Value]],
+    own: Own,
+    progress: Progress,
+    lasts_s: float | None = None,
+) -> Iterator[tuple[Changes, ...]]:
+    """Settings of every node that are changed inside, and put back behind it.
+
+    Args:
+        server: whose they are.
+        wanted: settings, one after the other if there are several.
+        own: says whether they may be changed.
+        progress: told what changes, and how to undo it.
+        lasts_s: seconds that it takes, about; None if that is not known.
+
+    Yields:
+        For each node what is to be made.
+
+    Raises:
+        UsageError: they may not be changed, or not while the server runs.
+        ServerError: nodes have different values.
+    """
+    every = tuple(Changes(node, *wanted) for node in server.nodes)
+    if changing := sorted({name for one in every for name in one.before}):
+        if not own.tune_server:
+            raise UsageError(
+                f"{', '.join(changing)}: settings of your own server are left alone",
+                hint="--tune-server allows to change them; all is put back",
+            )
+        static = {name for one in wanted for name in restart_settings(one, server.identity)}
+        if static := static & {*changing}:
+            raise UsageError(
+                f"{', '.join(sorted(static))}: it takes a restart, and your own server is never restarted",
+                hint="measure it on a copy: --server, --dataset",
+            )
+        if len(server.nodes) > 1:
+            require_alike(server.nodes, changing)
+    if changing:
+        limit = f"for about {format_seconds(lasts_s)}" if lasts_s else "until this ends"
+        for one in every:
+            progress(f"--tune-server: {limit}, on {one.where}: {one.meanwhile}")
+    for one in every:
+        if one.undo:
+            progress(f"--tune-server: if flushlab cannot put it back, run {one.where}: {' '.join(one.undo)}")
+    server.before = {name: value for one in every for name, value in one.before.items()}
+    try:
+        yield every
+    finally:
+        for one in every:
+            one.put_back(progress)
+
+
+def differing(server: External, names: Collection[str]) -> dict[str, str]:
+    """Which settings nodes of a cluster have different values of, by name, with these in words."""
+    found = {}
+    for name in names:
+        try:
+            require_alike(server.nodes, [name])
+        except ServerError as error:
+            found[name] = error.message
+    return found
+
+
+def foreseen(server: External, arms: Sequence[Mapping[str, Value]]) -> dict[str, str]:
+    """What a campaign would write on every node, in words; nothing is written to find out."""
+    kept = "the load's rows; tables that it lacks are made, and dropped at the end"
+    found = {node.address.name: Changes(node, *arms).meanwhile for node in server.nodes}
+    return {where: f"{kept}{f'; {turns}, then put back' if turns else ''}" for where, turns in found.items()}
+
+
+def require_connections(server: External, threads: int) -> None:
+    """Makes sure that every node lets so many connections in.
+
+    Raises:
+        UsageError: max_connections is too low, or others need too many of them.
+    """
+    for node in server.nodes:
+        most, others = _connections(node)
+        if most - others < threads:
+            raise UsageError(
+                f"{threads} connections are needed, and max_connections is {most} on {node.address.name}"
+                f", where others use {others}",
+                hint="use fewer with --threads",
+            )
+
+
+def free_connections(server: External) -> int:
+    """How many connections every node lets in besides those that others have."""
+    return min(most - others for most, others in map(_connections, server.nodes))
+
+
+def _connections(node: Attached) -> tuple[int, int]:
+    """max_connections, and how many others use, flushlab's own left out."""
+    ((_, connected),) = node.query("SHOW GLOBAL STATUS LIKE 'Threads_connected'")
+    return int(node.read_back(["max_connections"])["max_connections"]), max(int(connected) - 1, 0)
+
+
+def _require_writable(server: External, progress: Progress) -> None:
+    for node in server.nodes:
+        where = node.address.name
+        rows = node.query("SHOW GLOBAL VARIABLES LIKE '%read\\_only'")
+        switches = {str(name): str(value) for name, value in rows}
+        for name in ("read_only", "super_read_only", "innodb_read_only"):
+            if switches.get(name, "OFF").upper() not in _OFF:
+                raise UsageError(
+                    f"{where} takes no writes: {name} is {switches[name]}", hint="name the server that does"
+                )
+        sources = sources_of(node)
+        if sources is None:
+            right = "REPLICA MONITOR" if node.identity.flavor == "mariadb" else "REPLICATION CLIENT"
+            progress(
+                f"the account may not see whether {where} is a replica: without {right} that is not checked"
+            )
+        if sources:
+            raise UsageError(
+                f"{where} is a replica of {', '.join(sources)}: what is written there is on it alone",
+                hint="name the server that it replicates, or one that replicates nobody",
+            )
+        if replicas := replicas_of(node):
+            progress(
+                f"{counted(replicas, 'replica')} of {where} will get everything that the load writes, as well"
+            )
+
+
+def _require_read_only(workload: Load, server: External) -> None:
+    if not (isinstance(workload, OltpWorkload) and workload.name in READ_ONLY):
+        raise UsageError(
+            f"{workload.name} writes, and your own server is only read",
+            hint="--allow-writes lets it write; tables that are made are dropped at the end",
+        )
+    there = _tables(server, OLTP_DATABASE) or set()
+    names = (f"{OLTP_PREFIX}{number}" for number in range(1, workload.tables + 1))
+    if missing := next((name for name in names if name not in there), None):
+        raise UsageError(
+            f"there is no table {OLTP_DATABASE}.{missing}",
+            hint="--allow-writes makes the tables, and drops them at the end",
+        )
+
+
+def _database(workload: Load) -> str:
+    if isinstance(workload, TxnWorkload):
+        return workload.database
+    return OLTP_DATABASE if isinstance(workload, OltpWorkload) else UPSERT_DATABASE
+
+
+def _tables(server: External, database: str) -> set[str] | None:
+    """Names of the tables of a database; None if there is none."""
+    if not server.query("SHOW DATABASES WHERE `Database` = %s", (database,)):
+        return None
+    return {str(name) for name, *_ in server.query(f"SHOW TABLES FROM {quoted(database)}")}

@@ -1,0 +1,91 @@
+"""Journal: what is to be undone on servers that are not flushlab's, on disk before it is done.
+
+Server layer. A file of mode 0600 for each undertaking, for it has the account's password. Whoever made it
+removes it once all is undone; a file whose flushlab is gone is carried out by the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypedDict, TypeVar
+
+import msgspec
+
+from flushlab import atomic
+from flushlab.errors import NotWritable
+from flushlab.machine import state_path
+from flushlab.process import ProcessIdentity
+from flushlab.process.identity import machine, myself, world
+
+CONNECT_S = 5.0
+"""Longest wait for a server on which a killed flushlab has left something."""
+
+Say = Callable[[str], None]
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """What an entry of any kind has: the flushlab that wrote it."""
+
+    owner: ProcessIdentity
+    world: str
+    machine: str
+
+    @property
+    def is_left(self) -> bool:
+        """Whether the flushlab that wrote it is known to be gone."""
+        if self.world == world():
+            return not self.owner.alive()
+        return bool(self.machine) and self.machine == machine() and self._boot != world().split()[0]
+
+    @property
+    def _boot(self) -> str:
+        return self.world.split()[0]
+
+
+class Author(TypedDict):
+    """The fields of an `Entry`."""
+
+    owner: ProcessIdentity
+    world: str
+    machine: str
+
+
+E = TypeVar("E", bound=Entry)
+
+
+def me() -> Author:
+    """This flushlab, as an entry's author."""
+    return Author(owner=myself(), world=world(), machine=machine())
+
+
+def write(path: Path, entry: Entry, *, new: bool, without: str) -> None:
+    """Writes an entry; `without` says what that means if it fails.
+
+    Raises:
+        NotWritable: it cannot be written, or is `new` and there is one.
+    """
+    try:
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        atomic.write(path, msgspec.json.encode(entry), mode=0o600, new=new)
+    except OSError as error:
+        raise NotWritable(f"{path} cannot be written: {error.strerror}", hint=without) from error
+
+
+def files(folder: str) -> list[Path]:
+    """Entries of a kind, whoever wrote them."""
+    return sorted((state_path() / folder).glob("*.json"))
+
+
+def left(folder: str, kind: type[E], say: Say) -> Iterator[tuple[Path, E]]:
+    """Entries of flushlabs that are gone; what cannot be read is told."""
+    for path in files(folder):
+        try:
+            entry = msgspec.json.decode(path.read_bytes(), type=kind)
+        except FileNotFoundError:  # another flushlab was quicker
+            continue
+        except (OSError, msgspec.DecodeError) as error:
+            say(f"{path} cannot be read ({error}): it has what is to be undone on a server")
+            continue
+        if entry.is_left:
+            yield path, entry

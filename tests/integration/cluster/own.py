@@ -1,0 +1,42 @@
+"""A cluster as its owner sees it, who has a DSN and no sandbox."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flushlab.record import Value
+from flushlab.server.cluster import Cluster
+
+FLUSH = "innodb_flush_log_at_trx_commit"
+
+
+@dataclass(frozen=True)
+class Own:
+    """Somebody's own cluster."""
+
+    cluster: Cluster
+
+    def dsn(self, database: str = "", *, nodes: int = 1) -> str:
+        """Names so many of its nodes."""
+        places = ",".join(f"{one.host}:{one.port}" for one in self.cluster.endpoints[:nodes])
+        account = self.cluster.endpoint
+        return f"mysql://{account.user}:{account.password}@{places}/{database}"
+
+    @property
+    def flushes(self) -> list[Value]:
+        """The flush policy of each node."""
+        return [node.read_back([FLUSH])[FLUSH] for node in self.cluster.nodes]
+
+    @property
+    def databases(self) -> set[str]:
+        """Names of all that there are."""
+        return {str(name) for (name,) in self.cluster.query("SHOW DATABASES")}
+
+    def tables_of(self, database: str) -> list[str]:
+        """Names of a database's tables."""
+        return sorted(str(name) for (name,) in self.cluster.query(f"SHOW TABLES FROM {database}"))
+
+    def set_flushes(self, value: Value) -> None:
+        """Sets it on every node."""
+        for node in self.cluster.nodes:
+            node.query(f"SET GLOBAL {FLUSH} = {value}")

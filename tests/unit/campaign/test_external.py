@@ -1,0 +1,68 @@
+"""What somebody's own server may be used for, before one is reached."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flushlab.campaign.bench import bench
+from flushlab.campaign.compare import compare
+from flushlab.campaign.external import driving
+from flushlab.campaign.series import series
+from flushlab.campaign.tune import tune
+from flushlab.errors import UsageError
+from flushlab.workload import build_workload
+
+DSN = "mysql://me@127.0.0.1:1"
+TWO = ["base", "sync_binlog=0"]
+COMMANDS = [
+    pytest.param(bench, id="bench"),
+    pytest.param(lambda **given: compare(TWO, **given), id="compare"),
+    pytest.param(lambda **given: tune(**given), id="tune"),
+]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"dsn": DSN, "cluster": 3}, "--cluster is for servers that flushlab starts, but --dsn names one"),
+        ({"dsn": DSN, "server": "mysql@8.0"}, "--server is for servers that flushlab starts"),
+        ({"dsn": DSN, "ssl_mode": "required"}, "--ssl-mode is for servers that flushlab starts"),
+        ({"dsn": DSN, "defaults_file": "my.cnf"}, "--dsn and --defaults-file exclude each other"),
+        ({"dsn": "db1"}, "--dsn is not a DSN"),
+        ({"allow_writes": True}, "--allow-writes is for a server of your own"),
+        ({"tune_server": True}, "--tune-server is for a server of your own"),
+    ],
+)
+@pytest.mark.parametrize("command", COMMANDS)
+def test_flags_of_other_servers_are_refused(command: Any, given: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message) as refused:
+        command(**given)
+    assert refused.value.hint
+
+
+@pytest.mark.parametrize(
+    ("command", "given", "flag"),
+    [(tune, {"crash": True}, "--crash"), (tune, {"fresh": True}, "--fresh"),
+     (lambda **given: series("throwaway", **given), {"base": "my.cnf"}, "--base")],
+)  # fmt: skip
+def test_what_needs_servers_of_flushlabs_own_is_refused(
+    command: Any, given: dict[str, Any], flag: str
+) -> None:
+    with pytest.raises(UsageError, match=f"{flag} is for servers that flushlab starts"):
+        command(dsn=DSN, **given)
+
+
+def test_option_files_are_not_for_a_server_that_has_its_own(tmp_path: Path) -> None:
+    file = tmp_path / "my.cnf"
+    file.write_text("[mysqld]\n")
+    with pytest.raises(UsageError, match=r"my\.cnf cannot be compared on your own server"):
+        compare(["base", str(file)], dsn=DSN)
+
+
+def test_programs_are_not_for_somebodys_server() -> None:
+    server: Any = None
+    with pytest.raises(UsageError, match="command: true is for servers that flushlab starts"):
+        driving(build_workload("command: true", {}), server)
