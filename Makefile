@@ -39,13 +39,15 @@ rust: setup
 	. scripts/cargo.sh && cargo test -q -p flushlab-commitpath --features loom --lib models
 
 test: fetch check ## check, then contract and integration tests with real servers
-	$(BIN)/pytest tests/contract tests/integration -n 4 --dist loadgroup -q
+	$(BIN)/pytest tests/contract tests/integration -n 4 --dist loadgroup --reruns 1 -q
 
 # The servers come over the network while the rest is checked; one that cannot be had is reported by the tests.
 fetch: setup
 	@command -v mvn >/dev/null || scripts/packages.sh maven || echo 'going on without: absent builds are reported' >&2
 	@command -v mydumper >/dev/null || scripts/packages.sh mydumper mariadb-client mariadb-backup || \
 	  echo 'going on without: tests of these tools are skipped' >&2
+	@command -v mkfs.xfs >/dev/null && command -v mkfs.btrfs >/dev/null || scripts/packages.sh xfsprogs btrfs-progs || \
+	  echo 'going on without: tests of disks with these file systems are skipped' >&2
 	@for server in $(SERVERS); do nice $(BIN)/flushlab server get $$server || true; done >/dev/null 2>&1 </dev/null &
 
 bench: setup ## Ratios against peers, false positives of the whole procedure
@@ -63,19 +65,26 @@ bench: setup ## Ratios against peers, false positives of the whole procedure
 	$(BIN)/python benchmarks/dump_load.py
 	$(BIN)/python benchmarks/fill.py
 	$(BIN)/python benchmarks/commit_path.py
+	@command -v mkfs.xfs >/dev/null && command -v mkfs.btrfs >/dev/null || scripts/packages.sh xfsprogs btrfs-progs
+	$(BIN)/python benchmarks/fault_disk_cost.py record
+	$(BIN)/python benchmarks/fault_disk_cost.py profiles
+	$(BIN)/python benchmarks/fault_disk.py
 	$(BIN)/python benchmarks/false_positives.py
 	$(BIN)/python benchmarks/journeys.py
 	$(BIN)/python benchmarks/standing.py
 	$(BIN)/python benchmarks/tune_runs.py
 	$(BIN)/python benchmarks/watch.py
-	$(BIN)/python benchmarks/watch.py --inside
+	$(BIN)/python benchmarks/watch.py --synced
+	$(BIN)/python benchmarks/watch.py --inside --pairs 60 --seconds 2
 	@command -v chromium >/dev/null || scripts/packages.sh chromium
 	$(BIN)/python benchmarks/watch_page.py --part speed
 
-soak: setup ## Long: 100 comparisons of identical servers, 200 kills of servers, 1,000 of each commit pipeline and an hour of random ones, 20 million changed packets, ten million damaged binlogs
+soak: setup ## Long: 100 comparisons of identical servers, 200 kills of servers and of disks, disks at load 100 and short of memory, 1,000 of each commit pipeline and an hour of random ones, 20 million changed packets, ten million damaged binlogs
 	. scripts/cargo.sh && FLUSHLAB_MUTATIONS=20000000 cargo test --release -q -p flushlab-wire --test mutations
 	. scripts/cargo.sh && FLUSHLAB_BINLOG_EXECUTIONS=10000000 cargo test --release -q -p flushlab-binlog --test mutations
 	. scripts/cargo.sh && FLUSHLAB_COMMIT_KILLS=1000 FLUSHLAB_COMMIT_STRESS_SECONDS=3600 cargo test --release -q -p flushlab-commitpath --test kills
+	FLUSHLAB_DISK_KILLS=200 $(BIN)/pytest tests/integration/test_fault_disk.py -q -s --timeout 0 -k any_moment
+	$(BIN)/python benchmarks/fault_disk_pressure.py
 	FLUSHLAB_TREES=1000 $(BIN)/pytest tests/unit/test_what_is_the_users.py -n 2 -q --timeout 0
 	$(BIN)/python benchmarks/identical_arms.py --campaigns 100
 	FLUSHLAB_KILLS=200 FLUSHLAB_REQUIRE_BUILDS=mariadb@10.11,mysql@5.7 $(BIN)/pytest tests/integration -q -k kill

@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import subprocess
 import sys
 import tempfile
@@ -37,7 +38,11 @@ from flushlab.store import open_store
 
 BARS = {"quiet": 0.03, "one processor eaten": 0.05, "another server writes": 0.06}
 MEASURED_BAR = 0.80
-NEIGHBOUR = "import hashlib\nwhile True: hashlib.sha256(bytes(1 << 16))"
+NEIGHBOUR = """
+import hashlib, os, sys
+while os.getppid() == int(sys.argv[1]):  # whatever ended it
+    hashlib.sha256(bytes(1 << 16))
+"""
 WRITER = ("bench", "--server", "mariadb@10.11", "--seconds", "600", "--threads", "2")
 SERVERS = {"width": ["mariadb@10.11", "mysql@5.7", "mysql@8.0"], "truth": ["mariadb@10.11", "mysql@8.0"]}
 WRITES_AFTER_S = 12.0
@@ -113,7 +118,7 @@ def neighbour(state: str) -> Iterator[None]:
     """Somebody else on the machine, as the state says."""
     programs = {
         "quiet": (),
-        "one processor eaten": ("-c", NEIGHBOUR),
+        "one processor eaten": ("-c", NEIGHBOUR, str(os.getpid())),
         "another server writes": ("-m", "flushlab", *WRITER),
     }
     if not programs[state]:

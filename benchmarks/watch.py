@@ -1,12 +1,15 @@
 """What watching costs: one server under load, watched and not, in turns; and the CPU time of watching.
 
-    python benchmarks/watch.py [--server mariadb@10.11] [--pairs 60] [--seconds 2] [--inside]
+    python benchmarks/watch.py [--server mariadb@10.11] [--pairs 400] [--seconds 1] [--inside] [--synced]
 
 Beside a kept sandbox runs `flushlab watch` with a browser's stream and a scraper at 1 s, all of which are
-stopped (SIGSTOP) in every other slice. With --inside the page is served by the process that drives the load,
-as by `flushlab compare --watch`, and ends before every other slice. Each pair has a slice with it and one
-without, in random order. Exits with 1 if the ratio's interval leaves 1 ± 2 %, or if watching takes more than
-2 % of a core; the time of viewer and scraper is not part of that.
+stopped (SIGSTOP) in every other slice: one of whole seconds has all that is done once a second as often as it
+is done. With --inside the page is served by the process that drives the load, as by `flushlab compare
+--watch`, and ends before every other slice, which takes a longer pause and costs precision. Each pair has a
+slice with it and one without, in random order. The server has flush=2, so that it takes all of both
+processors, which is the worst case; with --synced it syncs each commit, as servers do by default. Exits with
+1 if the ratio's interval leaves 1 ± 2 %, or if watching takes more than 2 % of a core; the time of viewer and
+scraper is not part of that.
 """
 
 from __future__ import annotations
@@ -39,9 +42,12 @@ from flushlab.workload.turns import Turns
 
 RATIO, CORE = 0.02, 0.02
 WHOLE_S = 20.0
-SETTLE_S = 1.5
-"""Before each slice, with and without: a page that has just begun reads the server's variables."""
-SETTINGS = {"innodb_flush_log_at_trx_commit": 2, "sync_binlog": 0}
+SETTLE_S = {False: 0.2, True: 1.5}
+"""Before each slice, with and without; inside, a page that has just begun reads the server's variables."""
+SETTINGS = {
+    False: {"innodb_flush_log_at_trx_commit": 2, "sync_binlog": 0},
+    True: {"innodb_flush_log_at_trx_commit": 1, "sync_binlog": 1},
+}
 VIEWER = """
 import http.client, sys, threading, time
 port = int(sys.argv[1])
@@ -151,39 +157,42 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--server", default="mariadb@10.11")
-    parser.add_argument("--pairs", type=int, default=60)
-    parser.add_argument("--seconds", type=float, default=2.0, help="of a slice")
+    parser.add_argument("--pairs", type=int, default=400)
+    parser.add_argument("--seconds", type=float, default=1.0, help="of a slice")
     parser.add_argument("--inside", action="store_true", help="as --watch on a command does")
+    parser.add_argument("--synced", action="store_true", help="the server syncs each commit")
     given = parser.parse_args()
     name = f"bench-watch-{os.getpid()}"
-    with Sandbox.start(find_build(given.server), settings=SETTINGS, name=name, kept=True) as server:
+    with Sandbox.start(
+        find_build(given.server), settings=SETTINGS[given.synced], name=name, kept=True
+    ) as server:
         try:
             with (inside if given.inside else outside)(server) as (switch, used_s):
-                return measure(server, given.pairs, given.seconds, switch, used_s)
+                return measure(server, given, switch, used_s)
         finally:
             server.remove()
 
 
-def measure(server: Sandbox, pairs: int, seconds: float, switch: Switch, used_s: Callable[[], float]) -> int:
+def measure(server: Sandbox, given: argparse.Namespace, switch: Switch, used_s: Callable[[], float]) -> int:
     """The verdict for one server."""
     workload = parse_workload("oltp_update_non_index", shape_of({"threads": 16, "tables": 4}))
     workload.prepare(server)
     driving = workload.driving(server)
     assert driving is not None
-    turns = Turns(driving, server, Timing(seconds=seconds))
+    turns = Turns(driving, server, Timing(seconds=given.seconds))
     try:
         core = share_of_core(turns, used_s)
         logs: list[float] = []
         order = random.Random(1)
         is_on = True
-        for _ in range(pairs):
+        for _ in range(given.pairs):
             found: dict[bool, float] = {}
             for on in order.sample((True, False), 2):
                 if on != is_on:
                     switch(on)
                     is_on = on
-                time.sleep(SETTLE_S)
-                found[on] = turns.slice(seconds).throughput
+                time.sleep(SETTLE_S[given.inside])
+                found[on] = turns.slice(given.seconds).throughput
             logs.append(math.log(found[True] / found[False]))
     finally:
         turns.stop()
@@ -193,7 +202,7 @@ def measure(server: Sandbox, pairs: int, seconds: float, switch: Switch, used_s:
     load = Path("/proc/loadavg").read_text().split()[0]
     sys.stdout.write(
         f"{server.identity.name}: watched/not {math.exp(mean):.4f} [{low:.4f}, {high:.4f}], {len(logs)} pairs"
-        f" of {seconds:g} s; watching takes {core:.2%} of a core; load average {load}\n"
+        f" of {given.seconds:g} s; watching takes {core:.2%} of a core; load average {load}\n"
     )
     return int(low < 1 - RATIO or high > 1 + RATIO or core > CORE)
 

@@ -30,7 +30,7 @@ _KEYS = {
 }
 _TYPED = {" ": " ", "Enter": "\r"}
 _SHIFT = 8
-DEADLINE_S = 60.0
+DEADLINE_S = 300.0
 
 
 class PageError(AssertionError):
@@ -104,7 +104,7 @@ class Chromium:
             self._session = ""
             self._ask("Browser.close")
         try:
-            self._process.wait(10)
+            self._process.wait(60)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
@@ -118,6 +118,10 @@ class Chromium:
         self.look(width=width, height=height, dark=dark)
         self._ask("Page.navigate", url=url)
         self.until(f"location.href.startsWith({json.dumps(url)}) && document.readyState === 'complete'")
+
+    def at_each_page(self, script: str) -> None:
+        """Runs a script in every page that is opened from now on, before its own."""
+        self._ask("Page.addScriptToEvaluateOnNewDocument", source=script)
 
     def look(self, *, width: int, height: int = 1000, dark: bool = False) -> None:
         """Sets size and colour scheme."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Generator, Iterator, Mapping
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from flushlab.build import Build, find_build, list_builds
 from flushlab.build.galera import Galera, galera_for
@@ -22,6 +24,15 @@ REQUIRED = {name for name in os.environ.get("FLUSHLAB_REQUIRE_BUILDS", "").split
 
 os.environ.setdefault("FLUSHLAB_QUIET_CHECK", "off")
 """Tests run beside each other, and their campaigns need not begin with three seconds of looking around."""
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's `make test &`; tests press Ctrl-C
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
+
+SECOND_TRIES = 2
+"""So many tests may pass only when they are tried again; `make test` tries those with real servers twice."""
 
 _builds: dict[str, Build | FlushlabError] = {}
 _galeras: dict[str, Galera | FlushlabError] = {}
@@ -132,19 +143,22 @@ def private_home_with_builds(private_home: Path, monkeypatch: pytest.MonkeyPatch
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests with fixtures of their module's scope share servers: those of one module run on one worker.
+    """Tests with fixtures of their module's or folder's scope share servers: they run on one worker.
 
     Those that are marked `long` come first, so that none of them is alone at the end.
     """
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
     for item in items:
-        if isinstance(item, pytest.Function) and _shares_fixtures(item):
-            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+        if isinstance(item, pytest.Function) and (group := _sharers(item)):
+            item.add_marker(pytest.mark.xdist_group(group))
 
 
-def _shares_fixtures(test: pytest.Function) -> bool:
+def _sharers(test: pytest.Function) -> str:
+    """The folder or module whose tests share fixtures with this one; empty if there is none."""
     used = test._fixtureinfo.name2fixturedefs.values()
-    return any(definition.scope == "module" for definitions in used for definition in definitions)
+    scopes = {definition.scope for definitions in used for definition in definitions}
+    module = test.nodeid.partition("::")[0]
+    return module.rpartition("/")[0] if "package" in scopes else module if "module" in scopes else ""
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -168,10 +182,13 @@ def pytest_runtest_makereport(
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """A worker of xdist tells the one who reports which builds were absent."""
+    """A worker of xdist tells the one who reports which builds were absent; too many second tries fail."""
     output = getattr(session.config, "workeroutput", None)
     if output is not None:
         output["absent"] = _absent()
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None and len(reporter.stats.get("rerun", ())) > SECOND_TRIES:
+        session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -181,7 +198,16 @@ def pytest_testnodedown(node: Any) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Says which builds were absent, so that a green run never hides it."""
+    """Says which builds were absent and which tests failed first, so that a green run never hides it."""
+    for report in (again := terminalreporter.stats.get("rerun", ())):
+        terminalreporter.section(f"failed at first: {report.nodeid}")
+        terminalreporter.write_line(report.longreprtext)
+        for title, text in report.sections:
+            terminalreporter.write_line(f"--- {title}\n{text}")
+    if len(again) > SECOND_TRIES:
+        terminalreporter.write_line(
+            f"{len(again)} tests failed at first: more than {SECOND_TRIES} are a failure"
+        )
     absent = _told_absent.union(_absent())
     if absent:
         terminalreporter.write_line(f"absent builds, whose tests did not run: {', '.join(sorted(absent))}")

@@ -6,8 +6,11 @@ import threading
 import time
 from collections.abc import Callable
 
+PATIENCE_S = 300.0
+"""For whatever must come: machines that run tests stand still for seconds, and give a twentieth of a core."""
 
-def wait_until(condition: Callable[[], object], what: str, seconds: float = 60.0) -> None:
+
+def wait_until(condition: Callable[[], object], what: str, seconds: float = PATIENCE_S) -> None:
     """Returns as soon as `condition()` is true; fails after `seconds`."""
     deadline = time.monotonic() + seconds
     pause = threading.Event()

@@ -54,7 +54,7 @@ def refused(build: Build, file: Path) -> bool:
         cwd="/",
         capture_output=True,
         check=False,
-        timeout=280,
+        timeout=900,
     )
     return done.returncode != 0
 

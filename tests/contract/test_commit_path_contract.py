@@ -36,7 +36,10 @@ def test_the_fake_refuses_what_the_core_refuses(tmp_path: Path, redo: int, sync_
 
 def test_a_cell_has_every_figure(tmp_path: Path, make: Maker) -> None:
     cell = CommitCell(policy=STRICT, flush="serial", committers=2)
-    reached = measure(tmp_path, cell, seconds=0.3, most_bytes=MAX_BYTES, medium=MEDIUM, make=make)
+    for seconds in (0.3, 3, 30):  # until something is committed, on a machine with little time
+        reached = measure(tmp_path, cell, seconds=seconds, most_bytes=MAX_BYTES, medium=MEDIUM, make=make)
+        if reached is not None:
+            break
     assert reached is not None
     assert reached.commits_per_s > 0 and 0 < reached.latency_us.p50 <= reached.latency_us.p99
     assert 1 <= reached.group_size <= 2
@@ -59,7 +62,14 @@ def test_what_is_no_spec_is_a_usage_error() -> None:
 
 def test_modes_are_switched_while_commits_go_on_and_the_binlog_stays_whole(tmp_path: Path) -> None:
     cell = SwitchCell(policy=SECOND, modes=("serial", "parallel-leader", "parallel", "serial"), committers=8)
-    found = switch(tmp_path, cell, seconds=1, most_bytes=200 << 20, medium=MEDIUM, make=_core.CommitPath)
+    for seconds in (1, 10, 60):  # until something is committed, on a machine with little time
+        folder = tmp_path / str(seconds)
+        folder.mkdir()
+        found = switch(
+            folder, cell, seconds=seconds, most_bytes=200 << 20, medium=MEDIUM, make=_core.CommitPath
+        )
+        if found is not None:
+            break
     assert found is not None and found.binlog_is_whole
     modes = [phase.flush for phase in found.phases]
     assert modes == list(cell.modes[: len(modes)])

@@ -27,6 +27,8 @@ from flushlab.record import (
 from flushlab.record.comparison import Verdict
 from flushlab.report import bench, tune
 from flushlab.settings.floor import Floor
+from tests.unit.crashes import LOSING as CRASHED
+from tests.unit.crashes import facts
 from tests.unit.records import MARIADB, load_result, trial
 
 HERE = Path(__file__).parent
@@ -267,3 +269,8 @@ def test_no_transaction_leaves_no_latency() -> None:
     load = msgspec.structs.replace(load_result(), latency_us=None)
     assert isinstance(load, LoadResult)
     assert bench.document(trial(load=load))["latency_us"] is None
+
+
+def test_a_tuning_whose_winner_was_crashed() -> None:
+    crashed = msgspec.structs.replace(CRASHED, name=SECOND.arm)
+    check("tune-crashed.txt", text_of(tune.render(msgspec.structs.replace(FACTS, crash=facts(crashed)))))

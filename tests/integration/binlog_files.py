@@ -57,7 +57,7 @@ def read(version: str, files: list[Path]) -> subprocess.CompletedProcess[str]:
         text=True,
         errors="replace",
         check=False,
-        timeout=280,
+        timeout=900,
         env={"LC_ALL": "C"},
     )
 

@@ -14,7 +14,7 @@ from tests.waiting import wait_until
 
 T = TypeVar("T")
 
-WAIT_S = 30
+WAIT_S = 300
 
 FAST = {"sync_binlog": 0, "innodb_flush_log_at_trx_commit": 0}
 """For replicas: they are never killed. A source is, and must keep what was reset before."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from flushlab.process import all_records
+from tests.waiting import wait_until
 
 SHM = Path("/dev/shm")
 
@@ -69,8 +70,12 @@ class Project:
         return json.loads(file.read_text()) if file.exists() else {}, done.stdout, done.stderr
 
 
-def left_in_memory() -> list[str]:
-    """Servers in memory whose flushlab is gone."""
+def wait_until_memory_is_free() -> None:
+    """No server is left in memory whose flushlab is gone; other tests kill theirs at the same time."""
+    wait_until(lambda: not _left_in_memory(), "no server is left in memory")
+
+
+def _left_in_memory() -> list[str]:
     return [
         record.name
         for record in all_records()

@@ -42,8 +42,9 @@ def test_arms_switch_on_one_server_and_the_base_comes_back(alternating: Alternat
     assert [trial.settings["sync_binlog"] for trial in trials] == [0, 0, 0, 7, 0]
     assert all(trial.settings["innodb_log_file_size"] == 48 << 20 for trial in trials)
     every_commit, once_a_second, again = map(fsyncs_per_commit, trials[:3])
-    assert once_a_second < 0.2 * every_commit
-    assert once_a_second < 0.2 * again
+    # A group has at most one commit of each of 4 connections; the windows have some hundred commits.
+    assert min(every_commit, again) > 0.24
+    assert once_a_second < 0.5 * min(every_commit, again)
 
 
 def test_a_setting_that_needs_a_restart_is_refused_and_the_next_arm_goes_on(

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,19 +18,30 @@ from tests.conftest import require_build
 FLUSHLAB = [sys.executable, "-m", "flushlab"]
 SMALL = ["--tables", "2", "--table-size", "1000", "--threads", "4", "--seconds", "0.9"]
 """A window below 1 s is never judged void."""
+SPARSE = ["--rand-type", "uniform", "--rate", "200"]
+"""Draws that seldom hit a row twice."""
 UNSYNCED = ["--set", "innodb_flush_log_at_trx_commit=0", "--set", "sync_binlog=0"]
 """Settings with which the speed of a disk says little."""
 
 
 def flushlab(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*FLUSHLAB, *words],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=280,
-        env={**os.environ, "COLUMNS": "80", **environment},
-    )
+    """Runs it; again where a busy machine got nothing done in the whole window, which is an error."""
+    for _ in range(5):
+        done = subprocess.run(
+            [*FLUSHLAB, *words],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=600,
+            env={**os.environ, "COLUMNS": "80", **environment},
+        )
+        if " were committed within " not in " ".join(done.stderr.split()):
+            break
+    return done
+
+
+def events_of(result: dict[str, Any]) -> float:
+    return float(result["throughput"] * result["seconds"]["window"])
 
 
 def measured(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
@@ -68,12 +80,8 @@ def test_a_full_disk_costs_the_files_and_not_the_figure(full: Path) -> None:
 @pytest.mark.parametrize("name", ["mariadb@10.11", "mysql@5.7", "mysql@8.0"])
 def test_bench_measures_and_reads_settings_back(name: str) -> None:
     require_build(name)
-    for _ in range(5):  # while the machine's own hypervisor disturbs it
-        done = flushlab(
-            "bench", "--server", name, *SMALL, "--set", "innodb_flush_log_at_trx_commit=2", "--json", "-"
-        )
-        if "stolen by the hypervisor" not in done.stderr:
-            break
+    policy = ("--set", "innodb_flush_log_at_trx_commit=2")
+    done = flushlab("bench", "--server", name, *SMALL, *policy, "--json", "-")
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     assert result["schema"] == "flushlab.bench/1"
@@ -84,33 +92,22 @@ def test_bench_measures_and_reads_settings_back(name: str) -> None:
     assert result["errors"] == []
     assert result["server"]["flavor"] == name.partition("@")[0]
     assert result["settings"]["innodb_flush_log_at_trx_commit"] == 2
-    # The server's own counter holds what the client counted, and what came just before and after it.
-    events = result["throughput"] * result["seconds"]["window"]
-    assert 0.98 * events <= result["deltas"]["Handler_update"]
+    # The server's own counter holds what the client counted, and what came just before and after it; of each
+    # connection one event may have been counted before, whose answer came in the window.
+    assert events_of(result) - 4.5 <= result["deltas"]["Handler_update"]
 
 
 def test_flush_policy_changes_what_it_is_for(tmp_path: Path) -> None:
-    """Judged by effect: fsyncs per transaction, not by what the variable says."""
+    """Judged by effect: fsyncs of so many transactions, not by what the variable says."""
     require_build("mariadb@10.11")
-    fsyncs = {}
+    script, commits, fsyncs = tmp_path / "commits.sql", 500, {}
+    script.write_text("CREATE TABLE t (n INT);\n" + "INSERT INTO t VALUES (1);\n" * commits)
     for policy in ("1", "2"):
-        file = tmp_path / f"{policy}.json"
-        done = flushlab(
-            "bench",
-            *SMALL,
-            "--threads",
-            "1",
-            "--set",
-            f"innodb_flush_log_at_trx_commit={policy}",
-            "--json",
-            str(file),
-        )
-        assert done.returncode == 0, done.stderr
-        result = json.loads(file.read_text())
-        events = result["throughput"] * result["seconds"]["window"]
-        fsyncs[policy] = result["deltas"]["Innodb_data_fsyncs"] / events
-    assert fsyncs["1"] > 0.8
-    assert fsyncs["2"] < 0.1
+        flush = ("--set", f"innodb_flush_log_at_trx_commit={policy}")
+        result = measured(flushlab("bench", "--workload", f"sql:{script}", *flush, "--json", "-"))
+        fsyncs[policy] = result["deltas"]["Innodb_data_fsyncs"]
+    assert fsyncs["1"] >= commits
+    assert fsyncs["2"] < commits / 2, "one a second, and those of pages"
 
 
 def test_output_fits_80_columns_and_goes_to_stdout() -> None:
@@ -124,9 +121,10 @@ def test_output_fits_80_columns_and_goes_to_stdout() -> None:
 
 def test_a_command_is_a_workload() -> None:
     require_build("mariadb@10.11")
+    start = time.monotonic()
     result = measured(flushlab("bench", "--workload", "command: sleep 0.3", "--json", "-"))
     assert result["unit"] == "s"
-    assert 0.3 <= result["throughput"] < 10
+    assert 0.3 <= result["throughput"] < time.monotonic() - start
 
 
 def test_a_load_that_the_server_refuses_tells_the_way_out() -> None:
@@ -147,13 +145,18 @@ def test_a_kept_sandbox_is_measured_as_it_is() -> None:
         assert json.loads(started.stdout).keys() == {
             *("name", "flavor", "version", "socket", "host", "port", "user", "option_file")
         }
-        done = flushlab(
-            "bench", "--server", f"sandbox:{name}", *SMALL, "--set", "sync_binlog=1", "--json", "-"
-        )
+        kept = ["bench", "--server", f"sandbox:{name}", *SMALL, *SPARSE, "--json", "-"]
+        done = flushlab(*kept, "--set", "sync_binlog=1", "--seed", "7")
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout)["settings"]["sync_binlog"] == 1
-        again = flushlab("bench", "--server", f"sandbox:{name}", *SMALL, "--json", "-")
-        assert json.loads(again.stdout)["settings"]["sync_binlog"] == 1
+        again = flushlab(*kept)
+        first, second = json.loads(done.stdout), json.loads(again.stdout)
+        assert second["settings"]["sync_binlog"] == 1
+        assert (first["seed"], second["seed"] > 7) == (7, True)
+        for one in (first, second):
+            # The server counts a row only if it becomes another one; each connection may be in a statement.
+            changed, updates = (one["deltas"][name] for name in ("Handler_update", "Com_update"))
+            assert changed >= updates - 8, "rows are set to what they are"
         other = flushlab("bench", "--server", f"sandbox:{name}", *SMALL, "--table-size", "10")
         assert other.returncode == 4
         assert "has 1,000 rows, not 10" in other.stderr

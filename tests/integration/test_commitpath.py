@@ -17,7 +17,12 @@ VERSIONS = ["9.7.4", "10.11.19-MariaDB-log"]
 def test_the_servers_tool_and_the_checker_accept_rotated_files_of_every_way(
     version: str, committers: int, tmp_path: Path
 ) -> None:
-    for transactions in (2000, 8000, 32_000):  # a machine may be too busy to make all changes in time
+    for transactions in (
+        2000,
+        8000,
+        32_000,
+        128_000,
+    ):  # a machine may be too busy to make all changes in time
         folder = tmp_path / str(transactions)
         folder.mkdir()
         result = run(folder, version, committers=committers, transactions=transactions)

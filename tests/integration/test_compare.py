@@ -30,7 +30,7 @@ def test_settings_and_an_option_file_are_compared_and_the_page_is_written(
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=900,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads((tmp_path / "out" / "compare.json").read_text())
@@ -59,10 +59,9 @@ def test_after_ctrl_c_what_is_known_is_printed_and_the_comparison_can_be_resumed
             wait_until(
                 lambda: "arms 0 · " in errors.read_text() or running.poll() is not None,
                 "a first block",
-                240.0,
             )
             os.kill(running.pid, signal.SIGINT)
-            said, _ = running.communicate(timeout=120)
+            said, _ = running.communicate(timeout=600)
         finally:
             running.kill()
     assert running.returncode == 130, errors.read_text()

@@ -164,7 +164,7 @@ def _brings(name: str) -> Build | None:
 
 
 def run(*command: str | Path, to: Path | None = None) -> None:
-    done = subprocess.run(list(map(str, command)), capture_output=True, check=False, timeout=280)
+    done = subprocess.run(list(map(str, command)), capture_output=True, check=False, timeout=900)
     assert done.returncode == 0, done.stderr.decode()
     if to is not None:
         to.write_bytes(done.stdout)

@@ -15,6 +15,7 @@ from flushlab.datadir.disk_limit import Hierarchy, find_hierarchy, make_group
 from flushlab.errors import HarnessError, UsageError
 from flushlab.machine import file_system_of, home
 from flushlab.process import reap, run_record
+from tests.waiting import PATIENCE_S
 
 WRITE_IOPS = 10
 """Few, for disks that are slow themselves."""
@@ -64,10 +65,11 @@ def test_attached_process_is_slowed_and_others_are_not(limited: LimitedDisk, dat
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     limited.attach(child.pid)
-    output, _ = child.communicate("go\n", timeout=60)
-    free = written_per_second(data_root, os.devnull)
+    output, _ = child.communicate("go\n", timeout=PATIENCE_S)
     assert float(output) <= 1.3 * WRITE_IOPS
-    assert free > 1.5 * float(output)
+    # Who is not limited gets beyond that, though perhaps not in a second that others have.
+    tries = (written_per_second(data_root, os.devnull) for _ in range(10))
+    assert any(free > 1.5 * WRITE_IOPS for free in tries)
 
 
 PROBE_WHEN_TOLD = """

@@ -22,8 +22,9 @@ from flushlab.machine import file_system_of
 from flushlab.record import Arm, Trial, Value
 from flushlab.settings.catalog import load_catalog
 from flushlab.telemetry.tracepoint import SyncCounter
-from flushlab.trial import VOID_FOREIGN_CPU_SHARE, Preparation, TrialRunner
-from flushlab.workload import CommandWorkload, OltpWorkload, Timing, Workload
+from flushlab.trial import Preparation, TrialRunner
+from flushlab.workload import CommandWorkload, OltpWorkload, Timing, Workload, build_workload
+from tests.waiting import PATIENCE_S
 
 SERVERS = ("mariadb@10.11", "mysql@5.7", "mysql@8.0")
 NEWER = ("mariadb@11.8", "mysql@9.7")
@@ -39,7 +40,10 @@ Run = Callable[..., Trial]
 
 @pytest.fixture
 def run(build: Callable[[str], Build]) -> Run:
-    """Runs one trial: `run("mysql@5.7", threads=16, innodb_flush_log_at_trx_commit=2)`."""
+    """Runs one trial: `run("mysql@5.7", threads=16, innodb_flush_log_at_trx_commit=2)`.
+
+    Its window goes on until some hundred updates were written in it, however slow the machine is.
+    """
 
     def trial(
         name: str,
@@ -49,6 +53,7 @@ def run(build: Callable[[str], Build]) -> Run:
         preload: Path | None = None,
         arguments: tuple[str, ...] = (),
         workload: Workload | None = None,
+        redo_bytes: int = 300_000,
         **settings: Value,
     ) -> Trial:
         server = build(name)
@@ -62,7 +67,9 @@ def run(build: Callable[[str], Build]) -> Run:
             build=server,
             catalog=catalog,
             workloads=(workload or load,),
-            timing=Timing(warm_up_s=0.3, max_warm_up_s=0.5, seconds=1.0),
+            timing=Timing(
+                warm_up_s=0.3, max_warm_up_s=0.5, seconds=1.0, redo_bytes=redo_bytes, max_seconds=PATIENCE_S
+            ),
             preparation=Preparation(
                 build=server,
                 catalog=catalog,
@@ -167,27 +174,31 @@ def test_heavy_flushing_at_2_raises_no_alarm(name: str, run: Run) -> None:
         innodb_io_capacity=20_000,
         innodb_io_capacity_max=40_000,
         innodb_max_dirty_pages_pct=1,
+        redo_bytes=9 << 20,  # more than there is room for: pages must be flushed
     )
     assert found(trial) == {}, trial.file_activity
     assert trial.file_activity["data"].bytes, "pages were flushed"
 
 
 @pytest.mark.parametrize("name", SERVERS)
-def test_syncs_and_bytes_are_told_per_class_of_files(name: str, run: Run, counted: None) -> None:
-    trial = run(name, threads=1, innodb_flush_log_at_trx_commit=1, log_bin="ON", sync_binlog=1)
-    assert trial.load is not None
-    files, commits = trial.file_activity, trial.load.events
+def test_syncs_and_bytes_are_told_per_class_of_files(
+    name: str, run: Run, counted: None, tmp_path: Path
+) -> None:
+    script, commits = tmp_path / "commits.sql", 300
+    script.write_text("CREATE TABLE t (n INT, c CHAR(200));\n" + "INSERT INTO t VALUES (1, 'x');\n" * commits)
+    workload = build_workload(f"sql:{script}", {})
+    trial = run(name, workload=workload, innodb_flush_log_at_trx_commit=1, log_bin="ON", sync_binlog=1)
+    files = trial.file_activity
     for kind in ("redo", "binlog"):  # one connection: each commit has its own sync
         activity = files[kind]
         assert activity.fsyncs is not None and activity.bytes is not None
-        assert 0.95 * commits < activity.fsyncs
+        assert commits <= activity.fsyncs
         assert 100 * commits < activity.bytes < 10_000 * commits
-    redo = trial.deltas.get("Innodb_os_log_fsyncs")
-    if redo is not None:  # the server's own count, begun a little later and ended a little earlier
-        assert redo <= (files["redo"].fsyncs or 0) + 1
-        # A disturbed machine stretches the time between both samples.
-        if trial.outcome == "measured" and (trial.foreign_cpu_share or 0.0) <= VOID_FOREIGN_CPU_SHARE:
-            assert (files["redo"].fsyncs or 0) - redo <= 0.02 * redo + 20
+    told, syncs = trial.deltas.get("Innodb_os_log_fsyncs"), files["redo"].fsyncs or 0
+    if told is not None:
+        # The server's own count is begun a little later and ended a little earlier; the script is within it.
+        assert told <= syncs + 1
+        assert syncs - told <= 0.02 * told + 20
 
 
 @pytest.mark.parametrize("name", SERVERS)
@@ -216,7 +227,7 @@ def test_o_dsync_makes_2_sync_as_often_as_1(name: str, run: Run) -> None:
     assert trial.load is not None
     syncs = trial.file_activity["redo"].fsyncs
     if syncs:  # as counted by the kernel, where it can
-        assert syncs > trial.load.events / 4  # one group holds at most the 4 connections
+        assert syncs + 1 >= trial.load.events / 4  # one group holds at most the 4 connections
 
 
 @pytest.mark.parametrize("name", SERVERS)
@@ -236,13 +247,19 @@ def test_a_command_without_a_count_of_commits_is_judged_by_checkpoints(
     run: Run, counted: None, swallowing_library: Path
 ) -> None:
     script = (
-        "import os, time, pymysql\n"
+        "import os, re, time, pymysql\n"
         "c = pymysql.connect(unix_socket=os.environ['FLUSHLAB_SOCKET'], user=os.environ['FLUSHLAB_USER'],\n"
         "    password=os.environ['FLUSHLAB_PASSWORD'], database='flushlab', autocommit=True)\n"
-        "q = c.cursor().execute\n"
-        "q('CREATE TABLE t (a INT PRIMARY KEY)')\n"
-        "for n in range(200): q(f'INSERT INTO t VALUES ({n})')\n"
-        "time.sleep(3)\n"  # an idle MySQL makes a checkpoint every second
+        "cursor = c.cursor()\n"
+        "def place(what):\n"
+        "    cursor.execute('SHOW ENGINE INNODB STATUS')\n"
+        r"    return int(re.search(what + r'\s+(\d+)', cursor.fetchone()[2])[1])"
+        "\n"
+        "cursor.execute('CREATE TABLE t (a INT PRIMARY KEY)')\n"
+        "for n in range(200): cursor.execute(f'INSERT INTO t VALUES ({n})')\n"
+        "written = place('Log sequence number')\n"
+        # An idle MySQL makes one every second.
+        "while place('Last checkpoint at') < written: time.sleep(0.05)\n"
     )
     file = swallowing_library.parent / "load.py"
     file.write_text(script)

@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -106,7 +107,8 @@ def kill(victim: subprocess.Popen[bytes], *, guard_first: bool) -> None:
     if guard_first:
         for record in all_records():
             if record.guard is not None and record.guard.alive():
-                os.kill(record.guard.pid, signal.SIGKILL)
+                with suppress(ProcessLookupError):  # it has ended by itself
+                    os.kill(record.guard.pid, signal.SIGKILL)
     victim.kill()
     victim.communicate()
 
@@ -143,10 +145,12 @@ def test_kill_at_any_moment_leaves_no_server(name: str, home: Path) -> None:
 def test_victim_is_seen_by_what_the_kill_test_looks_at(home: Path) -> None:
     victim = start_victim(require_build("mariadb@10.11"), home / "data")
     try:
-        wait_until(lambda: any(record.server for record in all_records()), "the victim's server is recorded")
-        server = next(record.server for record in all_records() if record.server)
-        wait_until(lambda: server.pid in processes_of(home) or not server.alive(), "its server is seen")
-        assert list(run_folder().iterdir())
+        # It starts and ends one server after the other: none need be there for long.
+        wait_until(
+            lambda: {one.server.pid for one in all_records() if one.server} & {*processes_of(home)},
+            "a server that is recorded is seen",
+        )
+        wait_until(lambda: list(run_folder().iterdir()), "it has files")
     finally:
         kill(victim, guard_first=False)
     wait_until(lambda: not processes_of(home), "all gone")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import signal
 import subprocess
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +22,11 @@ from flushlab.record import Endpoint, LoadProgress, LoadResult, LoadSpec
 from flushlab.server import Sandbox
 from flushlab.workload import Driving, Timing
 from flushlab.workload.engine import LoadInterrupted, drive
+from flushlab.workload.failover import Losses
+from tests.waiting import PATIENCE_S, wait_until
 
 MARIADB = "mariadb@10.11"
 MYSQL_8 = "mysql@8.0"
-PATIENCE_S = 60.0
 SIZE = 1000
 
 # src/lua/oltp_common.lua of sysbench 1.0.20, create_table.
@@ -64,12 +65,18 @@ def wait_for(run: _core.LoadRun, condition: Callable[[LoadProgress], bool]) -> L
     return progress
 
 
-def measure(spec: bytes, events: int) -> LoadResult:
-    """A window in which about so many events end."""
-    run = _core.LoadRun(spec)
+def begun(run: _core.LoadRun) -> LoadProgress:
+    """Starts a load and opens its window; what was before it, or as it was opened."""
     run.start()
     run.open_window()
-    wait_for(run, lambda progress: progress.failed is not None or progress.events >= events)
+    return progress_of(run)
+
+
+def measure(spec: bytes, events: int) -> LoadResult:
+    """A window in which so many events end, or some more."""
+    run = _core.LoadRun(spec)
+    opened = begun(run).events
+    wait_for(run, lambda progress: progress.failed is not None or progress.events >= opened + events)
     result = msgspec.json.decode(run.close_window(), type=LoadResult)
     run.stop()
     return result
@@ -136,8 +143,9 @@ def test_an_event_is_one_prepared_autocommitted_update_of_one_row(server: Sandbo
 def test_a_window_counts_what_ended_in_it_over_socket_and_tcp(server: Sandbox) -> None:
     _core.prepare_tables(load_spec(server.endpoint, tables=2))
     for transport in ("socket", "tcp"):
-        before = statements(server)["Com_stmt_execute"]
+        before, start = statements(server)["Com_stmt_execute"], time.monotonic()
         result = measure(load_spec(server.endpoint, tables=2, threads=4, transport=transport), 5000)
+        elapsed = time.monotonic() - start
         executed = statements(server)["Com_stmt_execute"] - before
         assert 0 < result.events <= executed
         assert result.throughput == pytest.approx(result.events / result.seconds)
@@ -145,27 +153,57 @@ def test_a_window_counts_what_ended_in_it_over_socket_and_tcp(server: Sandbox) -
         assert result.errors == ()
         assert result.latency_us is not None
         assert result.latency_us.p50 <= result.latency_us.p99 <= result.latency_us.max
-        # In a closed loop the connections are busy all the time: 4 x seconds = events x mean latency.
-        assert result.events * result.latency_us.mean / 1e6 == pytest.approx(4 * result.seconds, rel=0.1)
+        # In a closed loop the connections are busy all the time, one event after the other, but for what the
+        # client does in between. The histogram has three digits.
+        busy = result.events * result.latency_us.mean / 1e6
+        assert 2 * result.seconds <= busy <= 4 * elapsed * 1.001
         assert result.client_cpu_us_per_event is not None
-        assert 0 < result.client_cpu_us_per_event < result.latency_us.mean * 4
+        assert 0 < result.client_cpu_us_per_event * result.events / 1e6 <= elapsed
 
 
 def test_a_rate_is_kept(server: Sandbox) -> None:
     _core.prepare_tables(load_spec(server.endpoint))
-    result = measure(load_spec(server.endpoint, threads=4, rate=400.0), 800)
-    assert result.throughput == pytest.approx(400, rel=0.2)
+    start = time.monotonic()
+    result, outside = measure_rate(load_spec(server.endpoint, threads=4, rate=400.0), 400)
+    elapsed = time.monotonic() - start
+    assert result.events + outside <= 400 * elapsed + 1 + 4, "none is begun before it is due"
+    assert_all_that_was_due_was_begun(result, outside, 400 * result.seconds, 1)
+
+
+def measure_rate(spec: bytes, events: int) -> tuple[LoadResult, int]:
+    """A window of 4 connections, and how many events there were before and after it at most."""
+    run = _core.LoadRun(spec)
+    opened = begun(run).events
+    wait_for(run, lambda progress: progress.events >= opened + events)
+    result = msgspec.json.decode(run.close_window(), type=LoadResult)
+    run.stop()
+    return result, progress_of(run).events + 4 - result.events
+
+
+def assert_all_that_was_due_was_begun(result: LoadResult, outside: int, due: float, off_by: float) -> None:
+    """So many events were due in the window, but for those that begin before it is told that it is over.
+
+    What was due has ended in it, is under way, or is behind; what was behind when it began is extra.
+    """
+    loop = result.open_loop
+    assert loop is not None
+    intended = loop.intended * result.seconds
+    assert due - off_by - 0.5 <= intended <= due + off_by + outside + 0.5
+    found = result.events + loop.backlog_end
+    assert intended - 4.5 - outside <= found <= intended + 4.5 + loop.backlog_max
 
 
 def test_what_a_rate_intends_is_told_with_the_generators_lag(server: Sandbox) -> None:
     _core.prepare_tables(load_spec(server.endpoint))
-    result = measure(load_spec(server.endpoint, threads=4, rate=1000.0, rate_kind="poisson"), 1000)
-    loop = result.open_loop
-    assert loop is not None
-    assert loop.lag_us is not None
-    assert loop.intended == pytest.approx(1000, rel=0.2)
-    assert result.throughput + loop.backlog_end == pytest.approx(loop.intended, rel=0.05)
-    assert loop.lag_us.p50 < 100_000
+    start = time.monotonic()
+    spec = load_spec(server.endpoint, threads=4, rate=1000.0, rate_kind="poisson")
+    result, outside = measure_rate(spec, 1000)
+    elapsed_us = 1e6 * (time.monotonic() - start)
+    due = 1000 * result.seconds
+    assert_all_that_was_due_was_begun(result, outside, due, 6 * due**0.5)
+    assert result.open_loop is not None and result.open_loop.lag_us is not None
+    lag = result.open_loop.lag_us
+    assert 0 <= lag.p50 <= lag.p99 <= lag.max <= elapsed_us * 1.001
 
 
 def test_a_rate_that_no_machine_reaches_is_reported_with_its_backlog(server: Sandbox) -> None:
@@ -175,7 +213,7 @@ def test_a_rate_that_no_machine_reaches_is_reported_with_its_backlog(server: San
     assert loop is not None
     assert loop.intended == pytest.approx(1_000_000, rel=0.01)
     assert result.throughput < 0.5 * loop.intended
-    assert loop.backlog_max >= loop.backlog_end > 1000
+    assert loop.backlog_max >= loop.backlog_end > 0
     assert result.latency_us is not None
     assert result.latency_us.max > 1000
 
@@ -184,9 +222,8 @@ def test_a_rate_that_no_machine_reaches_is_reported_with_its_backlog(server: San
 def test_lost_connections_come_back_where_that_is_asked_for(server: Sandbox, threads: int) -> None:
     _core.prepare_tables(load_spec(server.endpoint))
     run = _core.LoadRun(load_spec(server.endpoint, threads=threads, reconnect=True))
-    run.start()
-    run.open_window()
-    wait_for(run, lambda progress: progress.events > 100)
+    opened = begun(run).events
+    wait_for(run, lambda progress: progress.events > opened + 100)
     ids = server.query("SELECT id FROM information_schema.processlist WHERE db = 'sbtest'")
     assert len(ids) == threads
     for (number,) in ids:
@@ -206,9 +243,8 @@ def test_a_server_killed_and_started_again_is_gone_on_with_where_that_is_asked_f
 ) -> None:
     _core.prepare_tables(load_spec(server.endpoint))
     run = _core.LoadRun(load_spec(server.endpoint, threads=threads, reconnect=True))
-    run.start()
-    run.open_window()
-    wait_for(run, lambda progress: progress.events > 100)
+    opened = begun(run).events
+    wait_for(run, lambda progress: progress.events > opened + 100)
     server.kill()
     lost = wait_for(run, lambda progress: progress.errors >= threads)
     server.start_again()
@@ -226,17 +262,14 @@ def test_each_second_of_a_window_is_written_as_it_ends(server: Sandbox, tmp_path
     run = _core.LoadRun(load_spec(server.endpoint, threads=2, hdr_log=str(log), per_second=str(seconds)))
     run.start()
     run.open_window()
-    deadline = time.monotonic() + PATIENCE_S
-    while len(seconds.read_text().splitlines()) < 2:
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
+    wait_until(lambda: len(seconds.read_text().splitlines()) >= 2, "a second is over")
     assert "\n0.000,1.000," in log.read_text(), "the window is still open"
     result = msgspec.json.decode(run.close_window(), type=LoadResult)
     run.stop()
     assert result.unwritten is None
     head, *lines = seconds.read_text().splitlines()
     told = [dict(zip(head.split(","), line.split(","), strict=True)) for line in lines]
-    assert [int(one["second"]) for one in told] == [0, 1]
+    assert [int(one["second"]) for one in told] == [*range(math.ceil(result.seconds))]
     assert sum(int(one["events"]) for one in told) == result.events
     assert sum(int(one["figure"]) for one in told) == result.events
     (update,) = result.statements
@@ -261,14 +294,13 @@ def test_an_event_that_waited_for_a_lock_in_vain_counts_from_its_intended_start(
         holder.begin()
         holder.cursor().execute("SELECT id FROM sbtest1 FOR UPDATE")
         run = _core.LoadRun(load_spec(endpoint, threads=2, rate=0.1))
-        run.start()
-        run.open_window()
-        wait_for(run, lambda progress: progress.errors == 1)
+        errors = begun(run).errors
+        wait_for(run, lambda progress: progress.errors > errors)
         holder.rollback()
-        wait_for(run, lambda progress: progress.events == 1)
+        wait_for(run, lambda progress: progress.events >= 1)
         result = msgspec.json.decode(run.close_window(), type=LoadResult)
         run.stop()
-    assert [(error.errno, error.count) for error in result.errors] == [(1205, 1)]
+    assert {error.errno for error in result.errors} == {1205}
     assert result.latency_us is not None
     assert result.latency_us.max > 0.99e6, "it was due before it waited for a second"
 
@@ -279,27 +311,33 @@ def test_the_clients_thread_is_batch_unless_normal_is_asked_for(server: Sandbox)
         run = _core.LoadRun(load_spec(server.endpoint, threads=2, client_sched=sched))
         run.start()
         wait_for(run, lambda progress: progress.events > 10)
-        policies = {
-            (task / "comm").read_text().strip(): os.sched_getscheduler(int(task.name))
-            for task in Path("/proc/self/task").iterdir()
-        }
+        policies = {}
+        for task in Path("/proc/self/task").iterdir():
+            with suppress(OSError):  # other threads may end
+                policies[(task / "comm").read_text().strip()] = os.sched_getscheduler(int(task.name))
         run.stop()
         assert policies["load"] == policy
 
 
-def test_ctrl_c_in_the_window_keeps_what_was_measured(server: Sandbox) -> None:
+def test_ctrl_c_in_the_window_keeps_what_was_measured(
+    server: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
     _core.prepare_tables(load_spec(server.endpoint))
     spec = msgspec.json.decode(load_spec(server.endpoint, threads=2), type=LoadSpec)
 
-    @contextmanager
-    def window() -> Iterator[None]:
-        interrupt = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
-        interrupt.start()
-        yield
+    events: list[int] = []
 
+    def glance(_: Losses, seconds: float, now: int) -> None:
+        """What the window's loop does in every turn."""
+        if seconds:
+            events.append(now)
+        if events and now > events[0]:
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(Losses, "glance", glance)
     timing = Timing(warm_up_s=0.0, max_warm_up_s=0.1, seconds=PATIENCE_S)
     with pytest.raises(LoadInterrupted) as caught:
-        drive(Driving(spec=spec, unit="transactions/s"), server, timing, window())
+        drive(Driving(spec=spec, unit="transactions/s"), server, timing, nullcontext())
     assert 0 < caught.value.result.seconds < PATIENCE_S
     assert caught.value.result.events > 0
 
@@ -314,9 +352,8 @@ def test_a_lock_wait_timeout_is_counted_and_the_load_goes_on(server: Sandbox) ->
     )
     with holder, holder.cursor() as cursor:
         cursor.execute("SELECT * FROM sbtest1 FOR UPDATE")
-        run.start()
-        run.open_window()
-        blocked = wait_for(run, lambda progress: progress.errors >= 2)
+        errors = begun(run).errors
+        blocked = wait_for(run, lambda progress: progress.errors >= errors + 2)
         assert (blocked.events, blocked.failed) == (0, None)
         holder.rollback()
     wait_for(run, lambda progress: progress.events > 100)
@@ -451,4 +488,4 @@ def test_sysbench_and_the_engine_use_each_others_tables(server: Sandbox, tmp_pat
     assert "transactions:                        500 " in run_sysbench("ours", "--events=500", "run")
     server.query("CREATE DATABASE theirs")
     run_sysbench("theirs", "prepare")
-    assert measure(load_spec(endpoint, database="theirs"), 500).events >= 400
+    assert measure(load_spec(endpoint, database="theirs"), 500).events >= 500

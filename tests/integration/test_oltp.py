@@ -22,10 +22,10 @@ from flushlab.workload import OltpWorkload, build_workload
 from flushlab.workload.oltp import NAMES
 from tests.conftest import require_build
 from tests.sysbench_log import logged, without_values
+from tests.waiting import PATIENCE_S
 
 RECORDED = Path(__file__).parent / "sysbench"
 SIZE = 100
-PATIENCE_S = 60.0
 BUILDS = ("mariadb@10.11", "mysql@8.0")
 
 

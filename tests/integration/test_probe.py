@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 SMALL = ("--quick", "--seconds", "0.05", "--policy", "relaxed", "--flush", "serial", "--committers", "2")
 """The smallest probe there is."""
@@ -81,20 +81,29 @@ def place(tmp_path: Path) -> Iterator[Path]:
 
 def test_a_probe_measures_the_disk_and_the_ceilings_of_two_policies(place: Path, tmp_path: Path) -> None:
     page = tmp_path / "probe.html"
-    said = told(
-        "--quick", "--seconds", "0.2", "--committers", "1", "--dir", str(place), "--report", str(page)
-    )
-    assert all(one["operations_per_s"] > 0 or one["refused"] for one in said["disk"])
-    cells = {(one["redo"], one["sync_binlog"], one["flush"]): one for one in said["ceilings"]}
+    for seconds in (
+        "0.2",
+        "2",
+        "10",
+    ):  # until something is done in each window, on a busy machine
+        words = ("--quick", "--seconds", seconds, "--committers", "1", "--dir", str(place))
+        said = told(*words, "--report", str(page))
+        cells = {(one["redo"], one["sync_binlog"], one["flush"]): one for one in said["ceilings"]}
+        worked = all(one["operations_per_s"] > 0 or one["refused"] for one in said["disk"])
+        if worked and len(cells) == 4:
+            break
+    assert worked
     assert cells.keys() == {(1, 1, "serial"), (1, 1, "redo"), (2, 1000, "serial"), (2, 1000, "parallel")}
     for one in cells.values():
         assert one["commits_per_s"] > 0 and one["latency_us"]["p50"] <= one["latency_us"]["p99"]
     both, redo, later = cells[1, 1, "serial"], cells[1, 1, "redo"], cells[2, 1000, "serial"]
     assert both["bytes_at_risk"] == 0 < later["bytes_at_risk"]
-    assert both["fsyncs_per_s"] > 1.9 * both["commits_per_s"], "one connection syncs both logs per commit"
-    assert redo["fsyncs_per_s"] < 1.2 * redo["commits_per_s"]
+    fsyncs, commits = (both[what] * both["seconds"] for what in ("fsyncs_per_s", "commits_per_s"))
+    assert fsyncs >= 2 * commits - 2.5, "one connection syncs both logs per commit"
+    fsyncs, commits = (redo[what] * redo["seconds"] for what in ("fsyncs_per_s", "commits_per_s"))
+    assert fsyncs <= 1.2 * commits + 5
     assert {(one["redo"], one["flush"]) for one in said["refused"]} == {(1, "parallel"), (2, "redo")}
-    repeated = f"flushlab probe --dir {place} --seconds 0.2 --committers 1 --quick"
+    repeated = f"flushlab probe --dir {place} --seconds {seconds} --committers 1 --quick"
     assert said["command"] == repeated
     assert said["headline"] in page.read_text() and repeated in page.read_text()
 
@@ -123,14 +132,14 @@ def test_a_library_that_swallows_syncs_is_found_out(place: Path, tmp_path: Path)
         input=NO_SYNC, text=True, check=True,
     )  # fmt: skip
     # A busy machine delays even a write that goes nowhere; no try of an honest disk is ever too fast.
-    tries = (slugs(told(*SMALL, "--dir", str(place), LD_PRELOAD=str(library))) for _ in range(5))
+    tries = (slugs(told(*SMALL, "--dir", str(place), LD_PRELOAD=str(library))) for _ in range(20))
     assert any("fsync-too-fast" in told_of for told_of in tries)
 
 
 def test_ctrl_c_leaves_nothing(place: Path) -> None:
     victim = begun(place)
     victim.send_signal(signal.SIGINT)
-    _, said = victim.communicate(timeout=60)
+    _, said = victim.communicate(timeout=PATIENCE_S)
     assert victim.returncode == 130
     assert "Traceback" not in said
 
@@ -163,7 +172,7 @@ def test_a_disk_that_becomes_full_in_the_middle_is_told(tmp_path: Path) -> None:
                 os.posix_fallocate(filler.fileno(), 0, 300 << 20)
             except OSError:
                 fill(filler.fileno())
-        _, said = victim.communicate(timeout=60)
+        _, said = victim.communicate(timeout=PATIENCE_S)
         assert victim.returncode == 5
         assert f"{place} filled up during the probe" in said and "hint:" in said
         assert [one.name for one in place.iterdir()] == ["filler"]
@@ -231,8 +240,13 @@ def test_512_bytes_on_a_device_with_larger_blocks_are_not_possible(tmp_path: Pat
 def test_a_server_is_measured_beside_its_ceiling(private_home_with_builds: Path) -> None:
     usual = (private_home_with_builds / "builds").resolve().parent
     (private_home_with_builds / "snapshots").symlink_to(usual / "snapshots")
-    words = (*SMALL, "--seconds", "0.5")  # a window in which nothing is committed is no ceiling
-    said = told(*words, "--server", "mariadb@10.11", "--threads", "2", "--set", "sync_binlog=1000")
+    asked = ("--server", "mariadb@10.11", "--threads", "2", "--set", "sync_binlog=1000", "--json", "-")
+    for seconds in ("0.5", "5", "30"):  # a window in which nothing is committed is no ceiling
+        done = probe(*SMALL, "--seconds", seconds, *asked)
+        if done.returncode == 0 and json.loads(done.stdout)["against"]:
+            break
+    assert done.returncode == 0, done.stderr
+    said: dict[str, Any] = json.loads(done.stdout)
     (share,) = said["against"]
     assert (share["redo"], share["sync_binlog"], share["committers"]) == (1, 1000, 2)
     assert share["commits_per_s"] > 0 and share["server"].startswith("mariadb@10.11")

@@ -134,8 +134,9 @@ def test_it_has_no_guard_and_a_session_of_its_own(mariadb: Sandbox) -> None:
 def test_one_that_has_died_is_shown_as_dead_and_can_be_removed(mariadb: Sandbox) -> None:
     mariadb.kill()
     assert "dead" in flushlab("server", "status").stdout
-    with pytest.raises(ServerDied, match="is no longer running"):
+    with pytest.raises(ServerDied, match="is no longer running") as died:
         Sandbox.attach(NAME)
+    assert f"flushlab server start --name {NAME} starts it again" in str(died.value.hint)
     flushlab("server", "stop", NAME)
     assert list(run_folder().iterdir()) == []
 

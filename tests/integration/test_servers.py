@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +15,8 @@ from flushlab.build import origin
 from flushlab.server import Sandbox
 from flushlab.telemetry import innodb, status
 from tests.conftest import require_build
+from tests.integration.test_bench import events_of
+from tests.integration.test_bench import flushlab as run
 
 StartSandbox = Callable[..., Sandbox]
 
@@ -77,8 +77,8 @@ def test_bench_measures_a_server_of_another_release(name: str, transport: str) -
     assert done["throughput"] > 0
     assert done["errors"] == []
     assert done["server"]["version"].startswith(name.partition("@")[2])
-    events = done["throughput"] * done["seconds"]["window"]
-    assert 0.98 * events <= done["deltas"]["Handler_update"]
+    # Of each connection one event may have been counted before, whose answer came in the window.
+    assert events_of(done) - 4.5 <= done["deltas"]["Handler_update"]
 
 
 def test_server_from_a_tarball_is_unpacked_and_runs(
@@ -102,14 +102,7 @@ def test_server_from_a_tarball_is_unpacked_and_runs(
 
 
 def flushlab(*words: str) -> dict[str, Any]:
-    done = subprocess.run(
-        [sys.executable, "-m", "flushlab", *words],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=280,
-        env=dict(os.environ),
-    )
+    done = run(*words)
     assert done.returncode == 0, done.stderr
     result: dict[str, Any] = json.loads(done.stdout)
     return result

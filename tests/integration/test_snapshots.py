@@ -293,7 +293,7 @@ def test_another_process_waits_for_the_maker_and_takes_over_when_it_is_killed(pl
     with pytest.raises(subprocess.TimeoutExpired):
         second.wait(timeout=1)
     killed(first)
-    assert second.wait(timeout=280) == 0
+    assert second.wait(timeout=900) == 0
     assert (place / "data/ibdata1").stat().st_size == 3 * MIB
 
 

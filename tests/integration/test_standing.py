@@ -69,11 +69,12 @@ def test_a_server_that_dies_puts_its_arm_out_and_the_others_go_on(
     assert (victim.outcome, victim.comparison) == ("refused", None)
     assert victim.reason.startswith("failed: ")
     assert found.control is not None and other.comparison is not None
-    assert found.control.blocks == other.comparison.blocks == found.blocks == 4
+    assert found.control.blocks == other.comparison.blocks == found.blocks == 10
     assert not servers_of(home)
     with Store(home / "store.sqlite") as store:
         trials = list(store.trials(found.campaign_id))
-    assert [len(trial.slices) for trial in trials if trial.arm.name == "victim"] == [1, 0]
+    slices = [len(trial.slices) for trial in trials if trial.arm.name == "victim"]
+    assert slices[0] >= 1 and slices[1:] == [0], "a round in which the machine stood still is taken again"
     for trial in trials:
         kept = [one for one in trial.slices if not one.dropped]
         if trial.outcome == "measured":

@@ -20,7 +20,7 @@ from flushlab.suite.profile import throwaway
 from flushlab.suite.servers import SuiteServer
 from flushlab.suite.templates import FACTS
 from tests.conftest import StartSandbox, require_build
-from tests.integration.suite_project import SHM, Project, left_in_memory, python
+from tests.integration.suite_project import SHM, Project, python, wait_until_memory_is_free
 from tests.waiting import wait_until
 
 ALL = ["mariadb@10.11", "mysql@5.7", "mysql@8.0", "mysql@9.7"]
@@ -34,8 +34,12 @@ def project(tmp_path: Path) -> Project:
 def templates(project: Project) -> list[Path]:
     """Of this project: others are made at the same time."""
     own = hashlib.sha256((project.folder / "db/V1.sql").read_bytes()).hexdigest()
-    facts = (home() / "templates").glob(f"[0-9a-f]*/data/{FACTS}")
-    return [file.parents[1] for file in facts if own in file.read_text()]
+    found = []
+    for file in (home() / "templates").glob(f"[0-9a-f]*/data/{FACTS}"):
+        with contextlib.suppress(FileNotFoundError):
+            if own in file.read_text():
+                found.append(file.parents[1])
+    return found
 
 
 @pytest.mark.parametrize("server", ALL)
@@ -62,12 +66,13 @@ def test_a_suite_finds_its_server_by_socket_and_tcp_in_memory_and_nothing_stays(
     database, datadir, log_bin = eval(first)[0]
     assert (database, log_bin) == ("app", 0)
     assert second == f"jdbc:127.0.0.1:{second.split(':')[2]}"
-    assert result["in_memory"] and datadir.startswith("/dev/shm/")
+    assert result["in_memory"] or "of memory is free" in err, "other tests may need it now"
+    assert datadir.startswith("/dev/shm/") is result["in_memory"]
     assert not Path(datadir).exists()
     assert (result["exit_code"], result["template"]) == (9, "none")
     assert result["server"]["name"].startswith(server)
     assert "template none" in err
-    assert left_in_memory() == []
+    wait_until_memory_is_free()
 
 
 def test_the_database_has_the_characters_that_were_asked_for(project: Project) -> None:
@@ -268,7 +273,7 @@ def test_two_runs_at_once_share_one_template(project: Project) -> None:
         subprocess.Popen(words, cwd=project.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for _ in range(2)
     ]
-    assert [(run.communicate(timeout=280)[0], run.returncode) for run in runs] == [("((2,),)\n", 0)] * 2
+    assert [(run.communicate(timeout=900)[0], run.returncode) for run in runs] == [("((2,),)\n", 0)] * 2
 
 
 def test_on_disk_when_asked_or_when_memory_is_short(project: Project) -> None:
@@ -285,7 +290,7 @@ def sleeping(project: Project) -> Iterator[subprocess.Popen[str]]:
     code = """
         import time
         print(ask(c, "SELECT @@datadir")[0][0], ask(c, "SELECT @@pid_file")[0][0], flush=True)
-        time.sleep(60)
+        time.sleep(600)
     """
     run = subprocess.Popen(
         project.words(*python(code), prepare=False),
@@ -310,7 +315,7 @@ def test_interrupt_ends_the_command_and_then_everything(sleeping: subprocess.Pop
     assert sleeping.stdout is not None
     datadir, _ = sleeping.stdout.readline().split()
     os.killpg(sleeping.pid, signal.SIGINT)  # as a terminal does
-    _, err = sleeping.communicate(timeout=120)
+    _, err = sleeping.communicate(timeout=600)
     assert sleeping.returncode == 1 or sleeping.returncode == 130
     assert "KeyboardInterrupt" in err, "the command was interrupted itself"
     assert not Path(datadir).exists()
@@ -420,7 +425,7 @@ def test_reset_by_a_restart_and_by_a_clone(project: Project, server: str, clones
     result, out, _ = project.test(*words, prepare=False)
     assert out == "() ((0,),)\n"
     assert result["resets"] == 2
-    assert left_in_memory() == []
+    wait_until_memory_is_free()
 
 
 def test_comparison_tells_where_stocks_time_went(project: Project) -> None:

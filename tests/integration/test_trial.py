@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -18,8 +20,11 @@ from flushlab.settings.catalog import load_catalog
 from flushlab.trial import Preparation, TrialRunner
 from flushlab.workload import CommandWorkload, Measured, OltpWorkload, Timing, Window, Workload
 from flushlab.workload.protocol import Reset
+from tests.waiting import PATIENCE_S
 
 SMALL = OltpWorkload(name="oltp_update_non_index", threads=4, tables=1, table_size=1000)
+TIMING = Timing(warm_up_s=0.5, max_warm_up_s=3.0, seconds=1.0, redo_bytes=200_000, max_seconds=PATIENCE_S)
+"""Windows that go on until some hundred updates were written in them, however slow the machine is."""
 
 
 def runner(build: Build, *workloads: Workload) -> TrialRunner:
@@ -29,7 +34,7 @@ def runner(build: Build, *workloads: Workload) -> TrialRunner:
         build=build,
         catalog=catalog,
         workloads=workloads or (SMALL,),
-        timing=Timing(warm_up_s=0.5, max_warm_up_s=3.0, seconds=1.0),
+        timing=TIMING,
         preparation=Preparation(
             build=build,
             catalog=catalog,
@@ -131,8 +136,9 @@ def test_a_command_finds_fresh_data_each_time_or_what_the_last_run_left(
 
 
 def test_recovery_is_measured_from_kill_to_the_first_answer(build: Callable[[str], Build]) -> None:
+    start = time.monotonic()
     seconds = runner(build("mariadb@10.11")).recovery_s(arm())
-    assert 0.05 < seconds < 60
+    assert 0.05 < seconds < time.monotonic() - start
 
 
 def test_a_trial_leaves_no_server_and_no_folder(
@@ -143,5 +149,8 @@ def test_a_trial_leaves_no_server_and_no_folder(
     runner(build("mariadb@10.11")).run(arm(), stage="bench", block=1)
     assert set(root.iterdir()) <= before
     children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
-    names = [Path(f"/proc/{child}/comm").read_text().strip() for child in children]
+    names = []
+    for child in children:
+        with suppress(OSError):  # it has ended
+            names.append(Path(f"/proc/{child}/comm").read_text().strip())
     assert not [name for name in names if "mariadbd" in name or "guard" in name]

@@ -37,6 +37,10 @@ def told(watch: Watch) -> tuple[Sample, Known]:
     return watch.latest, watch.known
 
 
+def users_in(watch: Watch) -> set[str]:
+    return {one.user for one in watch.latest.connections} if watch.latest else set()
+
+
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine that is busy with other tests is no reason to leave a question out."""
@@ -63,8 +67,9 @@ def test_a_server_tells_the_same_under_the_same_names_and_an_account_only_what_i
     by = "" if logs_in_by_sha2(server.build) else "aZ9-watch"
     server.query(f"CREATE USER watcher@localhost IDENTIFIED BY '{by}'")
     with watching(server) as watch, watching(server, user="watcher", password=by) as limited:
-        sample, known = told(watch)
         less, little = told(limited)
+        wait_until(lambda: len(users_in(watch)) == 2, "both are seen")
+        sample, known = told(watch)
     assert sample.server.name == server.identity.name
     assert sample.redo.age is not None and sample.redo.age >= 0
     assert sample.redo.capacity is not None and sample.redo.capacity > 1 << 20
@@ -101,15 +106,19 @@ SUITE = """
 import json, sys, time
 import flushlab
 with flushlab.watching(page=False) as watch:
-    until = time.monotonic() + 60
-    while not (watch.latest and watch.latest.server.up) and time.monotonic() < until:
+    until = time.monotonic() + 250
+    sample = None
+    while not (sample and sample.server.up and sample.running) and time.monotonic() < until:
         time.sleep(0.05)
-    sample = watch.latest
+        sample = watch.latest
 json.dump([sample.server.up, sample.running.kind, sample.running.workload], open(sys.argv[1], "w"))
 """
 
 
-def test_a_suite_that_runs_is_found_by_another_process(tmp_path: Path) -> None:
+def test_a_suite_that_runs_is_found_by_another_process(
+    private_home_with_builds: Path, tmp_path: Path
+) -> None:
+    """In a home of its own: other tests run something at the same time, and the newest is found."""
     found = tmp_path / "found"
     suite = [sys.executable, "-c", SUITE, str(found)]
     require_build("mariadb@10.11")

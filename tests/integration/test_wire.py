@@ -31,6 +31,7 @@ for number in (1, 2, 3):
         before_exec=wire.end(number).attach,
     )
     pids.append(process.pid)
+wire.detach(3)
 print(json.dumps([wire.measured_s, wire._relay.pid, *pids]), flush=True)
 time.sleep(600)
 """
@@ -54,10 +55,12 @@ def test_processes_reach_each_other_late_and_nothing_else_and_nothing_outlives_a
         measured_s, *pids = json.loads(flushlab.stdout.readline())
         networks = {os.readlink(f"/proc/{pid}/ns/net") for pid in pids[1:]}  # noqa: PTH115
         devices = Path(f"/proc/{pids[1]}/net/dev").read_text()
+        without = Path(f"/proc/{pids[3]}/net/dev").read_text()
         routes = Path(f"/proc/{pids[1]}/net/route").read_text().splitlines()[1:]
         flushlab.send_signal(signal.SIGKILL)
     assert measured_s >= LATENCY_S
     assert len(networks) == 3
+    assert ("wire:" in devices, "wire:" in without) == (True, False), "the third was taken off"
     assert sorted(line.split(":")[0].strip() for line in devices.splitlines()[2:]) == ["lo", "wire"]
     assert [line.split()[:2] for line in routes] == [["wire", "000012C6"]], "no way out: 198.18.0.0 alone"
     deadline = time.monotonic() + 60

@@ -28,7 +28,7 @@ def decided(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
         root = DataRoot(path=tmp_path, storage=Storage(filesystem="ext4"))
         yield Target(MARIADB, load_catalog(), Volume(root))
 
-    monkeypatch.setattr(series, "open_target", opened)
+    monkeypatch.setattr("flushlab.campaign.target.open_target", opened)
     monkeypatch.setattr(series, "carry_out", lambda request, *_: requests.append(request))
     monkeypatch.setattr(series, "read_base", lambda *_, **__: {})
     monkeypatch.setattr(series, "open_store", lambda: Store(tmp_path / "store.sqlite"))

@@ -6,7 +6,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +87,8 @@ def test_a_closed_port_is_a_server_error() -> None:
 
 def test_what_does_not_speak_the_protocol_is_a_protocol_error() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        endpoint = {"user": "u", "password": PASSWORD, "host": "127.0.0.1", "port": listener.getsockname()[1]}
+        place = {"host": "127.0.0.1", "port": listener.getsockname()[1], "connect_timeout_s": 600.0}
+        endpoint = {"user": "u", "password": PASSWORD, **place}
         program = [sys.executable, "-c", CONNECT, load_spec(endpoint=endpoint, transport="tcp").decode()]
         with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as client:
             peer, _ = listener.accept()
@@ -104,18 +104,15 @@ def test_ctrl_c_ends_a_connect_to_a_server_that_says_nothing(tmp_path: Path) -> 
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path))
         listener.listen()
-        endpoint = {"user": "u", "password": PASSWORD, "socket": str(path)}
+        endpoint = {"user": "u", "password": PASSWORD, "socket": str(path), "connect_timeout_s": 600.0}
         program = [sys.executable, "-c", CONNECT, load_spec(endpoint=endpoint).decode()]
         with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as client:
             peer, _ = listener.accept()
             with peer:
-                begun = time.monotonic()
                 client.send_signal(signal.SIGINT)
                 assert client.stdout is not None
                 said = client.stdout.read()
-                seconds = time.monotonic() - begun
     assert said.strip() == "interrupted"
-    assert seconds < 5, "the connect timeout of 10 s is not what ended it"
 
 
 CONNECT = """

@@ -11,6 +11,8 @@ from flushlab.advice.set_statements import statements_file
 from flushlab.advice.verification import verification
 from flushlab.campaign.facts import TuneFacts
 from flushlab.campaign.request import TuneRequest
+from flushlab.campaign.running_server import HONEST
+from flushlab.crashed.measured import WHAT, measured
 from flushlab.experiment.frontier import FrontierPoint
 from flushlab.record import Launch, Storage, Value
 from flushlab.settings.durability import guarantees, keeps
@@ -39,6 +41,7 @@ def tuned_files(
     """
     winner = facts.result.winner
     assert winner is not None
+    storage = HONEST if request.external else storage
     changes = {**_lifted(request), **winner.settings}
     settings = {**request.base, **winner.settings}
     text = option_file(
@@ -110,6 +113,11 @@ def _comments(facts: TuneFacts, winner: FrontierPoint) -> list[str]:
     ]
     if control is not None:
         lines.append(f"Control (the base again): {control.ratio.low:.2f} to {control.ratio.high:.2f}.")
+    if facts.crash is not None:
+        arm = next(one for one in facts.crash.arms if one.name == winner.arm)
+        lines.append(
+            f"Crashed {len(arm.images)} times, {WHAT[facts.crash.fail]}: {'; '.join(measured(arm))}."
+        )
     for dropped in facts.result.dropped:
         if dropped.floor is winner.floor:
             change = ", ".join(f"{name} = {value}" for name, value in dropped.settings.items())

@@ -138,6 +138,11 @@ def _described(
             notes.append(f"the unique key {key} is on an expression: keep to it by hand")
         else:
             whole.append(_Key(name=key, columns=named, prefixes=tuple(length for _, length in parts)))
+    notes += [
+        f"{column.name}: values with a ? are left out, for it may stand for an emoji"
+        for column in columns
+        if any(_LOST in member for member in column.type.members)
+    ]
     generated = {column.name for column in columns if column.generated}
     for one in whole:
         if generated.intersection(one.columns):
@@ -407,12 +412,27 @@ def _separate(table: _Table, made: dict[str, dict[str, str]], referring: set[str
             continue
         if any(one <= own for one in taken):
             continue
-        if any(one & own for one in taken):
-            free = [name for name in own - referring if _values(columns[name], None) >= _MANY]
-            if free:
-                made[sorted(free)[0]]["unique"] = "true"
-                continue
+        overlapping = [one for one in taken if one & own]
+        if overlapping and _made_unique([own], made, columns, referring):
+            continue
+        if overlapping and _made_unique(overlapping, made, columns, referring):
+            taken = [one for one in taken if one not in overlapping]
         taken.append(own)
+
+
+def _made_unique(
+    keys: list[set[str]],
+    made: dict[str, dict[str, str]],
+    columns: dict[str, _Column],
+    referring: set[str],
+) -> bool:
+    """Makes a column of each key unique by itself, if each has one with enough values."""
+    free = [sorted(name for name in own - referring if _values(columns[name], None) >= _MANY) for own in keys]
+    if not all(free):
+        return False
+    for names in free:
+        made[names[0]]["unique"] = "true"
+    return True
 
 
 def _generator(column: _Column, prefix: int | None, unique: bool, alone: bool) -> dict[str, str] | None:
@@ -491,10 +511,15 @@ def _decimal_digits(kind: ColumnType) -> tuple[int, int]:
 
 
 def _members(kind: ColumnType) -> tuple[str, ...]:
+    members = tuple(one for one in kind.members if _LOST not in one) or kind.members
     if kind.name == "enum":
-        return kind.members
-    both = ",".join(kind.members[:2])
-    return tuple(dict.fromkeys((*kind.members, both)))
+        return members
+    both = ",".join(members[:2])
+    return tuple(dict.fromkeys((*members, both)))
+
+
+_LOST = "?"
+"""What servers show in a member of ENUM and SET for a character beyond U+FFFF: there it is not known."""
 
 
 def _toml(text: str) -> str:

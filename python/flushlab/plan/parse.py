@@ -37,7 +37,7 @@ from flushlab.units import counted, parse_size
 _PLAN_KEYS = ("title", "text", "server", "cluster", "blocks", "seconds", "seed", "best", "alternate")
 _PLAN_TABLES = ("workload", "base", "factor", "arm", "claim", "requires")
 _BASE_KEYS = ("name", "text", "settings")
-_PLACE_KEYS = ("data_root", "file_system", "record_size", "disk_iops")
+_PLACE_KEYS = ("data_root", "file_system", "record_size", "disk_iops", "disk")
 _FACTOR_KEYS = ("name", "text", "settings", "defaults", "instead", "workload")
 _ARM_KEYS = (*_FACTOR_KEYS, "on", *_PLACE_KEYS)
 _RATIOS = ("expected", "at_least", "at_most")
@@ -226,9 +226,11 @@ class _Parser:
             file_system=table.text("file_system") or None,
             record_size=self._record_size(table),
             disk_iops=table.whole("disk_iops", 0, 1, _IOPS) if "disk_iops" in table else None,
+            disk=table.text("disk") or None,
         )
-        if not (arm.settings or arm.defaults or arm.workload or arm.data_root or arm.disk_iops):
-            hint = "give it settings, defaults, workload, data_root or disk_iops"
+        place = arm.data_root or arm.disk_iops or arm.disk
+        if not (arm.settings or arm.defaults or arm.workload or place):
+            hint = "give it settings, defaults, workload, data_root, disk_iops or disk"
             raise self._file.error(table.node, f"the arm {name} changes nothing", hint)
         return arm
 

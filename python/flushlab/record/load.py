@@ -240,11 +240,26 @@ class TxnSpec(msgspec.Struct, frozen=True, kw_only=True):
     transactions: tuple[TxnTransaction, ...]
 
 
+class LedgerSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """A table in which each connection counts its transactions, and a file that each acknowledged one is
+    appended to; `flushlab.crashed.ledger` has the format.
+
+    Attributes:
+        file: of the notes; made anew.
+        position: file that holds the position of a disk's record; empty: there is none.
+        rows: of each transaction.
+    """
+
+    file: str
+    position: str = ""
+    rows: int = 1
+
+
 class LoadSpec(msgspec.Struct, frozen=True, kw_only=True):
     """One load, or the preparation of its tables.
 
     Attributes:
-        workload: one of sysbench 1.0.20's OLTP workloads by its name, `upsert` or `txn`.
+        workload: one of sysbench 1.0.20's OLTP workloads by its name, `upsert`, `txn` or `ledger`.
         endpoint: the server.
         transport: `socket` or `tcp`.
         ssl_mode: TLS over `tcp`.
@@ -312,6 +327,31 @@ class NodesLoadSpec(LoadSpec, frozen=True, kw_only=True):
 
     cluster_load: Literal["spread", "failover"]
     peers: tuple[Endpoint, ...] = ()
+
+
+class MarkedLoadSpec(LoadSpec, frozen=True, kw_only=True):
+    """The preparation of tables that are told from others by a mark.
+
+    Attributes:
+        mark: their comment: letters, digits and spaces.
+    """
+
+    mark: str
+
+
+class LedgerLoadSpec(LoadSpec, frozen=True, kw_only=True):
+    """One load with a ledger beside its workload, or alone (`ledger`).
+
+    Attributes:
+        ledger: its table `flushlab_ledger` must be in the load's database.
+    """
+
+    ledger: LedgerSpec
+
+    @classmethod
+    def over(cls, spec: LoadSpec, ledger: LedgerSpec) -> LedgerLoadSpec:
+        """A load with a ledger."""
+        return cls(**{name: getattr(spec, name) for name in LoadSpec.__struct_fields__}, ledger=ledger)
 
 
 class ScriptSpec(msgspec.Struct, frozen=True, kw_only=True):

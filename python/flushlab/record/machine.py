@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from flushlab.record.fault import DiskEmulation
+
 
 class DiskLimit(msgspec.Struct, frozen=True, kw_only=True):
     """A limit on the data root's device.
@@ -35,6 +37,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
         scheduler: I/O scheduler of that device, or None.
         volatile_cache: the device reports a volatile write cache; None if unknown.
         disk_limit: the limit in force, or None.
+        slow_disk: the disk that was emulated, or None.
     """
 
     cpu_model: str
@@ -46,3 +49,4 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     scheduler: str | None = None
     volatile_cache: bool | None = None
     disk_limit: DiskLimit | None = None
+    slow_disk: DiskEmulation | None = None

@@ -5,6 +5,20 @@ from __future__ import annotations
 import msgspec
 
 
+class LostNode(msgspec.Struct, frozen=True, kw_only=True):
+    """A node that died in a window that went on without it.
+
+    Attributes:
+        node: its number in the cluster, from 1.
+        at_s: since the window's beginning; 0 for one that died in the warm-up.
+        without_commit_s: the longest stretch without a commit that ended after it had died.
+    """
+
+    node: int
+    at_s: float
+    without_commit_s: float
+
+
 class NodeActivity(msgspec.Struct, frozen=True, kw_only=True):
     """What one node did in a window, from its own status.
 

@@ -13,7 +13,7 @@ import msgspec
 
 from flushlab.record.load import Endpoint, SslMode
 
-RunningKind = Literal["tune", "series", "compare", "bench", "fill", "test"]
+RunningKind = Literal["tune", "series", "compare", "bench", "fill", "test", "crash"]
 
 
 class Driven(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ import msgspec
 
 from flushlab.record.arm import Arm, Value
 from flushlab.record.load import LoadResult
-from flushlab.record.node import NodeActivity
+from flushlab.record.node import LostNode, NodeActivity
 from flushlab.record.performance import Performance
 from flushlab.record.server import Launch, ServerIdentity, Storage
 from flushlab.record.warning import Warning
@@ -92,6 +92,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
         figure: what the workload yielded, in `unit`; None unless measured.
         unit: `transactions/s`, `rows/s` or `s`.
         higher_is_better: False for seconds.
+        seed: of the load's draws; None for a command, and in records of earlier versions.
         load: details from the load engine, or None for a command.
         output: what a command printed, within bounds, whether it succeeded or not.
         settings: catalogued settings as read back from the server.
@@ -102,6 +103,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
             does not have, or of which nothing is known, is left out.
         performance: what the server's performance_schema told of the window, or None.
         nodes: of a Galera cluster, what each did in the window; empty for a server that is alone.
+        lost_nodes: of a Galera cluster, those that died in the window while the load failed over.
         deltas: differences of status counters over the window, under their server's names.
         steal_share: share of CPU time stolen by the hypervisor in the window.
         foreign_cpu_share: share of CPU time used by neither the server nor the client, or None.
@@ -128,6 +130,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     figure: float | None = None
     unit: str = "transactions/s"
     higher_is_better: bool = True
+    seed: int | None = None
     load: LoadResult | None = None
     output: str = ""
     settings: Mapping[str, Value] = {}
@@ -140,6 +143,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     file_activity: Mapping[str, FileActivity] = {}
     performance: Performance | None = None
     nodes: tuple[NodeActivity, ...] = ()
+    lost_nodes: tuple[LostNode, ...] = ()
     deltas: Mapping[str, int] = {}
     steal_share: float = 0.0
     foreign_cpu_share: float | None = None

@@ -27,6 +27,7 @@ def document(trial: Trial) -> dict[str, Any]:
         "schema": SCHEMA,
         "throughput": trial.figure,
         "unit": trial.unit,
+        "seed": trial.seed,
         "latency_us": None
         if latency is None
         else {
@@ -60,6 +61,7 @@ def document(trial: Trial) -> dict[str, Any]:
         "deltas": dict(trial.deltas),
         "files": dict(trial.file_activity),
         "nodes": list(trial.nodes),
+        "lost_nodes": list(trial.lost_nodes),
         "seconds": dict(trial.seconds),
     }
 
@@ -90,6 +92,8 @@ def render(trial: Trial) -> RenderableType:
         "window",
         f"{trial.seconds.get('window', 0):.1f} s after {trial.seconds.get('warm_up', 0):.1f} s of warm-up",
     )
+    if trial.seed is not None:
+        table.add_row("seed", str(trial.seed))
     doubts = [Text(f"warning: {warning.text}", style="yellow") for warning in trial.warnings]
     kinds = [_kinds(trial.load.kinds)] if trial.load is not None and trial.load.kinds else []
     one = Text(

@@ -11,8 +11,10 @@ from typing import Any
 import msgspec
 
 from flushlab.campaign.doubts import too_busy
+from flushlab.errors import FlushlabError
 from flushlab.record import Ratio
-from flushlab.report.stored import plan_of
+from flushlab.report.crash import said
+from flushlab.report.stored import crash_of, plan_of
 from flushlab.store import CampaignRow
 from flushlab.units import counted
 
@@ -115,6 +117,8 @@ def render(rows: Sequence[CampaignRow]) -> str:
 
 
 def _line(row: CampaignRow) -> Line:
+    if row.kind == "crash":
+        return _crash_line(row)
     try:
         summary = _DECODER.decode(row.result) if row.result is not None else _Summary()
     except msgspec.DecodeError:
@@ -131,6 +135,25 @@ def _line(row: CampaignRow) -> Line:
         state=row.state,
         trials=row.trials,
         answer=_answer(row, summary),
+    )
+
+
+def _crash_line(row: CampaignRow) -> Line:
+    """Crashes count as trials."""
+    try:
+        facts = crash_of(row)
+    except FlushlabError:
+        server, crashes, answer = plan_of(row).server, 0, "nothing is proven yet"
+    else:
+        server, crashes, answer = facts.server, sum(len(arm.images) for arm in facts.arms), said(facts)
+    return Line(
+        id=row.id,
+        kind=row.kind,
+        created_at=row.created_at,
+        server=server,
+        state=row.state,
+        trials=crashes,
+        answer=answer,
     )
 
 

@@ -16,7 +16,7 @@ from rich.text import Text
 from flushlab.campaign.facts import SeriesFacts, TuneFacts
 from flushlab.record import Machine, ServerIdentity
 from flushlab.settings.fit import SCALED
-from flushlab.units import format_size
+from flushlab.units import format_latency, format_size
 
 
 class CarryOver(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,6 +64,8 @@ def _lines(facts: TuneFacts | SeriesFacts) -> Iterator[CarryOver]:
     )
     limit = facts.machine.disk_limit
     disk = f"does about {limit.write_iops} writes/s" if limit else "syncs about as fast as this one"
+    if (slow := facts.machine.slow_disk) is not None:
+        disk = f"takes about {format_latency(slow.measured_sync_us_p50)} for a sync"
     if facts.server.nodes > 1:
         alone = f"{facts.server.nodes} nodes shared this machine's processors and disk; theirs have their own"
         yield CarryOver(what="ratios", carries="no", why=alone)

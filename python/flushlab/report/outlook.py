@@ -80,7 +80,8 @@ def _rows(outlook: Outlook) -> Iterator[tuple[str, str]]:
     many = f"at least {least}" if most is None else f"{least} to {most}" if most > least else f"{least}"
     yield "trials", many + each
     yield "time", _time(outlook)
-    yield from _sizes(outlook.takes)
+    if outlook.takes.servers:
+        yield from _sizes(outlook.takes)
 
 
 def _time(outlook: Outlook) -> str:

@@ -6,7 +6,6 @@ Sits in `report`; its looks and its promises are those of `page`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from flushlab.probe import against
 from flushlab.probe.against import arms_of, is_here
@@ -15,7 +14,7 @@ from flushlab.probe.reading import by_policy, committers_words, duration, rate, 
 from flushlab.probe.scaling import PROCESSORS, SERVER_US, STORY_GAIN, STORY_PROCESSORS, Curve, curves, own_us
 from flushlab.record import Ceiling, DiskFigure, FlushMode, ProbeRecord, Share, Trial
 from flushlab.report import probe_plots
-from flushlab.report.page.page import MAX_CODE, MAX_ROWS, NOTHING_TO_DO, template
+from flushlab.report.page.page import Foot, Head, page
 from flushlab.report.page.parts import Cell, Section, Table, times
 from flushlab.report.probe import (
     device_words,
@@ -28,26 +27,6 @@ from flushlab.report.probe import (
 )
 from flushlab.store import CampaignRow
 from flushlab.units import format_seconds, format_size
-
-
-class _Row(NamedTuple):
-    """What the page's foot says."""
-
-    id: str
-    kind: str
-    state: str
-    flushlab: str
-
-
-class _Found(NamedTuple):
-    """What the page's head says."""
-
-    headline: str
-    lead: tuple[str, ...]
-    workload: str
-    title: str
-    server: None = None
-    interval: str = ""
 
 
 def render(record: ProbeRecord, campaign: str) -> str:
@@ -63,21 +42,14 @@ def render(record: ProbeRecord, campaign: str) -> str:
         *_machine(record),
         *_repeat(record),
     ]
-    return template().render(
-        row=_Row(campaign, "probe", "done", record.flushlab),
-        found=_Found(
-            headline=record.headline,
-            lead=record.reading[:1],
-            workload="update_non_index, committers that only commit",
-            title=f"What {record.medium.directory} allows",
-        ),
-        when=f"{record.started_at[:16].replace('T', ' ')} UTC",
-        keys=tuple(_keys(record)),
-        advice=NOTHING_TO_DO,
-        sections=sections,
-        max_rows=MAX_ROWS,
-        max_code=MAX_CODE,
+    head = Head(
+        headline=record.headline,
+        lead=record.reading[:1],
+        workload="update_non_index, committers that only commit",
+        title=f"What {record.medium.directory} allows",
     )
+    began = f"{record.started_at[:16].replace('T', ' ')} UTC"
+    return page(Foot(campaign, "probe", "done", record.flushlab), head, began, _keys(record), sections)
 
 
 def beside(

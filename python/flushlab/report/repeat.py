@@ -50,6 +50,9 @@ def _tune(plan: StoredPlan) -> Iterator[str]:
         yield _option("--seconds", plan.timing.seconds)
     if plan.fresh:
         yield "--fresh"
+    if plan.crash_images:
+        yield "--crash"
+        yield _option("--crash-images", plan.crash_images)
     if plan.objective != "throughput":
         yield _option("--objective", plan.objective)
     if plan.p99_limit not in (None, 2.0):
@@ -63,7 +66,8 @@ def _tune(plan: StoredPlan) -> Iterator[str]:
         yield _option("--memory", plan.memory)
     here = {one.name: plan.base.get(one.name) for one in plan.scaled}  # as it ran, whatever a machine holds
     for name, value in {**plan.original, **here}.items():
-        yield _option("--set", f"{name}={value}")
+        if name not in plan.has:
+            yield _option("--set", f"{name}={value}")
 
 
 def _series(plan: StoredPlan) -> Iterator[str]:
@@ -121,6 +125,12 @@ def _data(plan: StoredPlan) -> Iterator[str]:
 
 
 def _server(plan: StoredPlan) -> Iterator[str]:
+    if plan.external:
+        nodes = plan.external.replace(", ", ",")
+        yield _option("--dsn", f"mysql://USER:PASSWORD@{nodes}")
+        yield "--allow-writes"
+        yield "--tune-server"
+        return
     yield _option("--server", plan.build)
     if plan.basedir:
         yield _option("--basedir", plan.basedir)
@@ -131,6 +141,8 @@ def _where(plan: StoredPlan) -> Iterator[str]:
         yield _option("--data-root", plan.data_root)
     if plan.disk_iops is not None:
         yield _option("--disk-iops", plan.disk_iops)
+    if plan.disk is not None:
+        yield _option("--disk", plan.disk)
     if plan.cluster is not None:
         yield _option("--cluster", plan.cluster)
     if plan.latency_s is not None:

@@ -81,6 +81,7 @@ def _arm(arm: ArmFacts) -> dict[str, Any]:
         "workload": dict(arm.workload),
         "data_root": arm.data_root,
         "disk_iops": arm.disk_iops,
+        "disk": arm.disk,
         "contract": list(arm.contract),
         "floor": arm.floor,
         "guarantees": dict(arm.guarantees),
@@ -247,6 +248,8 @@ def _what(arm: ArmFacts) -> str:
         changes.append(f"in {arm.data_root}")
     if arm.disk_iops is not None:
         changes.append(f"on a disk of {arm.disk_iops} writes/s")
+    if arm.disk is not None:
+        changes.append(f"on an emulated disk: {arm.disk}")
     if arm.composed_of:
         return f"{' + '.join(arm.composed_of)}, in blocks of its own"
     nothing = "the same as the base" if arm.outcome == "measured" else ""

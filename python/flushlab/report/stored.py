@@ -12,10 +12,10 @@ from typing import Any
 import msgspec
 
 from flushlab.campaign.facts import ArmFacts, SeriesFacts, TuneFacts
-from flushlab.errors import StorageError
+from flushlab.errors import StorageError, UsageError
 from flushlab.experiment.objective import Objective
 from flushlab.plan.plan import BASE, BEST
-from flushlab.record import ProbeRecord, Trial, Value
+from flushlab.record import CrashFacts, ProbeRecord, Trial, Value
 from flushlab.settings.fit import Scaled
 from flushlab.store import CampaignRow
 
@@ -33,6 +33,8 @@ class StoredPlan(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     build: str = ""
+    server: str = ""
+    external: str = ""
     basedir: str | None = None
     workload: str = ""
     shape: Mapping[str, Any] = {}
@@ -41,6 +43,7 @@ class StoredPlan(msgspec.Struct, frozen=True, kw_only=True):
     minutes: float | None = None
     trials: int | None = None
     original: Mapping[str, Value] = {}
+    has: Mapping[str, Value] = {}
     scaled: tuple[Scaled, ...] = ()
     base_file: str | None = None
     base: Mapping[str, Any] = {}
@@ -56,6 +59,7 @@ class StoredPlan(msgspec.Struct, frozen=True, kw_only=True):
     memory: str | None = None
     data_root: str | None = None
     disk_iops: int | None = None
+    disk: str | None = None
     cluster: int | None = None
     latency_s: float | None = None
     seed: int | None = None
@@ -73,6 +77,7 @@ class StoredPlan(msgspec.Struct, frozen=True, kw_only=True):
     scale: float = 1.0
     asked_threads: int | None = None
     fresh: bool = False
+    crash_images: int = 0
 
 
 def plan_of(row: CampaignRow) -> StoredPlan:
@@ -115,6 +120,21 @@ def probe_of(row: CampaignRow) -> ProbeRecord:
         raise _other_version(row, error) from error
 
 
+def crash_of(row: CampaignRow) -> CrashFacts:
+    """The facts of a stored crash campaign.
+
+    Raises:
+        UsageError: nothing was judged yet.
+        StorageError: they are of a version that this flushlab does not know.
+    """
+    if row.result is None:
+        raise UsageError(f"campaign {row.id} has no result yet", hint="no crash of it has been judged")
+    try:
+        return msgspec.json.decode(row.result, type=CrashFacts)
+    except msgspec.DecodeError as error:
+        raise _other_version(row, error) from error
+
+
 def _other_version(row: CampaignRow, error: Exception) -> StorageError:
     return StorageError(
         f"another version of flushlab stored the result of campaign {row.id}: {error}",
@@ -137,7 +157,7 @@ def advised(row: CampaignRow, facts: Facts | None) -> dict[str, Value]:
         return {**lifted, **facts.result.winner.settings}
     if isinstance(facts, SeriesFacts):
         chosen = fastest(facts)
-        is_place = chosen is not None and (chosen.data_root or chosen.disk_iops)
+        is_place = chosen is not None and (chosen.data_root or chosen.disk_iops or chosen.disk)
         return dict(chosen.settings) if chosen is not None and not is_place else {}
     return {}
 

@@ -16,6 +16,7 @@ from flushlab.campaign.quiet import blame
 from flushlab.experiment.frontier import FrontierPoint
 from flushlab.plan.plan import BASE, CONTROL
 from flushlab.record import Ratio, Value
+from flushlab.report import crash
 from flushlab.report.carry_over import Step, carry_over, render_carry_over, render_steps, steps
 from flushlab.report.guarantees import FAILURES
 from flushlab.report.identity import server_document
@@ -61,6 +62,7 @@ def document(facts: TuneFacts) -> dict[str, Any]:
         "rejected": list(result.rejected),
         "excluded": list(result.excluded),
         "recovery_s": dict(facts.recovery_s),
+        "crash": crash.document(facts.crash) if facts.crash else None,
         "bytes": {"data": facts.data_bytes, "pool": facts.pool_bytes, "redo": facts.redo_bytes},
         "machine": facts.machine,
         "warnings": list(facts.warnings),
@@ -91,6 +93,8 @@ def render(facts: TuneFacts) -> RenderableType:
     if facts.result.frontier:
         parts += [*_frontier(facts), *_legend(facts), ""]
         parts += [_guarantees(facts), ""]
+    if facts.crash:
+        parts += [crash.guarantees(facts.crash), ""]
     parts += [_notes(facts), *_what_now(facts)]
     return Group(*parts)
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from flushlab.datadir import DataRoot, LimitedDisk
+from flushlab.datadir import Volume
 from flushlab.record import Performance, Ratio, Value
 from flushlab.server import Sandbox
 from flushlab.suite import command
@@ -84,8 +84,8 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
     result: Result
 
 
-def compare(request: Request, blocks: int, limit: LimitedDisk | None, say: Say) -> Compared:
-    """Runs both, block by block.
+def compare(request: Request, blocks: int, volume: Volume, say: Say) -> Compared:
+    """Runs both, block by block; the stock server on the volume.
 
     Raises:
         PrepareFailed: the prepare command did.
@@ -98,7 +98,7 @@ def compare(request: Request, blocks: int, limit: LimitedDisk | None, say: Say) 
     result: Result | None = None
     for block in range(1, blocks + 1):
         say(f"block {block} of {blocks}: stock")
-        stock.append(_run_stock(telling, limit))
+        stock.append(_run_stock(telling, volume))
         say(f"block {block} of {blocks}: fast")
         result = Session(telling, say).run(observe=True)
         fast.append(_side(result))
@@ -128,13 +128,13 @@ def ratio(slow: Sequence[float], fast: Sequence[float]) -> Ratio:
     return Ratio(estimate=estimate, low=estimate, high=estimate)
 
 
-def _run_stock(request: Request, limit: LimitedDisk | None) -> Side:
+def _run_stock(request: Request, volume: Volume) -> Side:
     began = time.monotonic()
     with Sandbox.start(
         request.build,
         settings=request.settings,
-        data_root=DataRoot.open(request.data_root),
-        disk_limit=limit,
+        data_root=volume.data_root,
+        disk_limit=volume.disk_limit,
         password=request.password,
         sql=[create_database(request.database, request.characters)],
     ) as sandbox:

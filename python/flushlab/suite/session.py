@@ -46,8 +46,8 @@ if TYPE_CHECKING:
 Say = Callable[[str], None]
 
 _SHELL = "/bin/sh"
-_ANSWER_S = 2.0
-"""A server that has not answered a small question by then hangs."""
+_ANSWER_S = 10.0
+"""A server that has not answered a small question by then hangs; a busy machine holds it up for seconds."""
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):

@@ -76,21 +76,31 @@ def observe(server: Server, into: Observation) -> Iterator[None]:
     """
     with activity.watch(server, into.watched):
         yield from _window(server, into)
+    if into.before is None:
+        into.watched = activity.Watched()
+
+
+def _speaker(server: Server) -> int | None:
+    """The number of the node that tells the counters, from 0: the first that lives."""
+    return next((number for number, node in enumerate(server.nodes) if node.alive()), None)
 
 
 def _window(server: Server, into: Observation) -> Iterator[None]:
-    told, nodes = performance.snapshot(server), galera.snapshot(server)
+    nodes, told = galera.snapshot(server), performance.snapshot(server)
     counters = status.counters(server)
     into.before = innodb.sample(server)
-    pids = [node.pid for node in server.nodes]
+    pids, speaker = [node.pid for node in server.nodes], _speaker(server)
     machine_before, cpu_before, started = machine.sample(), cpu.cpu_times(*pids), time.monotonic()
     yield
     into.seconds = time.monotonic() - started
     machine_after, cpu_after = machine.sample(), cpu.cpu_times(*pids)
     into.nodes = galera.between(nodes, galera.snapshot(server), into.seconds)
-    into.after = innodb.sample(server)
-    into.deltas = status.deltas(counters, status.counters(server))
-    into.told = (told, performance.snapshot(server))
+    if _speaker(server) == speaker:
+        into.after = innodb.sample(server)
+        into.deltas = status.deltas(counters, status.counters(server))
+        into.told = (told, performance.snapshot(server))
+    else:  # a node that died took what it had counted with it
+        into.before = None
     shares = machine.between(machine_before, machine_after)
     into.steal_share = shares.steal_share
     into.cpu_pressure_share, into.io_pressure_share = shares.cpu_pressure_share, shares.io_pressure_share

@@ -7,11 +7,13 @@ from flushlab.advice.tuned import tuned_files
 from flushlab.campaign.facts import TuneFacts
 from flushlab.campaign.request import TuneRequest
 from flushlab.experiment.frontier import Dropped, FrontierPoint
-from flushlab.record import Launch, Ratio, Storage, Value
+from flushlab.record import CrashArm, Launch, Ratio, Storage, Value
 from flushlab.settings.fit import Scaled
 from flushlab.settings.floor import Floor
 from flushlab.workload import Shape, Timing
 from tests.golden.test_reports import FACTS, SECOND
+from tests.unit.crashes import facts as crash_facts
+from tests.unit.crashes import image
 
 DISK = Storage(filesystem="ext4")
 REQUEST = TuneRequest(
@@ -89,3 +91,20 @@ def test_what_was_scaled_to_the_machine_that_measured_is_not_written_down() -> N
     )
     files = tuned_files(facts(SECOND), request, {}, DISK, Launch())
     assert not [text for text in files if "innodb_buffer_pool_size" in str(text)]
+
+
+def test_what_its_crashes_left_stands_in_the_option_file() -> None:
+    arm = CrashArm(name=SECOND.arm, settings={}, images=tuple(image(number) for number in range(8)))
+    crashed = msgspec.structs.replace(facts(SECOND), crash=crash_facts(arm))
+    found = tuned_files(crashed, REQUEST, {}, DISK, Launch()).option_file
+    assert "# Crashed 8 times, the power failed: 6 of 6 kept (at most 39.3% fail);" in found
+
+
+def test_the_storage_of_somebodys_own_server_is_its_owners_to_answer_for() -> None:
+    unseen = Storage(visible=False)
+    ours, theirs = (
+        tuned_files(facts(SECOND), request, {}, unseen, Launch()).option_file
+        for request in (REQUEST, msgspec.structs.replace(REQUEST, external="db1:3306"))
+    )
+    assert "Durability floor that this meets: second." in theirs
+    assert "Durability floor that this meets: second." not in ours

@@ -323,3 +323,25 @@ def test_what_galera_cannot_do_without_is_no_arm_of_a_cluster(tmp_path: Path) ->
     assert only(
         plan(ArmPlan(name="row", settings={"binlog_format": "ROW"})), tmp_path, identity=CLUSTER
     ).changes
+
+
+def test_arms_that_cannot_take_turns_on_a_server_that_goes_on_running_are_left_out(tmp_path: Path) -> None:
+    arms = (
+        ArmPlan(name="dynamic", settings={"innodb_flush_log_at_trx_commit": 1}),
+        ArmPlan(name="as it is", settings={"log_bin": "OFF"}),
+        ArmPlan(name="static", settings={"innodb_log_buffer_size": "64M"}),
+        ArmPlan(name="more threads", workload={"threads": 8}),
+        ArmPlan(name="other tables", workload={"table_size": 500}),
+        ArmPlan(name="elsewhere", data_root=str(tmp_path / "elsewhere")),
+    )
+    has = {**VALUES, "innodb_doublewrite": "ON"}
+    here = ServerHere(
+        identity=MARIADB, catalog=load_catalog(), values=has, launch=Launch(), has=has, goes_on=True
+    )
+    found = bind(plan(*arms), here, volumes(tmp_path), path="p.toml").arms
+    assert [arm.name for arm in found if arm.outcome == "measured"] == ["dynamic", "as it is", "more threads"]
+    why = {arm.name: arm.reason for arm in found if arm.outcome == "skipped"}
+    assert why["static"].startswith("innodb_log_buffer_size takes a restart")
+    assert "other tables than the base" in why["other tables"]
+    assert "cannot move to another place" in why["elsewhere"]
+    assert not (tmp_path / "elsewhere").exists()

@@ -122,11 +122,12 @@ def test_a_campaign_takes_all_the_time_since_the_command_began(store: Store) -> 
         watcher=Watcher(),
         began=began,
     )
+    elapsed = time.monotonic() - began
     first, second = store.trials("c")
-    assert 90 <= first.seconds["before"] < 95, "the trial says that it took 10 of the 100 seconds"
+    assert 90 <= first.seconds["before"] <= elapsed - 10, "the trial says that it took 10 of the 100 seconds"
     assert "before" not in second.seconds
     assert second.seconds["between"] == 0.0, "it says that it took longer than it did"
-    assert 100 <= first.spent_s < 105
+    assert 100 <= first.spent_s <= elapsed
 
 
 def test_the_time_before_the_first_trial_is_spent_too(store: Store) -> None:

@@ -20,7 +20,8 @@ NOWHERE: Any = SimpleNamespace(
     catalog=None,
     nodes=1,
     latency_s=None,
-    volume=SimpleNamespace(data_root=None, disk_limit=None),
+    external=None,
+    volume=SimpleNamespace(data_root=None, disk_limit=None, below=None, slow_disk=None),
 )
 
 

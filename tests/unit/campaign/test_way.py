@@ -53,8 +53,8 @@ FLUSH = "settings = { innodb_flush_log_at_trx_commit = 2 }"
 def test_the_commit_path_is_measured_side_by_side_in_many_short_blocks(tmp_path: Path) -> None:
     found = planned(tmp_path, FLUSH)
     assert (found.interleaved, found.why_fresh) == (True, "")
-    assert found.planned_blocks == 33
-    assert found.seconds == pytest.approx(50 / 33)
+    assert found.planned_blocks == 31
+    assert found.seconds == pytest.approx(50 / 31)
 
 
 def test_fresh_servers_are_used_where_they_are_asked_for(tmp_path: Path) -> None:
@@ -84,17 +84,18 @@ def test_one_series_measures_each_arm_in_the_way_that_is_right_for_it(tmp_path: 
     said = list[str]()
     found = planned(tmp_path, MIXED, workload='name = "upsert"', progress=said.append)
     assert (found.interleaved, found.why_fresh) == (True, "")
-    assert found.planned_blocks == 33 + 12 + 5
+    assert found.planned_blocks == 31 + 12 + 5
     assert {arm.name: arm.why_fresh for arm in found.arms} == {
         "one": "",
-        "later": "innodb_io_capacity shows in what a server does later",
+        "later": "innodb_io_capacity shows its effect later, in background work",
         "by the clock": "",
         "best": "",
     }
     assert [line for line in said if "side by side" in line or "fresh" in line] == [
-        "one: arms stand side by side and take turns: 33 blocks, 1.5 s of each arm in each",
+        "one: arms stand side by side and take turns: 31 blocks, 1.6 s of each arm in each",
         "by the clock: arms stand side by side and take turns: 12 blocks, 4.2 s of each arm in each",
-        "later: each window gets a fresh server: innodb_io_capacity shows in what a server does later",
+        "later: each window gets a fresh server: innodb_io_capacity shows its effect later, in background"
+        " work",
     ]
 
 
@@ -158,8 +159,8 @@ def test_a_pool_larger_than_the_data_counts_for_what_will_be_in_it(
 def test_short_campaigns_have_short_blocks_as_intervals_rest_on_their_number() -> None:
     assert blocks_of(5, 32) == (80, 2)
     assert blocks_of(5, 7) == (35, 1)
-    assert blocks_of(5, 3) == (15, 1)
-    assert blocks_of(2, 1) == (4, 0.5)
+    assert blocks_of(5, 3) == (38, 15 / 38)
+    assert blocks_of(2, 1) == (10, 0.2)
 
 
 def test_slices_are_long_against_commits_by_the_clock(tmp_path: Path) -> None:
@@ -172,7 +173,7 @@ def test_slices_are_long_against_commits_by_the_clock(tmp_path: Path) -> None:
 def test_as_much_is_measured_as_was_asked_for() -> None:
     for blocks, seconds in [(5, 10.0), (2, 0.5), (40, 1.0), (5, 3600.0), (3, 7.3)]:
         count, each_s = blocks_of(blocks, seconds)
-        assert count * each_s == pytest.approx(max(blocks * seconds, count * 0.5))
+        assert count * each_s == pytest.approx(max(blocks * seconds, count * 0.2))
         assert count >= blocks
 
 
@@ -201,6 +202,7 @@ def test_a_first_look_is_tuned_side_by_side_in_five_minutes() -> None:
         ({"minutes": 90.0}, "some candidates show in what a server does later"),
         ({"workload": "command: true", "minutes": 20.0}, "command cannot be paused"),
         ({"disk_iops": 120}, "servers that wait would write beyond the disk's limit"),
+        ({"disk": "gp3"}, "servers that wait would write beyond the disk's limit"),
     ],
 )
 def test_tune_uses_fresh_servers_where_it_must_and_says_why(arguments: dict[str, Any], why: str) -> None:
@@ -246,7 +248,7 @@ def test_all_combinations_of_factors_are_measured_in_the_same_blocks(tmp_path: P
     found = planned(tmp_path, FLUSH.replace("2", "0") + FACTORS + CAPACITY)
     why = {arm.name: arm.why_fresh for arm in found.arms if arm.name != "best"}
     assert why["one"] == ""
-    assert why["g"] == why["f + g"] == "innodb_io_capacity shows in what a server does later"
+    assert why["g"] == why["f + g"] == "innodb_io_capacity shows its effect later, in background work"
     assert why["f"] == f"{why['g']}; all combinations of factors run in the same blocks"
 
 

@@ -27,6 +27,7 @@ from flushlab.workload import Shape, Timing
 from tests.unit.probes import probe_record
 from tests.unit.records import trial
 from tests.unit.report import campaigns as made
+from tests.waiting import PATIENCE_S
 
 FLUSHLAB = f"{sys.executable} -m flushlab"
 
@@ -190,7 +191,7 @@ def test_a_device_or_a_pipe_is_written_to_and_stays_what_it_is(tmp_path: Path) -
     reader = threading.Thread(target=lambda: heard.append(pipe.read_text()))
     reader.start()
     output.emit_json({"figure": 1}, str(pipe))
-    reader.join(timeout=10)
+    reader.join(PATIENCE_S)
     assert json.loads(heard[0]) == {"figure": 1}
     assert stat.S_ISFIFO(pipe.stat().st_mode)
     done = shell(f"{FLUSHLAB} settings sync_binlog --json /dev/stdout | cat; ls -l /dev/stdout")

@@ -15,6 +15,7 @@ from flushlab.datadir.manifest import checksum
 from flushlab.errors import NoSpace, NotWritable, SnapshotDamaged, StorageError
 from flushlab.machine import ownership
 from tests.trees import tree
+from tests.waiting import PATIENCE_S
 
 KEY = SnapshotKey({"build": "mariadb-10.11.19-1a2b", "purpose": "template"})
 SPARSE_BYTES = 8 << 20
@@ -143,17 +144,17 @@ def test_two_at_once_make_it_once(store: Snapshots) -> None:
 
     def slow_fill(data: Path) -> None:
         inside.set()
-        assert go_on.wait(30)
+        assert go_on.wait(PATIENCE_S)
         fill(data)
 
     first = threading.Thread(target=lambda: made.append(store.make(KEY, slow_fill)))
     second = threading.Thread(target=lambda: made.append(store.make(KEY, refuse)))
     first.start()
-    assert inside.wait(30)
+    assert inside.wait(PATIENCE_S)
     second.start()
     go_on.set()
-    first.join(30)
-    second.join(30)
+    first.join(PATIENCE_S)
+    second.join(PATIENCE_S)
     assert len(made) == 2
     assert made[0] == made[1]
 

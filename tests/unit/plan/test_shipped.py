@@ -231,7 +231,7 @@ def test_a_file_that_is_too_large_or_cannot_be_read_is_refused(tmp_path: Path) -
 def test_what_the_example_has_commented_out_can_be_commented_in() -> None:
     text = re.sub(r"^# (?=\w+ = |\[\[)", "", example(), flags=re.MULTILINE)
     there = parse_plan(text, path="x.toml")
-    assert (len(plan("example").arms), len(there.arms), len(there.requires)) == (4, 5 + 3, 1)
+    assert (len(plan("example").arms), len(there.arms), len(there.requires)) == (4, 6 + 3, 1)
     keys = {path.split(".")[-1] for path in there.positions}
     assert keys >= {*_PLAN_KEYS, *_PLAN_TABLES, *_BASE_KEYS, *_ARM_KEYS}
     assert keys >= {*_CLAIM_KEYS, *_REQUIREMENT_KEYS} - {"expected", "at_most", "values"}

@@ -22,6 +22,7 @@ from flushlab.probe.folder import (
 )
 from flushlab.process import ProcessIdentity, all_records, reap, run_record
 from tests.unit.probes import MEDIUM
+from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture(autouse=True)
@@ -99,7 +100,7 @@ def test_a_disk_that_hangs_holds_nobody_who_removes_files_there(
     @contextmanager
     def slow(parent: Path, what: str) -> Iterator[Path]:
         yield parent
-        hangs.wait(30)
+        hangs.wait(PATIENCE_S)
         removed.set()
 
     monkeypatch.setattr(probe_folders, "passing_folder", slow)
@@ -108,4 +109,4 @@ def test_a_disk_that_hangs_holds_nobody_who_removes_files_there(
         pass
     assert not removed.is_set()
     hangs.set()
-    assert removed.wait(30)
+    assert removed.wait(PATIENCE_S)

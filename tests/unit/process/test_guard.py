@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,9 +15,10 @@ import pytest
 from flushlab.errors import HarnessError, UsageError
 from flushlab.machine import server_user
 from flushlab.process import Guard, GuardedProcess, all_records, identify, run_folder
+from flushlab.process.guard import strike
 from flushlab.process.identity import ProcessIdentity
 from tests.trees import tree
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.usefixtures("private_home")
 
@@ -34,18 +36,18 @@ def run(guard: Guard, script: str) -> GuardedProcess:
 
 
 def output(guard: Guard, script: str) -> str:
-    assert run(guard, script).wait(20) == 0
+    assert run(guard, script).wait(PATIENCE_S) == 0
     return (run_folder() / guard.name / "log").read_text()
 
 
 def test_exit_code_is_told(guard: Guard) -> None:
-    assert run(guard, "exit 3").wait(20) == 3
+    assert run(guard, "exit 3").wait(PATIENCE_S) == 3
 
 
 def test_signal_that_ended_it_is_told(guard: Guard) -> None:
     process = run(guard, "sleep 600")
     process.signal(signal.SIGTERM)
-    assert process.wait(20) == -signal.SIGTERM
+    assert process.wait(PATIENCE_S) == -signal.SIGTERM
     assert not process.alive()
 
 
@@ -105,7 +107,7 @@ def test_it_ignores_and_blocks_no_signals(guard: Guard) -> None:
 def test_environment_is_what_was_given_and_path(guard: Guard) -> None:
     log = run_folder() / "it" / "log"
     process = guard.spawn(["/usr/bin/env"], log=log, cwd=Path("/"), environment={"ONLY": "this"})
-    assert process.wait(20) == 0
+    assert process.wait(PATIENCE_S) == 0
     names = {line.split("=")[0] for line in log.read_text().splitlines()}
     assert names == {"ONLY", "PATH"}
 
@@ -260,3 +262,11 @@ def test_dead_guard_is_noticed_and_its_work_done(guard: Guard) -> None:
         run(guard, "true")
     guard.close()
     assert list(run_folder().iterdir()) == []
+
+
+def test_strike_kills_what_these_threads_have_started_alone(guard: Guard) -> None:
+    process = run(guard, "sleep 600")
+    strike([threading.get_ident() + 1])
+    assert process.wait(0.1) is None
+    strike([threading.get_ident()])
+    assert process.wait(PATIENCE_S) == -signal.SIGKILL

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import errno
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,9 +13,10 @@ import pytest
 from flushlab.machine import ownership
 from flushlab.process import all_records, identify, myself, reap, run_folder, run_record
 from flushlab.process.identity import ProcessIdentity, machine, world
+from flushlab.process.janitor import reap_record
 from flushlab.process.run_record import RunRecord, claim
 from tests.trees import tree
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.usefixtures("private_home")
 
@@ -41,7 +44,7 @@ def left_behind(process: subprocess.Popen[bytes] | None = None, name: str = "it"
 def test_abandoned_sandbox_is_killed_and_removed(server: subprocess.Popen[bytes]) -> None:
     left_behind(server)
     assert reap() == ["it"]
-    assert server.wait(20) == -9
+    assert server.wait(PATIENCE_S) == -9
     assert list(run_folder().iterdir()) == []
 
 
@@ -61,6 +64,37 @@ def test_kept_sandbox_is_spared(server: subprocess.Popen[bytes]) -> None:
     assert reap() == []
     assert server.poll() is None
     assert all_records() == [kept]
+
+
+def kept_disk_of(holder: str, process: subprocess.Popen[bytes]) -> RunRecord:
+    record = msgspec.structs.replace(left_behind(process, "its-disk"), kind="kept", goes_with=holder)
+    (run_folder() / "its-disk.json").write_bytes(msgspec.json.encode(record))
+    return record
+
+
+def test_kept_disk_is_spared_as_long_as_there_is_its_sandbox(server: subprocess.Popen[bytes]) -> None:
+    sandbox = msgspec.structs.replace(left_behind(), kind="kept")
+    (run_folder() / "it.json").write_bytes(msgspec.json.encode(sandbox))
+    disk = kept_disk_of("it", server)
+    assert reap() == []
+    assert (server.poll(), all_records()) == (None, [sandbox, disk])
+    run_record.remove("it")
+    assert reap() == ["its-disk"]
+    assert (server.wait(PATIENCE_S), all_records()) == (-9, [])
+
+
+def test_kept_disk_of_another_machine_with_the_same_home_is_spared(server: subprocess.Popen[bytes]) -> None:
+    theirs = msgspec.structs.replace(kept_disk_of("it", server), world="another boot", machine="another")
+    (run_folder() / "its-disk.json").write_bytes(msgspec.json.encode(theirs))
+    assert reap() == []
+    assert (server.poll(), all_records()) == (None, [theirs])
+
+
+def test_disk_of_a_sandbox_goes_with_it(server: subprocess.Popen[bytes]) -> None:
+    sandbox = left_behind()
+    kept_disk_of("it", server)
+    assert reap_record(sandbox) == []
+    assert (server.wait(PATIENCE_S), list(run_folder().iterdir())) == (-9, [])
 
 
 def test_process_that_got_the_number_later_is_spared(server: subprocess.Popen[bytes]) -> None:
@@ -155,6 +189,26 @@ def test_record_whose_writer_was_killed_over_it_is_removed(last_act: str) -> Non
     wait_until(lambda: not (run_folder() / "it.json").exists() or reap(), "the guard or the janitor is done")
     reap()
     assert list(run_folder().iterdir()) == []
+
+
+def test_record_has_no_name_before_it_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed(*_: object, **__: object) -> None:
+        assert list(run_folder().iterdir()) == []
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "link", killed)
+    with pytest.raises(KeyboardInterrupt):
+        claim(RunRecord.mine("it"))
+    assert list(run_folder().iterdir()) == []
+
+
+def test_record_is_written_where_files_need_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EOPNOTSUPP, "no such files here")
+
+    monkeypatch.setattr(run_record, "_name_whole", refuse)
+    claim(record := RunRecord.mine("it"))
+    assert all_records() == [record]
 
 
 def test_record_that_is_being_written_is_left_alone() -> None:

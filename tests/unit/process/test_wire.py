@@ -14,6 +14,7 @@ import pytest
 from flushlab.errors import HarnessError, UsageError
 from flushlab.process import wire_main
 from flushlab.process.wire import Wire, require_wire
+from tests.waiting import PATIENCE_S
 
 
 def packet(to: int, text: bytes = b"") -> bytes:
@@ -28,7 +29,7 @@ def ends(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[int, socket.socket]]:
     for number in (1, 2):
         theirs[number], ours[number] = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
         theirs[number].setblocking(False)
-        ours[number].settimeout(30)
+        ours[number].settimeout(PATIENCE_S)
     stdin, stop = os.pipe()
     monkeypatch.setattr(wire_main, "STDIN", stdin)
     relay = wire_main.Relay(0.03)
@@ -37,7 +38,7 @@ def ends(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[int, socket.socket]]:
     running.start()
     yield ours
     os.close(stop)
-    running.join(30)
+    running.join(PATIENCE_S)
     assert not running.is_alive()
     for one in (*ours.values(), *theirs.values()):
         one.close()

@@ -12,6 +12,7 @@ from flushlab.experiment.frontier import Dropped, Excluded, FrontierPoint, Rejec
 from flushlab.record import (
     Arm,
     Comparison,
+    CrashArm,
     DiskLimit,
     FileActivity,
     LoadResult,
@@ -24,6 +25,9 @@ from flushlab.record import (
 )
 from flushlab.settings.floor import Floor
 from flushlab.store import CampaignRow
+from tests.unit.crashes import BASE as KEPT
+from tests.unit.crashes import LOSING
+from tests.unit.crashes import facts as crash_facts
 from tests.unit.records import MARIADB, load_result, trial
 
 BASE: dict[str, Value] = {"sync_binlog": 1, "innodb_flush_log_at_trx_commit": 1}
@@ -285,6 +289,14 @@ SERIES_PLAN = {
     "timing": {"seconds": 10.0},
     "seed": 3,
 }
+CRASH_PLAN = {
+    "configurations": ["base", "innodb_flush_log_at_trx_commit=2"],
+    "server": "mariadb@10.11.19",
+    "images": 12,
+    "settings": {"log_bin": "ON"},
+    "controls": False,
+    "disk": None,
+}
 TUNE_ARMS = {"base": 12_000.0, "control": 12_000.0, FREE_ARM: 13_000.0, FAST_ARM: 19_000.0}
 SERIES_ARMS = {"base": 9_800.0, "control": 9_700.0, "B": 12_900.0, "F": 8_100.0, "G": 18_700.0, "I": 9_800.0}
 
@@ -302,6 +314,21 @@ def row(kind: str, facts: TuneFacts | SeriesFacts | None, plan: object = None, *
         trials=0,
     )
     return msgspec.structs.replace(stored, **changes)
+
+
+def crashed(*arms: CrashArm, plan: object = CRASH_PLAN) -> CampaignRow:
+    """A stored crash campaign: of a base that kept all and one that lost, unless others are given."""
+    facts = crash_facts(*(arms or (KEPT, LOSING)))
+    return CampaignRow(
+        id="crash-20261121-104206-79a6",
+        kind="crash",
+        created_at="2026-11-21T10:42:06.705+00:00",
+        flushlab="0.1.0",
+        plan=msgspec.json.encode(plan),
+        state="done",
+        result=msgspec.json.encode(facts),
+        trials=0,
+    )
 
 
 def tuned() -> tuple[CampaignRow, Sequence[Trial]]:

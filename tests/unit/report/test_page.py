@@ -402,7 +402,7 @@ def test_every_turn_of_a_standing_server_is_drawn_and_those_that_do_not_count_ar
 
 def test_a_series_in_mixed_ways_says_which_arm_was_measured_how() -> None:
     turn = Slice(round=0, start_s=7.0, seconds=2.0, events=1000, foreign_share=0.0)
-    why = "innodb_log_file_size shows in what a server does later"
+    why = "innodb_log_file_size shows its effect later, in background work"
     facts = made.series_facts(interleaved=True)
     arms = tuple(msgspec.structs.replace(arm, why_fresh=why if arm.name == "G" else "") for arm in facts.arms)
     facts = msgspec.structs.replace(facts, arms=arms)

@@ -13,7 +13,7 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from flushlab.campaign import series, several_servers, tune, way
+from flushlab.campaign import series, several_servers, target, tune, way
 from flushlab.campaign.target import Target
 from flushlab.cli.app import make_app
 from flushlab.datadir import DataRoot, Volume
@@ -21,15 +21,18 @@ from flushlab.plan.shipped import find_plan
 from flushlab.record import Storage
 from flushlab.report.repeat import command
 from flushlab.report.stored import plan_of
-from flushlab.server import base_file
+from flushlab.server import FakeServer, base_file
+from flushlab.server.fake import DEFAULTS
 from flushlab.settings.catalog import load_catalog
 from flushlab.store import Store
 from tests.unit.builds import MARIADB, build
 from tests.unit.report import campaigns as made
 
 UPSERT = ["--workload", "upsert"]
+OWN = ["--dsn", "mysql://me:secret@db1/shop", "--allow-writes", "--tune-server"]
 TUNE = {
     "server": ["--server", "mariadb@10.6.7"],
+    "dsn": [*OWN, "--set", "sync_binlog=7", "--keep", "innodb_flush_method"],
     "workload": ["--workload", "oltp_read_write"],
     "floor": ["--floor", "throwaway"],
     "minutes": ["--minutes", "90"],
@@ -59,15 +62,19 @@ TUNE = {
     "basedir": ["--basedir", "server"],
     "data_root": ["--data-root", "data"],
     "disk_iops": ["--disk-iops", "120"],
+    "disk": ["--disk", "gp3"],
     "cluster": ["--cluster", "3"],
     "network_latency": ["--cluster", "3", "--network-latency", "500us"],
     "seed": ["--seed", "5"],
     "fresh": ["--fresh"],
+    "crash": ["--crash"],
+    "crash_images": ["--crash", "--crash-images", "7"],
     "an option that only some workloads have": ["--skip-trx", "--point-selects", "3"],
 }
 SERIES = {
     "plan": ["{tmp}/mine.toml"],
     "server": ["insert-on-duplicate", "--server", "mariadb@10.6.7"],
+    "dsn": ["insert-on-duplicate", *OWN],
     "base": ["insert-on-duplicate", "--base", "{tmp}/my.cnf"],
     "memory": ["insert-on-duplicate", "--memory", "2G"],
     "dataset": ["insert-on-duplicate", "--dataset", "dump.sql"],
@@ -79,6 +86,7 @@ SERIES = {
     "basedir": ["insert-on-duplicate", "--basedir", "server"],
     "data_root": ["insert-on-duplicate", "--data-root", "data"],
     "disk_iops": ["insert-on-duplicate", "--disk-iops", "120"],
+    "disk": ["insert-on-duplicate", "--disk", "gp3"],
     "cluster": ["insert-on-duplicate", "--cluster", "3"],
     "network_latency": ["insert-on-duplicate", "--cluster", "3", "--network-latency", "500us"],
     "seed": ["insert-on-duplicate", "--seed", "5"],
@@ -88,6 +96,7 @@ TWO = ["base", "sync_binlog=1"]
 COMPARE = {
     "configurations": ["{tmp}/my.cnf", "sync_binlog=1", "two: sync_binlog=2 sql_mode='ANSI,TRADITIONAL'"],
     "server": [*TWO, "--server", "mariadb@10.6.7"],
+    "dsn": [*TWO, *OWN],
     "server, repeated": [*TWO, "--server", "mariadb", "--server", "mysql@8.0.36"],
     "workload": [*TWO, "--workload", "oltp_read_write"],
     "seconds": [*TWO, "--seconds", "77"],
@@ -101,6 +110,7 @@ COMPARE = {
     "basedir": [*TWO, "--basedir", "server"],
     "data_root": [*TWO, "--data-root", "data"],
     "disk_iops": [*TWO, "--disk-iops", "120"],
+    "disk": [*TWO, "--disk", "flush=1ms,iops=3000"],
     "cluster": [*TWO, "--cluster", "3"],
     "network_latency": [*TWO, "--cluster", "3", "--network-latency", "500us"],
     "seed": [*TWO, "--seed", "5"],
@@ -115,7 +125,18 @@ COMPARE = {
 }
 CHANGES_NO_REQUEST = {
     *("json", "out", "resume", "init", "force", "help", "exact", "wait_for_quiet", "dry_run", "watch"),
+    *("allow_writes", "tune_server", "defaults_file"),  # with --dsn the command has them all
 }
+
+
+class Somebodys(FakeServer):
+    """A server that runs already."""
+
+    name = "db1:3306"
+
+    def __init__(self) -> None:
+        connections = {"SHOW GLOBAL STATUS LIKE 'Threads_connected'": [("Threads_connected", "1")]}
+        super().__init__(values={**DEFAULTS, "max_connections": 1000}, answers=connections)
 
 
 class Decided(Exception):
@@ -133,12 +154,19 @@ def ask(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
         found = build("mariadb", 10, 6, 7) if server.endswith("@10.6.7") else MARIADB
         yield Target(found, load_catalog(), Volume(root), nodes=cluster or 1)
 
+    @contextmanager
+    def external_target(own: Any) -> Iterator[Target]:
+        root = DataRoot(path=tmp_path, storage=Storage(visible=False))
+        server: Any = Somebodys()
+        yield Target(MARIADB, load_catalog(), Volume(root), external=server, own=own)
+
     def carry_out(request: object, *_: object) -> None:
         decided.append(request)
         raise Decided
 
+    monkeypatch.setattr(target, "open_target", opened)
+    monkeypatch.setattr(target, "external_target", external_target)
     for module in (tune, series):
-        monkeypatch.setattr(module, "open_target", opened)
         monkeypatch.setattr(module, "carry_out", carry_out)
         monkeypatch.setattr(module, "read_base", lambda *_, **__: {})
         monkeypatch.setattr(module, "open_store", lambda: Store(tmp_path / "store.sqlite"))

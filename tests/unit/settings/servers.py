@@ -21,4 +21,5 @@ MARIADB123 = server("mariadb", 12, 3, 1)
 ALL = (MYSQL57, MYSQL80, MYSQL84, MYSQL97, MARIADB1011, MARIADB118, MARIADB123)
 
 DISK = Storage(filesystem="ext4", device="sda", volatile_cache=True)
+PROTECTED = Storage(filesystem="ext4", device="sda", volatile_cache=False)
 LAUNCH = Launch()

@@ -12,7 +12,16 @@ from flushlab.settings.candidates import lift, propose
 from flushlab.settings.catalog import load_catalog
 from flushlab.settings.durability import guarantees, meets
 from flushlab.settings.floor import Floor
-from tests.unit.settings.servers import DISK, LAUNCH, MARIADB118, MARIADB1011, MYSQL57, MYSQL80, MYSQL97
+from tests.unit.settings.servers import (
+    DISK,
+    LAUNCH,
+    MARIADB118,
+    MARIADB1011,
+    MYSQL57,
+    MYSQL80,
+    MYSQL97,
+    PROTECTED,
+)
 from tests.unit.settings.test_durability import FLUSH, situations
 
 CATALOG = load_catalog()
@@ -42,9 +51,11 @@ def candidates(
     )
 
 
-def proposed(identity: ServerIdentity, base: dict[str, Value], floor: Floor) -> dict[str, list[Value]]:
+def proposed(
+    identity: ServerIdentity, base: dict[str, Value], floor: Floor, storage: Storage = DISK
+) -> dict[str, list[Value]]:
     found: dict[str, list[Value]] = {}
-    for candidate in candidates(identity, base, floor):
+    for candidate in candidates(identity, base, floor, storage=storage):
         for name, value in candidate.settings.items():
             found.setdefault(name, []).append(value)
     return found
@@ -74,8 +85,24 @@ def test_doublewrite_off_is_proposed_on_a_file_system_that_writes_whole_pages() 
 
 
 def test_o_direct_no_fsync_is_proposed_only_after_its_fix() -> None:
-    assert "O_DIRECT_NO_FSYNC" not in proposed(MYSQL57, {}, Floor.STRICT)["innodb_flush_method"]
-    assert "O_DIRECT_NO_FSYNC" in proposed(MYSQL80, {}, Floor.STRICT)["innodb_flush_method"]
+    assert "O_DIRECT_NO_FSYNC" not in proposed(MYSQL57, {}, Floor.STRICT, PROTECTED)["innodb_flush_method"]
+    assert "O_DIRECT_NO_FSYNC" in proposed(MYSQL80, {}, Floor.STRICT, PROTECTED)["innodb_flush_method"]
+
+
+def test_behind_a_volatile_cache_nothing_is_proposed_that_leaves_doublewrite_copies_there() -> None:
+    base: dict[str, Value] = {"innodb_flush_method": "fsync"}
+    behind = proposed(MYSQL97, base, Floor.SECOND).get("innodb_flush_method", [])
+    assert not {"O_DIRECT", "O_DIRECT_NO_FSYNC"} & set(behind)
+    assert {"O_DIRECT", "O_DIRECT_NO_FSYNC"} & set(
+        proposed(MYSQL97, base, Floor.SECOND, PROTECTED)["innodb_flush_method"]
+    )
+
+
+def test_a_base_that_leaves_its_doublewrite_copies_in_a_volatile_cache_is_lifted_to_fsync() -> None:
+    changes, reasons = lift({}, Floor.SECOND, identity=MYSQL97, storage=DISK, launch=LAUNCH)
+    assert changes == {"innodb_flush_method": "fsync"}
+    assert "doublewrite copies" in reasons[0]
+    assert lift({}, Floor.SECOND, identity=MYSQL97, storage=PROTECTED, launch=LAUNCH) == ({}, ())
 
 
 def test_group_commit_delays_are_proposed_only_with_a_binary_log() -> None:
@@ -106,8 +133,9 @@ def test_io_capacity_is_raised_after_its_maximum_and_lowered_alone() -> None:
         if "innodb_io_capacity" in one.settings
     ]
     assert [list(one) for one in raised] == [["innodb_io_capacity_max", "innodb_io_capacity"]] * 2
-    assert proposed(MYSQL97, {}, Floor.STRICT)["innodb_io_capacity"] == [200]
-    assert "innodb_io_capacity_max" not in proposed(MYSQL97, {}, Floor.STRICT)
+    found = proposed(MYSQL97, {}, Floor.STRICT, PROTECTED)
+    assert found["innodb_io_capacity"] == [200]
+    assert "innodb_io_capacity_max" not in found
 
 
 def test_without_steady_state_only_the_commit_path_is_left() -> None:

@@ -25,7 +25,9 @@ from tests.unit.settings.servers import (
     MARIADB1011,
     MYSQL57,
     MYSQL80,
+    MYSQL84,
     MYSQL97,
+    PROTECTED,
     server,
 )
 
@@ -61,10 +63,11 @@ def test_synced_commits_and_a_synced_binary_log_lose_nothing_and_replicas_agree(
     assert found.replication.level == "consistent"
 
 
-def test_mariadbs_unsynced_binary_log_by_default_has_no_bound() -> None:
+def test_mariadbs_unsynced_binary_log_by_default_has_no_bound_and_costs_the_engine_its_last_commits() -> None:
     found = judge(MARIADB1011, log_bin="ON")
     assert found.process_crash.level == "nothing_lost"
-    assert found.os_crash.level == found.power_loss.level == "unknown"
+    assert found.os_crash.level == found.power_loss.level == "window"
+    assert (found.os_crash.window_s, found.binlog.level) == (1.0, "unknown")
     assert found.replication.level == "may_diverge"
     assert level(found) is Floor.THROWAWAY
 
@@ -78,7 +81,7 @@ def test_mysqls_binary_log_is_synced_by_default() -> None:
 @pytest.mark.parametrize("flush", [0, 1, 2])
 def test_a_binary_log_synced_every_n_groups_has_no_bound_in_seconds(every: int, flush: int) -> None:
     found = judge(MYSQL80, sync_binlog=every, flush=flush)
-    assert found.os_crash.level == "unknown"
+    assert (found.os_crash.level, found.binlog.level) == ("window", "unknown")
     assert level(found) is Floor.THROWAWAY
 
 
@@ -163,7 +166,39 @@ def test_records_must_be_as_large_as_the_pages_of_this_server() -> None:
 
 
 def test_detect_and_recover_is_as_good_as_on() -> None:
-    assert level(judge(MYSQL97, innodb_doublewrite="DETECT_AND_RECOVER")) is Floor.STRICT
+    assert level(judge(MYSQL97, PROTECTED, innodb_doublewrite="DETECT_AND_RECOVER")) is Floor.STRICT
+    assert level(judge(MYSQL97, innodb_doublewrite="DETECT_AND_RECOVER")) is level(judge(MYSQL97))
+
+
+@pytest.mark.parametrize("method", ["O_DIRECT", "O_DIRECT_NO_FSYNC"])
+@pytest.mark.parametrize("identity", [server("mysql", 8, 0, 20), MYSQL84, MYSQL97])
+def test_unsynced_doublewrite_copies_are_torn_with_their_pages_behind_a_volatile_cache(
+    identity: ServerIdentity, method: str
+) -> None:
+    found = judge(identity, innodb_flush_method=method)
+    assert found.power_loss.level == "at_risk"
+    assert found.power_loss.text.startswith("the server may not start again")
+    assert found.os_crash.level == found.torn_page.level == "nothing_lost", "the disk has the whole copy"
+    assert level(found) is Floor.THROWAWAY
+    assert level(judge(identity, PROTECTED, innodb_flush_method=method)) is Floor.STRICT
+
+
+def test_doublewrite_that_is_off_is_no_better_there() -> None:
+    assert judge(MYSQL97, innodb_doublewrite="OFF").power_loss.level == "at_risk"
+
+
+def test_where_copies_are_synced_or_pages_whole_a_volatile_cache_tears_nothing() -> None:
+    assert level(judge(server("mysql", 8, 0, 19), innodb_flush_method="O_DIRECT")) is Floor.STRICT
+    assert level(judge(MYSQL97, innodb_flush_method="fsync")) is Floor.STRICT
+    assert level(judge(MARIADB1011, innodb_flush_method="O_DIRECT")) is Floor.STRICT
+    whole = Storage(filesystem="zfs", volatile_cache=True, record_size_bytes=16384)
+    assert judge(MYSQL97, whole).power_loss.level == "nothing_lost"
+
+
+def test_of_a_disk_that_nobody_saw_it_is_said_what_its_cache_would_do() -> None:
+    found = judge(MYSQL97, Storage(filesystem="ext4"))
+    assert level(found) is Floor.STRICT
+    assert "but not in a power cut behind a volatile disk cache" in found.torn_page.text
 
 
 def test_detect_only_finds_torn_pages_and_cannot_repair_them() -> None:
@@ -190,12 +225,13 @@ def test_o_direct_no_fsync_puts_the_data_directory_at_risk_before_its_fix(identi
 
 @pytest.mark.parametrize("identity", [server("mysql", 5, 7, 25), server("mysql", 8, 0, 14), MYSQL80, MYSQL97])
 def test_o_direct_no_fsync_is_safe_on_one_device_after_its_fix(identity: ServerIdentity) -> None:
-    assert level(judge(identity, innodb_flush_method="O_DIRECT_NO_FSYNC")) is Floor.STRICT
+    assert level(judge(identity, PROTECTED, innodb_flush_method="O_DIRECT_NO_FSYNC")) is Floor.STRICT
+    assert judge(identity, innodb_flush_method="O_DIRECT_NO_FSYNC").power_loss.level == "at_risk"
 
 
 def test_o_direct_no_fsync_is_unknown_with_redo_and_data_behind_different_volatile_caches() -> None:
     apart = Storage(filesystem="ext4", redo_on_same_device=False, volatile_cache=True)
-    assert judge(MYSQL80, apart, innodb_flush_method="O_DIRECT_NO_FSYNC").power_loss.level == "unknown"
+    assert judge(MYSQL80, apart, innodb_flush_method="O_DIRECT_NO_FSYNC").os_crash.level == "unknown"
     honest = Storage(filesystem="ext4", redo_on_same_device=False, volatile_cache=False)
     assert judge(MYSQL80, honest, innodb_flush_method="O_DIRECT_NO_FSYNC").power_loss.level == "nothing_lost"
 
@@ -314,12 +350,28 @@ def test_other_nodes_hold_commits_only_where_there_are_any(settings: dict[str, V
     assert found.node_loss.level == expected
 
 
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({FLUSH: 2}, "no node has synced them"),
+        ({FLUSH: 1}, "commits are synced on each node"),
+        ({FLUSH: 1, "log_bin": "ON", "sync_binlog": 1}, "commits are synced on each node"),
+        ({FLUSH: 1, "log_bin": "ON", "sync_binlog": 0}, "no binary log has them"),
+    ],
+)
+def test_what_all_nodes_lose_at_once_depends_on_what_each_has_synced(
+    settings: dict[str, Value], expected: str
+) -> None:
+    found = guarantees({**GALERA, **settings}, MARIADB1011, DISK, LAUNCH)
+    assert expected in found.cluster_loss.text
+
+
 @pytest.mark.parametrize("flush", [0, 1, 2])
-def test_that_other_nodes_hold_commits_is_said_to_be_a_claim_and_lifts_no_floor(flush: int) -> None:
+def test_that_other_nodes_hold_commits_is_told_with_its_counts_and_lifts_no_floor(flush: int) -> None:
     cluster = msgspec.structs.replace(MARIADB1011, nodes=3)
     found, alone = judge(cluster, flush=flush), judge(MARIADB1011, flush=flush)
     assert found.node_loss.level == "nothing_lost"
-    assert "Galera's design, not measured" in describe(found)["node_loss"]
+    assert "measured: lost in 0 of" in describe(found)["node_loss"]
     assert found.cluster_loss.level == "unknown"
     assert level(found) is level(alone)
     assert alone.node_loss.level == "at_risk"
@@ -367,8 +419,8 @@ def test_every_loss_names_its_rule_and_source() -> None:
 
 
 def test_all_losses_are_told_the_worst_first() -> None:
-    text = describe(judge(MARIADB1011, log_bin="ON", flush=2))["os_crash"]
-    assert text.index("rolled back") < text.index("about 1 s")
+    text = describe(judge(MARIADB1011, innodb_flush_method="nosync", flush=2))["os_crash"]
+    assert text.index("beyond repair") < text.index("about 1 s")
 
 
 def test_describe_has_words_for_every_failure() -> None:

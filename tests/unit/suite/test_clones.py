@@ -9,6 +9,7 @@ from typing import cast
 from flushlab.errors import NoSpace
 from flushlab.server import Sandbox
 from flushlab.suite.clones import Clones
+from tests.waiting import PATIENCE_S
 
 
 class Server:
@@ -88,5 +89,5 @@ def test_an_old_server_is_ended_in_the_background() -> None:
     waiting.fill()
     ended = threading.Event()
     waiting.retire(ended.set)
-    assert ended.wait(10)
+    assert ended.wait(PATIENCE_S)
     waiting.end()

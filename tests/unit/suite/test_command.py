@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from flushlab.suite.command import NOT_EXECUTABLE, NOT_FOUND, find_problem, run
+from tests.waiting import PATIENCE_S
 
 RUNNER = """
 import os, sys
@@ -58,7 +59,7 @@ def test_a_script_whose_interpreter_is_missing_is_not_found(tmp_path: Path) -> N
 
 def test_streams_are_the_commands_own() -> None:
     child = start("/bin/sh", "-c", "printf 'out\\0x'; printf err >&2; exit 3")
-    out, err = child.communicate(timeout=30)
+    out, err = child.communicate(timeout=PATIENCE_S)
     assert (child.returncode, out, err) == (3, b"out\0x", b"err")
 
 
@@ -71,7 +72,7 @@ def test_a_signal_to_flushlab_alone_is_the_commands_to_answer(number: signal.Sig
     assert child.stdout is not None
     assert child.stdout.readline() == b"ready\n"
     child.send_signal(number)
-    out, _ = child.communicate(timeout=30)
+    out, _ = child.communicate(timeout=PATIENCE_S)
     assert (child.returncode, out) == (7, b"got\n")
 
 
@@ -83,7 +84,7 @@ def test_a_command_that_goes_on_after_signals_is_killed_at_the_third() -> None:
         child.send_signal(signal.SIGINT)
         assert child.stdout.readline() == b"got\n"
     child.send_signal(signal.SIGINT)
-    child.communicate(timeout=30)
+    child.communicate(timeout=PATIENCE_S)
     assert child.returncode == 128 + signal.SIGKILL
 
 
@@ -105,6 +106,6 @@ def test_a_signal_in_the_terminal_reaches_the_command_once() -> None:
     os.write(primary, b"\n")
     while b"end" not in seen:
         seen += os.read(primary, 1024)
-    assert child.wait(30) == 5
+    assert child.wait(PATIENCE_S) == 5
     os.close(primary)
     assert seen.count(b"got") == 1

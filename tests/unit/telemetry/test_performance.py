@@ -26,7 +26,9 @@ def test_what_one_collector_cannot_tell_is_noted_and_the_others_go_on() -> None:
 
 def test_switching_on_reaches_every_collectors_instruments_and_leaves_out_flushlabs_own_connection() -> None:
     class Taking(FakeServer):
-        def query(self, sql: str, args: object = ()) -> list[tuple[object, ...]]:
+        def query(
+            self, sql: str, args: object = (), *, answer_s: float | None = None
+        ) -> list[tuple[object, ...]]:
             self.statements.append(sql)
             return [("performance_schema", "ON")] if sql == IS_ON else []
 

@@ -67,6 +67,7 @@ class Shared:
     warm_up_s = 0.0
     slice_s = 0.5
     warnings = ()
+    external = None
 
     def __init__(
         self, monkeypatch: pytest.MonkeyPatch, dies: Callable[[int], bool] = lambda _: False
@@ -130,6 +131,24 @@ def test_every_slice_on_a_shared_server_has_its_arms_settings_on_every_node(
     assert len(shared.groups) == 1
     assert len(set(shared.groups[0].seeds)) == 3, "with the same draws, the second arm would change nothing"
     assert not shared.groups[0].alive()
+
+
+def test_somebodys_server_is_set_anew_whatever_it_has_and_never_stopped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(standing, "External", FakeGroup)
+    shared: Any = Shared(monkeypatch)
+    group: Any = FakeGroup(answers={SIZES: []}, values={FLUSH: 2})
+    group.before = {FLUSH: 1}
+    group.settled = lambda _: 0.0
+    shared.groups.append(group)
+    shared.external = group
+    base = Arm(name="base", settings={})
+    with StandingRunner(lambda _: shared, 1, lambda _: "one") as runner:
+        trial = runner.run(Request(arm=base, stage="arms", block=3, beside=(base,)))
+    assert trial.outcome == "measured", trial.reason
+    assert {tuple(seen) for seen in shared.seen} == {(1, 1, 1)}
+    assert group.alive()
 
 
 def test_a_node_that_dies_makes_the_block_run_again_on_a_new_cluster(monkeypatch: pytest.MonkeyPatch) -> None:

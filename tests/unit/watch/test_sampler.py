@@ -13,14 +13,25 @@ from flushlab.record import Arm
 from flushlab.record.running import FillProgress, LoadSecond, Running, RunningMark
 from flushlab.store import Store
 from flushlab.watch import past as watch_past
+from flushlab.watch import sampler
 from flushlab.watch.asker import Known
 from flushlab.watch.cpu import Meter
 from flushlab.watch.past import past
 from flushlab.watch.ring import Ring
 from flushlab.watch.sample import Sample
-from flushlab.watch.sampler import STALE_S, Sampler
+from flushlab.watch.sampler import Sampler
 from tests.unit.records import trial
 from tests.unit.watch.told import seen
+
+PATIENCE_S = 600.0
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that stands still for a while makes nothing old, and leaves no gap."""
+    monkeypatch.setattr(sampler, "STALE_S", PATIENCE_S)
+    monkeypatch.setattr(sampler, "GAP_S", PATIENCE_S)
+
 
 RUNNING = Running(kind="compare", campaign="c", pid=7, began=1.0, arm="A", stage="arms", unit="rows/s")
 
@@ -61,7 +72,7 @@ def test_a_server_that_is_gone_says_since_when_and_why() -> None:
 
 
 def test_what_was_told_long_ago_is_not_shown_as_present() -> None:
-    assert taken(up(time.monotonic() - STALE_S - 1)).dirty is None
+    assert taken(up(time.monotonic() - PATIENCE_S - 1)).dirty is None
 
 
 def test_load_of_flushlabs_own_wins_and_each_second_is_told_once() -> None:

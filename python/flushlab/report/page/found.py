@@ -321,6 +321,8 @@ def _notes(arm: ArmFacts) -> tuple[str, ...]:
         notes.append(f"data in {arm.data_root}")
     if arm.disk_iops:
         notes.append(f"disk of {arm.disk_iops} writes/s")
+    if arm.disk:
+        notes.append(f"emulated disk: {arm.disk}")
     if arm.floor:
         notes.append(f"floor {arm.floor}")
     if arm.contract:

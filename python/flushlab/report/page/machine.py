@@ -11,7 +11,7 @@ from flushlab.report.page.parts import (
     Table,
     when,
 )
-from flushlab.units import counted, format_seconds, format_size
+from flushlab.units import counted, format_latency, format_seconds, format_size
 
 
 def section(subject: Subject) -> Iterator[Section]:
@@ -43,6 +43,12 @@ def _machine_rows(subject: Subject) -> Iterator[tuple[str, str]]:
             syncs = f", {limit.measured_syncs_per_s:.0f} synced" if limit.measured_syncs_per_s else ""
             gave = f"{limit.measured_write_iops:.0f} measured{syncs}"
             yield "disk limit", f"{limit.write_iops} writes/s requested, {gave} ({limit.way})"
+        if (slow := found.slow_disk) is not None:
+            gave = f"{format_latency(slow.measured_sync_us_p50)} measured"
+            yield (
+                "emulated disk",
+                f"{slow.profile.name}: {format_latency(slow.asked_sync_us_p50)} a sync, {gave}",
+            )
     if (others := what.others) is not None:
         waited = f", after {format_seconds(others.waited_s)} of waiting" if others.waited_s else ""
         yield "before the first trial", f"{others.words}{waited}"

@@ -24,6 +24,7 @@ from flushlab.record import Trial
 from flushlab.report.carry_over import carry_over, steps
 from flushlab.report.page import (
     claims,
+    crash,
     doubts,
     effects,
     files,
@@ -39,7 +40,7 @@ from flushlab.report.page import (
     settings,
 )
 from flushlab.report.page.arms import by_arm
-from flushlab.report.page.found import found
+from flushlab.report.page.found import Found, found
 from flushlab.report.page.parts import Cell, Section, Subject, Table, figure, interval, when
 from flushlab.report.stored import Facts, plan_of
 from flushlab.store import CampaignRow
@@ -70,6 +71,27 @@ class Advice(NamedTuple):
 
 NOTHING_TO_DO = Advice()
 
+
+class Head(NamedTuple):
+    """What the head says of a record that compares no servers."""
+
+    headline: str
+    lead: tuple[str, ...]
+    workload: str
+    title: str
+    server: None = None
+    interval: str = ""
+
+
+class Foot(NamedTuple):
+    """What the foot says of a record that is no campaign."""
+
+    id: str
+    kind: str
+    state: str
+    flushlab: str
+
+
 _STORY: tuple[Callable[[Subject], Iterator[Section]], ...] = (
     ratios.section,
     effects.section,
@@ -80,6 +102,7 @@ _STORY: tuple[Callable[[Subject], Iterator[Section]], ...] = (
     settings.section,
     claims.section,
     guarantees.section,
+    crash.section,
     doubts.section,
     output.section,
     machine.section,
@@ -107,13 +130,31 @@ def render(
     trials = list(trials)
     plan = plan_of(row)
     subject = Subject(row, plan, facts, found(row, plan, facts, trials), trials, by_arm(trials))
-    return template().render(
-        row=row,
-        found=subject.found,
-        when=when(row),
-        keys=tuple(_keys(subject)),
+    sections = [*_what_now(subject, advice), *(one for make in _STORY for one in make(subject)), *beside]
+    return page(row, subject.found, when(row), _keys(subject), sections, advice)
+
+
+def page(
+    foot: CampaignRow | Foot,
+    head: Head | Found,
+    began: str,
+    keys: Iterable[tuple[str, str]],
+    sections: Sequence[Section],
+    advice: Advice = NOTHING_TO_DO,
+) -> str:
+    """A page of sections.
+
+    Args:
+        began: when what it shows did, as a reader has it.
+        keys: the few facts that stand below the answer.
+    """
+    return _template().render(
+        row=foot,
+        found=head,
+        when=began,
+        keys=tuple(keys),
         advice=advice,
-        sections=[*_what_now(subject, advice), *(one for make in _STORY for one in make(subject)), *beside],
+        sections=sections,
         max_rows=MAX_ROWS,
         max_code=MAX_CODE,
     )
@@ -160,8 +201,7 @@ def _keys(subject: Subject) -> Iterator[tuple[str, str]]:
 
 
 @functools.cache
-def template() -> jinja2.Template:
-    """What pages are made with."""
+def _template() -> jinja2.Template:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("flushlab.report"),
         autoescape=True,

@@ -1,0 +1,80 @@
+"""What of a plan and of a tuning is tried on a server that goes on running."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from flushlab.campaign.running_server import guarding, lifted, restarts, tried, why_not, without_restarts
+from flushlab.errors import BelowFloor
+from flushlab.record import ServerIdentity, Value
+from flushlab.settings.candidate import Candidate
+from flushlab.settings.catalog import load_catalog
+from flushlab.settings.floor import Floor
+from tests.unit.campaign.test_binding import plan
+
+MARIADB = ServerIdentity(flavor="mariadb", version=(10, 11, 19), version_text="10.11.19-MariaDB")
+HAS: Mapping[str, Value] = {
+    "innodb_flush_log_at_trx_commit": 1,
+    "innodb_doublewrite": "ON",
+    "innodb_flush_method": "O_DIRECT",
+    "log_bin": "ON",
+    "sync_binlog": 1,
+}
+
+
+def candidate(*, later: bool = False, **settings: Value) -> Candidate:
+    return Candidate(settings=settings, group="commit", why="", needs_steady_state=later)
+
+
+def test_what_takes_a_restart_is_out_unless_the_server_has_it_already() -> None:
+    assert restarts({"innodb_doublewrite": "OFF", "sync_binlog": 0}, HAS, MARIADB) == ["innodb_doublewrite"]
+    assert restarts({"innodb_doublewrite": 1, "log_bin": "ON"}, HAS, MARIADB) == []
+    assert why_not({"innodb_log_buffer_size": 1 << 26}, HAS, MARIADB).startswith(
+        "innodb_log_buffer_size takes a restart"
+    )
+
+
+def test_a_setting_that_nobody_knows_is_not_tried() -> None:
+    assert restarts({"max_connect_errors": 7}, {"max_connect_errors": 100}, MARIADB) == ["max_connect_errors"]
+
+
+def test_a_base_is_measured_without_what_takes_a_restart_and_that_is_said() -> None:
+    base = {"log_bin": "ON", "innodb_doublewrite": "OFF", "sync_binlog": 0}
+    found, notes = without_restarts(plan(base=base, alternate=True), HAS, MARIADB)
+    assert (found.base, found.alternate) == ({"sync_binlog": 0}, False)
+    (note,) = notes
+    assert note.slug == "base-left-out"
+    assert "without innodb_doublewrite=OFF, which takes a restart" in note.text
+    assert note.text.endswith("it is ON there")
+
+
+def test_candidates_are_left_out_for_one_reason_each() -> None:
+    every = (
+        candidate(innodb_flush_log_at_trx_commit=2),
+        candidate(innodb_flush_method="fsync"),
+        candidate(innodb_io_capacity=4000, later=True),
+        candidate(wsrep_slave_threads=4),
+    )
+    unlike = {"wsrep_slave_threads": "wsrep_slave_threads is 1 on b and 2 on a"}
+    kept, notes = tried(every, HAS, MARIADB, unlike)
+    assert [dict(one.settings) for one in kept] == [{"innodb_flush_log_at_trx_commit": 2}]
+    reasons = [note.text.removeprefix("not tried: ") for note in notes]
+    assert reasons[0].startswith("innodb_flush_method=fsync: it takes a restart")
+    assert reasons[1].startswith("innodb_io_capacity=4000: its effect shows later, in background work")
+    assert reasons[2].endswith("wsrep_slave_threads is 1 on b and 2 on a")
+
+
+def test_a_server_is_lifted_to_its_floor_only_by_what_it_takes_while_it_runs() -> None:
+    weak = {**HAS, "innodb_flush_log_at_trx_commit": 0}
+    changes, reasons = lifted(weak, weak, Floor.STRICT, MARIADB, ())
+    assert changes == {"innodb_flush_log_at_trx_commit": 1}
+    assert reasons[0].startswith("innodb_flush_log_at_trx_commit = 1 ")
+    torn = {**HAS, "innodb_doublewrite": "OFF"}
+    with pytest.raises(BelowFloor, match=r"below the floor strict: innodb_doublewrite = ON .* restart"):
+        lifted(torn, torn, Floor.STRICT, MARIADB, ())
+
+
+def test_what_decides_what_a_server_keeps_is_known() -> None:
+    assert {*guarding({**HAS, "innodb_io_capacity": 200}, load_catalog())} == {*HAS}
