@@ -1,0 +1,120 @@
+"""Campaigns on somebody's own MySQL, which is no cluster: what an account sees, and that all is as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from flushlab.campaign import series, tune
+from flushlab.campaign.bench import bench
+from flushlab.errors import UsageError
+from flushlab.machine import state_path
+from flushlab.record import Value
+from flushlab.server import Sandbox, made_tables, put_back
+from flushlab.workload import Timing
+from tests.conftest import StartSandbox
+
+FLUSH = "innodb_flush_log_at_trx_commit"
+COMMITS = (FLUSH, "sync_binlog")
+UPSERT: dict[str, Any] = {"workload": "upsert", "threads": 2, "tables": 1, "table_size": 50}
+ALLOWED: dict[str, Any] = {"allow_writes": True, "tune_server": True}
+QUICK = Timing(warm_up_s=0.1, max_warm_up_s=0.1)
+PLAN = """
+title = "What is tried on somebody's own server"
+blocks = 2
+seconds = 0.5
+best = false
+[workload]
+name = "upsert"
+threads = 2
+tables = 1
+table_size = 50
+[[arm]]
+name = "relaxed"
+text = "Commits are written, not synced."
+settings = { innodb_flush_log_at_trx_commit = 2, sync_binlog = 100 }
+[[arm]]
+name = "restarted"
+text = "What takes a restart."
+settings = { innodb_flush_method = "fsync" }
+"""
+
+
+@dataclass(frozen=True)
+class Owned:
+    """A server, and an account of its owner's."""
+
+    server: Sandbox
+
+    def dsn(self, user: str) -> str:
+        return f"mysql://{user}:secret@127.0.0.1:{self.server.endpoint.port}/"
+
+    @property
+    def state(self) -> tuple[dict[str, Value], set[str], list[Path]]:
+        """How it commits, its databases, and what the next flushlab would have to undo."""
+        folders = (state_path() / name for name in (put_back.FOLDER, made_tables.FOLDER))
+        return (
+            dict(self.server.read_back(COMMITS)),
+            {str(name) for (name,) in self.server.query("SHOW DATABASES")},
+            [path for folder in folders for path in folder.glob("*")],
+        )
+
+
+@pytest.fixture(scope="module")
+def mysql(shared_sandbox: StartSandbox) -> Sandbox:
+    server = shared_sandbox(
+        "mysql@8.0", settings={"log_bin": "ON", "sync_binlog": 1, FLUSH: 1, "server_id": 7}, kept=True
+    )
+    for user, rights in (("owner", "ALL"), ("guest", "SELECT, INSERT, UPDATE, CREATE, DROP, PROCESS")):
+        server.query(f"CREATE USER {user}@'%' IDENTIFIED WITH mysql_native_password BY 'secret'")
+        server.query(f"GRANT {rights} ON *.* TO {user}@'%'")
+    return server
+
+
+@pytest.fixture
+def owned(mysql: Sandbox, private_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Owned]:
+    """The server, as its owner left it."""
+    monkeypatch.setattr(series, "parse_timing", lambda seconds: replace(QUICK, seconds=seconds))
+    monkeypatch.setattr(tune, "SIDE_BY_SIDE", replace(QUICK, seconds=0.2))
+    found = Owned(mysql)
+    before = found.state
+    yield found
+    assert found.state == before
+
+
+def test_a_series_says_what_takes_a_restart_and_measures_the_rest(owned: Owned, tmp_path: Path) -> None:
+    plan = tmp_path / "plan.toml"
+    plan.write_text(PLAN)
+    done = series.series(plan, dsn=owned.dsn("owner"), **ALLOWED)
+    assert {arm.name: arm.outcome for arm in done.arms}["relaxed"] == "measured"
+    (restarted,) = [arm for arm in done.arms if arm.name == "restarted"]
+    assert restarted.comparison is None
+    assert restarted.reason.startswith("innodb_flush_method takes a restart")
+
+
+def test_a_tuning_tries_what_commits_and_sets_nothing(owned: Owned) -> None:
+    asked = {"dsn": owned.dsn("owner"), "trials": 20, "seed": 1, "floor": "second", **UPSERT}
+    foreseen = tune.tune(**asked, dry_run=True).outlook
+    assert foreseen is not None
+    assert f"{FLUSH}=2" in [one.what for one in foreseen.tries]
+    done = tune.tune(**asked, **ALLOWED)
+    assert {name: done.base[name] for name in COMMITS} == {FLUSH: 1, "sync_binlog": 1}
+    assert done.figures.keys() >= {"base", "control"}
+
+
+def test_a_replica_is_not_written_to_and_who_may_not_see_that_is_told(owned: Owned) -> None:
+    said = list[str]()
+    asked: dict[str, Any] = {"seconds": 0.2, "progress": said.append, "allow_writes": True, **UPSERT}
+    owned.server.query("CHANGE MASTER TO MASTER_HOST='db.example', MASTER_PORT=1")
+    try:
+        with pytest.raises(UsageError, match=r"is a replica of db\.example"):
+            bench(dsn=owned.dsn("owner"), **asked)
+        bench(dsn=owned.dsn("guest"), **asked)
+    finally:
+        owned.server.query("RESET SLAVE ALL")
+    assert any("without REPLICATION CLIENT that is not checked" in line for line in said)
