@@ -19,7 +19,7 @@ TYPE_CHECKING = False  # typing takes longer to import than all else here
 if TYPE_CHECKING:
     from flushlab.campaign.bench import bench
     from flushlab.campaign.compare import compare
-    from flushlab.campaign.crash import crash
+    from flushlab.campaign.crash.crash import crash
     from flushlab.campaign.fill import fill
     from flushlab.campaign.series import series
     from flushlab.campaign.tune import tune
@@ -48,7 +48,7 @@ _MODULES = {
     "FlushlabError": "flushlab.errors",
     "bench": "flushlab.campaign.bench",
     "compare": "flushlab.campaign.compare",
-    "crash": "flushlab.campaign.crash",
+    "crash": "flushlab.campaign.crash.crash",
     "database": "flushlab.suite.database",
     "fill": "flushlab.campaign.fill",
     "records": "flushlab.store.records",

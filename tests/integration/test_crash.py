@@ -18,9 +18,9 @@ from typer.testing import CliRunner
 
 import flushlab
 from flushlab.build import Build
-from flushlab.campaign import crash_campaign
-from flushlab.campaign.crash import crash, crash_settings
-from flushlab.campaign.crash_check import BROKE, check, disk_bytes
+from flushlab.campaign.crash import campaign as crash_campaign
+from flushlab.campaign.crash.check import BROKE, check, disk_bytes
+from flushlab.campaign.crash.crash import crash, crash_settings
 from flushlab.campaign.target import open_target
 from flushlab.campaign.watcher import Watcher
 from flushlab.cli.app import make_app

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from flushlab.build import Build
-from flushlab.campaign.crash import crash
+from flushlab.campaign.crash.crash import crash
 from flushlab.crashed import binlog, replicated
 from flushlab.crashed.ledger import TABLE
 from flushlab.crashed.live import make_ledger

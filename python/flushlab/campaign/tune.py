@@ -19,8 +19,8 @@ import msgspec
 
 from flushlab.build import Progress, silent
 from flushlab.campaign.base import as_read, file_settings, fitted, persisted_settings, read_base
-from flushlab.campaign.crash import crash_settings
-from flushlab.campaign.crash_check import UNCRASHED, disk_bytes, require_crashable, way_of
+from flushlab.campaign.crash.check import UNCRASHED, disk_bytes, require_crashable, way_of
+from flushlab.campaign.crash.crash import crash_settings
 from flushlab.campaign.data import Data, data_of, open_data
 from flushlab.campaign.external import Load, Own, doubts, driving, own_server
 from flushlab.campaign.external_use import differing, used

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from flushlab.campaign.crash_check import Checked, Crash, check
+from flushlab.campaign.crash.check import Checked, Crash, check
 from flushlab.campaign.doubts import contradictions, disturbed, doubts, geometric_mean, mean_p99_us
 from flushlab.campaign.duration import STAND_S, trial_s
 from flushlab.campaign.facts import Figures, TuneFacts

@@ -149,7 +149,7 @@ def crash(
     A run is recorded once, on a disk of its own, and cut at many points: needs
     root, FUSE and a loop device, but for --fail process.
     """
-    from flushlab.campaign.crash import crash as run
+    from flushlab.campaign.crash.crash import crash as run
     from flushlab.report import crash as report
 
     require_writable(json)

@@ -112,7 +112,7 @@ def tune(
     OLTP workloads also take sysbench's options, and a command takes --timeout,
     --reset and --warm-up-runs: docs/reference/workloads.md.
     """
-    from flushlab.campaign.crash_check import not_passed
+    from flushlab.campaign.crash.check import not_passed
     from flushlab.campaign.tune import tune as run
     from flushlab.cli.progress import CampaignProgress
     from flushlab.report import tune as report

@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from flushlab.campaign import crash_check
-from flushlab.campaign.crash_check import BROKE, NOT_CRASHED, check, not_passed, require_crashable, way_of
+from flushlab.campaign.crash import check as crash_check
+from flushlab.campaign.crash.check import BROKE, NOT_CRASHED, check, not_passed, require_crashable, way_of
 from flushlab.errors import HarnessError, StartFailed, UsageError
 from flushlab.experiment.frontier import FrontierPoint
 from flushlab.record import CrashArm, CrashFacts, Storage, Value

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from flushlab.campaign.crash_cluster import failure_of, which_nodes
+from flushlab.campaign.crash.cluster import failure_of, which_nodes
 from flushlab.errors import UsageError
 from flushlab.record import CrashKind
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from flushlab.campaign.crash_cluster import require_ledger_alone
-from flushlab.campaign.crash_control import control_of, doubts
-from flushlab.campaign.crash_load import CrashLoad, read_load, require_replicable
+from flushlab.campaign.crash.cluster import require_ledger_alone
+from flushlab.campaign.crash.control import control_of, doubts
+from flushlab.campaign.crash.load import CrashLoad, read_load, require_replicable
 from flushlab.errors import UsageError
 from flushlab.record import CrashArm
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from flushlab.campaign.crash_replay import read_line
+from flushlab.campaign.crash.replay import read_line
 from flushlab.errors import UsageError
 from flushlab.record import CrashPoint
 from flushlab.report.crash import line, moment

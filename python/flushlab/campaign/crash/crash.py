@@ -1,10 +1,4 @@
-"""`crash`: what configurations lose when the server is killed, the system crashes or the power goes.
-
-Sits in `campaign`: what users call. Below it: `crash_request` (what was asked for), `crash_plan` (what all
-arms share), `crash_campaign` (the arms and the control of `crash_control`), `crash_arm` (one of them),
-`crash_judging` (its images), `crash_replay` and `crash_stored`; `crash_cluster` for clusters, `crash_check`
-for `tune --crash`.
-"""
+"""`crash`: takes what was asked for, refuses what makes no sense, and runs, resumes or replays it."""
 
 from __future__ import annotations
 
@@ -15,12 +9,12 @@ from typing import Literal
 from flushlab.build import Progress, silent
 from flushlab.campaign.configurations import Configuration
 from flushlab.campaign.configurations import read as read_configurations
-from flushlab.campaign.crash_campaign import CrashCampaign
-from flushlab.campaign.crash_cluster import require_ledger_alone, which_nodes
-from flushlab.campaign.crash_load import LEDGER, CrashLoad, read_load, require_replicable
-from flushlab.campaign.crash_plan import CrashPlan
-from flushlab.campaign.crash_replay import replay as replay_image
-from flushlab.campaign.crash_request import (
+from flushlab.campaign.crash.campaign import CrashCampaign
+from flushlab.campaign.crash.cluster import require_ledger_alone, which_nodes
+from flushlab.campaign.crash.load import LEDGER, CrashLoad, read_load, require_replicable
+from flushlab.campaign.crash.plan import CrashPlan
+from flushlab.campaign.crash.replay import replay as replay_image
+from flushlab.campaign.crash.request import (
     FILE_SYSTEMS,
     SECONDS,
     CrashRequest,
@@ -28,7 +22,7 @@ from flushlab.campaign.crash_request import (
     require_in_range,
     tear_of,
 )
-from flushlab.campaign.crash_stored import Book, carry_out, earlier_request
+from flushlab.campaign.crash.stored import Book, carry_out, earlier_request
 from flushlab.campaign.target import Target, latency_of, open_target
 from flushlab.campaign.watcher import Watcher, watching
 from flushlab.datadir.disk_profile import parse_disk

@@ -1,5 +1,4 @@
-"""Crash campaigns in the store: what was judged is saved as it comes, so that a killed one goes on. Sits in
-`campaign`.
+"""Stored: crash campaigns in the store: what was judged is saved as it comes, so that a killed one goes on.
 
 The plan is what `crash` was asked for, the result what is known so far. Verdicts that were not saved when it
 was killed, at most those of `EVERY_S`, are found again: an image depends on its record and its point alone.
@@ -13,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from flushlab.campaign.crash_request import CrashRequest
+from flushlab.campaign.crash.request import CrashRequest
 from flushlab.campaign.watcher import Watcher
 from flushlab.crashed.ledger import read_notes
 from flushlab.crashed.recorded import Run

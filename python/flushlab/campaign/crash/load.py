@@ -1,4 +1,4 @@
-"""Crash load: what servers are under when they crash. Sits in `campaign`.
+"""Load: what servers are under when they crash. Sits in `campaign.crash`.
 
 A workload with the ledger in its transactions; beside it DDL, a program or a script; or a program or a script
 alone, without a ledger.

@@ -1,10 +1,10 @@
-"""`crash --cluster`: which nodes crash, and what is asked of that. Sits in `campaign`, beside `crash`."""
+"""`crash --cluster`: which nodes crash, and what is asked of that. Sits in `campaign.crash`."""
 
 from __future__ import annotations
 
 from typing import Literal, get_args
 
-from flushlab.campaign.crash_load import CrashLoad
+from flushlab.campaign.crash.load import CrashLoad
 from flushlab.errors import UsageError
 from flushlab.record import CrashKind, NodesKind
 from flushlab.settings.durability import Failure

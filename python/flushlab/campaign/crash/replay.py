@@ -1,10 +1,10 @@
-"""Crash replay: one image of a record that was kept, judged again. Sits in `campaign`."""
+"""Replay: one image of a record that was kept, judged again. Sits in `campaign.crash`."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from flushlab.campaign.crash_plan import CrashPlan
+from flushlab.campaign.crash.plan import CrashPlan
 from flushlab.crashed.cluster_recorded import ClusterImages, ClusterRun
 from flushlab.crashed.minimise import minimise
 from flushlab.crashed.recorded import Run

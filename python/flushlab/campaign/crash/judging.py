@@ -1,4 +1,4 @@
-"""Crash judging: images of a record, two side by side, until a Ctrl-C. Sits in `campaign`."""
+"""Judging: images of a record, two side by side, until a Ctrl-C. Sits in `campaign.crash`."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Crash check: `tune --crash` crashes its winner before it is handed over.
+"""Check: `tune --crash` crashes its winner before it is handed over.
 
     way_of(asked …)  before anything is measured: what crashes here, or why nothing can
     check(experiment, crash, …)  after the confirmation: a winner that breaks its floor is rejected
 
-Sits in `campaign`.
+Sits in `campaign.crash`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Literal, NamedTuple, Protocol
 
 import msgspec
 
-from flushlab.campaign.crash_load import require_known_commits
-from flushlab.campaign.crash_request import MOST_IMAGES
+from flushlab.campaign.crash.load import require_known_commits
+from flushlab.campaign.crash.request import MOST_IMAGES
 from flushlab.crashed.promise import broken
 from flushlab.datadir.fault_disk import require_fault_disk
 from flushlab.errors import FlushlabError, HarnessError, UsageError

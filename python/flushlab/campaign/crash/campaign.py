@@ -1,4 +1,4 @@
-"""Crash campaign: the arms that were asked for, then the control if nothing was lost. Sits in `campaign`."""
+"""Campaign: the arms that were asked for, then the control if nothing was lost. Sits in `campaign.crash`."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from flushlab.campaign.configurations import Given
-from flushlab.campaign.crash_arm import crash_arm
-from flushlab.campaign.crash_control import control_images, control_of, doubts, loses
-from flushlab.campaign.crash_plan import CrashPlan
-from flushlab.campaign.crash_stored import Book
+from flushlab.campaign.crash.arm import crash_arm
+from flushlab.campaign.crash.control import control_images, control_of, doubts, loses
+from flushlab.campaign.crash.plan import CrashPlan
+from flushlab.campaign.crash.stored import Book
 from flushlab.record import CrashArm, CrashFacts, CrashImage, Value, Warning
 
 

@@ -1,4 +1,4 @@
-"""Crash control: the configuration that must lose, and what is doubtful of a crash campaign. Pure.
+"""Control: the configuration that must lose, and what is doubtful of a crash campaign. Pure.
 
 Where nothing was lost, a control runs in the same way, to show that loss would have been seen. Without a
 ledger it must damage tables instead; no setting does so where the disk has kept all that was written to it.

@@ -1,4 +1,4 @@
-"""Crash plan: what all arms of a crash campaign share, and what it means for one. Sits in `campaign`."""
+"""Plan: what all arms of a crash campaign share, and what it means for one. Sits in `campaign.crash`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import msgspec
 
 from flushlab.campaign.base import file_settings, fitted
 from flushlab.campaign.configurations import Given
-from flushlab.campaign.crash_cluster import failure_of
-from flushlab.campaign.crash_load import CrashLoad
-from flushlab.campaign.crash_request import FAILURES
+from flushlab.campaign.crash.cluster import failure_of
+from flushlab.campaign.crash.load import CrashLoad
+from flushlab.campaign.crash.request import FAILURES
 from flushlab.campaign.target import Target, connection_arguments
 from flushlab.campaign.watcher import Watcher
 from flushlab.crashed.cluster_killed import ClusterSpec, Disks

@@ -1,4 +1,4 @@
-"""Crash request: what `crash` was asked for, and whether it makes sense. Sits in `campaign`."""
+"""Request: what `crash` was asked for, and whether it makes sense. Sits in `campaign.crash`."""
 
 from __future__ import annotations
 

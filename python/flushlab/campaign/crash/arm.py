@@ -1,4 +1,4 @@
-"""Crash arm: all crashes of one configuration. Sits in `campaign`, below `crash_campaign`.
+"""Arm: all crashes of one configuration. Sits in `campaign.crash`.
 
 A run is recorded once and cut many times (`_recorded`); or what lives is killed many times (`_killed`): the
 process of a server, or nodes of a cluster.
@@ -13,10 +13,10 @@ from pathlib import Path
 
 import msgspec
 
-from flushlab.campaign.crash_judging import judge_all
-from flushlab.campaign.crash_plan import CrashPlan
-from flushlab.campaign.crash_request import MOST_IMAGES
-from flushlab.campaign.crash_stored import record_of
+from flushlab.campaign.crash.judging import judge_all
+from flushlab.campaign.crash.plan import CrashPlan
+from flushlab.campaign.crash.request import MOST_IMAGES
+from flushlab.campaign.crash.stored import record_of
 from flushlab.campaign.target import connection_arguments
 from flushlab.campaign.watcher import Watcher
 from flushlab.crashed import points as points_of
