@@ -1,6 +1,6 @@
 """External: somebody's own server or cluster, as `bench` and `compare` may use it.
 
-Sits in `campaign`. Reading needs no leave. Writing rows takes --allow-writes, and changing settings takes
+Sits in `campaign`. Reading needs no permission. Writing rows takes --allow-writes, and changing settings takes
 --tune-server: both are undone at the end, whatever ends it.
 """
 
