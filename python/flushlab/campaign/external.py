@@ -1,7 +1,7 @@
 """External: somebody's own server or cluster, as `bench` and `compare` may use it.
 
-Sits in `campaign`. Reading needs no permission. Writing rows takes --allow-writes, and changing settings takes
---tune-server: both are undone at the end, whatever ends it.
+Sits in `campaign`. Reading needs no permission. Writing rows takes --allow-writes, and changing settings
+takes --tune-server: both are undone at the end, whatever ends it.
 """
 
 from __future__ import annotations
