@@ -98,9 +98,10 @@ def test_what_is_left_out_of_the_catalog_exists_somewhere_and_has_one_reason() -
     names = load_option_names()
     options = {name for release in names.releases for name in names.of(release)}
     no_options = {"innodb_version", "innodb_lru_flush_size", "log_bin_basename"}
+    newer = {"innodb_index_shrink"}  # than the releases whose options are listed
     listed = patterns()
     assert len(listed) == len(set(listed))
-    assert not [one for one in listed if not fnmatch.filter(options | no_options, one)]
+    assert not [one for one in listed if not fnmatch.filter(options | no_options | newer, one)]
     assert all(entry["reason"] for entry in tomllib.loads(OUTSIDE.read_text())["outside"])
 
 

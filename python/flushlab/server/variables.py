@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from flushlab.record import ServerIdentity, Value, Warning
-from flushlab.server.control import READ_ONLY_VARIABLE, StatementFailed
+from flushlab.server.control import READ_ONLY_VARIABLE, WRONG_ARGUMENTS, StatementFailed
 from flushlab.settings.catalog import PROVIDER_OPTIONS, SettingHere, canonical
 from flushlab.settings.configuration import Configuration, literal, typed
 from flushlab.settings.provider_options import read_options
@@ -50,11 +50,12 @@ def set_variable(query: Query, identity: ServerIdentity, name: str, value: Value
 
 def _set_option(query: Query, here: SettingHere, value: Value) -> None:
     """Sets one of Galera's options, which keeps all others. Where the plugin wsrep_provider is on, each is a
-    variable of its own, and the one that holds them all is read-only."""
+    variable of its own, and the one that holds them all cannot be set (error 1210 since 11.8.9)."""
     try:
         query(f"SET GLOBAL {PROVIDER_OPTIONS} = %s", [f"{here.part}={here.render(value)}"])
     except StatementFailed as error:
-        if error.errno != READ_ONLY_VARIABLE:
+        by_plugin = error.errno == WRONG_ARGUMENTS and "plugin is loaded" in error.text
+        if error.errno != READ_ONLY_VARIABLE and not by_plugin:
             raise
         query(f"SET GLOBAL {here.name} = %s", [literal(value, here)])
 

@@ -50,6 +50,7 @@ _SAFER: tuple[tuple[str, tuple[Value, ...], str], ...] = (
         ("O_DIRECT", "fsync"),
         "so that files, doublewrite copies among them, are synced",
     ),
+    ("innodb_data_file_buffering", ("OFF",), "so that no checkpoint passes pages that are in the page cache"),
 )
 """What lifts a base: names, values from the least change on, and why."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from flushlab.machine import state_path
 from flushlab.server import made_tables, put_back
 from flushlab.server.cluster import Cluster
 from tests.conftest import require_galera
-from tests.integration.cluster.own import FLUSH, Own
+from tests.integration.cluster.own import FLUSH, HOME, Own
 
 SETTINGS = {FLUSH: 2}
 """What is committed is written, so that a killed server has it, and not synced, which may take long."""
@@ -49,9 +50,15 @@ def left() -> list[Path]:
 
 
 @pytest.fixture
-def own(cluster: Cluster, private_home: Path) -> Iterator[Own]:
+def usual_home() -> str | None:
+    """FLUSHLAB_HOME before a test has one of its own."""
+    return os.environ.get(HOME)
+
+
+@pytest.fixture
+def own(cluster: Cluster, usual_home: str | None, private_home: Path) -> Iterator[Own]:
     """The cluster as its owner sees it, who wants commits synced."""
-    found = Own(cluster)
+    found = Own(cluster, usual_home)
     found.set_flushes(1)
     yield found
     found.set_flushes(SETTINGS[FLUSH])

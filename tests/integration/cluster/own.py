@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import pytest
+
 from flushlab.record import Value
 from flushlab.server.cluster import Cluster
 
+HOME = "FLUSHLAB_HOME"
 FLUSH = "innodb_flush_log_at_trx_commit"
 
 
@@ -15,6 +18,8 @@ class Own:
     """Somebody's own cluster."""
 
     cluster: Cluster
+    home: str | None = None
+    """FLUSHLAB_HOME when it was started, whose records say which processes its nodes are."""
 
     def dsn(self, database: str = "", *, nodes: int = 1) -> str:
         """Names so many of its nodes."""
@@ -40,3 +45,9 @@ class Own:
         """Sets it on every node."""
         for node in self.cluster.nodes:
             node.query(f"SET GLOBAL {FLUSH} = {value}")
+
+    def start_again(self, patch: pytest.MonkeyPatch) -> None:
+        """Starts nodes that were killed; whoever looks for the cluster later finds them."""
+        with patch.context() as there:
+            there.delenv(HOME) if self.home is None else there.setenv(HOME, self.home)
+            self.cluster.start_again()

@@ -171,7 +171,7 @@ def test_a_load_goes_on_when_a_node_dies(own: Own, monkeypatch: pytest.MonkeyPat
         assert {str(name) for (name,) in second.query("SHOW DATABASES")} == before
         assert any("could not be put back" in line for line in said)
     finally:
-        own.cluster.start_again()
+        own.start_again(monkeypatch)
         second.query("SET GLOBAL wsrep_provider_options = 'pc.ignore_sb=NO; evs.suspect_timeout=PT5S'")
     assert [path.parent.name for path in left()] == [put_back.FOLDER]
 

@@ -106,13 +106,13 @@ def test_options_of_galera_are_read_from_the_one_variable_that_holds_them() -> N
 class Asked:
     """Takes statements; the variable that holds the options may be read-only, as where each has its own."""
 
-    def __init__(self, *, read_only: bool = False, errno: int = 1238) -> None:
+    def __init__(self, *, read_only: bool = False, errno: int = 1238, text: str = "no") -> None:
         self.statements: list[tuple[str, object]] = []
-        self._read_only, self._errno = read_only, errno
+        self._read_only, self._errno, self._text = read_only, errno, text
 
     def __call__(self, sql: str, args: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         if self._read_only and "wsrep_provider_options" in sql:
-            raise StatementFailed(self._errno, "no", sql)
+            raise StatementFailed(self._errno, self._text, sql)
         self.statements.append((sql, args[0]))
         return []
 
@@ -123,8 +123,12 @@ def test_an_option_of_galera_is_set_by_itself_so_that_the_others_stay() -> None:
     assert asked.statements == [("SET GLOBAL wsrep_provider_options = %s", "gcs.fc_limit=64")]
 
 
-def test_where_the_plugin_gives_options_variables_of_their_own_these_are_set() -> None:
-    asked = Asked(read_only=True)
+LOADED = "wsrep_provider_options cannot be changed while the wsrep-provider plugin is loaded"
+
+
+@pytest.mark.parametrize(("errno", "text"), [(1238, "no"), (1210, LOADED)])
+def test_where_the_plugin_gives_options_variables_of_their_own_these_are_set(errno: int, text: str) -> None:
+    asked = Asked(read_only=True, errno=errno, text=text)
     variables.set_variable(asked, MARIADB, "gcs.fc_limit", 64)
     assert asked.statements == [("SET GLOBAL wsrep_provider_gcs_fc_limit = %s", 64)]
     with pytest.raises(StatementFailed):

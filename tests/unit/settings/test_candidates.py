@@ -105,6 +105,22 @@ def test_a_base_that_leaves_its_doublewrite_copies_in_a_volatile_cache_is_lifted
     assert lift({}, Floor.SECOND, identity=MYSQL97, storage=PROTECTED, launch=LAUNCH) == ({}, ())
 
 
+@pytest.mark.parametrize(
+    ("identity", "name", "given", "lifted"),
+    [
+        (MARIADB1011, "innodb_flush_method", "fsync", "O_DIRECT"),
+        (MARIADB118, "innodb_data_file_buffering", "ON", "OFF"),
+    ],
+)
+def test_mariadb_is_lifted_out_of_the_page_cache(
+    identity: ServerIdentity, name: str, given: Value, lifted: Value
+) -> None:
+    found, reasons = lift({name: given}, Floor.SECOND, identity=identity, storage=PROTECTED, launch=LAUNCH)
+    assert found == {name: lifted}
+    assert "synced" in reasons[0] or "page cache" in reasons[0]
+    assert name not in proposed(identity, {}, Floor.SECOND)
+
+
 def test_group_commit_delays_are_proposed_only_with_a_binary_log() -> None:
     assert "binlog_commit_wait_count" not in proposed(MARIADB1011, {}, Floor.STRICT)
     with_log: dict[str, Value] = {"log_bin": "ON", "sync_binlog": 1}

@@ -195,6 +195,49 @@ def test_where_copies_are_synced_or_pages_whole_a_volatile_cache_tears_nothing()
     assert judge(MYSQL97, whole).power_loss.level == "nothing_lost"
 
 
+BTRFS = Storage(filesystem="btrfs", volatile_cache=False)
+ON_BTRFS = "MariaDB may not start again on btrfs"
+
+
+@pytest.mark.parametrize("flush", [1, 2])
+def test_that_mariadbs_checkpoints_pass_unsynced_pages_is_said_of_btrfs_and_lowers_no_floor(
+    flush: int,
+) -> None:
+    there = judge(MARIADB1011, BTRFS, flush=flush, innodb_flush_method="O_DIRECT")
+    elsewhere = judge(MARIADB1011, PROTECTED, flush=flush, innodb_flush_method="O_DIRECT")
+    assert level(there) is level(elsewhere)
+    for failure in (there.os_crash, there.power_loss):
+        assert f"; {ON_BTRFS}" in failure.text
+        assert any(one.startswith("checkpoint-sync") for one in failure.because)
+    assert there.os_crash.level == elsewhere.os_crash.level
+    assert ON_BTRFS not in there.process_crash.text + elsewhere.os_crash.text
+    assert ON_BTRFS not in judge(server("mysql", 8, 0, 19), BTRFS).os_crash.text
+
+
+@pytest.mark.parametrize(
+    ("identity", "settings"),
+    [
+        (MARIADB1011, {"innodb_flush_method": "fsync"}),
+        (MARIADB1011, {"innodb_flush_method": "O_DSYNC"}),
+        (MARIADB118, {"innodb_data_file_buffering": "ON"}),
+    ],
+)
+def test_pages_that_are_in_the_page_cache_when_mariadbs_checkpoint_passes_them_are_at_risk(
+    identity: ServerIdentity, settings: dict[str, Value]
+) -> None:
+    found = guarantees(settings, identity, PROTECTED, LAUNCH)
+    assert found.os_crash.level == found.power_loss.level == "at_risk"
+    assert found.process_crash.level == "nothing_lost"
+    assert level(found) is Floor.THROWAWAY
+
+
+def test_writes_that_end_on_the_disk_are_not() -> None:
+    through: dict[str, Value] = {"innodb_data_file_buffering": "ON", "innodb_data_file_write_through": "ON"}
+    for settings in ({}, through):
+        assert guarantees(settings, MARIADB118, PROTECTED, LAUNCH).os_crash.level == "nothing_lost"
+    assert judge(MYSQL57, PROTECTED, innodb_flush_method="fsync").os_crash.level == "nothing_lost"
+
+
 def test_of_a_disk_that_nobody_saw_it_is_said_what_its_cache_would_do() -> None:
     found = judge(MYSQL97, Storage(filesystem="ext4"))
     assert level(found) is Floor.STRICT
@@ -452,13 +495,14 @@ SAFER: dict[str, list[tuple[Value, Value]]] = {
         ("O_DIRECT_NO_FSYNC", "littlesync"),
         ("littlesync", "nosync"),
         ("O_DSYNC", "nosync"),
-        ("fsync", "O_DIRECT"),
         ("O_DIRECT", "O_DSYNC"),
     ],
     "innodb_checksum_algorithm": [("crc32", "none"), ("strict_crc32", "strict_none")],
     "innodb_checksums": [("ON", "OFF")],
     "innodb_log_checksums": [("ON", "OFF")],
 }
+ON_MYSQL: dict[str, list[tuple[Value, Value]]] = {"innodb_flush_method": [("fsync", "O_DIRECT")]}
+ON_MARIADB: dict[str, list[tuple[Value, Value]]] = {"innodb_flush_method": [("O_DIRECT", "fsync")]}
 STORAGES = (
     DISK,
     Storage(filesystem="tmpfs", in_memory=True),
@@ -517,7 +561,8 @@ def test_making_a_setting_safer_never_lowers_a_guarantee(
     identity, settings, storage, launch = situation
     comparable = [
         (name, *pair)
-        for name, pairs in SAFER.items()
+        for known in (SAFER, ON_MARIADB if identity.flavor == "mariadb" else ON_MYSQL)
+        for name, pairs in known.items()
         for pair in pairs
         if all(value in values_of(name, identity) for value in pair)
     ]

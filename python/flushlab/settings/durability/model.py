@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 
 from flushlab.record import Launch, ServerIdentity, Storage, Value
 from flushlab.settings.durability.guarantee import Guarantee, Guarantees
@@ -40,19 +40,22 @@ def guarantees(
     )
 
 
-def _worst(on: Kept, found: Iterable[tuple[Rule, Effect]]) -> Guarantee:
-    """The worst effect; its text comes first, those of the other losses after it."""
-    here = [(rule, effect, _guarantee(effect)) for rule, effect in found if effect.on == on]
+def _worst(on: Kept, found: Sequence[tuple[Rule, Effect]]) -> Guarantee:
+    """The worst effect; its text comes first, those of the other losses after it, remarks last."""
+    remarks = [(rule, effect) for rule, effect in found if effect.on == on and effect.remark]
+    here = [
+        (rule, effect, _guarantee(effect)) for rule, effect in found if effect.on == on and not effect.remark
+    ]
     losses = [one for one in here if one[1].level != "nothing_lost"]
     told = sorted(losses or here, key=lambda one: one[2].badness, reverse=True)
-    if not told:
-        return Guarantee(level="nothing_lost", text="nothing is lost")
-    worst = told[0][2]
+    worst = told[0][2] if told else Guarantee(level="nothing_lost", text="nothing is lost")
+    texts = [effect.text for _, effect, _ in told] or [worst.text]
+    rules = [*(rule for rule, _, _ in told), *(rule for rule, _ in remarks)]
     return Guarantee(
         level=worst.level,
         window_s=worst.window_s,
-        text="; ".join(dict.fromkeys(effect.text for _, effect, _ in told)),
-        because=tuple(dict.fromkeys(f"{rule.name}: {rule.source}" for rule, _, _ in told)),
+        text="; ".join(dict.fromkeys((*texts, *(effect.text for _, effect in remarks)))),
+        because=tuple(dict.fromkeys(f"{rule.name}: {rule.source}" for rule in rules)),
     )
 
 

@@ -50,12 +50,21 @@ class Situation(Configuration):
 
 
 class Effect(msgspec.Struct, frozen=True, kw_only=True):
-    """What one rule says of one failure; `window_s` in seconds, for `window` only."""
+    """What one rule says of one failure.
+
+    Attributes:
+        on: the failure.
+        level: what is kept.
+        text: in words.
+        window_s: in seconds, for `window` only.
+        remark: the text stands behind whatever else is said; the level does not count.
+    """
 
     on: Kept
     level: Level
     text: str
     window_s: float | None = None
+    remark: bool = False
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,6 +1,7 @@
 """The rules: one file each, registered here."""
 
 from flushlab.settings.durability.rules.binlog_sync import BINLOG_SYNC
+from flushlab.settings.durability.rules.checkpoint import CHECKPOINT
 from flushlab.settings.durability.rules.checksums import CHECKSUMS
 from flushlab.settings.durability.rules.cluster import CLUSTER
 from flushlab.settings.durability.rules.doublewrite import DOUBLEWRITE, UNSYNCED_COPY
@@ -16,6 +17,7 @@ RULES = (
     BINLOG_SYNC,
     DOUBLEWRITE,
     UNSYNCED_COPY,
+    CHECKPOINT,
     CHECKSUMS,
     UNSYNCED,
     NO_FSYNC_UNFIXED,
