@@ -112,6 +112,8 @@ def test_a_tuning_tries_what_commits_and_sets_nothing(owned: Owned) -> None:
     done = tune.tune(**{**asked, "trials": 30}, keep=sorted(others), **ALLOWED)
     assert {name: done.base[name] for name in COMMITS} == {FLUSH: 1, "sync_binlog": 1}
     assert {"base", "control"} <= done.figures.keys()
+    not_tried = [one.text for one in done.warnings if one.slug == "not-tried"]
+    assert any("innodb_flush_method=" in text and "takes a restart" in text for text in not_tried)
 
 
 def test_a_replica_is_not_written_to_and_who_may_not_see_that_is_told(owned: Owned) -> None:
