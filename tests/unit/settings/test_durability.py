@@ -220,6 +220,7 @@ def test_that_mariadbs_checkpoints_pass_unsynced_pages_is_said_of_btrfs_and_lowe
         (MARIADB1011, {"innodb_flush_method": "fsync"}),
         (MARIADB1011, {"innodb_flush_method": "O_DSYNC"}),
         (MARIADB118, {"innodb_data_file_buffering": "ON"}),
+        (MARIADB118, {"innodb_flush_method": "fsync"}),
     ],
 )
 def test_pages_that_are_in_the_page_cache_when_mariadbs_checkpoint_passes_them_are_at_risk(

@@ -24,13 +24,13 @@ def _find(situation: Situation) -> Iterator[Effect]:
 
 
 def _direct(situation: Situation) -> bool:
-    """Writes of pages do not end in the page cache."""
-    if situation.identity.version >= (11, 0, 1):
-        return not (
-            situation.is_on("innodb_data_file_buffering")
-            and not situation.is_on("innodb_data_file_write_through")
-        )
-    return str(situation.value("innodb_flush_method")).startswith("O_DIRECT")
+    """Writes of pages do not end in the page cache. The old name counts beside the new ones, too: an option
+    file may have it."""
+    method = situation.value("innodb_flush_method")
+    direct = method is None or str(method).startswith("O_DIRECT")
+    if situation.is_on("innodb_data_file_write_through"):
+        return True
+    return direct and not situation.is_on("innodb_data_file_buffering")
 
 
 CHECKPOINT = Rule(
