@@ -48,7 +48,7 @@ _SAFER: tuple[tuple[str, tuple[Value, ...], str], ...] = (
     (
         "innodb_flush_method",
         ("O_DIRECT", "fsync"),
-        "so that files, doublewrite copies among them, are synced",
+        "so that pages and their doublewrite copies are synced in time",
     ),
     ("innodb_data_file_buffering", ("OFF",), "so that no checkpoint passes pages that are in the page cache"),
 )
