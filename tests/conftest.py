@@ -111,6 +111,12 @@ def shared_sandbox(request: pytest.FixtureRequest) -> Iterator[StartSandbox]:
     yield from _sandboxes(request)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def fonts(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Plots look for their fonts once, not in every home that a test makes, nor in one that is gone."""
+    os.environ["MPLCONFIGDIR"] = str(tmp_path_factory.mktemp("matplotlib"))
+
+
 @pytest.fixture
 def private_home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty home for flushlab that the servers' user can reach, with a short path; builds are shared."""

@@ -78,7 +78,7 @@ def test_nothing_that_a_server_refuses_goes_unmentioned(
         file.write_text(text)
         if refused(build, file):
             refusals += 1
-            found = base_file.examine(file, identity, build).findings
+            found = base_file.examine(file, base_file.content(file), identity, build).findings
             # what is included may be where the server runs: its absence here is only a warning
             if not [one for one in found if one.severity == "error" or one.kind == "include"]:
                 unmentioned.append((text[:60], [one.text for one in found]))

@@ -61,8 +61,8 @@ def comparison(arm: str, of: Ratio) -> Comparison:
 
 STRICT = FrontierPoint(
     floor=Floor.STRICT,
-    arm="innodb_flush_method=fsync",
-    settings={"innodb_flush_method": "fsync"},
+    arm="innodb_log_file_buffering=ON",
+    settings={"innodb_log_file_buffering": "ON"},
     ratio=ratio(1.08, 1.03, 1.13),
     free_ratio=ratio(1.08, 1.03, 1.13),
 )

@@ -66,6 +66,8 @@ def read(
     for file in dict.fromkeys(one.file for one in found.values() if one.file):
         if not file.is_file():
             what = "is a folder" if file.is_dir() else "does not exist"
+            if file.is_fifo():
+                what = "is a pipe, which can be read only once"
             raise UsageError(f"the option file {file} {what}", hint="name an option file such as my.cnf")
     return found
 
@@ -92,7 +94,7 @@ def _typed(words: Sequence[str], base: Path | None) -> dict[str, Given]:
         label, text = (labelled[1].strip(), labelled[2]) if labelled else ("", word)
         if text == BASE:
             name, one = text if number == 0 else str(base or "defaults"), Given(base)
-        elif Path(text).is_file() or ("=" not in text and _A_PATH.fullmatch(text)):
+        elif Path(text).is_file() or Path(text).is_fifo() or ("=" not in text and _A_PATH.fullmatch(text)):
             name, one = f"./{text}" if text in RESERVED else text, Given(Path(text))
             under = one.file if number == 0 and base is None else under
         else:

@@ -141,7 +141,8 @@ def judge(
         UsageError: it is no option file.
         BuildNotFound: the name says neither a build that is here nor a version.
     """
-    if not is_option_file(content(file)):
+    text = content(file)
+    if not is_option_file(text):
         raise UsageError(
             f"{file} is not an option file: it has no group such as [mysqld]",
             hint="give the server's my.cnf; `mysqld --verbose --help` tells where it is looked for",
@@ -153,7 +154,7 @@ def judge(
     else:
         identity, build, assumed = server_of(server, basedir)
     asked = None if static else build
-    checked = examine(file, identity, asked)
+    checked = examine(file, text, identity, asked)
     disk = Storage(in_memory_files=_in_memory(checked))
     kept = checked.guarantees(identity, disk)
     found = [*_ignored(file), *checked.findings, *_nothing_read(file, checked)]

@@ -50,7 +50,7 @@ def read_base_file(file: Path, build: Build, identity: ServerIdentity) -> BaseFi
         UsageError: the file has a line that no server starts with; names its place.
         StorageError: it cannot be read.
     """
-    checked = examine(file, identity, build)
+    checked = examine(file, content(file), identity, build)
     for finding in checked.findings:
         if finding.fatal and finding.kind in _STOPS:
             hint = finding.hint or f"`flushlab settings --check {file}` explains it"
@@ -124,15 +124,20 @@ def fit_here(
     return fitted
 
 
-def examine(file: Path, identity: ServerIdentity, build: Build | None) -> Checked:
+def examine(file: Path, text: str, identity: ServerIdentity, build: Build | None) -> Checked:
     """What an option file means to a server; its build is asked too, unless it is not here.
 
+    Args:
+        file: where it is, for places and for what it includes.
+        text: its `content`. It is not read here: a pipe gives it only once.
+        identity: the server.
+        build: of the server, if it is here.
+
     Raises:
-        StorageError: the file cannot be read.
         ServerError: the build cannot be executed.
     """
     known = read_help(verbose_help(build).text) if build is not None else None
-    checked = check(content(file), identity, path=str(file), loader=loader(file), known=known)
+    checked = check(text, identity, path=str(file), loader=loader(file), known=known)
     asked = arguments(checked)
     if build is None or not asked:
         return checked

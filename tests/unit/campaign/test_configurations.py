@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("my.cnf", "new.cnf", "plain", "a=b"):
         Path(name).write_text("[mysqld]\n")
+    os.mkfifo("pipe")
 
 
 @pytest.mark.parametrize(
@@ -76,6 +78,7 @@ def test_configurations_by_name_are_whole_unless_there_is_a_base() -> None:
         (["base"], "nothing to compare", "flushlab compare base"),
         (["nope.cnf"], "option file nope.cnf does not exist", "my.cnf"),
         (["./"], "option file . is a folder", "my.cnf"),
+        (["pipe"], "option file pipe is a pipe", "my.cnf"),
         (["innodb-doublewrite"], "neither `base` nor", "give it a value: innodb_doublewrite="),
         (["a=1 b"], "'b' is neither", "quote"),
         (["a='1"], "quotation mark", "close it"),

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,18 @@ def test_what_puts_the_data_at_risk_is_a_finding_with_its_line(tmp_path: Path) -
     assert "the data directory may be beyond repair" in found.findings[0].text
     assert found.findings[0].hint == "innodb_flush_method = O_DIRECT is safe"
     assert found.floor is Floor.THROWAWAY
+
+
+def test_a_pipe_is_read_though_it_gives_its_text_only_once(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.write(writing, b"[mysqld]\ninnodb_flush_log_at_trx_commit = 2\n")
+    os.close(writing)
+    try:
+        found = judge(Path(f"/dev/fd/{reading}"), "mysql@5.7.22", basedir=None, floor=Floor.STRICT)
+    finally:
+        os.close(reading)
+    assert found.meets is False
+    assert [one.name for one in found.findings] == ["innodb_flush_log_at_trx_commit"]
 
 
 def test_a_second_that_may_be_lost_is_only_noted(tmp_path: Path) -> None:

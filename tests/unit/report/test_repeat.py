@@ -176,7 +176,9 @@ def ask(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     judged = base_file.examine
     for module in (tune, series):
         monkeypatch.setattr(module, "require_taken", lambda *_: None)
-    monkeypatch.setattr(base_file, "examine", lambda file, identity, _: judged(file, identity, None))
+    monkeypatch.setattr(
+        base_file, "examine", lambda file, text, identity, _: judged(file, text, identity, None)
+    )
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my.cnf").write_text("[mysqld]\nsync_binlog = 9\nsql_mode = 'ANSI,TRADITIONAL'\n")
     (tmp_path / "ca.pem").touch()
