@@ -452,7 +452,7 @@ def test_python_has_it_under_the_same_name() -> None:
         ({"tear": 100, "fail": "process"}, "--tear is 100"),
         (
             {"workload": "command: true", "fail": "process", "cluster": 2},
-            "is of one server, not of a cluster",
+            "is for one server, not for a cluster",
         ),
         ({"replay": "nonsense", "fail": "process"}, "names no image"),
         ({"disk": "gp3", "fail": "process"}, "--disk needs a disk"),

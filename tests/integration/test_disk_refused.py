@@ -60,8 +60,8 @@ def test_a_user_without_root_is_told_to_be_root(private_home: Path) -> None:
 @pytest.mark.parametrize(
     ("devices", "complaint"),
     [
-        ("loop-control", "no disk of its own can be made here: /dev/fuse is missing"),
-        ("fuse", "no disk of its own can be made here: /dev/loop-control is missing"),
+        ("loop-control", "no separate disk can be made here: /dev/fuse is missing"),
+        ("fuse", "no separate disk can be made here: /dev/loop-control is missing"),
         ("fuse loop-control", "no loop device can be had from /dev/loop"),
     ],
     ids=["FUSE", "control of loop devices", "loop device"],

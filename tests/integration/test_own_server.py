@@ -41,7 +41,7 @@ text = "Commits are written, not synced."
 settings = { innodb_flush_log_at_trx_commit = 2, sync_binlog = 100 }
 [[arm]]
 name = "restarted"
-text = "What takes a restart."
+text = "What needs a restart."
 settings = { innodb_flush_method = "O_DSYNC" }
 """
 
@@ -97,7 +97,7 @@ def test_a_series_says_what_takes_a_restart_and_measures_the_rest(owned: Owned, 
     assert {arm.name: arm.outcome for arm in done.arms}["relaxed"] == "measured"
     (restarted,) = [arm for arm in done.arms if arm.name == "restarted"]
     assert restarted.comparison is None
-    assert restarted.reason.startswith("innodb_flush_method takes a restart")
+    assert restarted.reason.startswith("innodb_flush_method needs a restart")
 
 
 def test_a_tuning_tries_what_commits_and_sets_nothing(owned: Owned) -> None:
@@ -113,7 +113,7 @@ def test_a_tuning_tries_what_commits_and_sets_nothing(owned: Owned) -> None:
     assert {name: done.base[name] for name in COMMITS} == {FLUSH: 1, "sync_binlog": 1}
     assert {"base", "control"} <= done.figures.keys()
     not_tried = [one.text for one in done.warnings if one.slug == "not-tried"]
-    assert any("innodb_flush_method=" in text and "takes a restart" in text for text in not_tried)
+    assert any("innodb_flush_method=" in text and "needs a restart" in text for text in not_tried)
 
 
 def test_a_replica_is_not_written_to_and_who_may_not_see_that_is_told(owned: Owned) -> None:

@@ -70,10 +70,10 @@ pub(crate) fn put_packed(
     let before = &before[zeros..];
     let (whole, fraction) = (usize::from(precision - scale), usize::from(scale));
     if before.len() > whole {
-        return Err("has more digits before the point than its column");
+        return Err("has more digits before the decimal point than its column");
     }
     if behind.iter().skip(fraction).any(|byte| *byte != b'0') {
-        return Err("has more digits behind the point than its column");
+        return Err("has more digits after the decimal point than its column");
     }
     // Digit `index` of the column, counted from its first one.
     let digit = |index: usize| -> u32 {

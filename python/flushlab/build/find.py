@@ -94,7 +94,7 @@ def find_build(
         return build_from(name, progress, get=get)
     if name.startswith("sandbox:"):
         raise UsageError(
-            f"{name} is a server that runs; this starts servers of its own",
+            f"{name} is a running server; this command starts its own",
             hint="name a build, for example mysql@8.0",
         )
     wanted = parse_name(name)

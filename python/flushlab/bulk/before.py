@@ -155,7 +155,7 @@ def doubts(
             Warning(
                 "table-open-cache",
                 f"table_open_cache={seen.number('table_open_cache')} is less than the load's"
-                f" {connections} connections need: tables are opened again and again",
+                f" {connections} connections need: tables are closed and reopened all the time",
             )
         )
     redo = seen.redo_bytes

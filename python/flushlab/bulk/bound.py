@@ -95,9 +95,9 @@ def bound(seen: Evidence) -> Bound:
     blocked = seen.io_share is not None and seen.io_share >= WAITS
     if waiting >= WAITS and (blocked if syncs is None else syncs * seen.connections >= 0.5):
         told = f"{syncs:.2f} syncs of the redo log a commit, " if syncs is not None else ""
-        return Bound(what="log syncs", why=f"{told}{waiting:.0%} of the connections' time in answers")
+        return Bound(what="log syncs", why=f"{told}connections wait for answers {waiting:.0%} of the time")
     if blocked:
-        return Bound(what="disk", why=f"I/O was waited for {seen.io_share:.0%} of the time")
+        return Bound(what="disk", why=f"programs waited for I/O {seen.io_share:.0%} of the time")
     few = 1000 if seen.server_cpu_s is None else 100  # on one machine a way there and back takes microseconds
     if each < few and seen.answer_s / threads_s >= WAITS:
         return Bound(

@@ -236,7 +236,7 @@ class Load:
         left = self._notes.read()
         if self._asked.resume and self._asked.method == "single":
             raise UsageError(
-                "--method single keeps no notes of how far it is, and cannot resume",
+                "--method single does not record how far it has come, so it cannot resume",
                 hint="use another method",
             )
         if self._asked.resume and not left:
@@ -248,8 +248,8 @@ class Load:
             rows = sum(note.next - note.first for note in left)
             of = sum(note.end - note.first for note in left)
             raise UsageError(
-                f"an earlier load into {self._database} did not end: {rows:,} of {of:,} rows are there",
-                hint=f"--resume goes on with it; or drop its tables and {self._notes.table}",
+                f"an earlier load into {self._database} did not finish: {rows:,} of {of:,} rows are there",
+                hint=f"--resume continues it; or drop its tables and {self._notes.table}",
             )
         return left
 
@@ -258,7 +258,7 @@ class Load:
             rows = sum(note.end - note.first for note in left)
             raise UsageError(
                 f"the load to resume in {self._database} has another plan, seed or number of rows ({rows:,})",
-                hint="give the plan, --rows and --seed that it was begun with",
+                hint="give the plan, --rows and --seed that it was started with",
             )
 
     def _require_fit(self, source: Source, first: dict[str, int]) -> None:
@@ -321,7 +321,7 @@ class Load:
             allow = "SET GLOBAL local_infile = ON there, or " if errno in _NO_LOCAL_FILES else ""
             raise ServerError(
                 f"the server refuses LOAD DATA LOCAL: {error.message} (error {errno})",
-                hint=f"{allow}use --method insert; --resume goes on with what is missing",
+                hint=f"{allow}use --method insert; --resume loads what is missing",
             ) from error
         text = f"the server refused LOAD DATA LOCAL, so rows go as INSERT: {error.message} (error {errno})"
         self._warnings.append(Warning("load-data-refused", text))
@@ -503,7 +503,7 @@ class Load:
             return looks.run(spec, shown)
         except KeyboardInterrupt:
             if spec.notes:
-                self._say("interrupted: --resume goes on with what is missing")
+                self._say("interrupted: --resume loads what is missing")
             raise
 
     def _take_indexes(self, table: str) -> str:
@@ -523,7 +523,7 @@ class Load:
             if error.errno == _DUPLICATE:
                 raise ServerError(
                     f"the rows of {table} break its unique index: {error.text}",
-                    hint=f"they are there without it: drop the table and {self._notes.table}, mend the plan",
+                    hint=f"they are there without it: drop the table and {self._notes.table}, fix the plan",
                 ) from error
             if error.errno != _KEY_EXISTS:  # a load that was killed had not taken them away yet
                 raise

@@ -177,7 +177,7 @@ class Looks:
         except BaseException as error:
             load.stop()
             if isinstance(error, ServerError) and error.hint is None and spec.notes:
-                error.hint = "--resume goes on with what is missing"
+                error.hint = "--resume loads what is missing"
             raise
         counts = msgspec.json.decode(done, type=Counts)
         self._counts = self._counts.plus(counts)

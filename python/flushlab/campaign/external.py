@@ -77,7 +77,7 @@ def own_server(
             f"{name} is for servers that flushlab starts, but {names} names one that runs", hint="remove it"
         )
     if dsn is not None and defaults_file is not None:
-        raise UsageError("--dsn and --defaults-file exclude each other", hint="give one of them")
+        raise UsageError("--dsn and --defaults-file cannot be combined", hint="give one of them")
     addresses = from_nodes(dsn) if dsn is not None else (from_option_file(Path(str(defaults_file))),)
     named = database or addresses[0].database or None
     return Own(addresses, named, allow_writes=allow_writes, tune_server=tune_server)
@@ -109,7 +109,10 @@ def doubts(later: Iterable[str] = ()) -> Iterator[Warning]:
     Args:
         later: names of changed settings whose effect comes later than a turn.
     """
-    text = "the server is not flushlab's: what else it does is in the figures, and its host is not seen"
+    text = (
+        "this is not flushlab's own server: whatever else it does affects the figures, and its host cannot be"
+        " seen"
+    )
     yield Warning("external", text)
     for name in later:
         text = f"the effect of {name} shows later, in background work, which short turns cannot measure"

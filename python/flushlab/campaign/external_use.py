@@ -123,12 +123,12 @@ def changed(
         if not own.tune_server:
             raise UsageError(
                 f"{', '.join(changing)}: settings of your own server are left alone",
-                hint="--tune-server allows to change them; all is put back",
+                hint="--tune-server lets flushlab change them, and puts everything back",
             )
         static = {name for one in wanted for name in restart_settings(one, server.identity)}
         if static := static & {*changing}:
             raise UsageError(
-                f"{', '.join(sorted(static))}: it takes a restart, and your own server is never restarted",
+                f"{', '.join(sorted(static))}: it needs a restart, and your own server is never restarted",
                 hint="measure it on a copy: --server, --dataset",
             )
         if len(server.nodes) > 1:
@@ -211,7 +211,7 @@ def _require_writable(server: External, progress: Progress) -> None:
             )
         if sources:
             raise UsageError(
-                f"{where} is a replica of {', '.join(sources)}: what is written there is on it alone",
+                f"{where} is a replica of {', '.join(sources)}: what you write there exists only on it",
                 hint="name the server that it replicates, or one that replicates nobody",
             )
         if replicas := replicas_of(node):

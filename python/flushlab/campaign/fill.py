@@ -159,7 +159,7 @@ def fill(
 
     if any(ord(letter) > _LAST_OF_NAMES for letter in database or ""):
         raise UsageError(
-            f"no server takes the name {database!r}",
+            f"no server accepts the name {database!r}",
             hint="characters beyond U+FFFF, such as emoji, are not for names",
         )
 
@@ -205,7 +205,7 @@ def fill(
 
             done = Load(there, source_of, asked, progress, seen, place, quicken, throttled).run()
         if took := _core.python_seconds() - python_before:
-            progress(f"functions in Python took {took:.1f} s, in all threads together")
+            progress(f"Python functions took {took:.1f} s, over all threads")
     ours = there if isinstance(there, Cluster) else place.server if place is not None else None
     if ours is None:
         return done
@@ -356,7 +356,7 @@ def _floor(given: Floor | str | None) -> Floor | None:
 def _exclusive(**flags: object) -> None:
     given = [f"--{name.replace('_', '-')}" for name, value in flags.items() if value]
     if len(given) > 1:
-        raise UsageError(f"{given[0]} and {given[1]} exclude each other", hint="give one of them")
+        raise UsageError(f"{given[0]} and {given[1]} cannot be combined", hint="give one of them")
 
 
 def _source(plan: FillPlan) -> Source:

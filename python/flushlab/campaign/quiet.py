@@ -66,7 +66,7 @@ def look_around(
         if now - began > MOST_WAIT_S:
             raise MeasurementError(
                 f"the machine was not quiet within {format_seconds(MOST_WAIT_S)}: {busy}",
-                hint="try later, or measure all the same without --wait-for-quiet",
+                hint="try later, or measure anyway without --wait-for-quiet",
             )
         if now - told > TELL_S:
             told = now

@@ -20,7 +20,7 @@ from flushlab.settings.configuration import Configuration
 from flushlab.settings.floor import Floor
 from flushlab.trial.switching import restart_settings
 
-_RESTART = "takes a restart, and your own server is never restarted"
+_RESTART = "needs a restart, and your own server is never restarted"
 HONEST = Storage()
 """What a tuning takes somebody's storage for: its owner answers for it; what is judged is what settings
 give up."""

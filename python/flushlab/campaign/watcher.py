@@ -134,7 +134,7 @@ class Watcher:
             self.say(f"other programs use {share:.0%} of the CPU time: intervals narrow more slowly")
         elif self._is_busy and share < QUIET_SHARE:
             self._is_busy = False
-            self.say("other programs leave the machine alone again")
+            self.say("other programs are quiet again")
 
     def left_s(self, progress: Progress, spent: Spent, done: int) -> float | None:
         """Seconds until the campaign ends: at most, if it has a budget; else about; None if nobody knows."""

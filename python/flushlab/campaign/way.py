@@ -37,7 +37,7 @@ LOOKS_BLOCKS = 10
 """From so many blocks on a comparison is judged while it runs, too: of fewer, a look takes too much."""
 BESIDE_BYTES = 300 << 20
 """Of a server, beside its buffer pool and log buffer (measured: 110 MiB to 250 MiB with 16 connections)."""
-LIMITED_DISK = "servers that wait would write beyond the disk's limit"
+LIMITED_DISK = "waiting servers would write beyond the disk's limit"
 """With one limit for all they take writes from the one that is driven; with one for each they have theirs for
 nothing while they wait."""
 POOL_SHARE = 0.08
@@ -81,7 +81,7 @@ def beside(request: TuneRequest, workloads: Sequence[Workload], target: Target) 
     if (request.disk_iops is not None or request.disk is not None) and target.nodes == 1:
         return Beside(0, LIMITED_DISK)
     if request.steady_state:
-        return Beside(0, "some candidates show in what a server does later")
+        return Beside(0, "some candidates take effect later, in background work")
     settings = [request.base, *({**request.base, **one.settings} for one in request.candidates)]
     data_bytes = data_bytes_of(request.workload, msgspec.structs.asdict(request.shape), request.dataset)
     found = _room(settings, target, data_bytes)

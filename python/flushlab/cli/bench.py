@@ -50,7 +50,7 @@ def bench(
         typer.Option(
             "--seed",
             min=0,
-            help="Of the load's draws; default: 1, and a random one on a kept server.",
+            help="Seed of the load's random draws; default: 1, on a kept server a random one.",
             show_default=False,
         ),
     ] = None,

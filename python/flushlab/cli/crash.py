@@ -34,8 +34,8 @@ def crash(
         typer.Option(
             "--workload",
             help="ledger (one INSERT a commit), or a sysbench workload, upsert or txn:FILE with the ledger"
-            " in its transactions; of 'command: …' and sql:FILE no commits are known: it is judged whether"
-            " the server starts and its tables are sound.",
+            " in its transactions; for 'command: …' and sql:FILE, whose commits are not known, only whether"
+            " the server starts and its tables are sound is judged.",
         ),
     ] = "ledger",
     beside: Annotated[
@@ -72,10 +72,13 @@ def crash(
     base: options.Base = None,
     fs: Annotated[str, typer.Option("--fs", help="File system: ext4, xfs or btrfs.")] = "ext4",
     tear: Annotated[
-        int, typer.Option("--tear", help="Bytes that the disk writes whole: 512, 4096, or 0: all.")
+        int,
+        typer.Option(
+            "--tear", help="Bytes that the disk writes atomically: 512, 4096, or 0 for whole writes."
+        ),
     ] = 512,
     lying_flushes: Annotated[
-        int, typer.Option("--lying-flushes", help="Flushes that a lying disk has not done.")
+        int, typer.Option("--lying-flushes", help="How many of its last flushes a lying disk skipped.")
     ] = 10,
     disk_size: Annotated[int, typer.Option("--disk-size", help="Size of the disk in MiB.")] = 1024,
     disk: options.Disk = None,
@@ -85,7 +88,7 @@ def crash(
             "--controls/--no-controls", help="Run a configuration that must lose, if nothing else did."
         ),
     ] = True,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of the points of crash.")] = 1,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the crash points.")] = 1,
     cluster: options.Cluster = None,
     nodes: Annotated[
         str | None,
@@ -121,7 +124,7 @@ def crash(
         bool,
         typer.Option(
             "--minimise",
-            help="With --replay: find the fewest unsynced sectors that make the crash what it is.",
+            help="With --replay: find the fewest unsynced sectors that explain the failure.",
         ),
     ] = False,
     resume: Annotated[
@@ -158,7 +161,7 @@ def crash(
     flags = options.given(context, "configurations", "json", "out", "watch") | own
     if resume and (others := (options.typed(context) | {*own}) - {"resume", "json", "out", "watch"}):
         raise UsageError(
-            f"--resume takes no {min(others).replace('_', '-')}: the campaign has what it was asked for",
+            f"--resume takes no {min(others).replace('_', '-')}: the campaign keeps what it was started with",
             hint=f"flushlab crash --resume {resume}",
         )
     with watched(watch):

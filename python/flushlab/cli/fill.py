@@ -80,7 +80,7 @@ def fill(
     max_lag: Annotated[
         float, typer.Option("--max-lag", min=0, help="Seconds that replicas may be behind.")
     ] = 1.0,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with a load that was interrupted.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume a load that was interrupted.")] = False,
     ladder: Annotated[
         bool,
         typer.Option(
@@ -114,7 +114,7 @@ def fill(
             "--cluster",
             min=2,
             max=9,
-            help="A new Galera cluster of so many nodes of --server, which is kept (MariaDB).",
+            help="Start a new Galera cluster of this many nodes of --server, and keep it (MariaDB).",
             show_default=False,
         ),
     ] = None,

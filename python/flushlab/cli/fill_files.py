@@ -97,9 +97,7 @@ def _export(given: Mapping[str, Any], plan: str, file: Path, json: str | None) -
 def _told(done: Exported) -> str:
     rate = done.rows / max(done.seconds, 1e-9)
     took = format_seconds(done.python_seconds)
-    python = (
-        [f"Functions in Python took {took} of it, in all threads together."] if done.python_seconds else []
-    )
+    python = [f"Python functions took {took} of it, over all threads."] if done.python_seconds else []
     lines = [
         f"{', '.join(done.files)}: {done.rows:,} rows, {format_size(done.bytes)}, in"
         f" {format_seconds(done.seconds)} ({rate:,.0f} rows/s)",

@@ -71,7 +71,7 @@ def show(judged: Judged, file: Path) -> None:
             f" --server {judged.server.flavor}@{judged.server.version_text}."
         )
     if not judged.asked:
-        _print("No binary was asked; --start starts the real one with this file.")
+        _print("The server's binary was not run; --start starts it with this file.")
 
 
 def _show_start(started: Started) -> None:
@@ -81,11 +81,11 @@ def _show_start(started: Started) -> None:
         if started.ran:
             _print(f"Without {', '.join(started.without)} it started.")
         else:
-            _print("It does not start without what was found either.")
+            _print("It does not start without those settings either.")
     else:
         _print(f"{started.server} started with it, on an empty data directory.")
     if started.left_out:
-        _print(f"Not given to it: {told(started.left_out)}.", indent="  ")
+        _print(f"Left out for this start: {told(started.left_out)}.", indent="  ")
     for line in (
         *lines(started.scaled, "--memory changes it"),
         *(["It wrote to its error log:"] if started.said else []),

@@ -33,7 +33,7 @@ Dsn = Annotated[
     str | None,
     typer.Option(
         "--dsn",
-        help="Your own server: mysql://USER:PASSWORD@HOST:PORT, perhaps with /DATABASE.",
+        help="Your own server: mysql://USER:PASSWORD@HOST:PORT, optionally with /DATABASE.",
         show_default=False,
     ),
 ]
@@ -41,8 +41,8 @@ DsnOrNodes = Annotated[
     str | None,
     typer.Option(
         "--dsn",
-        help="Your own server: mysql://USER:PASSWORD@HOST:PORT, perhaps with /DATABASE; of a cluster one"
-        " node, or all: …@NODE1,NODE2,NODE3.",
+        help="Your own server: mysql://USER:PASSWORD@HOST:PORT, optionally with /DATABASE; for a cluster,"
+        " one node or all: …@NODE1,NODE2,NODE3.",
         show_default=False,
     ),
 ]
@@ -172,7 +172,7 @@ Cluster = Annotated[
         "--cluster",
         min=2,
         max=9,
-        help="A Galera cluster of so many nodes of --server, on this machine (MariaDB).",
+        help="Use a Galera cluster of this many nodes of --server, on this machine (MariaDB).",
         show_default=False,
     ),
 ]
@@ -194,7 +194,7 @@ NetworkLatency = Annotated[
     str | None,
     typer.Option(
         "--network-latency",
-        help="Put a network between a cluster's nodes, such as 1ms there and back (root).",
+        help="Round-trip time between a cluster's nodes, such as 1ms (root).",
         show_default=False,
     ),
 ]

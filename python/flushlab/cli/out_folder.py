@@ -11,7 +11,7 @@ import hashlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -22,10 +22,10 @@ LIST = ".flushlab-written.json"
 
 
 class Written(msgspec.Struct, frozen=True, kw_only=True):
-    """Content of the list: by a file's name, the digests of what flushlab wrote."""
+    """Content of the list: by a file's name, the digests of what flushlab wrote. It never writes an empty one."""
 
     schema: Literal["flushlab.written/1"] = "flushlab.written/1"
-    files: dict[str, tuple[str, ...]]
+    files: Annotated[dict[str, tuple[str, ...]], msgspec.Meta(min_length=1)]
 
 
 class OutFolder:

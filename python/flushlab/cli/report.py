@@ -89,7 +89,7 @@ def _write_openmetrics(store: Store, row: CampaignRow, target: str) -> None:
 
     if row.kind in ("probe", "crash"):
         raise UsageError(
-            f"{row.id} is of flushlab {row.kind}, which has no trials",
+            f"{row.id} is a campaign of flushlab {row.kind}, which has no trials",
             hint="flushlab report --list lists others",
         )
     text = render(row, plan_of(row), list(store.dated_trials(row.id)), facts_of(row))

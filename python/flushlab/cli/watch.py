@@ -27,7 +27,10 @@ def watch(
     campaign: Annotated[
         str | None,
         typer.Option(
-            "--campaign", metavar="ID", help="One of several campaigns that run.", show_default=False
+            "--campaign",
+            metavar="ID",
+            help="Which campaign to show, if several are running.",
+            show_default=False,
         ),
     ] = None,
     host: Annotated[

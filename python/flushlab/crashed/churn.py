@@ -88,7 +88,7 @@ def look(server: Sandbox, database: str) -> tuple[Tables, list[str]]:
     deadline = time.monotonic() + _TIDY_S
     while (left := left_over(server.datadir / database, found)) and time.monotonic() < deadline:
         time.sleep(_POLL_S)
-    return found, wrong + [f"a file of no table is left: {name}" for name in left]
+    return found, wrong + [f"a leftover file belongs to no table: {name}" for name in left]
 
 
 def left_over(folder: Path, tables: Tables) -> list[str]:

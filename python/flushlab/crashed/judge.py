@@ -100,7 +100,7 @@ def judge(
         if survivor.again is not None and survivor.again != found:
             fewer = _fewer(found, survivor.again)
             if fewer is None:
-                reasons.append("killed and started once more, it has rows that it had not before")
+                reasons.append("killed and started once more, it has rows that were not there before")
             else:
                 reasons += _impossible("after another kill the tables", promised, survivor.again)
                 remarks.append(f"killed and started once more, it has {number_of(fewer, 'commit')} fewer")
@@ -155,7 +155,7 @@ def _half_made(found: Tables, statements: int) -> str:
         return "; ".join(f"{name} ({shape})" for name, shape in tables.items()) or "none"
 
     return (
-        f"DDL: the side tables are in no state that they were ever in: {told(found)};"
+        f"DDL: the side tables are in a state they were never in: {told(found)};"
         f" after the last acknowledged statement they were: {told(side_tables.after(statements))}"
     )
 

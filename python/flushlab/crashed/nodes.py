@@ -46,7 +46,7 @@ def require_alike(cluster: Cluster, settings: Mapping[str, Value]) -> None:
         MeasurementError: one of them differs.
     """
     if different := cluster.differences(settings):
-        raise MeasurementError(f"the nodes are not set alike: {different[0]}")
+        raise MeasurementError(f"the nodes' settings differ: {different[0]}")
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -77,7 +77,7 @@ def await_together(nodes: Sequence[Sandbox]) -> None:
     deadline = time.monotonic() + _TOGETHER_S
     while apart := [why for node in nodes if (why := _apart(node, len(nodes)))]:
         if time.monotonic() > deadline:
-            raise ServerError(f"the nodes that are left did not come together: {'; '.join(apart)}")
+            raise ServerError(f"the remaining nodes did not form a cluster: {'; '.join(apart)}")
         time.sleep(_POLL_S)
 
 

@@ -87,12 +87,12 @@ def _latency(name: str, value: str) -> RequestLatency:
     p99_us = parse_latency(tail) * 1e6 if tail else p50_us
     if p50_us < LEAST_US:
         raise UsageError(
-            f"a disk with {name}={value} cannot be emulated: it takes 0.1 ms to ask any disk of its own",
+            f"a disk with {name}={value} cannot be emulated: any emulated disk takes about 0.1 ms to answer",
             hint="such a disk costs next to nothing: leave it out, or measure on the real one",
         )
     if p99_us < p50_us or p99_us > MOST_US:
         raise UsageError(
-            f"{name}={value} is no latency of a disk",
+            f"{name}={value} is not a disk latency",
             hint="give a median and a 99th percentile, such as 1ms/5ms, of 1 s at most",
         )
     return RequestLatency(p50_us=p50_us, p99_us=p99_us)

@@ -119,7 +119,7 @@ def require_fault_disk(fs: FileSystemName = "ext4") -> None:
         raise UsageError(f"{_MKFS[fs][0]} is not installed", hint=f"Debian: apt-get install {_PACKAGES[fs]}")
     for device in ("/dev/fuse", "/dev/loop-control"):
         if not os.access(device, os.R_OK | os.W_OK):
-            raise HarnessError(f"no disk of its own can be made here: {device} is missing", hint=_HOST_HINT)
+            raise HarnessError(f"no separate disk can be made here: {device} is missing", hint=_HOST_HINT)
 
 
 class _Disk:

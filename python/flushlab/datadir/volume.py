@@ -81,5 +81,5 @@ def _profile(disk_iops: int | None, disk: str | None) -> DiskProfile | None:
         return None
     if disk_iops is not None:
         hint = f"say --disk {disk},iops={disk_iops}"
-        raise UsageError("--disk and --disk-iops exclude each other", hint=hint)
+        raise UsageError("--disk and --disk-iops cannot be combined", hint=hint)
     return parse_disk(disk)

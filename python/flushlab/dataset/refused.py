@@ -48,7 +48,7 @@ def refused(said: str, errno: int, survey: Survey, identity: ServerIdentity) -> 
 
 def _hint(said: str, errno: int, survey: Survey, identity: ServerIdentity) -> str:
     if errno not in _OTHER_SERVER:
-        return _HINTS.get(errno, "mend the dump, or load it on the server that it comes from")
+        return _HINTS.get(errno, "fix the dump, or load it on the server that it comes from")
     flavor = survey.origin.partition(" ")[0].lower()
     here = "MariaDB" if identity.flavor == "mariadb" else "MySQL"
     version = ".".join(map(str, identity.version[:2]))

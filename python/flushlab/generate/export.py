@@ -55,7 +55,7 @@ class Exported(msgspec.Struct, frozen=True, kw_only=True):
         rows: of all tables.
         bytes: of the files.
         seconds: that it took.
-        python_seconds: that functions in Python took of it, in all threads together.
+        python_seconds: that Python functions took of it, over all threads.
         statements: that load the files, in their order.
     """
 
@@ -139,7 +139,7 @@ def _way(file: Path) -> tuple[Format, str]:
     if form not in get_args(Format):
         raise UsageError(
             f"{file} does not say what to write",
-            hint="name it .csv, .tsv or .sql; with .gz or .zst behind it, it is compressed",
+            hint="name it .csv, .tsv or .sql; add .gz or .zst to compress it",
         )
     return msgspec.convert(form, Format), compression
 
@@ -217,7 +217,7 @@ def _result(future: Future[tuple[int, bytes]]) -> tuple[int, bytes]:
 
 
 def _failed(error: ValueError) -> UsageError:
-    return UsageError(str(error), hint="mend the function that the plan names")
+    return UsageError(str(error), hint="fix the function that the plan names")
 
 
 def _packed(piece: bytes, compression: str) -> bytes:

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from flushlab.plan import draws
-from flushlab.plan.table import File, Table, nearest
+from flushlab.plan.table import File, Table, choice
 from flushlab.plan.toml import Node
 from flushlab.record.fill import (
     BcryptGenerator,
@@ -93,7 +93,7 @@ def _distribution(table: Table, digits: int = 0, *, numbers: bool = True) -> Dis
     if name == "pareto":
         h = table.number("h", 0.2)
         if not 0 < h < 1:
-            what = f"h is {h:g}, which is not a share"
+            what = f"h is {h:g}, which is not between 0 and 1"
             raise draws.wrong(table, "h", what, "0.2: the first 20 % of the values get 80 % of the rows")
         return Distribution(name=name, h=h)
     if name == "normal":
@@ -317,20 +317,7 @@ def read_generator(file: File, node: Node, what: str, more: tuple[str, ...]) -> 
     Raises:
         UsageError: with the place: an unknown generator, a key that it does not have, a value without sense.
     """
-    if node.kind != "table":
-        raise file.wrong_type(node, what, "a table", 'write { generator = "sequence" }')
-    named = next((entry.node for entry in node.entries if entry.key == "generator"), None)
-    if named is None:
-        slip = next((entry for entry in node.entries if nearest(entry.key, ["generator"])), None)
-        if slip is not None:
-            raise file.error(slip, f"{slip.key} is not a key of {what}", "did you mean generator?")
-        raise file.error(node, f"{what} has no generator", f"it takes {', '.join(GENERATORS)}")
-    if named.kind != "string":
-        raise file.wrong_type(named, "generator", "a string in quotes")
-    name = str(named.value)
-    if name not in GENERATORS:
-        hint = nearest(name, GENERATORS) or f"it takes {', '.join(GENERATORS)}"
-        raise file.error(named, f"there is no generator {name!r}", hint)
+    name = choice(file, node, what, "generator", GENERATORS, '{ generator = "sequence" }')
     entry = GENERATORS[name]
     table = Table(file, node, "", f"{what}, made by {name}", ("generator", *more, *entry.keys))
     return table, entry.read(table)
@@ -344,5 +331,5 @@ def share(table: Table, key: str = "null") -> float:
     """
     given = table.number(key, 0.0)
     if not 0 <= given <= 1:
-        raise draws.wrong(table, key, f"{key} is {given:g}, which is not a share", "it takes 0 to 1")
+        raise draws.wrong(table, key, f"{key} is {given:g}, which is out of range", "it takes 0 to 1")
     return given

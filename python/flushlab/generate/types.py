@@ -177,12 +177,12 @@ def _decimal_misfit(column: ColumnType, extent: Extent) -> str | None:
         return f"holds numbers, not {_WORDS[kind]}"
     precision = 10 if column.size is None else column.size
     if digits > column.scale:
-        return f"has {column.scale} digits behind the point, and the values {digits}"
+        return f"has {column.scale} digits after the decimal point, and the values {digits}"
     if column.unsigned and min(bounds) < 0:
         return "holds no negative numbers"
     whole = max(len(str(abs(bound) // 10**digits)) if abs(bound) >= 10**digits else 0 for bound in bounds)
     if whole > precision - column.scale:
-        return f"has {precision - column.scale} digits before the point, and the values {whole}"
+        return f"has {precision - column.scale} digits before the decimal point, and the values {whole}"
     return None
 
 

@@ -58,7 +58,7 @@ def check_order(table: Table, low: int, high: int) -> None:
 
 
 def scaled(table: Table, key: str, digits: int, default: str = "0") -> int:
-    """A number, counted in units of the last of its digits behind the point.
+    """A number, counted in units of the last of its digits after the decimal point.
 
     Raises:
         UsageError: it needs more digits, or more than 64 bits.

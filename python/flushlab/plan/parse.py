@@ -238,7 +238,9 @@ class _Parser:
         self, table: Table, name: str, reserved: Iterable[str], taken: Iterable[str] = ()
     ) -> None:
         if not name or name != name.strip() or len(name) > _NAME_LENGTH or not name.isprintable():
-            hint = f"it must be one line of 1 to {_NAME_LENGTH} characters, without spaces at its ends"
+            hint = (
+                f"it must be one line of 1 to {_NAME_LENGTH} characters, without leading or trailing spaces"
+            )
             raise self._wrong(table, "name", f"{name!r} is not a valid name", hint)
         if name.casefold() in reserved:
             hint = f"every series has its own {', '.join(RESERVED)}"

@@ -6,7 +6,7 @@ Sits in `plan`; pure. Knows TOML's types and nothing of what a plan means.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import TypeVar, cast
 
 from flushlab.errors import UsageError
@@ -133,6 +133,37 @@ class Table:
         if node.kind not in kinds or not_finite(node):
             raise self.file.wrong_type(node, key, wanted)
         return cast(_T, node.value)  # its kind says so
+
+
+def choice(file: File, node: Node, what: str, key: str, known: Collection[str], example: str) -> str:
+    """The text of the key that says which kind of table this is, before the kind's own keys can be judged.
+
+    Args:
+        file: makes errors.
+        node: the table.
+        what: it is, for messages.
+        key: that says the kind.
+        known: kinds.
+        example: a table as it is written, for hints.
+
+    Raises:
+        UsageError: with the place: it is no table, has no such key or a misspelled one, or an unknown kind.
+    """
+    if node.kind != "table":
+        raise file.wrong_type(node, what, "a table", f"write {example}")
+    given = next((entry.node for entry in node.entries if entry.key == key), None)
+    if given is None:
+        slip = next((entry for entry in node.entries if nearest(entry.key, [key])), None)
+        if slip is not None:
+            raise file.error(slip, f"{slip.key} is not a key of {what}", f"did you mean {key}?")
+        raise file.error(node, f"{what} has no {key}", f"it takes {', '.join(known)}")
+    if given.kind != "string":
+        raise file.wrong_type(given, key, "a string in quotes")
+    name = str(given.value)
+    if name not in known:
+        hint = nearest(name, known) or f"it takes {', '.join(known)}"
+        raise file.error(given, f"there is no {key} {name!r}", hint)
+    return name
 
 
 def not_finite(node: Node) -> bool:

@@ -38,7 +38,7 @@ class IntegerGenerator(msgspec.Struct, frozen=True, kw_only=True, tag="integer",
 
 
 class DecimalGenerator(msgspec.Struct, frozen=True, kw_only=True, tag="decimal", tag_field="kind"):
-    """A number with digits behind the point."""
+    """A number with digits after the decimal point."""
 
     low: int
     high: int

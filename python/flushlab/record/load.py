@@ -99,7 +99,7 @@ class IntegerParameter(msgspec.Struct, frozen=True, kw_only=True, tag="integer",
 
 
 class DecimalParameter(msgspec.Struct, frozen=True, kw_only=True, tag="decimal", tag_field="kind"):
-    """A number of a range with digits behind the point; the bounds count the last of these digits."""
+    """A number of a range with digits after the decimal point; the bounds count the last of these digits."""
 
     low: int
     high: int

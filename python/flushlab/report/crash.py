@@ -255,7 +255,10 @@ def said(facts: CrashFacts) -> str:
     arms = [arm for arm in facts.arms if not arm.control]
     if found == "unknown" and arms and all(verdict_of(arm) == "sound" for arm in arms):
         if facts.fail in ("process", "os"):
-            return "unknown: the tables are sound, but no setting would break them then, so none was tried"
+            return (
+                "unknown: the tables are sound, but no setting would break them in this failure, so none was"
+                " tried"
+            )
         return "unknown: the tables are sound, and nothing shows that damage would have been seen"
     if found == "unknown" and facts.ending == "interrupted":
         return "unknown: it was interrupted before a control could show that loss would have been seen"
@@ -265,7 +268,7 @@ def said(facts: CrashFacts) -> str:
         "kept": "kept: the tables have every acknowledged commit" + _but_for_the_binlog(facts),
         "sound": "sound: the server starts and its tables are sound; what it lacks is not known",
         "lost": f"lost: acknowledged {_lost_what(arms)} are missing",
-        "inconsistent": "inconsistent: what came back is no state that the server was ever in",
+        "inconsistent": "inconsistent: the server came back in a state it was never in",
         "not_started": "not started: the server does not start on what was left",
     }
     return words[found] + _but_for_the_replica(arms)
@@ -275,7 +278,7 @@ def cause_in_words(cause: CrashCause) -> list[str]:
     """What makes a crash what it is: a sentence, then its sectors."""
     after = f" (found in {counted(cause.tries, 'image')})"
     if cause.way == "any":
-        return [f"it is so whatever is kept of what no flush had made durable{after}"]
+        return [f"it ends this way whatever is kept of the unflushed writes{after}"]
     number = counted(sum(part.length for part in cause.parts) // 512, "sector")
     fate = "kept" if cause.way == "kept" else "lost"
     fewest = "the fewest" if cause.ended == "done" else "perhaps not the fewest"

@@ -52,7 +52,7 @@ def _settings(facts: CrashFacts) -> Iterator[Section]:
         for name in names
     ]
     head = (Cell("setting"), *(Cell(arm.name) for arm in facts.arms))
-    lead = "What was set of the server's settings, and what it did while it was recorded."
+    lead = "The server's settings, and what it did during the recording."
     yield Section("settings", "Configurations", lead, tables=(Table(head, (*rows, load)),))
 
 
@@ -67,7 +67,7 @@ def _repeat(row: CampaignRow) -> Iterator[Section]:
     except msgspec.DecodeError:
         return
     if plan:
-        lead = "The same recording gives the same crashes; another run records another one."
+        lead = "The same recording gives the same crashes; another run makes another recording."
         yield Section("repeat", "Do it again", lead, code=(("", command(plan)),))
 
 

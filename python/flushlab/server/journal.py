@@ -85,7 +85,7 @@ def left(folder: str, kind: type[E], say: Say) -> Iterator[tuple[Path, E]]:
         except FileNotFoundError:  # another flushlab was quicker
             continue
         except (OSError, msgspec.DecodeError) as error:
-            say(f"{path} cannot be read ({error}): it has what is to be undone on a server")
+            say(f"{path} cannot be read ({error}): it says what is to be undone on a server")
             continue
         if entry.is_left:
             yield path, entry

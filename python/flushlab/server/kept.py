@@ -151,7 +151,7 @@ def require_disk(name: str, cluster: str = "") -> None:
     if not _has_its_disk(name):
         raise StorageError(
             f"the disk of {name} is gone, and its data with it: its program was killed, or the machine was"
-            " started anew",
+            " rebooted",
             hint=f"remove what is left with: flushlab server stop {cluster or name}",
         )
 

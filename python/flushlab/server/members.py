@@ -135,13 +135,15 @@ def require_whole(told: Sequence[Member], lost: Sequence[str] = ()) -> None:
     """
     for one in told:
         if not one.on:
-            raise UsageError(f"{one.name} is no node of a cluster: wsrep_on is OFF", hint="name nodes alone")
+            raise UsageError(
+                f"{one.name} is not a node of a cluster: wsrep_on is OFF", hint="name nodes alone"
+            )
         if not one.primary:
             raise ServerError(f"{one.name} has no quorum", hint="see wsrep_cluster_status there")
         if one.state != "Synced":
             raise ServerError(f"{one.name} is {one.state}, not Synced", hint="wait until it is in step")
         if one.cluster != told[0].cluster:
-            raise UsageError(f"{one.name} and {told[0].name} are nodes of two clusters", hint=_EVERY)
+            raise UsageError(f"{one.name} and {told[0].name} are nodes of different clusters", hint=_EVERY)
     first = told[0]
     arbitrators = sum(not place for place in first.incoming)
     if len({one.node for one in told}) < (nodes := first.size - arbitrators):
@@ -153,5 +155,5 @@ def require_whole(told: Sequence[Member], lost: Sequence[str] = ()) -> None:
     if len({one.version for one in told}) > 1:
         versions = ", ".join(f"{one.name} runs {one.version}" for one in told)
         raise UsageError(
-            f"the nodes are not of one version: {versions}", hint=f"{_EVERY}: upgrade them first"
+            f"the nodes run different versions: {versions}", hint=f"{_EVERY}: upgrade them first"
         )

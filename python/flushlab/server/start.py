@@ -79,7 +79,7 @@ def sandbox(
         require_size(cluster)
     if is_kept(server):
         if disk is not None:
-            raise UsageError(f"{server} runs already, on the disk that it has", hint="remove --disk")
+            raise UsageError(f"{server} is already running, on its own disk", hint="remove --disk")
         return attach(server)
     profile = parse_disk(disk) if disk is not None else None
     if profile is not None:

@@ -93,7 +93,7 @@ def render(
     whole, options = without_parts(settings, identity.flavor, identity.version)
     if options:
         told = (line for name in settings.keys() - whole.keys() for line in (comments or {}).get(name, ()))
-        lines += ["# Galera's options stand in one line: keep those that your option file has there."]
+        lines += ["# Galera's options share one line: keep those that your option file already has there."]
         lines += [*(f"# {line}".rstrip() for line in told), option_file_line(options)]
     for name, value in whole.items():
         lines += [f"# {line}".rstrip() for line in (comments or {}).get(name, ())]

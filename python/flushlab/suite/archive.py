@@ -92,7 +92,7 @@ def import_archive(archive: Path, key: SnapshotKey, target: Path) -> None:
 def _inside(target: Path, name: str) -> Path:
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts:
-        raise SnapshotDamaged(f"an archive's path leads outside: {name}")
+        raise SnapshotDamaged(f"a path in the archive leads outside: {name}")
     return target / path
 
 

@@ -202,7 +202,9 @@ class _Handler(BaseHTTPRequestHandler):
         if not token:
             if _is_this_machine(self.headers.get("Host", "")):
                 return None
-            return _plain(HTTPStatus.FORBIDDEN, "this name is not of this machine: use localhost")
+            return _plain(
+                HTTPStatus.FORBIDDEN, "this host name does not belong to this machine: use localhost"
+            )
         shown = [*parse_qs(query).get("token", ()), self._cookie(), self._bearer()]
         if any(hmac.compare_digest(one.encode(), token.encode()) for one in shown):
             return None
@@ -253,7 +255,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = True
         site = self.server.site
         if not site.viewers.acquire(blocking=False):
-            full = _plain(HTTPStatus.SERVICE_UNAVAILABLE, f"{MOST_VIEWERS} viewers are here already")
+            full = _plain(HTTPStatus.SERVICE_UNAVAILABLE, f"{MOST_VIEWERS} viewers are connected already")
             self._answer(full, {"Retry-After": "10"})
             return
         try:

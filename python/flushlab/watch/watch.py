@@ -152,7 +152,7 @@ def watching(
     places = {"server": server, "dsn": dsn, "defaults-file": defaults_file, "campaign": campaign}
     named = [f"--{name}" for name, given in places.items() if given]
     if len(named) > 1:
-        raise UsageError(f"{named[0]} and {named[1]} exclude each other", hint="give one of them")
+        raise UsageError(f"{named[0]} and {named[1]} cannot be combined", hint="give one of them")
     if dsn or defaults_file:
         reach = Reach.of(from_dsn(dsn) if dsn else from_option_file(Path(str(defaults_file))))
         return Watch(lambda: reach, lambda: None, lambda: (), host=host, port=port, page=page)

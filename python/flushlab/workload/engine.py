@@ -146,7 +146,7 @@ def drive(driving: Driving, server: Server, timing: Timing, window: Window) -> M
             result = closed(load, server)
             losses.glance(result.seconds, raise_if_failed(load, server).events)
             if losses.nodes and losses.rests_s(result.seconds) > _RESTS_S and (found := trouble(server)):
-                raise MeasurementError(f"the load did not go on: {found}")
+                raise MeasurementError(f"the load did not continue: {found}")
     finally:
         load.stop()
     whole = measured(driving, result, warm_up_s, (*warnings, *doubts(losses.nodes)))

@@ -56,7 +56,7 @@ def doubts(lost: Iterable[LostNode]) -> tuple[Warning, ...]:
         Warning(
             "node-lost",
             f"node {one.node} died {f'{one.at_s:.1f} s into' if one.at_s else 'before'} the window: for"
-            f" {one.without_commit_s:.1f} s no transaction was committed. The figure has that in it",
+            f" {one.without_commit_s:.1f} s no transaction was committed. The figure includes that",
         )
         for one in lost
     )

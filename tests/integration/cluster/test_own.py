@@ -83,7 +83,7 @@ def test_a_bench_sets_and_tells_of_every_node_and_leaves_nothing(own: Own) -> No
             {"allow_writes": True, "settings": {FLUSH: 2}},
             f"{FLUSH}: settings of your own server",
         ),
-        ({**ALLOWED, "settings": {"innodb_doublewrite": "OFF"}}, "innodb_doublewrite: it takes a restart"),
+        ({**ALLOWED, "settings": {"innodb_doublewrite": "OFF"}}, "innodb_doublewrite: it needs a restart"),
         ({"allow_writes": True, "threads": 1000}, "1000 connections are needed, and max_connections is"),
     ],
 )

@@ -43,7 +43,7 @@ text = "Commits are written, not synced."
 settings = { innodb_flush_log_at_trx_commit = 2 }
 [[arm]]
 name = "restarted"
-text = "What takes a restart."
+text = "What needs a restart."
 settings = { innodb_log_buffer_size = "64M" }
 [[arm]]
 name = "larger"
@@ -90,7 +90,7 @@ def test_a_series_leaves_out_what_takes_a_restart_and_puts_all_back(
     done = run(**ALLOWED)
     why = {arm.name: arm.reason for arm in done.arms}
     assert [arm.name for arm in done.arms if arm.outcome == "measured"] == ["relaxed"]
-    assert why["restarted"].startswith("innodb_log_buffer_size takes a restart")
+    assert why["restarted"].startswith("innodb_log_buffer_size needs a restart")
     assert "other tables" in why["larger"]
     assert "innodb_doublewrite=OFF" in next(one.text for one in done.warnings if one.slug == "base-left-out")
     assert any(line.startswith("--tune-server: for about") for line in said)

@@ -337,7 +337,7 @@ fill("users", rows={ROWS}, server="sandbox:{target.server.name}", database="{tar
     with held_behind(target, 0.8):
         done = subprocess.run(command, env=os.environ, capture_output=True, check=False)
     assert done.returncode in (-number, 1), done.stderr
-    with pytest.raises(UsageError, match="did not end") as refused:
+    with pytest.raises(UsageError, match="did not finish") as refused:
         target.fill(ROWS, threads=2)
     assert "--resume" in (refused.value.hint or "")
     with pytest.raises(UsageError, match="another plan, seed or number of rows"):

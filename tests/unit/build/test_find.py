@@ -111,7 +111,7 @@ def test_absent_build_is_fetched_and_said(sources: list[ScriptedSource]) -> None
 
 
 def test_a_running_sandbox_is_no_build(sources: list[ScriptedSource]) -> None:
-    with pytest.raises(UsageError, match="sandbox:mine is a server that runs"):
+    with pytest.raises(UsageError, match="sandbox:mine is a running server"):
         find_build("sandbox:mine")
 
 

@@ -341,7 +341,7 @@ def test_arms_that_cannot_take_turns_on_a_server_that_goes_on_running_are_left_o
     found = bind(plan(*arms), here, volumes(tmp_path), path="p.toml").arms
     assert [arm.name for arm in found if arm.outcome == "measured"] == ["dynamic", "as it is", "more threads"]
     why = {arm.name: arm.reason for arm in found if arm.outcome == "skipped"}
-    assert why["static"].startswith("innodb_log_buffer_size takes a restart")
+    assert why["static"].startswith("innodb_log_buffer_size needs a restart")
     assert "other tables than the base" in why["other tables"]
     assert "cannot move to another place" in why["elsewhere"]
     assert not (tmp_path / "elsewhere").exists()

@@ -18,7 +18,7 @@ def test_one_node_of_a_cluster_crashes_unless_it_is_said() -> None:
     [
         ("all", None, "power", "--nodes is of a cluster"),
         ("two", 3, "power", "'two' is not known"),
-        ("all", 3, "eio", "--fail eio is of one server"),
+        ("all", 3, "eio", "--fail eio is for one server"),
     ],
 )
 def test_what_makes_no_sense_is_refused(

@@ -32,10 +32,10 @@ def test_a_command_has_no_ledger_and_what_runs_beside_one_has() -> None:
         ({"beside": "upsert"}, "--beside does not take upsert", "it takes ddl"),
         ({"beside": "ledger"}, "--beside ledger is the load itself", "it takes ddl"),
         ({"beside": "dll"}, "there is no workload 'dll'", "available"),
-        ({"name": "command: true", "beside": "ddl"}, "which command: true has not", "--beside takes"),
-        ({"name": "command: true", "rows": 3}, "--rows 3 is of the ledger", "remove it"),
-        ({"name": "command: true", "reset": "none"}, "--reset none is of measuring", "remove it"),
-        ({"name": "command: true", "warm_up_runs": 2}, "--warm-up-runs is of measuring", "remove it"),
+        ({"name": "command: true", "beside": "ddl"}, "and command: true has none", "--beside takes"),
+        ({"name": "command: true", "rows": 3}, "--rows 3 is for the ledger", "remove it"),
+        ({"name": "command: true", "reset": "none"}, "--reset none is for measuring", "remove it"),
+        ({"name": "command: true", "warm_up_runs": 2}, "--warm-up-runs is for measuring", "remove it"),
         ({"name": "command: ./absent.sh"}, "absent.sh", "the workload is"),
         ({"name": "sql:absent.sql"}, "absent.sql cannot be read", "sql: takes a file"),
     ],
@@ -50,18 +50,18 @@ def test_what_makes_no_sense_is_refused(asked: dict[str, Any], complaint: str, h
 def test_a_cluster_is_judged_by_its_ledger_alone() -> None:
     require_ledger_alone(load("upsert"))
     for one in (load("command: true"), load(beside="ddl")):
-        with pytest.raises(UsageError, match="is of one server, not of a cluster"):
+        with pytest.raises(UsageError, match="is for one server, not for a cluster"):
             require_ledger_alone(one)
 
 
 def test_a_replica_needs_one_server_the_ledger_alone_and_a_run_that_is_recorded_now() -> None:
     require_replicable(load(), cluster=False, replay=False)
-    with pytest.raises(UsageError, match="not of a cluster"):
+    with pytest.raises(UsageError, match="not for a cluster"):
         require_replicable(load(), cluster=True, replay=False)
-    with pytest.raises(UsageError, match="of a run that is recorded now"):
+    with pytest.raises(UsageError, match="a run that is recorded now"):
         require_replicable(load(), cluster=False, replay=True)
     for one in (load("upsert"), load("command: true"), load(beside="ddl")):
-        with pytest.raises(UsageError, match="rows of the ledger alone"):
+        with pytest.raises(UsageError, match="needs the ledger alone"):
             require_replicable(one, cluster=False, replay=False)
 
 

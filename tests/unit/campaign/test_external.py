@@ -30,7 +30,7 @@ COMMANDS = [
         ({"dsn": DSN, "cluster": 3}, "--cluster is for servers that flushlab starts, but --dsn names one"),
         ({"dsn": DSN, "server": "mysql@8.0"}, "--server is for servers that flushlab starts"),
         ({"dsn": DSN, "ssl_mode": "required"}, "--ssl-mode is for servers that flushlab starts"),
-        ({"dsn": DSN, "defaults_file": "my.cnf"}, "--dsn and --defaults-file exclude each other"),
+        ({"dsn": DSN, "defaults_file": "my.cnf"}, "--dsn and --defaults-file cannot be combined"),
         ({"dsn": "db1"}, "--dsn is not a DSN"),
         ({"allow_writes": True}, "--allow-writes is for a server of your own"),
         ({"tune_server": True}, "--tune-server is for a server of your own"),

@@ -152,7 +152,7 @@ def test_others_that_come_and_go_are_told_of_once_while_servers_take_turns() -> 
         watcher.look_around(trial(slices=(turn,), foreign_cpu_share=share))
     come, gone = said
     assert come.startswith("other programs use 27% of the CPU time")
-    assert gone == "other programs leave the machine alone again"
+    assert gone == "other programs are quiet again"
     watcher.look_around(trial(foreign_cpu_share=1.0))
     assert len(said) == 2, "a trial on a fresh server that was disturbed says so itself"
 

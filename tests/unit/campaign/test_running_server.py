@@ -32,7 +32,7 @@ def test_what_takes_a_restart_is_out_unless_the_server_has_it_already() -> None:
     assert restarts({"innodb_doublewrite": "OFF", "sync_binlog": 0}, HAS, MARIADB) == ["innodb_doublewrite"]
     assert restarts({"innodb_doublewrite": 1, "log_bin": "ON"}, HAS, MARIADB) == []
     assert why_not({"innodb_log_buffer_size": 1 << 26}, HAS, MARIADB).startswith(
-        "innodb_log_buffer_size takes a restart"
+        "innodb_log_buffer_size needs a restart"
     )
 
 
@@ -46,7 +46,7 @@ def test_a_base_is_measured_without_what_takes_a_restart_and_that_is_said() -> N
     assert (found.base, found.alternate) == ({"sync_binlog": 0}, False)
     (note,) = notes
     assert note.slug == "base-left-out"
-    assert "without innodb_doublewrite=OFF, which takes a restart" in note.text
+    assert "without innodb_doublewrite=OFF, which needs a restart" in note.text
     assert note.text.endswith("it is ON there")
 
 
@@ -61,7 +61,7 @@ def test_candidates_are_left_out_for_one_reason_each() -> None:
     kept, notes = tried(every, HAS, MARIADB, unlike)
     assert [dict(one.settings) for one in kept] == [{"innodb_flush_log_at_trx_commit": 2}]
     reasons = [note.text.removeprefix("not tried: ") for note in notes]
-    assert reasons[0].startswith("innodb_flush_method=fsync: it takes a restart")
+    assert reasons[0].startswith("innodb_flush_method=fsync: it needs a restart")
     assert reasons[1].startswith("innodb_io_capacity=4000: its effect shows later, in background work")
     assert reasons[2].endswith("wsrep_slave_threads is 1 on b and 2 on a")
 

@@ -199,10 +199,10 @@ def test_a_first_look_is_tuned_side_by_side_in_five_minutes() -> None:
     ("arguments", "why"),
     [
         ({"fresh": True}, ""),
-        ({"minutes": 90.0}, "some candidates show in what a server does later"),
+        ({"minutes": 90.0}, "some candidates take effect later, in background work"),
         ({"workload": "command: true", "minutes": 20.0}, "command cannot be paused"),
-        ({"disk_iops": 120}, "servers that wait would write beyond the disk's limit"),
-        ({"disk": "gp3"}, "servers that wait would write beyond the disk's limit"),
+        ({"disk_iops": 120}, "waiting servers would write beyond the disk's limit"),
+        ({"disk": "gp3"}, "waiting servers would write beyond the disk's limit"),
     ],
 )
 def test_tune_uses_fresh_servers_where_it_must_and_says_why(arguments: dict[str, Any], why: str) -> None:

@@ -52,7 +52,7 @@ def test_file_that_came_while_measuring_is_left(tmp_path: Path) -> None:
     assert (tmp_path / "report.html").read_text() == "precious"
 
 
-@pytest.mark.parametrize("content", ["", "{}", "mine"])
+@pytest.mark.parametrize("content", ["", "{}", "mine", '{"schema": "flushlab.written/1", "files": {}}'])
 def test_list_of_somebody_elses_is_left(tmp_path: Path, content: str) -> None:
     (tmp_path / LIST).write_text(content)
     with pytest.raises(NotWritable, match="is not the list that flushlab keeps there"):

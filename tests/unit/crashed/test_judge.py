@@ -150,7 +150,7 @@ def test_a_table_that_is_half_made_is_inconsistent() -> None:
     image = judge(POINT, notes(3), 10 * SECOND, survivor, 4)
     assert image.outcome == "inconsistent"
     (reason,) = image.reasons
-    assert "in no state that they were ever in: side_0 (3 rows" in reason
+    assert "in a state they were never in: side_0 (3 rows" in reason
     assert "after the last acknowledged statement they were: side_0 (64 rows" in reason
 
 

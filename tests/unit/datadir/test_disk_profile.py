@@ -36,8 +36,8 @@ def test_words_after_a_name_replace_its_figures() -> None:
     [
         ("gp4", "no disk is named 'gp4'"),
         ("flush=0.05ms", "cannot be emulated"),
-        ("flush=5ms/1ms", "is no latency of a disk"),
-        ("flush=2s", "is no latency of a disk"),
+        ("flush=5ms/1ms", "is not a disk latency"),
+        ("flush=2s", "is not a disk latency"),
         ("flush=soon", "'soon' is not a latency"),
         ("flush=1ms,iops=0", "'iops=0' is not understood"),
         ("flush=1ms,speed=3", "'speed=3' is not understood"),
@@ -52,7 +52,7 @@ def test_what_is_no_disk_is_refused(text: str, message: str) -> None:
 
 
 def test_two_ways_of_being_slow_are_refused_before_anything_is_made() -> None:
-    with pytest.raises(UsageError, match="exclude each other") as refused, open_volume(None, 120, "gp3"):
+    with pytest.raises(UsageError, match="cannot be combined") as refused, open_volume(None, 120, "gp3"):
         pass
     assert refused.value.hint == "say --disk gp3,iops=120"
 

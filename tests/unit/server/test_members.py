@@ -41,12 +41,12 @@ def test_an_arbitrator_is_no_node_that_could_be_reached() -> None:
 @pytest.mark.parametrize(
     ("third", "message"),
     [
-        ({"on": False}, "db3:3306 is no node of a cluster: wsrep_on is OFF"),
+        ({"on": False}, "db3:3306 is not a node of a cluster: wsrep_on is OFF"),
         ({"primary": False}, "db3:3306 has no quorum"),
         ({"state": "Donor/Desynced"}, "db3:3306 is Donor/Desynced, not Synced"),
-        ({"cluster": "other"}, "db3:3306 and db1:3306 are nodes of two clusters"),
+        ({"cluster": "other"}, "db3:3306 and db1:3306 are nodes of different clusters"),
         ({"node": "2"}, "2 of the cluster's 3 nodes can be reached; db4:3306: refused"),
-        ({"version": "11.8.2-MariaDB"}, "the nodes are not of one version: .*db3:3306 runs 11.8.2-MariaDB"),
+        ({"version": "11.8.2-MariaDB"}, "the nodes run different versions: .*db3:3306 runs 11.8.2-MariaDB"),
     ],
     ids=lambda value: "" if isinstance(value, str) else next(iter(value)),
 )

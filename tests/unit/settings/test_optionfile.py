@@ -167,7 +167,7 @@ def test_galeras_options_stand_in_one_line_and_are_read_from_it() -> None:
     text = render(settings, CLUSTER, CATALOG, comments={"wsrep_provider_gcs_fc_limit": ["queues"]})
     assert text == (
         "[mysqld]\n"
-        "# Galera's options stand in one line: keep those that your option file has there.\n"
+        "# Galera's options share one line: keep those that your option file already has there.\n"
         "# queues\n"
         'wsrep_provider_options = "gcs.fc_limit=64;gcache.size=256M"\n'
         "sync_binlog = 0\n"

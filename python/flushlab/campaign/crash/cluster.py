@@ -29,7 +29,7 @@ def which_nodes(nodes: str | None, cluster: int | None, fail: CrashKind) -> Node
         raise UsageError(f"--nodes {nodes!r} is not known", hint=f"there are {', '.join(WHICH)}")
     if fail in _NEVER:
         hint = "use process, os, power, lying-disk or torn"
-        raise UsageError(f"--fail {fail} is of one server, not of a cluster", hint=hint)
+        raise UsageError(f"--fail {fail} is for one server, not for a cluster", hint=hint)
     return found
 
 
@@ -41,7 +41,7 @@ def require_ledger_alone(load: CrashLoad) -> None:
     """
     if load.runs_once:
         what = f"--beside {load.beside_name}" if load.beside else f"--workload {load.name!r}"
-        raise UsageError(f"{what} is of one server, not of a cluster", hint="remove --cluster")
+        raise UsageError(f"{what} is for one server, not for a cluster", hint="remove --cluster")
 
 
 def failure_of(which: NodesKind) -> Failure:

@@ -65,19 +65,19 @@ def doubts(arms: Sequence[CrashArm]) -> list[Warning]:
         found.append(
             Warning(
                 "control-kept",
-                f"the control kept all of {counted(len(control.images), 'image')}: that loss would have"
-                " been seen is not shown; take more --images or --seconds"
+                f"the control kept all of {counted(len(control.images), 'image')}, so nothing shows that"
+                " a loss would have been seen; take more --images or --seconds"
                 if control.checks_rows
-                else f"the control's tables are sound in all of {counted(len(control.images), 'image')}: that"
-                " damage would have been seen is not shown; take more --images",
+                else f"the control's tables are sound in all of {counted(len(control.images), 'image')}, so"
+                " nothing shows that damage would have been seen; take more --images",
             )
         )
     if any(not arm.checks_rows for arm in arms):
         found.append(
             Warning(
                 "no-ledger",
-                "without a ledger no commits are known: it was judged whether the server starts and its"
-                " tables are sound; for lost commits, run it beside the ledger with --beside",
+                "without a ledger no commits are known: this judges only whether the server starts and its"
+                " tables are sound; to count lost commits, run it beside the ledger with --beside",
             )
         )
     for arm in arms:

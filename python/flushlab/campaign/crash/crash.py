@@ -75,8 +75,8 @@ def crash(
         configurations: as of `compare`; the base alone if there are none.
         server: a build (`mariadb`, `mysql@5.7`), a tarball or a URL.
         workload: `ledger`, or one of the load engine's, which then has the ledger in its transactions. Of
-            `command: …` and `sql:FILE` no commits are known: it is judged whether the server starts and its
-            tables are sound.
+            `command: …` and `sql:FILE` no commits are known: this judges only whether the server starts and
+            its tables are sound.
         beside: what runs beside a workload that has the ledger: `ddl` (side tables are made, changed and
             dropped, and judged too), `command: …` or `sql:FILE`.
         fail: `process`, `os`, `power`, `lying-disk`, `torn`, `eio` or `full`.
@@ -149,7 +149,7 @@ def crash(
     if replay:
         return _crash(asked, watching(progress), progress, None, None, minimise=minimise)
     if minimise:
-        raise UsageError("--minimise is of one image", hint="name it with --replay")
+        raise UsageError("--minimise needs a single image", hint="name it with --replay")
     with open_store() as store:
         if resume:
             asked = earlier_request(store, resume)
@@ -178,7 +178,7 @@ def _crash(
     of_all = asked.replay and asked.cluster  # others are not recorded
     which = which_nodes("all" if of_all else asked.nodes, asked.cluster, kind)
     if kind == "process" and emulate:
-        raise UsageError("--disk needs a disk of its own, which --fail process has not", hint="remove it")
+        raise UsageError("--disk needs a disk of its own, and --fail process has none", hint="remove it")
     if kind != "process":
         require_fault_disk(file_system)
     found = read_configurations(asked.configurations, asked.base, alone=True)

@@ -117,11 +117,11 @@ def read_load(
     if isinstance(load, CommandWorkload | SqlWorkload):
         if aside is not None:
             raise UsageError(
-                f"--beside {beside} runs beside a load that has a ledger, which {load.name} has not",
+                f"--beside {beside} runs beside a load that has a ledger, and {load.name} has none",
                 hint=f"--workload takes {_LOADS}; --beside takes {load.name!r}",
             )
         if rows != 1:
-            raise UsageError(f"--rows {rows} is of the ledger, which {load.name} has not", hint="remove it")
+            raise UsageError(f"--rows {rows} is for the ledger, and {load.name} has none", hint="remove it")
         _require_plain(load)
     return CrashLoad(workload=load, beside=aside)
 
@@ -144,7 +144,7 @@ def _require_plain(load: CommandWorkload | SqlWorkload) -> None:
     """A crash needs neither a warm-up nor a second run."""
     if isinstance(load, CommandWorkload) and (load.reset != "each" or load.warm_up_runs):
         what = "--warm-up-runs" if load.warm_up_runs else "--reset none"
-        raise UsageError(f"{what} is of measuring: what crashes runs once", hint="remove it")
+        raise UsageError(f"{what} is for measuring: a workload that crashes runs once", hint="remove it")
 
 
 def require_replicable(load: CrashLoad, *, cluster: bool, replay: bool) -> None:
@@ -155,15 +155,17 @@ def require_replicable(load: CrashLoad, *, cluster: bool, replay: bool) -> None:
     """
     if replay:
         raise UsageError(
-            "--replica is of a run that is recorded now",
-            hint="remove it: where a replica had listened, --replay judges it, too",
+            "--replica needs a run that is recorded now",
+            hint="remove it: if a replica listened to that run, --replay judges it too",
         )
     if cluster:
-        raise UsageError("--replica is of one server, not of a cluster", hint="remove --replica or --cluster")
+        raise UsageError(
+            "--replica is for one server, not for a cluster", hint="remove --replica or --cluster"
+        )
     if load.workload is not None or load.beside is not None:
         what = f"--workload {load.name}" if load.workload is not None else f"--beside {load.beside_name}"
         raise UsageError(
-            f"--replica compares the rows of the ledger alone, which {what} is not", hint=f"remove {what}"
+            f"--replica needs the ledger alone as the load, without {what}", hint=f"remove {what}"
         )
 
 
@@ -175,6 +177,6 @@ def require_known_commits(workload: Workload, hint: str) -> None:
     """
     if not isinstance(workload, Driven):
         raise UsageError(
-            f"{workload.name}: its commits are not known, so nothing can be said of them after a crash",
+            f"{workload.name}: its commits are not known, so nothing can be said about them after a crash",
             hint=hint,
         )

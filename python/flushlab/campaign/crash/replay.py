@@ -36,10 +36,11 @@ def replay(plan: CrashPlan, line: str, *, minimised: bool = False) -> CrashArm:
     images = plan.images_in(folder)
     if minimised:
         if isinstance(images, ClusterImages):
-            raise UsageError("--minimise is of one server, not of a cluster", hint="remove it")
+            raise UsageError("--minimise is for one server, not for a cluster", hint="remove it")
         if point.kind == "in_recovery":
             raise UsageError(
-                "--minimise is of one crash: a recovery that crashes, too, writes in another order each time",
+                "--minimise takes a single crash: a recovery that crashes too writes in a different order"
+                " each time",
                 hint=f"minimise the first crash: leave out :{RECOVERY}",
             )
         image = minimise(images, point, plan.watcher.say)

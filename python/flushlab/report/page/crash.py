@@ -26,7 +26,7 @@ _POINTS = {
     "random": "at random",
     "after_ack": "just after an acknowledgement",
     "before_flush": "just before a flush",
-    "most_unsynced": "just before a flush that most was waiting for",
+    "most_unsynced": "just before a flush with the most data waiting for it",
     "in_recovery": "and again in recovery",
 }
 _KEPT = "A crash kept everything if each commit that had been acknowledged before it was there afterwards."
@@ -36,7 +36,8 @@ _SOUND = (
 )
 _BOUND = (
     "“Fail at most” is the upper end of the 95 % interval of Clopper and Pearson for the share of crashes"
-    " that do not keep everything: at random moments, and of this recording. Chosen moments count apart."
+    " that do not keep everything: at random moments, and of this recording. Chosen moments are counted"
+    " separately."
 )
 
 

@@ -8,7 +8,7 @@ import msgspec
 
 from flushlab.errors import UsageError
 from flushlab.plan import draws
-from flushlab.plan.table import File, Table, nearest
+from flushlab.plan.table import File, Table, choice
 from flushlab.plan.toml import Node
 from flushlab.record import (
     ChoiceParameter,
@@ -123,20 +123,7 @@ def read_parameter(file: File, name: str, node: Node) -> Parameter:
         UsageError: a key that its type does not have, or a value that makes no sense.
     """
     what = f"parameter {name}"
-    if node.kind != "table":
-        raise file.wrong_type(node, what, "a table", 'write { type = "integer", low = 1, high = 10 }')
-    given = next((entry.node for entry in node.entries if entry.key == "type"), None)
-    if given is None:
-        slip = next((entry for entry in node.entries if nearest(entry.key, ["type"])), None)
-        if slip is not None:
-            raise file.error(slip, f"{slip.key} is not a key of {what}", "did you mean type?")
-        raise file.error(node, f"{what} has no type", f"it takes {', '.join(_KINDS)}")
-    if given.kind != "string":
-        raise file.wrong_type(given, "type", "a string in quotes")
-    kind = str(given.value)
-    if kind not in _KINDS:
-        hint = nearest(kind, _KINDS) or f"it takes {', '.join(_KINDS)}"
-        raise file.error(given, f"there is no type {kind!r}", hint)
+    kind = choice(file, node, what, "type", _KINDS, '{ type = "integer", low = 1, high = 10 }')
     keys, read = _KINDS[kind]
     return read(Table(file, node, f"parameter.{name}.", f"{what}, of type {kind}", ("type", *keys)))
 
