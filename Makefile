@@ -34,6 +34,7 @@ statics: setup
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -m mypy.stubtest flushlab._core
 
+rust: export MAKEFLAGS =# cargo would look for make's job server, in vain
 rust: setup
 	. scripts/cargo.sh && cargo fmt --check && cargo clippy --workspace --all-targets -q -- -D warnings && cargo test --workspace -q
 	. scripts/cargo.sh && cargo test -q -p flushlab-commitpath --features loom --lib models

@@ -22,7 +22,7 @@ LIST = ".flushlab-written.json"
 
 
 class Written(msgspec.Struct, frozen=True, kw_only=True):
-    """Content of the list: by a file's name, the digests of what flushlab wrote. It never writes an empty one."""
+    """Content of the list, which is never empty: by a file's name, the digests of what flushlab wrote."""
 
     schema: Literal["flushlab.written/1"] = "flushlab.written/1"
     files: Annotated[dict[str, tuple[str, ...]], msgspec.Meta(min_length=1)]
