@@ -53,6 +53,16 @@ def test_the_latest_finished_campaign_is_rendered(home: Path, tmp_path: Path) ->
     assert "SET GLOBAL innodb_flush_log_at_trx_commit = 2;" in page
 
 
+def test_a_page_needs_no_home_directory_of_the_user(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MPLCONFIGDIR")  # which tests share
+    monkeypatch.setenv("HOME", "/nonexistent")
+    done = flushlab(home, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert list((home / "matplotlib").iterdir()), "the list of fonts is in flushlab's home"
+
+
 @pytest.mark.parametrize(
     ("campaign", "words"), [("series-1", "2.40×"), ("series-3", "Nothing is proven yet")]
 )
