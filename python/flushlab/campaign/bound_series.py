@@ -356,7 +356,8 @@ class BoundSeries:
             if own and max(left, least) > DEBT_BYTES and not least / DEBT_FACTOR < left < most * DEBT_FACTOR:
                 text = (
                     f"{arm.name} left {format_size(round(left))} of writes per event to the turns of others, "
-                    f"the base {format_size(round(reference))}: the ratio leaves them out; --fresh has them"
+                    f"the base {format_size(round(reference))}: the ratio leaves them out;"
+                    " --fresh includes them"
                 )
                 yield Warning("debts", text)
 

@@ -34,8 +34,8 @@ def crash(
         typer.Option(
             "--workload",
             help="ledger (one INSERT a commit), or a sysbench workload, upsert or txn:FILE with the ledger"
-            " in its transactions; for 'command: …' and sql:FILE, whose commits are not known, only whether"
-            " the server starts and its tables are sound is judged.",
+            " in its transactions; commits of 'command: …' and sql:FILE are not known, so crashes"
+            " are judged only by whether the server starts with sound tables.",
         ),
     ] = "ledger",
     beside: Annotated[

@@ -144,7 +144,7 @@ def _require_plain(load: CommandWorkload | SqlWorkload) -> None:
     """A crash needs neither a warm-up nor a second run."""
     if isinstance(load, CommandWorkload) and (load.reset != "each" or load.warm_up_runs):
         what = "--warm-up-runs" if load.warm_up_runs else "--reset none"
-        raise UsageError(f"{what} is for measuring: a workload that crashes runs once", hint="remove it")
+        raise UsageError(f"{what} is for measuring: before a crash the workload runs once", hint="remove it")
 
 
 def require_replicable(load: CrashLoad, *, cluster: bool, replay: bool) -> None:
