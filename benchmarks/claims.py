@@ -52,7 +52,7 @@ def _ratio(found: Comparison | None) -> str:
 
 def _decided(answer: str, ratio: Ratio | None) -> bool:
     narrow = ratio is not None and (ratio.high - ratio.low) / 2 <= PRECISE * ratio.estimate
-    return answer in ("confirmed", "refuted") or narrow
+    return answer in ("confirmed", "refuted", "no difference") or narrow
 
 
 def _write(stream: TextIO, line: str) -> None:

@@ -3,7 +3,8 @@
 `expected`: refuted if the interval excludes it; confirmed if the interval contains it and excludes 1 (for 1
 itself: contains it and lies within 5 % of 1); else undecided, as an interval that contains both says nothing
 for one of them. `at_least`, `at_most`: confirmed if the whole interval lies on the claimed side, refuted if
-it lies wholly on the other, else undecided.
+it lies wholly on the other, else undecided. Where that ratio is 1, the claim is "faster" or "slower", and an
+interval with 1 inside and both bounds within 2.5 % of it decides that, too: no difference.
 
 A claim about something counted is judged alike. A count has no noise of the clock, so its bounds are no
 confidence interval: they are the least and the most ratio that any block had, and two blocks are needed.
@@ -20,7 +21,10 @@ from flushlab.plan.plan import COUNTED, Claim
 from flushlab.record import Ratio, Trial
 
 NO_DIFFERENCE = (0.95, 1.05)
-"""An interval within these bounds confirms that something makes no difference."""
+"""An interval within these bounds confirms the claim that something makes no difference."""
+NEAR_ONE = (0.975, 1.025)
+"""An interval within these bounds says that there is none where a claim says that there is one: narrower, so
+that an effect of 3 %, which people report, is not called none."""
 
 
 _CLASSES = dict(zip(COUNTED, ("redo", "binlog"), strict=True))
@@ -73,9 +77,11 @@ def answer(claim: Claim, ratio: Ratio | None) -> Answer:
     if ratio is None:
         return "not measured"
     if claim.at_least is not None:
-        return _side(ratio.low >= claim.at_least, ratio.high < claim.at_least)
+        found = _side(ratio.low >= claim.at_least, ratio.high < claim.at_least)
+        return found if claim.at_least != 1 else _or_none(found, ratio)
     if claim.at_most is not None:
-        return _side(ratio.high <= claim.at_most, ratio.low > claim.at_most)
+        found = _side(ratio.high <= claim.at_most, ratio.low > claim.at_most)
+        return found if claim.at_most != 1 else _or_none(found, ratio)
     assert claim.expected is not None, "a claim has one of three ratios"
     contained = ratio.low <= claim.expected <= ratio.high
     if claim.expected == 1:
@@ -86,6 +92,11 @@ def answer(claim: Claim, ratio: Ratio | None) -> Answer:
 
 def _side(confirmed: bool, refuted: bool) -> Answer:
     return "confirmed" if confirmed else "refuted" if refuted else "undecided"
+
+
+def _or_none(found: Answer, ratio: Ratio) -> Answer:
+    near = NEAR_ONE[0] <= ratio.low and ratio.high <= NEAR_ONE[1]
+    return "no difference" if found == "undecided" and near else found
 
 
 def _wanted(claim: Claim) -> str:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 
@@ -169,7 +169,11 @@ refused: the server did not take it, or it died, or it read back differently.
 skipped: its place or what it needs is not here, or its turn never came.
 not_in_version: this server has no such setting or no such value."""
 
-Answer = Literal["confirmed", "refuted", "undecided", "not measured"]
+Answer = Literal["confirmed", "refuted", "no difference", "undecided", "not measured"]
+"""What a measurement says to a claim; see `campaign.claims`."""
+
+ANSWERS: tuple[Answer, ...] = get_args(Answer)
+"""In the order in which they are counted."""
 
 
 class ArmFacts(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from flushlab.campaign.doubts import too_busy
+from flushlab.campaign.facts import ANSWERS
 from flushlab.errors import FlushlabError
 from flushlab.record import Ratio
 from flushlab.report.crash import said
@@ -186,7 +187,8 @@ def _series(summary: _Summary) -> str:
         parts = [too_busy(summary.trials, summary.disturbed) or "no arm proved faster"]
     counted: Mapping[str, int] = {
         answer: sum(claim.answer == answer for claim in summary.claims)
-        for answer in ("confirmed", "refuted", "undecided")
+        for answer in ANSWERS
+        if answer != "not measured"
     }
     claims = ", ".join(f"{count} {answer}" for answer, count in counted.items() if count)
     return "; claims: ".join([*parts, claims] if claims else parts)

@@ -306,7 +306,7 @@ def no_effects(facts: SeriesFacts) -> str:
 
 def _claim(claim: ClaimFacts) -> Iterator[RenderableType]:
     text = Text()
-    text.append(f"{claim.answer:<12}  ", style=STYLES.get(claim.answer, ""))
+    text.append(f"{claim.answer:<13}  ", style=STYLES.get(claim.answer, ""))
     text.append(claim.text)
     yield text
     of = f"{claim.figure}, " if claim.figure else ""

@@ -35,6 +35,13 @@ def claim(**wanted: Any) -> Claim:
         ({"at_most": 1.0}, 0.8, 0.9, "confirmed"),
         ({"at_most": 1.0}, 0.8, 1.1, "undecided"),
         ({"at_most": 1.0}, 1.05, 1.1, "refuted"),
+        ({"at_least": 1.0}, 0.98, 1.02, "no difference"),
+        ({"at_most": 1.0}, 0.98, 1.02, "no difference"),
+        ({"at_least": 1.0}, 0.98, 1.03, "undecided"),
+        ({"at_least": 1.0}, 0.97, 1.02, "undecided"),
+        ({"at_least": 1.0}, 1.00, 1.02, "confirmed"),
+        ({"at_most": 1.0}, 1.001, 1.02, "refuted"),
+        ({"at_least": 1.01}, 0.98, 1.02, "undecided"),
     ],
 )
 def test_an_interval_answers_a_claim(

@@ -48,6 +48,7 @@ def section(subject: Subject) -> Iterator[Section]:
         head = (Cell("claim"), Cell("claimed", "num"), Cell("measured", "num"), Cell("answer"))
         lead = (
             "What was claimed of these changes, and what was measured on this server and disk. Refuted: the "
-            "interval excludes the claim. Undecided: the interval is too wide to tell."
+            "interval excludes the claim. No difference: neither faster nor slower by more than 2.5 %. "
+            "Undecided: the interval is too wide to tell."
         )
         yield Section("claims", "Claims", lead, tables=(Table(head, rows),))

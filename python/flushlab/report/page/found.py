@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from flushlab.campaign.facts import ArmFacts, ClaimFacts, Figures, SeriesFacts, TuneFacts
+from flushlab.campaign.facts import ANSWERS, ArmFacts, ClaimFacts, Figures, SeriesFacts, TuneFacts
 from flushlab.plan.plan import BASE, CONTROL
 from flushlab.record import Comparison, Machine, OtherLoad, ServerIdentity, Trial, Value, Warning
 from flushlab.report import compare, series, tune
@@ -300,8 +300,7 @@ def _series_answer(facts: SeriesFacts, best: ArmFacts | None) -> tuple[str, str,
 def count_answers(claims: Sequence[ClaimFacts]) -> str:
     """`3 confirmed, 2 refuted`."""
     counted: Counter[str] = Counter(claim.answer for claim in claims)
-    order = ("confirmed", "refuted", "undecided", "not measured")
-    return ", ".join(f"{counted[answer]} {answer}" for answer in order if counted[answer])
+    return ", ".join(f"{counted[answer]} {answer}" for answer in ANSWERS if counted[answer])
 
 
 def _strength(arm: ArmFacts) -> float:
