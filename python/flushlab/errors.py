@@ -134,9 +134,17 @@ class StorageError(FlushlabError):
 
 
 class NoSpace(StorageError):
-    """Not enough free space or memory, found before or in the middle."""
+    """Not enough free space or memory, found before or in the middle.
+
+    Args:
+        of_data: it is missing where the data of a server lie.
+    """
 
     slug = "no-space"
+
+    def __init__(self, message: str, *, hint: str | None = None, of_data: bool = False) -> None:
+        super().__init__(message, hint=hint)
+        self.of_data = of_data
 
 
 class NoMemory(NoSpace):

@@ -109,6 +109,7 @@ def require_free(path: Path, size_bytes: int, what: str, *, in_memory: bool) -> 
             hint="free some memory or choose a folder on a disk with --data-root"
             if in_memory
             else NO_SPACE_HINT,
+            of_data=True,
         )
 
 
@@ -131,7 +132,7 @@ def _try_directory(folder: Path) -> None:
             what = f"a directory in the data root {folder} cannot be given to {user.name}: {error.strerror}"
             raise NotWritable(what, hint=_HINT) from error
         if os.access(folder, os.W_OK) and shutil.disk_usage(folder).free == 0:
-            raise NoSpace(f"the data root {folder} is full", hint=NO_SPACE_HINT) from error
+            raise NoSpace(f"the data root {folder} is full", hint=NO_SPACE_HINT, of_data=True) from error
         raise NotWritable(f"the data root {folder} is not writable: {error.strerror}", hint=_HINT) from error
     if not writable:
         raise NotWritable(

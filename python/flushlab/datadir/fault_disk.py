@@ -292,7 +292,10 @@ class _Disk:
         free = shutil.disk_usage(folder).free
         if free < size_bytes:
             needs = f"needs at least {size_bytes >> 20} MiB, and {free >> 20} MiB are free"
-            raise NoSpace(f"the record in {folder} {needs}", hint="free some space, or give --data-root")
+            raise NoSpace(
+                f"the record in {folder} {needs}",
+                hint="make room there, or name a folder elsewhere with --data-root or --keep",
+            )
         mark = RunRecord.mine(self.record.name).mark("disk-record", self.record.name)
         mark |= {"fs": self.fs, "sector_bytes": str(self._sector_bytes)}
         try:

@@ -219,7 +219,7 @@ def _named(error: OSError, target: Path) -> StorageError:
     if error.errno in _FULL:
         left = free_bytes(target.parent, in_memory=False)
         message = f"the disk filled up while restoring a snapshot to {target} ({left} bytes left)"
-        return NoSpace(message, hint=NO_SPACE_HINT)
+        return NoSpace(message, hint=NO_SPACE_HINT, of_data=True)
     if error.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:
         return NotWritable(f"a snapshot cannot be restored to {target}: {error}")
     return StorageError(f"a snapshot could not be restored to {target}: {error}")

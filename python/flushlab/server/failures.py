@@ -39,7 +39,7 @@ def start_failed(
     if log.port_taken(said):
         return PortTaken(f"port {endpoint.port} on {endpoint.host} is in use", hint=PORT_HINT)
     if (line := log.no_space(said)) is not None:
-        return NoSpace(f"{what}: {line}", hint=_SPACE_HINT)
+        return NoSpace(f"{what}: {line}", hint=_SPACE_HINT, of_data=True)
     soname = log.library_in(said)
     if soname is not None:
         return LibraryMissing(
@@ -64,7 +64,7 @@ def died(name: str, said: str) -> FlushlabError:
     """Of the running sandbox `name`, whose log said this since its start."""
     what = f"the server {name} is no longer running"
     if (line := log.no_space(said)) is not None:
-        return NoSpace(f"{what}: {line}", hint=_SPACE_HINT)
+        return NoSpace(f"{what}: {line}", hint=_SPACE_HINT, of_data=True)
     return ServerDied(f"{what}; its log says:\n{log.digest(said)}")
 
 

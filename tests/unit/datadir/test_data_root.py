@@ -64,6 +64,7 @@ def test_more_than_is_free_is_no_space_with_both_sizes(reachable: Path) -> None:
     with pytest.raises(NoSpace, match=r"a redo log needs 1024 TiB, but only .* is free in ") as raised:
         root.require_free(1 << 50, "a redo log")
     assert raised.value.hint is not None
+    assert raised.value.of_data
 
 
 def test_what_is_free_is_enough(reachable: Path) -> None:

@@ -59,7 +59,7 @@ def crash_arm(
             return _killed(plan, arm, images, known, note)
         return _recorded(plan, arm, images, known, note, mine)
     except NoSpace as error:
-        if plan.kind != "process":
+        if error.of_data and plan.kind != "process":
             error.hint = f"make the disk larger: --disk-size {2 * (plan.disk_bytes >> 20)} (MiB)"
         raise
     except StartFailed as error:
