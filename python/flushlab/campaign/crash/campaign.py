@@ -11,6 +11,7 @@ from flushlab.campaign.crash.arm import crash_arm
 from flushlab.campaign.crash.control import control_images, control_of, doubts, loses
 from flushlab.campaign.crash.plan import CrashPlan
 from flushlab.campaign.crash.stored import Book
+from flushlab.errors import FlushlabError
 from flushlab.record import CrashArm, CrashFacts, CrashImage, Value, Warning
 
 
@@ -103,5 +104,9 @@ class CrashCampaign:
             if not arms:
                 raise
             return True
+        except FlushlabError:
+            if book and arms:
+                book.keep(self.facts(arms, ended=True))
+            raise
         arms.append(judged)
         return ended

@@ -34,12 +34,19 @@ class Book:
         self._written = time.monotonic()
         self.known: Mapping[str, CrashArm] = {arm.name: arm for arm in known.arms} if known else {}
         """What an earlier session has found, by arm."""
+        self.has_kept = False
+        """Whether this one has kept whole arms."""
 
     def note(self, facts: Callable[[], CrashFacts]) -> None:
         """Saves what is known, if that was not done just now."""
         if time.monotonic() - self._written >= EVERY_S:
             self._store.set_state(self.campaign, "running", msgspec.json.encode(facts()))
             self._written = time.monotonic()
+
+    def keep(self, facts: CrashFacts) -> None:
+        """Saves whole arms before an error ends the campaign."""
+        self._store.set_state(self.campaign, "running", msgspec.json.encode(facts))
+        self.has_kept = True
 
 
 def earlier_request(store: Store, campaign: str) -> CrashRequest:
@@ -81,14 +88,21 @@ def carry_out(
             known = msgspec.json.decode(result, type=CrashFacts) if result else None
             store.set_state(campaign, "running")
         watcher.say(f"campaign {campaign}")
+        book = Book(store, campaign, known)
+        on = f"resume it with: flushlab crash --resume {campaign}"
         try:
-            facts = run(Book(store, campaign, known))
-        except (FlushlabError, KeyboardInterrupt) as error:
-            store.set_state(campaign, "interrupted" if isinstance(error, KeyboardInterrupt) else "failed")
+            facts = run(book)
+        except FlushlabError:
+            store.set_state(campaign, "failed")
+            if book.has_kept:
+                watcher.warn(f"`flushlab report {campaign}` has what was judged; {on}")
+            raise
+        except KeyboardInterrupt:
+            store.set_state(campaign, "interrupted")
             raise
         store.set_state(campaign, facts.ending, msgspec.json.encode(facts))
     if facts.ending == "interrupted":
-        watcher.warn(f"resume it with: flushlab crash --resume {campaign}")
+        watcher.warn(on)
     return facts
 
 

@@ -1,0 +1,92 @@
+"""What is stored and said of a crash campaign that does not come to its end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+
+from flushlab.campaign.crash import campaign as campaigns
+from flushlab.campaign.crash.campaign import CrashCampaign
+from flushlab.campaign.crash.request import CrashRequest
+from flushlab.campaign.crash.stored import Book, carry_out
+from flushlab.campaign.watcher import watching
+from flushlab.errors import ServerError
+from flushlab.record import CrashArm, CrashFacts
+from flushlab.store import Store
+from tests.unit.crashes import image
+
+REQUEST = CrashRequest(
+    server="mariadb",
+    workload="ledger",
+    fail="power",
+    images=2,
+    seconds=3.0,
+    threads=4,
+    rows=1,
+    fs="ext4",
+    tear=512,
+    lying_flushes=10,
+    disk_size=1024,
+    controls=True,
+    seed=1,
+)
+PLAN: Any = SimpleNamespace(
+    images=2,
+    which="",
+    kind="power",
+    fs="ext4",
+    seed=1,
+    load=SimpleNamespace(has_ledger=True, beside_name=""),
+    target=SimpleNamespace(identity=SimpleNamespace(title="MariaDB 10.11.19"), nodes=1),
+)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store(tmp_path / "store.sqlite") as opened:
+        yield opened
+
+
+def ending(
+    store: Store, monkeypatch: pytest.MonkeyPatch, error: BaseException, *, second: bool
+) -> tuple[str, list[str]]:
+    """Its id and what is said, if the first arm, or the second one, ends with an error."""
+    said: list[str] = []
+    ids: list[str] = []
+
+    def crash(_plan: Any, arm: CrashArm, *_: Any) -> tuple[CrashArm, bool]:
+        if second and arm.name == "base":
+            return msgspec.structs.replace(arm, images=(image(0), image(1))), False
+        raise error
+
+    def run(book: Book) -> CrashFacts:
+        ids.append(book.campaign)
+        return CrashCampaign(PLAN, "ledger", book).crash_all({"base": {}, "new": {}}, controls=False)
+
+    monkeypatch.setattr(campaigns, "crash_arm", crash)
+    with pytest.raises(type(error)):
+        carry_out(store, REQUEST, None, watching(said.append), run)
+    return ids[0], said
+
+
+def test_what_was_judged_before_an_error_is_kept_and_can_be_resumed(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    campaign, said = ending(store, monkeypatch, ServerError("no room"), second=True)
+    row = store.campaign(campaign)
+    assert row.state == "failed"
+    assert [arm.name for arm in msgspec.json.decode(row.result or b"", type=CrashFacts).arms] == ["base"]
+    assert said[-1].endswith(f"resume it with: flushlab crash --resume {campaign}")
+
+
+def test_nothing_is_to_be_resumed_where_the_first_arm_fails(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    campaign, said = ending(store, monkeypatch, ServerError("no room"), second=False)
+    assert store.campaign(campaign).result is None
+    assert not any("resume" in line for line in said)
