@@ -90,3 +90,11 @@ def test_nothing_is_to_be_resumed_where_the_first_arm_fails(
     campaign, said = ending(store, monkeypatch, ServerError("no room"), second=False)
     assert store.campaign(campaign).result is None
     assert not any("resume" in line for line in said)
+
+
+def test_a_ctrl_c_before_anything_was_judged_says_how_it_goes_on(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    campaign, said = ending(store, monkeypatch, KeyboardInterrupt(), second=False)
+    assert store.campaign(campaign).state == "interrupted"
+    assert said[-1].endswith(f"interrupted; resume it with: flushlab crash --resume {campaign}")

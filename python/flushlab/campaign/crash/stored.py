@@ -99,6 +99,7 @@ def carry_out(
             raise
         except KeyboardInterrupt:
             store.set_state(campaign, "interrupted")
+            watcher.warn(f"interrupted; {on}")
             raise
         store.set_state(campaign, facts.ending, msgspec.json.encode(facts))
     if facts.ending == "interrupted":
