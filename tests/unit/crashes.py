@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from flushlab.campaign.crash.request import CrashRequest
 from flushlab.experiment.frontier import FrontierPoint, TuneResult
 from flushlab.record import (
     Arm,
@@ -22,6 +23,22 @@ from flushlab.record import (
     NodeWay,
     ReplicaState,
     Value,
+)
+
+REQUEST = CrashRequest(
+    server="mariadb",
+    workload="ledger",
+    fail="power",
+    images=2,
+    seconds=3.0,
+    threads=4,
+    rows=1,
+    fs="ext4",
+    tear=512,
+    lying_flushes=10,
+    disk_size=1024,
+    controls=True,
+    seed=1,
 )
 
 

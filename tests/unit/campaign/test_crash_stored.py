@@ -12,29 +12,13 @@ import pytest
 
 from flushlab.campaign.crash import campaign as campaigns
 from flushlab.campaign.crash.campaign import CrashCampaign
-from flushlab.campaign.crash.request import CrashRequest
 from flushlab.campaign.crash.stored import Book, carry_out
 from flushlab.campaign.watcher import watching
 from flushlab.errors import ServerError
 from flushlab.record import CrashArm, CrashFacts
 from flushlab.store import Store
-from tests.unit.crashes import image
+from tests.unit.crashes import REQUEST, image
 
-REQUEST = CrashRequest(
-    server="mariadb",
-    workload="ledger",
-    fail="power",
-    images=2,
-    seconds=3.0,
-    threads=4,
-    rows=1,
-    fs="ext4",
-    tear=512,
-    lying_flushes=10,
-    disk_size=1024,
-    controls=True,
-    seed=1,
-)
 PLAN: Any = SimpleNamespace(
     images=2,
     which="",

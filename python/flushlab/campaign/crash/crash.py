@@ -172,7 +172,7 @@ def _crash(
         tear=tear_of(asked.tear),
         lying_flushes=asked.lying_flushes if kind == "lying-disk" else 0,
     )
-    require_in_range(asked.images, asked.seconds, asked.threads, asked.rows, asked.fs, asked.disk_size)
+    require_in_range(asked)
     file_system: FileSystemName = next(one for one in FILE_SYSTEMS if one == asked.fs)
     emulate = parse_disk(asked.disk) if asked.disk else None
     of_all = asked.replay and asked.cluster  # others are not recorded

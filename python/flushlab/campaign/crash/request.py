@@ -23,7 +23,7 @@ FAILURES: Mapping[CrashKind, durability.Failure] = {
 }
 """What the durability model calls them."""
 FILE_SYSTEMS: tuple[FileSystemName, ...] = ("ext4", "xfs", "btrfs")
-MOST_IMAGES, MOST_SECONDS, MOST_ROWS = 100_000, 600.0, 1000
+MOST_IMAGES, MOST_SECONDS, MOST_ROWS, MOST_LYING_FLUSHES = 100_000, 600.0, 1000, 1_000_000
 LEAST_DISK_MIB, MOST_DISK_MIB = 256, 65_536
 SECONDS = 3.0
 """Of load, unless it is said otherwise."""
@@ -113,21 +113,23 @@ def tear_of(tear: int) -> Literal[512, 4096] | None:
     raise UsageError(f"--tear is {tear}", hint="there are 512, 4096 and 0 for none")
 
 
-def require_in_range(images: int, seconds: float, threads: int, rows: int, fs: str, disk_mib: int) -> None:
+def require_in_range(asked: CrashRequest) -> None:
     """Refuses what is too little or too much.
 
     Raises:
         UsageError: something is.
     """
     bounds: tuple[tuple[str, float, float, float], ...] = (
-        ("images", images, 1, MOST_IMAGES),
-        ("seconds", seconds, 0.2, MOST_SECONDS),
-        ("threads", threads, 1, 1000),
-        ("rows", rows, 1, MOST_ROWS),
-        ("disk-size", disk_mib, LEAST_DISK_MIB, MOST_DISK_MIB),
+        ("images", asked.images, 1, MOST_IMAGES),
+        ("seconds", asked.seconds, 0.2, MOST_SECONDS),
+        ("threads", asked.threads, 1, 1000),
+        ("rows", asked.rows, 1, MOST_ROWS),
+        ("lying-flushes", asked.lying_flushes, 1, MOST_LYING_FLUSHES),
+        ("disk-size", asked.disk_size, LEAST_DISK_MIB, MOST_DISK_MIB),
     )
     for name, value, least, most in bounds:
         if not least <= value <= most:
-            raise UsageError(f"--{name} {value:g} is out of range", hint=f"it takes {least:g} to {most:g}")
-    if fs not in FILE_SYSTEMS:
-        raise UsageError(f"--fs {fs!r} is not known", hint=f"there are {', '.join(FILE_SYSTEMS)}")
+            typed = f"{value:.15g}" if isinstance(value, float) else value
+            raise UsageError(f"--{name} {typed} is out of range", hint=f"it takes {least:.9g} to {most:.9g}")
+    if asked.fs not in FILE_SYSTEMS:
+        raise UsageError(f"--fs {asked.fs!r} is not known", hint=f"there are {', '.join(FILE_SYSTEMS)}")
