@@ -152,6 +152,7 @@ def crash(
     A run is recorded once, on a disk of its own, and cut at many points: needs
     root, FUSE and a loop device, but for --fail process.
     """
+    from flushlab.campaign.crash.control import require_judged
     from flushlab.campaign.crash.crash import crash as run
     from flushlab.report import crash as report
 
@@ -174,6 +175,7 @@ def crash(
     )
     if facts.ending == "interrupted":
         raise typer.Exit(130)
+    require_judged(facts)
 
 
 def _write_page(facts: CrashFacts, out: str) -> None:

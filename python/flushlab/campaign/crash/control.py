@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from flushlab.record import CrashArm, CrashKind, Value, Warning
+from flushlab.errors import MeasurementError
+from flushlab.record import CrashArm, CrashFacts, CrashKind, Value, Warning
 from flushlab.units import counted
 
 _SPOILED: Mapping[CrashKind, Mapping[str, Value]] = {
@@ -57,18 +58,37 @@ def loses(arm: CrashArm) -> bool:
     return any(image.outcome in ("lost", "inconsistent", "not_started") for image in arm.images)
 
 
+def judged_images(arm: CrashArm) -> int:
+    """How many of its images could be judged."""
+    return sum(image.outcome != "unknown" for image in arm.images)
+
+
+def require_judged(facts: CrashFacts) -> None:
+    """Refuses facts that say nothing.
+
+    Raises:
+        MeasurementError: there are images, and none of them could be judged.
+    """
+    asked = [arm for arm in facts.arms if not arm.control]
+    images = sum(len(arm.images) for arm in asked)
+    if images and not any(judged_images(arm) for arm in asked):
+        raise MeasurementError(
+            f"none of {counted(images, 'image')} could be judged", hint="the warning says why"
+        )
+
+
 def doubts(arms: Sequence[CrashArm]) -> list[Warning]:
     """What should be known of what was found."""
     found = []
     control = next((arm for arm in arms if arm.control), None)
-    if control is not None and control.images and not loses(control):
+    if control is not None and not loses(control) and (judged := judged_images(control)):
         found.append(
             Warning(
                 "control-kept",
-                f"the control kept all of {counted(len(control.images), 'image')}, so nothing shows that"
+                f"the control kept all of {counted(judged, 'image')}, so nothing shows that"
                 " a loss would have been seen; take more --images or --seconds"
                 if control.checks_rows
-                else f"the control's tables are sound in all of {counted(len(control.images), 'image')}, so"
+                else f"the control's tables are sound in all of {counted(judged, 'image')}, so"
                 " nothing shows that damage would have been seen; take more --images",
             )
         )

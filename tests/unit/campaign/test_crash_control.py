@@ -1,0 +1,33 @@
+"""What is doubtful of a crash campaign: images that could not be judged show nothing."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from flushlab.campaign.crash.control import doubts, require_judged
+from flushlab.errors import MeasurementError
+from flushlab.record import CrashArm
+from tests.unit.crashes import BASE, CONTROL, facts, image
+
+UNKNOWN = msgspec.structs.replace(image(0, "unknown"), reasons=("its disk cannot be served",))
+
+
+def control(*images: object) -> CrashArm:
+    return msgspec.structs.replace(CONTROL, images=images)
+
+
+def test_a_control_has_kept_only_what_could_be_judged() -> None:
+    kept, unjudged = doubts([BASE, control(image(0), UNKNOWN)])
+    assert kept.text.startswith("the control kept all of 1 image, ")
+    assert unjudged.slug == "not-judged"
+    (unjudged,) = doubts([BASE, control(UNKNOWN)])
+    assert unjudged.text == f"{CONTROL.name}: 1 image not judged: its disk cannot be served"
+
+
+def test_a_campaign_of_which_nothing_could_be_judged_has_failed() -> None:
+    unknown = msgspec.structs.replace(BASE, images=(UNKNOWN, UNKNOWN))
+    with pytest.raises(MeasurementError, match="none of 2 images could be judged") as failed:
+        require_judged(facts(unknown, CONTROL))
+    assert failed.value.hint
+    require_judged(facts(unknown, BASE))
