@@ -263,7 +263,7 @@ def said(facts: CrashFacts) -> str:
     if found == "unknown" and facts.ending == "interrupted":
         return "unknown: it was interrupted before a control could show that loss would have been seen"
     if found == "unknown":
-        return "unknown: no control lost anything, so nothing shows that loss would have been seen"
+        return f"unknown: {_why_unknown(facts)}"
     words = {
         "kept": "kept: the tables have every acknowledged commit" + _but_for_the_binlog(facts),
         "sound": "sound: the server starts and its tables are sound; what it lacks is not known",
@@ -272,6 +272,20 @@ def said(facts: CrashFacts) -> str:
         "not_started": "not started: the server does not start on what was left",
     }
     return words[found] + _but_for_the_replica(arms)
+
+
+def _why_unknown(facts: CrashFacts) -> str:
+    images = [image for arm in facts.arms if not arm.control for image in arm.images]
+    if unjudged := sum(image.outcome == "unknown" for image in images):
+        return f"{unjudged:,} of {counted(len(images), 'image')} could not be judged"
+    control = next((arm for arm in facts.arms if arm.control), None)
+    if control is None:
+        why = "no control was run"
+    elif all(image.outcome == "unknown" for image in control.images):
+        why = "no image of the control could be judged"
+    else:
+        why = "no control lost anything"
+    return f"{why}, so nothing shows that loss would have been seen"
 
 
 def cause_in_words(cause: CrashCause) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flushlab.record import CrashArm
-from flushlab.report.crash import document, verdict
+from flushlab.report.crash import document, said, verdict
 from tests.unit.crashes import BASE, CONTROL, LOSING, facts, image
 
 
@@ -34,3 +34,15 @@ def test_a_failing_image_has_a_line_where_its_record_was_kept() -> None:
 def test_the_binary_log_is_counted_beside_the_tables() -> None:
     found = document(facts(BASE, CONTROL))["arms"][0]
     assert (found["lost"], found["binlog"]["behind"], found["binlog"]["ahead"]) == (0, 9, 0)
+
+
+def test_it_is_said_why_nothing_is_known() -> None:
+    kept, unknown = (
+        CrashArm(name="control: x", settings={}, control=True, images=(image(0, outcome),))
+        for outcome in ("kept", "unknown")
+    )
+    assert said(facts(BASE, kept)).startswith("unknown: no control lost anything, so")
+    assert said(facts(BASE, unknown)).startswith("unknown: no image of the control could be judged, so")
+    assert said(facts(BASE)).startswith("unknown: no control was run, so")
+    some = CrashArm(name="base", settings={}, images=(image(0), image(1, "unknown")))
+    assert said(facts(some, CONTROL)) == "unknown: 1 of 2 images could not be judged"
