@@ -227,7 +227,7 @@ def _rows_of(arm: CrashArm) -> Table:
         table.add_row("the model", arm.guarantee)
     if ddl := found["ddl"]:
         table.add_row("DDL", ddl_in_words(ddl))
-    if arm.checks_rows:
+    if arm.commits_per_s:
         table.add_row("load", f"{arm.commits_per_s:,.0f} commits/s")
     return table
 

@@ -46,7 +46,8 @@ def _keys(facts: CrashFacts) -> Iterator[tuple[str, str]]:
 def _settings(facts: CrashFacts) -> Iterator[Section]:
     """What was set, a column for each configuration."""
     names = dict.fromkeys(name for arm in facts.arms for name in arm.settings)
-    load = Cell("load", "name"), *(Cell(f"{arm.commits_per_s:,.0f} commits/s") for arm in facts.arms)
+    rates = (f"{arm.commits_per_s:,.0f} commits/s" if arm.commits_per_s else "" for arm in facts.arms)
+    load = Cell("load", "name"), *(Cell(rate) for rate in rates)
     rows = [
         (Cell(name, "code"), *(Cell(str(arm.settings.get(name, "")), "code") for arm in facts.arms))
         for name in names

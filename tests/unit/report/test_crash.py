@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from flushlab.record import CrashArm
-from flushlab.report.crash import document, said, verdict
+from flushlab.report.crash import document, render, said, verdict
+from tests.golden.test_reports import text_of
 from tests.unit.crashes import BASE, CONTROL, LOSING, facts, image
 
 
@@ -46,3 +47,8 @@ def test_it_is_said_why_nothing_is_known() -> None:
     assert said(facts(BASE)).startswith("unknown: no control was run, so")
     some = CrashArm(name="base", settings={}, images=(image(0), image(1, "unknown")))
     assert said(facts(some, CONTROL)) == "unknown: 1 of 2 images could not be judged"
+
+
+def test_a_rate_is_told_only_of_a_load_that_ran() -> None:
+    assert "1,290 commits/s" in text_of(render(facts(BASE)))
+    assert "commits/s" not in text_of(render(facts(CONTROL)))
