@@ -206,6 +206,11 @@ class ClusterImages:
         """How many were recorded, on all disks."""
         return sum(len(times) for times in self._times)
 
+    @property
+    def end(self) -> int:
+        """The last point of the run, as `CrashPoint.at`."""
+        return self.run.last_ns - self.run.first_ns
+
     def points(self, images: int, seed: int) -> list[CrashPoint]:
         """Moments, in nanoseconds from the load's first commit; see `points.choose`."""
         first = self.run.first_ns

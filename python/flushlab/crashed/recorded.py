@@ -327,6 +327,11 @@ class Images:
         """How many were recorded under load."""
         return self.run.last - self.run.first + 1
 
+    @property
+    def end(self) -> int:
+        """The last point of the record, as `CrashPoint.at`."""
+        return self._recording.last
+
     def points(self, images: int, seed: int) -> list[CrashPoint]:
         """Where the run is cut; see `points.choose`. The last record of a torn one is a write of pages."""
         first, last = self.run.first, self.run.last

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import pytest
 
-from flushlab.campaign.crash.replay import read_line
+from flushlab.campaign.crash.replay import read_line, replay
+from flushlab.crashed.recorded import Images, Run
+from flushlab.datadir.recording import ENTRY
 from flushlab.errors import UsageError
-from flushlab.record import CrashPoint
+from flushlab.record import CrashPoint, Failure
 from flushlab.report.crash import line, moment
+from tests.unit.builds import MARIADB
 from tests.unit.crashes import LOSING
 
 
@@ -24,7 +29,50 @@ def test_what_the_report_names_is_judged_again(kind: str) -> None:
     assert ("then in recovery" in moment(LOSING, image)) == (kind == "in_recovery")
 
 
-@pytest.mark.parametrize("said", ["", "/r", "/r:at=x:seed=1", "/r:at=1", "/r:at=1:seed=1:nonsense"])
+@pytest.mark.parametrize(
+    "said",
+    [
+        "",
+        "/r",
+        "/r:at=x:seed=1",
+        "/r:at=1",
+        "/r:at=1:seed=1:nonsense",
+        "/r:at=-1:seed=1",
+        "/r:at=1:seed=-1",
+        f"/r:at=1:seed={1 << 64}",
+    ],
+)
 def test_what_names_no_image_is_refused(said: str) -> None:
     with pytest.raises(UsageError, match="names no image"):
         read_line(said)
+
+
+def record(folder: Path, entries: int) -> None:
+    """A run of so many entries."""
+    (folder / "record.json").write_text('{"version": 1, "size": 4096}')
+    (folder / "position").write_bytes(entries.to_bytes(8, "little"))
+    (folder / "entries").write_bytes(bytes(ENTRY.size * entries))
+    run = Run(
+        build=MARIADB.id,
+        settings={},
+        arguments=(),
+        datadir="data",
+        fs="ext4",
+        first=1,
+        last=entries,
+        rows=1,
+        database="d",
+        ended_ns=1,
+        commits_per_s=1.0,
+    )
+    run.write(folder)
+
+
+@pytest.mark.parametrize("at", [8, 999999, 9999999991102])
+def test_what_lies_beyond_the_end_of_a_record_is_refused(at: int, tmp_path: Path) -> None:
+    record(tmp_path, 7)
+    images = Images(tmp_path, Failure(kind="power"), MARIADB, tmp_path)
+    plan: Any = SimpleNamespace(which="", target=SimpleNamespace(build=MARIADB), images_in=lambda _: images)
+    with pytest.raises(UsageError) as refused:
+        replay(plan, f"{tmp_path}:at={at}:seed=1")
+    assert refused.value.message == f"the record has 7 entries: at={at} is beyond its end"

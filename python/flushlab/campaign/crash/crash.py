@@ -11,6 +11,7 @@ from flushlab.campaign.configurations import Configuration
 from flushlab.campaign.configurations import read as read_configurations
 from flushlab.campaign.crash.campaign import CrashCampaign
 from flushlab.campaign.crash.cluster import require_ledger_alone, which_nodes
+from flushlab.campaign.crash.control import doubts
 from flushlab.campaign.crash.load import LEDGER, CrashLoad, read_load, require_replicable
 from flushlab.campaign.crash.plan import CrashPlan
 from flushlab.campaign.crash.replay import replay as replay_image
@@ -218,7 +219,7 @@ def _crash(
         with on_board("crash", server=target.identity.title, workload=asked.workload):
             if asked.replay:
                 arm = replay_image(plan, asked.replay, minimised=minimise)
-                return CrashCampaign(plan, asked.workload).facts([arm])
+                return CrashCampaign(plan, asked.workload).facts([arm], warnings=doubts([arm]))
             assert store is not None, "what is not replayed is stored"
 
             def run(book: Book) -> CrashFacts:

@@ -7,11 +7,13 @@ from pathlib import Path
 from flushlab.campaign.crash.plan import CrashPlan
 from flushlab.crashed.cluster_recorded import ClusterImages, ClusterRun
 from flushlab.crashed.minimise import minimise
-from flushlab.crashed.recorded import Run
+from flushlab.crashed.recorded import Images, Run
 from flushlab.errors import UsageError
 from flushlab.record import CrashArm, CrashPoint
 
 RECOVERY = "recovery"
+_SEEDS = 1 << 64
+_HINT = "copy the line from the list of failing images"
 
 
 def replay(plan: CrashPlan, line: str, *, minimised: bool = False) -> CrashArm:
@@ -34,6 +36,7 @@ def replay(plan: CrashPlan, line: str, *, minimised: bool = False) -> CrashArm:
             hint="name its server with --server",
         )
     images = plan.images_in(folder)
+    _require_within(images, point)
     if minimised:
         if isinstance(images, ClusterImages):
             raise UsageError("--minimise is for one server, not for a cluster", hint="remove it")
@@ -56,6 +59,13 @@ def replay(plan: CrashPlan, line: str, *, minimised: bool = False) -> CrashArm:
     )
 
 
+def _require_within(images: Images | ClusterImages, point: CrashPoint) -> None:
+    if point.at <= images.end:
+        return
+    unit = "ns" if isinstance(images, ClusterImages) else "entries"
+    raise UsageError(f"the record has {images.end:,} {unit}: at={point.at} is beyond its end", hint=_HINT)
+
+
 def read_line(line: str) -> tuple[Path, CrashPoint]:
     """The folder and the point that a line names.
 
@@ -66,11 +76,9 @@ def read_line(line: str) -> tuple[Path, CrashPoint]:
     at, _, rest = rest.partition(":seed=")
     seed, _, recovery = rest.partition(":")
     try:
-        if recovery not in ("", RECOVERY):
-            raise ValueError
         point = CrashPoint(at=int(at), kind="in_recovery" if recovery else "random", seed=int(seed))
+        if recovery not in ("", RECOVERY) or point.at < 0 or not 0 <= point.seed < _SEEDS:
+            raise ValueError
     except ValueError:
-        raise UsageError(
-            f"--replay {line!r} names no image", hint="copy it from the list of failing images"
-        ) from None
+        raise UsageError(f"--replay {line!r} names no image", hint=_HINT) from None
     return Path(folder).expanduser().absolute(), point
