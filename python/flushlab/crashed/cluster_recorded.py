@@ -86,8 +86,9 @@ class ClusterRun(msgspec.Struct, frozen=True, kw_only=True):
         try:
             return msgspec.json.decode((folder / _RUN).read_bytes(), type=ClusterRun)
         except (OSError, msgspec.DecodeError) as error:
+            why = f"{_RUN} is missing" if isinstance(error, FileNotFoundError) else str(error)
             raise StorageError(
-                f"{folder} is no recorded run of a cluster: {error}",
+                f"{folder} is no recorded run of a cluster: {why}",
                 hint="name a folder that --keep has written, and leave out --cluster for one server",
             ) from error
 

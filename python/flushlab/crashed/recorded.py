@@ -141,8 +141,9 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         try:
             return msgspec.json.decode((record / _RUN).read_bytes(), type=Run)
         except (OSError, msgspec.DecodeError) as error:
+            why = f"{_RUN} is missing" if isinstance(error, FileNotFoundError) else str(error)
             raise StorageError(
-                f"{record} is no recorded run: {error}", hint="name a folder that --keep has written"
+                f"{record} is no recorded run: {why}", hint="name a folder that --keep has written"
             ) from error
 
 

@@ -12,7 +12,7 @@ import pytest
 from flushlab.campaign.crash.replay import read_line, replay
 from flushlab.crashed.recorded import Images, Run
 from flushlab.datadir.recording import ENTRY
-from flushlab.errors import UsageError
+from flushlab.errors import StorageError, UsageError
 from flushlab.record import CrashPoint, Failure
 from flushlab.report.crash import line, moment
 from tests.unit.builds import MARIADB
@@ -76,3 +76,14 @@ def test_what_lies_beyond_the_end_of_a_record_is_refused(at: int, tmp_path: Path
     with pytest.raises(UsageError) as refused:
         replay(plan, f"{tmp_path}:at={at}:seed=1")
     assert refused.value.message == f"the record has 7 entries: at={at} is beyond its end"
+
+
+def test_a_folder_that_there_is_not_is_named_in_words(tmp_path: Path) -> None:
+    plan: Any = SimpleNamespace(which="")
+    with pytest.raises(StorageError) as refused:
+        replay(plan, f"{tmp_path}/nofolder:at=1:seed=1")
+    assert refused.value.message == f"there is no folder {tmp_path}/nofolder"
+    with pytest.raises(StorageError) as refused:
+        replay(plan, f"{tmp_path}:at=1:seed=1")
+    assert refused.value.message == f"{tmp_path} is no recorded run: run.json is missing"
+    assert refused.value.hint

@@ -8,7 +8,7 @@ from flushlab.campaign.crash.plan import CrashPlan
 from flushlab.crashed.cluster_recorded import ClusterImages, ClusterRun
 from flushlab.crashed.minimise import minimise
 from flushlab.crashed.recorded import Images, Run
-from flushlab.errors import UsageError
+from flushlab.errors import StorageError, UsageError
 from flushlab.record import CrashArm, CrashPoint
 
 RECOVERY = "recovery"
@@ -29,6 +29,8 @@ def replay(plan: CrashPlan, line: str, *, minimised: bool = False) -> CrashArm:
         StorageError: nothing was recorded there.
     """
     folder, point = read_line(line)
+    if not folder.is_dir():
+        raise StorageError(f"there is no folder {folder}", hint=_HINT)
     run = ClusterRun.read(folder) if plan.which else Run.read(folder)
     if run.build != plan.target.build.id:
         raise UsageError(
