@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from flushlab.record import CrashFacts
 
 CONTEXT = options.OWN
+_OF_IMAGES = {"fail", "tear", "lying_flushes", "minimise", "replica"}
+_OF_REPLAYS = {"replay", "server", "basedir", "data_root", "cluster"} | _OF_IMAGES
+"""What may be said of an image of a record that was kept. A replica has an answer of its own."""
 
 
 def crash(
@@ -160,10 +164,17 @@ def crash(
     require_writable(out)
     words, own = options.words_and_own(context, configurations or ())
     flags = options.given(context, "configurations", "json", "out", "watch") | own
-    if resume and (others := (options.typed(context) | {*own}) - {"resume", "json", "out", "watch"}):
+    typed = options.typed(context) if words else options.typed(context) - {"configurations"}
+    others = (typed | {*own}) - {"json", "out", "watch"}
+    if resume and (others := others - {"resume"}):
         raise UsageError(
-            f"--resume takes no {min(others).replace('_', '-')}: the campaign keeps what it was started with",
+            f"--resume takes no {_spelled(others)}: the campaign keeps what it was started with",
             hint=f"flushlab crash --resume {resume}",
+        )
+    if replay and (others := others - _OF_REPLAYS):
+        raise UsageError(
+            f"--replay takes no {_spelled(others)}: the record keeps what it was made with",
+            hint="remove it: --replay takes --server, --cluster, --fail, --tear and --lying-flushes",
         )
     with watched(watch):
         facts = run(words, **flags, progress=say)
@@ -176,6 +187,11 @@ def crash(
     if facts.ending == "interrupted":
         raise typer.Exit(130)
     require_judged(facts)
+
+
+def _spelled(names: Collection[str]) -> str:
+    """The first of some options, as it is typed."""
+    return {"setting": "set"}.get(first := min(names), first).replace("_", "-")
 
 
 def _write_page(facts: CrashFacts, out: str) -> None:

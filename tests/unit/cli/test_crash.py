@@ -1,0 +1,54 @@
+"""`flushlab crash` without a server: flags that contradict each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from flushlab.cli.app import make_app
+from flushlab.errors import UsageError
+from flushlab.record import CrashFacts
+from tests.unit.crashes import BASE, facts
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What crashes were asked for."""
+    calls: list[dict[str, Any]] = []
+
+    def crash(*_: object, **flags: Any) -> CrashFacts:
+        calls.append(flags)
+        return facts(BASE)
+
+    monkeypatch.setattr("flushlab.campaign.crash.crash.crash", crash)
+    return calls
+
+
+@pytest.mark.parametrize(
+    ("flags", "named"),
+    [
+        (["--replay", "r:at=1:seed=1", "--images", "4"], "--replay takes no images:"),
+        (["--replay", "r:at=1:seed=1", "--set", "sync_binlog=1"], "--replay takes no set:"),
+        (["--replay", "r:at=1:seed=1", "sync_binlog=1"], "--replay takes no configurations:"),
+        (["--replay", "r:at=1:seed=1", "--tables", "2"], "--replay takes no tables:"),
+        (["--resume", "crash-1", "--images", "4"], "--resume takes no images:"),
+        (["--resume", "crash-1", "--set", "sync_binlog=1"], "--resume takes no set:"),
+    ],
+)
+def test_what_a_record_or_a_campaign_was_made_with_cannot_be_changed(
+    flags: list[str], named: str, asked: list[dict[str, Any]]
+) -> None:
+    done = CliRunner().invoke(make_app(), ["crash", *flags])
+    assert isinstance(done.exception, UsageError)
+    assert done.exception.message.startswith(named)
+    assert done.exception.hint
+    assert not asked
+
+
+def test_what_fails_and_how_may_be_said_of_a_record(asked: list[dict[str, Any]]) -> None:
+    flags = ["--server", "mysql@8.0", "--fail", "lying-disk", "--lying-flushes", "3", "--minimise"]
+    done = CliRunner().invoke(make_app(), ["crash", "--replay", "r:at=1:seed=1", *flags])
+    assert done.exception is None
+    assert asked[0]["lying_flushes"] == 3
