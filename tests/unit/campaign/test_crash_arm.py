@@ -30,7 +30,7 @@ def test_only_a_disk_that_was_too_small_is_to_be_larger(
 
     for way in ("_killed", "_recorded"):
         monkeypatch.setattr(crash_arms, way, full)
-    plan: Any = SimpleNamespace(kind=kind, which="", disk_bytes=1 << 30)
+    plan: Any = SimpleNamespace(kind=kind, which_of=lambda _: "", disk_bytes=1 << 30)
     with pytest.raises(NoSpace) as told:
         crash_arm(plan, CrashArm(name="base", settings={}), 1, (), lambda _: None, "")
     assert hint in (told.value.hint or "")

@@ -26,7 +26,7 @@ from flushlab.crashed.killed import Killed, KilledAfresh
 from flushlab.crashed.recorded import Fault, Images, record
 from flushlab.errors import NoSpace, StartFailed, StorageError
 from flushlab.process.passing import passing_folder
-from flushlab.record import CrashArm, CrashImage, CrashKind, NodesKind, Storage
+from flushlab.record import CrashArm, CrashImage, CrashKind, Storage
 from flushlab.server import Sandbox
 from flushlab.server.refusal import refusal
 
@@ -53,7 +53,7 @@ def crash_arm(
     Raises:
         FlushlabError: as `crash` does.
     """
-    lives = plan.which not in ("", "all") and not arm.control
+    lives = plan.which_of(arm) not in ("", "all")
     try:
         if plan.kind == "process" or lives:
             return _killed(plan, arm, images, known, note)
@@ -86,7 +86,7 @@ def _killed(
         except KeyboardInterrupt:
             ended = True
         rates = killed.rates
-        guarantee = plan.guarantee(arm.settings, killed.storage)
+        guarantee = plan.guarantee(arm, killed.storage)
     rate = sum(rates) / len(rates) if rates else 0.0
     return (
         msgspec.structs.replace(arm, images=tuple(found), commits_per_s=rate, guarantee=guarantee),
@@ -98,8 +98,7 @@ def _killed(
 def _victim(plan: CrashPlan, arm: CrashArm) -> Iterator[Killed | KilledAfresh | KilledCluster]:
     """What is killed over and over."""
     with passing_folder(plan.target.volume.data_root.path, "crash") as notes:
-        if plan.which:
-            which: NodesKind = "all" if arm.control else plan.which
+        if which := plan.which_of(arm):
             disks = None if plan.kind == "process" else plan.disks()
             spec_on = partial(plan.spec_on, arm)
             with KilledCluster(plan.cluster_of(arm), spec_on, which, disks, notes) as cluster:
@@ -152,7 +151,7 @@ def _recorded(
             records=recorded.records,
             fault=recorded.run.fault if isinstance(recorded, Images) else "",
             folder=str(folder) if plan.keep else "",
-            guarantee=plan.guarantee(arm.settings, storage),
+            guarantee=plan.guarantee(arm, storage),
         ),
         ended,
     )

@@ -168,9 +168,14 @@ class CrashPlan(msgspec.Struct, frozen=True, kw_only=True):
             emulate=self.emulate,
         )
 
-    def guarantee(self, settings: Mapping[str, Value], storage: Storage | None) -> str:
-        """What the durability model says of settings when that crashes; empty where nothing is known."""
+    def which_of(self, arm: CrashArm) -> NodesKind | Literal[""]:
+        """Which nodes of an arm's cluster crash: of a control, which must lose, all."""
+        return "all" if self.which and arm.control else self.which
+
+    def guarantee(self, arm: CrashArm, storage: Storage | None) -> str:
+        """What the durability model says of an arm when that crashes; empty where nothing is known."""
         if storage is None:
             return ""
-        found = durability.guarantees(settings, self.target.identity, storage, Launch())
-        return durability.describe(found)[failure_of(self.which) if self.which else FAILURES[self.kind]]
+        found = durability.guarantees(arm.settings, self.target.identity, storage, Launch())
+        which = self.which_of(arm)
+        return durability.describe(found)[failure_of(which) if which else FAILURES[self.kind]]
