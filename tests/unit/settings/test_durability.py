@@ -16,6 +16,7 @@ from flushlab.settings.catalog import load_catalog
 from flushlab.settings.durability import Guarantees, describe, guarantees, keeps, level, meets
 from flushlab.settings.durability.guarantee import FAILURES
 from flushlab.settings.floor import Floor
+from flushlab.statistics.proportion import upper_bound
 from tests.unit.settings.servers import (
     ALL,
     DISK,
@@ -608,3 +609,9 @@ def test_another_node_never_lowers_a_guarantee_and_meets_no_other_floor(
     )
     assert_never_lower(three, one)
     assert level(three) is level(one)
+
+
+def test_the_share_of_power_cuts_of_a_cluster_is_that_of_random_moments() -> None:
+    text = judge(msgspec.structs.replace(MARIADB1011, nodes=3), flush=1).cluster_loss.text
+    assert "5 of them at random moments, so in at most 46 % of such" in text
+    assert round(upper_bound(0, 5), 2) == 0.45
