@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from flushlab.campaign.configurations import Given
 from flushlab.campaign.crash.arm import crash_arm
 from flushlab.campaign.crash.control import control_images, control_of, doubts, loses
 from flushlab.campaign.crash.plan import CrashPlan
@@ -26,12 +25,6 @@ class CrashCampaign:
 
     def __init__(self, plan: CrashPlan, workload: str, book: Book | None = None) -> None:
         self._plan, self._workload, self._book = plan, workload, book
-
-    def run(self, found: Mapping[str, Given], common: Mapping[str, Value], *, controls: bool) -> CrashFacts:
-        """Crashes configurations, with settings that all have in common."""
-        warnings: list[Warning] = []
-        planned = {name: self._plan.settings_of(one, common, warnings) for name, one in found.items()}
-        return self.crash_all(planned, controls=controls, warnings=warnings)
 
     def crash_all(
         self,

@@ -30,7 +30,7 @@ from flushlab.datadir.disk_profile import parse_disk
 from flushlab.datadir.fault_disk import FileSystemName, require_fault_disk
 from flushlab.errors import UsageError
 from flushlab.process.running import on_board
-from flushlab.record import CrashFacts, Failure, Value
+from flushlab.record import CrashFacts, Failure, Value, Warning
 from flushlab.store import Store, open_store
 from flushlab.workload import Workload
 
@@ -221,10 +221,13 @@ def _crash(
                 arm = replay_image(plan, asked.replay, minimised=minimise)
                 return CrashCampaign(plan, asked.workload).facts([arm], warnings=doubts([arm]))
             assert store is not None, "what is not replayed is stored"
+            warnings: list[Warning] = []
+            common = asked.settings or {}
+            planned = {name: plan.settings_of(one, common, warnings) for name, one in found.items()}
 
             def run(book: Book) -> CrashFacts:
                 campaign = CrashCampaign(plan, asked.workload, book)
-                return campaign.run(found, asked.settings or {}, controls=asked.controls)
+                return campaign.crash_all(planned, controls=asked.controls, warnings=warnings)
 
             return carry_out(store, asked, resume, watcher, run)
 
