@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import Any
 
 import msgspec
 import pytest
 
-from flushlab.campaign.crash.request import require_in_range
+from flushlab.campaign.crash.crash import crash
+from flushlab.campaign.crash.request import OF_DISKS, require_effect, require_in_range
 from flushlab.errors import UsageError
 from tests.unit.crashes import REQUEST
 
@@ -32,3 +34,34 @@ def test_what_is_out_of_range_is_refused_as_it_was_typed(
         require_in_range(msgspec.structs.replace(REQUEST, **asked))
     assert complaint in refused.value.message
     assert hint in (refused.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("asked", "complaint"),
+    [
+        ({"fs": "xfs"}, "--fs needs a disk of its own"),
+        ({"tear": 0}, "--tear needs a disk of its own"),
+        ({"lying_flushes": 3}, "--lying-flushes needs a disk of its own"),
+        ({"disk_size": 2048}, "--disk-size needs a disk of its own"),
+        ({"disk": "gp3"}, "--disk needs a disk of its own"),
+        ({"keep": "/records"}, "--keep needs a disk of its own"),
+    ],
+)
+def test_what_is_asked_of_a_disk_is_refused_where_a_process_is_killed(
+    asked: dict[str, Any], complaint: str
+) -> None:
+    lying = msgspec.structs.replace(REQUEST, **asked, fail="lying-disk")
+    require_effect(lying)
+    with pytest.raises(UsageError, match=complaint) as refused:
+        require_effect(msgspec.structs.replace(lying, fail="process"))
+    assert refused.value.hint
+
+
+def test_flushes_are_skipped_only_by_a_disk_that_lies() -> None:
+    with pytest.raises(UsageError, match="--lying-flushes is for --fail lying-disk, not power"):
+        require_effect(msgspec.structs.replace(REQUEST, lying_flushes=3))
+
+
+def test_what_nobody_has_given_is_not_refused() -> None:
+    assert {name: signature(crash).parameters[name].default for name in OF_DISKS} == OF_DISKS
+    require_effect(msgspec.structs.replace(REQUEST, fail="process"))

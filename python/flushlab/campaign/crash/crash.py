@@ -20,6 +20,7 @@ from flushlab.campaign.crash.request import (
     SECONDS,
     CrashRequest,
     kind_of,
+    require_effect,
     require_in_range,
     tear_of,
 )
@@ -174,12 +175,12 @@ def _crash(
         lying_flushes=asked.lying_flushes if kind == "lying-disk" else 0,
     )
     require_in_range(asked)
+    if resume is None:
+        require_effect(asked)
     file_system: FileSystemName = next(one for one in FILE_SYSTEMS if one == asked.fs)
     emulate = parse_disk(asked.disk) if asked.disk else None
     of_all = asked.replay and asked.cluster  # others are not recorded
     which = which_nodes("all" if of_all else asked.nodes, asked.cluster, kind)
-    if kind == "process" and emulate:
-        raise UsageError("--disk needs a disk of its own, and --fail process has none", hint="remove it")
     if kind != "process":
         require_fault_disk(file_system)
     found = read_configurations(asked.configurations, asked.base, alone=True)

@@ -25,6 +25,15 @@ FAILURES: Mapping[CrashKind, durability.Failure] = {
 FILE_SYSTEMS: tuple[FileSystemName, ...] = ("ext4", "xfs", "btrfs")
 MOST_IMAGES, MOST_SECONDS, MOST_ROWS, MOST_LYING_FLUSHES = 100_000, 600.0, 1000, 1_000_000
 LEAST_DISK_MIB, MOST_DISK_MIB = 256, 65_536
+OF_DISKS: Mapping[str, Value | None] = {
+    "fs": "ext4",
+    "tear": 512,
+    "lying_flushes": 10,
+    "disk_size": 1024,
+    "disk": None,
+    "keep": None,
+}
+"""What is asked of a disk of its own, unless it is said otherwise."""
 SECONDS = 3.0
 """Of load, unless it is said otherwise."""
 
@@ -133,3 +142,19 @@ def require_in_range(asked: CrashRequest) -> None:
             raise UsageError(f"--{name} {typed} is out of range", hint=f"it takes {least:.9g} to {most:.9g}")
     if asked.fs not in FILE_SYSTEMS:
         raise UsageError(f"--fs {asked.fs!r} is not known", hint=f"there are {', '.join(FILE_SYSTEMS)}")
+
+
+def require_effect(asked: CrashRequest) -> None:
+    """Refuses what would have no effect.
+
+    Raises:
+        UsageError: it needs a disk, and a process is killed; or one that lies, and none does.
+    """
+    given = [name for name, default in OF_DISKS.items() if getattr(asked, name) != default]
+    if given and asked.fail == "process":
+        raise UsageError(
+            f"--{given[0].replace('_', '-')} needs a disk of its own, and --fail process has none",
+            hint="remove it",
+        )
+    if "lying_flushes" in given and asked.fail != "lying-disk":
+        raise UsageError(f"--lying-flushes is for --fail lying-disk, not {asked.fail}", hint="remove it")
