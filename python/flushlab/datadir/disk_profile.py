@@ -56,6 +56,9 @@ def parse_disk(text: str) -> DiskProfile:
     elif "=" not in first:
         names = ", ".join(named_disks())
         raise UsageError(f"no disk is named {first!r}", hint=f"there are {names}; or: {_EXAMPLE}")
+    typed = [word.partition("=")[0] for word in (rest if known else words) if "=" in word]
+    if twice := [name for name in typed if typed.count(name) > 1]:
+        raise UsageError(f"--disk {text} has {twice[0]}= twice", hint="give it once")
     latencies: dict[str, RequestLatency] = {}
     rates: dict[str, float] = {}
     for word in words:

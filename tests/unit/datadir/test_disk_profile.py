@@ -41,6 +41,8 @@ def test_words_after_a_name_replace_its_figures() -> None:
         ("flush=soon", "'soon' is not a latency"),
         ("flush=1ms,iops=0", "'iops=0' is not understood"),
         ("flush=1ms,speed=3", "'speed=3' is not understood"),
+        ("flush=1ms,flush=2ms", "has flush= twice"),
+        ("gp3,iops=1000,iops=2000", "has iops= twice"),
         ("flush=1ms,", "'' is not understood"),
         ("", "no disk is named ''"),
     ],
