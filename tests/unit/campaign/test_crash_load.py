@@ -31,7 +31,7 @@ def test_a_command_has_no_ledger_and_what_runs_beside_one_has() -> None:
     [
         ({"beside": "upsert"}, "--beside does not take upsert", "it takes ddl"),
         ({"beside": "ledger"}, "--beside ledger is the load itself", "it takes ddl"),
-        ({"beside": "dll"}, "there is no workload 'dll'", "available"),
+        ({"beside": "dll"}, "there is no workload 'dll'", "it takes ddl, 'command: …' or sql:FILE"),
         ({"name": "command: true", "beside": "ddl"}, "and command: true has none", "--beside takes"),
         ({"name": "command: true", "rows": 3}, "--rows 3 is for the ledger", "remove it"),
         ({"name": "command: true", "reset": "none"}, "--reset none is for measuring", "remove it"),

@@ -19,7 +19,15 @@ from flushlab.crashed.survivor import Ledger
 from flushlab.errors import UsageError
 from flushlab.record import LoadSpec, Value
 from flushlab.server import Sandbox
-from flushlab.workload import CommandWorkload, Shape, SqlWorkload, Workload, parse_workload, shape_of
+from flushlab.workload import (
+    CommandWorkload,
+    Shape,
+    SqlWorkload,
+    Workload,
+    parse_workload,
+    shape_of,
+    workload_options,
+)
 from flushlab.workload.driven import Driven
 
 LEDGER = "ledger"
@@ -132,6 +140,10 @@ def _beside(name: str, folder: Path) -> CommandWorkload | SqlWorkload | Literal[
     takes = f"it takes {DDL}, 'command: …' or sql:FILE"
     if name == LEDGER:
         raise UsageError(f"--beside {LEDGER} is the load itself", hint=takes)
+    try:
+        workload_options(name)
+    except UsageError as error:
+        raise UsageError(error.message, hint=takes) from error
     found = parse_workload(name, Shape(), folder)
     if not isinstance(found, CommandWorkload | SqlWorkload):
         raise UsageError(
