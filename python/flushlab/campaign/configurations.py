@@ -93,7 +93,7 @@ def _typed(words: Sequence[str], base: Path | None) -> dict[str, Given]:
         labelled = None if Path(word).is_file() else _LABELLED.fullmatch(word)
         label, text = (labelled[1].strip(), labelled[2]) if labelled else ("", word)
         if text == BASE:
-            name, one = text if number == 0 else str(base or "defaults"), Given(base)
+            name, one = text if number == 0 or BASE in found else str(base or "defaults"), Given(base)
         elif Path(text).is_file() or Path(text).is_fifo() or ("=" not in text and _A_PATH.fullmatch(text)):
             name, one = f"./{text}" if text in RESERVED else text, Given(Path(text))
             under = one.file if number == 0 and base is None else under

@@ -85,6 +85,7 @@ def test_configurations_by_name_are_whole_unless_there_is_a_base() -> None:
         (["  "], "is empty", "`base`"),
         (["a=1 a=2"], "sets a twice", "once"),
         (["a=1", "a=1"], "given twice", "label"),
+        (["base", "base"], "'base' is given twice", "label"),
         (["my.cnf", "control: a=1"], "cannot be called 'control'", "another name"),
     ],
 )
