@@ -158,7 +158,7 @@ def test_reset_makes_it_pristine_on_the_same_port_and_it_is_still_kept(mariadb: 
 def test_its_name_is_taken(mariadb: Sandbox) -> None:
     done = flushlab("server", "start", "--name", NAME, code=2)
     assert f"a sandbox named '{NAME}' already exists and runs" in done.stderr
-    assert f"hint: choose another name, or run: flushlab server stop {NAME}" in done.stderr
+    assert f"or remove it and its data: flushlab server stop {NAME}" in done.stderr
 
 
 def test_unknown_name_lists_those_that_there_are(mariadb: Sandbox) -> None:

@@ -190,7 +190,7 @@ def sweep() -> None:
 def _taken(name: str) -> UsageError:
     return UsageError(
         f"a sandbox named {name!r} already exists",
-        hint=f"choose another name, or run: flushlab server stop {name}",
+        hint="choose another name; `flushlab server status` lists those that are kept",
     )
 
 

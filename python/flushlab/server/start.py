@@ -17,12 +17,12 @@ from flushlab.server.sandbox import Sandbox
 from flushlab.settings.catalog import load_catalog
 from flushlab.settings.given import parse_settings
 
-_SANDBOX, _CLUSTER = "sandbox:", "cluster:"
+SANDBOX, CLUSTER = "sandbox:", "cluster:"
 
 
 def is_kept(server: str) -> bool:
     """True if `--server` names what runs already: `sandbox:NAME` or `cluster:NAME`."""
-    return server.startswith((_SANDBOX, _CLUSTER))
+    return server.startswith((SANDBOX, CLUSTER))
 
 
 def attach(server: str) -> Sandbox | Cluster:
@@ -32,9 +32,9 @@ def attach(server: str) -> Sandbox | Cluster:
         UsageError: there is none of that name.
         ServerDied: it does not run any more.
     """
-    if server.startswith(_CLUSTER):
-        return Cluster.attach(server.removeprefix(_CLUSTER))
-    return Sandbox.attach(server.removeprefix(_SANDBOX))
+    if server.startswith(CLUSTER):
+        return Cluster.attach(server.removeprefix(CLUSTER))
+    return Sandbox.attach(server.removeprefix(SANDBOX))
 
 
 def sandbox(
@@ -71,7 +71,8 @@ def sandbox(
         The server: `endpoint` says how to reach it, `query` asks it, `apply` changes settings.
 
     Raises:
-        UsageError: settings that there are not, or that the server refuses; no such disk, or no root.
+        UsageError: settings that there are not, or that the server refuses; a name that is taken; no such
+            disk, or no root.
         BuildNotFound, StartFailed, StorageError: it could not be started.
         HarnessError: its disk cannot be made, or is not as slow as was asked for.
     """
@@ -81,6 +82,8 @@ def sandbox(
         if disk is not None:
             raise UsageError(f"{server} is already running, on its own disk", hint="remove --disk")
         return attach(server)
+    if name is not None:
+        require_unused(name)
     profile = parse_disk(disk) if disk is not None else None
     if profile is not None:
         require_fault_disk()
@@ -135,22 +138,40 @@ def again(name: str) -> tuple[Sandbox | Cluster, Choice | None] | None:
     """
     if name in kept_clusters():
         cluster = Cluster.attach(name, stopped=True)
-        _require_stopped(name, "cluster", cluster.alive())
+        if cluster.alive():
+            require_unused(name)
         for node in cluster.nodes:
             kept.require_disk(node.name, name)
         return cluster, cluster.start_again()
     if any(one.saved.name == name for one in kept.statuses()):
         sandbox = Sandbox.attach(name, stopped=True)
-        _require_stopped(name, "sandbox", sandbox.alive())
+        if sandbox.alive():
+            require_unused(name)
         kept.require_disk(name)
         sandbox.start_again()
         return sandbox, None
     return None
 
 
-def _require_stopped(name: str, what: str, runs: bool) -> None:
-    if runs:
+def require_unused(name: str) -> None:
+    """Makes sure that no kept sandbox or cluster has that name: both are started again and removed by it.
+
+    Raises:
+        UsageError: one has.
+    """
+    for one in kept.statuses():
+        cluster = one.saved.membership.cluster if one.saved.membership is not None else None
+        if cluster is not None and one.saved.name == name:
+            raise UsageError(f"{name} is a node of the cluster {cluster}", hint="choose another name")
+        if name not in (cluster, one.saved.name):
+            continue
+        what = "sandbox" if cluster is None else "cluster"
+        if one.pid is None and not one.elsewhere:
+            raise UsageError(
+                f"a {what} named {name!r} already exists; it is stopped, and its data are kept",
+                hint=f"start it as it was: flushlab server start --name {name}; or choose another name",
+            )
         raise UsageError(
             f"a {what} named {name!r} already exists and runs",
-            hint=f"choose another name, or run: flushlab server stop {name}",
+            hint=f"choose another name, or remove it and its data: flushlab server stop {name}",
         )

@@ -8,6 +8,7 @@ from pathlib import Path
 from flushlab.errors import UsageError
 from flushlab.server import kept
 from flushlab.server.cluster import node_names
+from flushlab.server.start import CLUSTER, SANDBOX
 
 
 def stop(name: str, *, keep_data: bool = False) -> list[Path]:
@@ -16,7 +17,8 @@ def stop(name: str, *, keep_data: bool = False) -> list[Path]:
     A cluster's first node goes last: it has every transaction, and the cluster is bootstrapped from it.
 
     Args:
-        name: of the sandbox, the cluster or, if its data are kept, one node.
+        name: of the sandbox, the cluster or, if its data are kept, one node; `sandbox:NAME` or `cluster:NAME`
+            where there are both.
         keep_data: its data stay, and `flushlab server start --name NAME` starts it again.
 
     Returns:
@@ -27,11 +29,12 @@ def stop(name: str, *, keep_data: bool = False) -> list[Path]:
         HarnessError: a server survived SIGKILL.
         StorageError: its folders cannot be removed.
     """
+    names = _named(name)
     if not keep_data:
-        _require_no_node(name)
+        _require_no_node(name.removeprefix(SANDBOX))
     end: Callable[[str], list[Path] | None] = kept.halt if keep_data else kept.stop
     left = []
-    for one in reversed(node_names(name) or [name]):
+    for one in reversed(names):
         left += end(one) or []
     return left
 
@@ -42,6 +45,19 @@ def stopped_names() -> list[str]:
         one.saved.membership.cluster if one.saved.membership else one.saved.name for one in kept.statuses()
     )
     return list(dict.fromkeys(found))
+
+
+def _named(name: str) -> list[str]:
+    """The sandboxes that a name stands for. Earlier versions let a sandbox and a cluster share one."""
+    if name.startswith(SANDBOX):
+        return [name.removeprefix(SANDBOX)]
+    nodes = node_names(name.removeprefix(CLUSTER))
+    if nodes and not name.startswith(CLUSTER) and any(one.saved.name == name for one in kept.statuses()):
+        raise UsageError(
+            f"there are both a sandbox and a cluster named {name}",
+            hint=f"say which: flushlab server stop {SANDBOX}{name}, or {CLUSTER}{name}",
+        )
+    return nodes or [name]
 
 
 def _require_no_node(name: str) -> None:

@@ -1,0 +1,103 @@
+"""A name is of one kept sandbox or of one kept cluster: by it they are started again, and removed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from flushlab.build.galera import Galera
+from flushlab.errors import UsageError
+from flushlab.process import myself, run_folder
+from flushlab.process.identity import ProcessIdentity
+from flushlab.process.run_record import RunRecord, claim
+from flushlab.record import Storage
+from flushlab.server import kept
+from flushlab.server.membership import Membership, Place
+from flushlab.server.paths import SandboxPaths
+from flushlab.server.start import require_unused, sandbox
+from flushlab.server.stop import stop
+from tests.unit.builds import build
+
+pytestmark = pytest.mark.usefixtures("private_home")
+
+DEAD = ProcessIdentity(pid=1, start_ticks=1 << 60)
+GALERA = Galera(provider="/g/libgalera_smm.so", folders=("/g/bin",), id="galera-1")
+
+
+def keep(name: str, *, cluster: str | None = None, server: ProcessIdentity = DEAD) -> None:
+    """A kept sandbox as it is written down."""
+    paths = SandboxPaths(name=name, folder=run_folder() / name, data_folder=run_folder() / name)
+    claim(msgspec.structs.replace(RunRecord.mine(name, paths.folder), kind="kept", server=server))
+    paths.folder.mkdir(parents=True)
+    number = int(name[-1]) if cluster else 0
+    places = tuple(Place(address=f"127.1.1.{n}") for n in range(1, 4))
+    kept.save(
+        kept.Saved(
+            name=name,
+            build=build("mariadb", 10, 11),
+            paths=paths,
+            settings={},
+            arguments=(),
+            storage=Storage(filesystem="ext4"),
+            socket=str(paths.socket),
+            port=3306,
+            membership=Membership(cluster=cluster, number=number, places=places, galera=GALERA)
+            if cluster
+            else None,
+        )
+    )
+
+
+@pytest.fixture
+def trio(private_home: Path) -> Path:
+    for number in (1, 2, 3):
+        keep(f"trio-{number}", cluster="trio")
+    return private_home
+
+
+def names() -> list[str]:
+    return [one.saved.name for one in kept.statuses()]
+
+
+def refused(name: str) -> UsageError:
+    with pytest.raises(UsageError) as raised:
+        require_unused(name)
+    return raised.value
+
+
+@pytest.mark.usefixtures("trio")
+def test_a_stopped_cluster_keeps_its_name() -> None:
+    error = refused("trio")
+    assert error.message == "a cluster named 'trio' already exists; it is stopped, and its data are kept"
+    assert error.hint == "start it as it was: flushlab server start --name trio; or choose another name"
+    assert refused("trio-2").message == "trio-2 is a node of the cluster trio"
+    require_unused("trio-4")
+    with pytest.raises(UsageError, match="a cluster named 'trio' already exists"):
+        sandbox(name="trio", kept=True, settings={"sync_binlog": 1})
+
+
+def test_a_sandbox_keeps_its_name_whether_it_runs_or_not() -> None:
+    keep("stopped")
+    keep("running", server=myself())
+    assert "flushlab server start --name stopped" in str(refused("stopped").hint)
+    assert refused("running").message == "a sandbox named 'running' already exists and runs"
+    with pytest.raises(UsageError, match="a sandbox named 'stopped' already exists"):
+        sandbox(name="stopped", kept=True, cluster=3)
+
+
+@pytest.mark.usefixtures("trio")
+def test_of_a_sandbox_and_a_cluster_with_one_name_none_is_removed_unasked() -> None:
+    keep("trio")  # as earlier versions let it be
+    for keep_data in (False, True):
+        with pytest.raises(UsageError, match="both a sandbox and a cluster named trio") as raised:
+            stop("trio", keep_data=keep_data)
+        assert "flushlab server stop sandbox:trio, or cluster:trio" in str(raised.value.hint)
+    with pytest.raises(UsageError, match="trio-2 is a node of the cluster trio"):
+        stop("sandbox:trio-2")
+    assert sorted(names()) == ["trio", "trio-1", "trio-2", "trio-3"]
+    stop("sandbox:trio")
+    assert names() == ["trio-1", "trio-2", "trio-3"]
+    stop("cluster:trio")
+    assert names() == []
