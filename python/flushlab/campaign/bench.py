@@ -169,7 +169,13 @@ def bench(
         progress=progress,
     ) as target:
         watcher = watching(progress)
-        asked_for = parse_settings(settings or {}, target.build.flavor, target.build.version, target.catalog)
+        asked_for = parse_settings(
+            settings or {},
+            target.build.flavor,
+            target.build.version,
+            target.catalog,
+            nodes=target.nodes,
+        )
         require_taken(target.build, asked_for)
         theirs = {
             **file_settings(Path(base) if base else None, target, watcher),
@@ -208,7 +214,9 @@ def _on_kept(
             f"{server.name} is a node of the cluster {cluster}: settings go to every node",
             hint=f"use --server cluster:{cluster}",
         )
-    given = parse_settings(settings, server.build.flavor, server.build.version, catalog)
+    given = parse_settings(
+        settings, server.build.flavor, server.build.version, catalog, nodes=server.identity.nodes
+    )
     for refused in server.apply(given).refused:
         raise refusal(f"{refused.name}={refused.value}: {refused.reason}", server.build)
     workload.prepare(server)
@@ -236,7 +244,7 @@ def _on_external(
     catalog = load_catalog()
     with external.opened(own) as server:
         identity = server.identity
-        given = parse_settings(settings, identity.flavor, identity.version, catalog)
+        given = parse_settings(settings, identity.flavor, identity.version, catalog, nodes=identity.nodes)
         load = external.driving(workload, server, own.database, seed)
         external_use.require_connections(server, load.threads)
         with (

@@ -311,7 +311,7 @@ def decide(asked: Asked, target: Target, watcher: Watcher) -> TuneRequest:
         )
     steady = asked.own is None and minutes is not None and minutes >= FIRST_LOOK_MINUTES
     build, launch = target.build, Launch(arguments=_connections(threads, asked.cluster))
-    given = parse_settings(asked.settings, build.flavor, build.version, target.catalog)
+    given = parse_settings(asked.settings, build.flavor, build.version, target.catalog, nodes=target.nodes)
     if target.external is None:
         require_taken(build, given)
     kept = [target.catalog.setting(name.replace("-", "_")).name for name in asked.keep]

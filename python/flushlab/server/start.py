@@ -88,7 +88,7 @@ def sandbox(
     if profile is not None:
         require_fault_disk()
     build = find_build(server, basedir=Path(basedir) if basedir else None, progress=progress)
-    given = parse_settings(settings or {}, build.flavor, build.version, load_catalog())
+    given = parse_settings(settings or {}, build.flavor, build.version, load_catalog(), nodes=cluster or 1)
     root = DataRoot.open(Path(data_root) if data_root else None)
     slow = SlowDisk(root, profile) if profile is not None else None
     try:

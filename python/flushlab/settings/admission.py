@@ -8,6 +8,7 @@ nobody has looked at, does not. Values of what stays out are never repeated.
 
 from __future__ import annotations
 
+import difflib
 import functools
 import re
 from collections.abc import Iterable, Mapping
@@ -20,6 +21,8 @@ from flushlab.record import Value
 from flushlab.settings.catalog import canonical, load_catalog
 
 UNKNOWN = "not known to be safe"
+_ONE_SLIP = 0.95
+"""From this similarity on a name that stays out is taken to be misspelt."""
 
 PLUGIN = re.compile(
     r"(rpl_semi_sync|group_replication|validate_password|audit_log|server_audit|clone|keyring|thread_pool|"
@@ -122,9 +125,12 @@ def require_admitted(settings: Mapping[str, Value]) -> dict[str, Value]:
             load_catalog().setting(_bare(name))  # raises, with the nearest names
             raise UnknownSetting(f"{name} is not a setting", hint=f"write {_bare(name)} = ON or OFF")
         if why:
+            near = difflib.get_close_matches(name, load_catalog().spellings, n=1, cutoff=_ONE_SLIP)
             raise UsageError(
-                f"{name} cannot be set in a sandbox: {why}",
-                hint="a sandbox sets up its own files, network and accounts; remove it",
+                f"{name} cannot be set in a sandbox ({why})",
+                hint=f"did you mean {near[0]}?"
+                if near
+                else "a sandbox sets up its own files, network and accounts; remove it",
             )
         checked[name] = value
     return checked

@@ -16,7 +16,7 @@ from __future__ import annotations
 import difflib
 import functools
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import Any, Literal
@@ -242,7 +242,8 @@ class SettingHere(msgspec.Struct, frozen=True, kw_only=True):
     def unfit(self, value: Value, nodes: int) -> str:
         """Why a server of so many nodes has no use of the value, or Galera none; empty if it fits."""
         if nodes == 1:
-            return f"{self.name} acts on a cluster only: add --cluster 3" if self.entry.cluster else ""
+            name = self.part or self.name
+            return f"{name} acts on a cluster only: add --cluster 3" if self.entry.cluster else ""
         wanted = self.entry.on_cluster
         if wanted is None or self.same(value, wanted):
             return ""
@@ -330,6 +331,11 @@ class Catalog:
 
     def __contains__(self, name: str) -> bool:
         return canonical(name) in self._names
+
+    @property
+    def spellings(self) -> Collection[str]:
+        """Every name of every setting, aliases included."""
+        return self._names.keys()
 
     def setting(self, name: str) -> SettingEntry:
         """The entry of a setting; `-` counts as `_`, aliases are followed.

@@ -89,6 +89,20 @@ def test_asked_for_by_name_it_is_an_error(name: str) -> None:
         require_admitted({name: "x"})
 
 
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("gcs.fc_limt", "did you mean gcs.fc_limit?"),
+        ("wsrep_slave_thread", "did you mean wsrep_slave_threads?"),
+        ("innodb_doublewrite_dir", "a sandbox sets up its own files, network and accounts; remove it"),
+    ],
+)
+def test_what_stays_out_may_be_misspelt(name: str, hint: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        require_admitted({name: "1"})
+    assert caught.value.hint == hint
+
+
 def test_the_value_of_what_stays_out_is_never_repeated() -> None:
     with pytest.raises(UsageError) as caught:
         require_admitted({"wsrep_sst_auth": "sst:s3cret"})
