@@ -161,6 +161,8 @@ def test_a_dry_run_starts_nothing_and_leaves_no_trace(home: Path, tmp_path: Path
         (["--ssl-mode", "verify_ca", "--transport", "tcp"], 2, "needs --ssl-ca"),
         (["--keep", "innodb_flush_lag"], 2, "innodb_flush_lag"),
         (["--memory", "lots"], 2, "lots"),
+        (["--cluster-load", "spread"], 2, "--cluster-load spread needs a cluster"),
+        (["--set", "gcs.fc_limit=64"], 2, "gcs.fc_limit acts on a cluster only"),
         (["--set", "innodb_doublewrite=OFF", "--keep", "innodb_doublewrite"], 2, "below the floor"),
         (["--out", "/proc/flushlab-out"], 5, "/proc/flushlab-out"),
     ],

@@ -109,11 +109,11 @@ def _beside(build: Build) -> Galera | None:
     bases = [base] if build.source != "path" else [base, Path("/usr")]
     libraries = (one / folder / name for one in bases for folder in _FOLDERS for name in _LIBRARIES)
     provider = next((one for one in libraries if one.is_file()), None)
-    folders = [base / "bin", *(Path(one) for one in os.environ.get("PATH", os.defpath).split(os.pathsep))]
-    script = next((one for one in folders if (one / SST_SCRIPT).is_file()), None)
+    folders = os.pathsep.join((str(base / "bin"), os.environ.get("PATH", os.defpath)))
+    script = shutil.which(SST_SCRIPT, path=folders)  # folders that are closed to us are passed over
     if provider is None or script is None or shutil.which("rsync") is None:
         return None
-    return Galera(provider=str(provider), folders=(str(script),), id=_id(provider))
+    return Galera(provider=str(provider), folders=(str(Path(script).parent),), id=_id(provider))
 
 
 def _suite(build: Build) -> str:

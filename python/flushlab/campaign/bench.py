@@ -38,7 +38,7 @@ from flushlab.settings.fit import as_warnings
 from flushlab.settings.given import parse_settings
 from flushlab.trial import Draft, measure
 from flushlab.workload import Timing, Workload, parse_timing, parse_workload, shape_of
-from flushlab.workload.driven import Driven, seeded
+from flushlab.workload.driven import Driven, require_cluster, seeded
 
 SERVER = "mariadb"
 
@@ -177,6 +177,8 @@ def bench(
             nodes=target.nodes,
         )
         require_taken(target.build, asked_for)
+        if isinstance(asked, Driven):
+            require_cluster(asked.cluster_load, target.nodes)
         theirs = {
             **file_settings(Path(base) if base else None, target, watcher),
             **persisted_settings(data, target, watcher),

@@ -61,7 +61,7 @@ from flushlab.store import Store, open_store
 from flushlab.trial import TrialRunner
 from flushlab.units import counted, format_seconds
 from flushlab.workload import Workload, build_workload, fingerprint, parse_timing, workload_options
-from flushlab.workload.driven import Driven
+from flushlab.workload.driven import Driven, require_cluster
 
 DEFAULT_SERVER = "mariadb"
 MAX_BLOCKS = 1_000
@@ -342,6 +342,8 @@ def decide(loaded: Loaded, asked: Asked, target: Target, volumes: Volumes, watch
         UsageError: the plan does not fit the workload, or the server refuses the base.
     """
     plan, build, catalog = _driven(loaded.plan, asked.threads), target.build, target.catalog
+    for options in (plan.workload.options, *(arm.workload for arm in plan.arms)):
+        require_cluster(options.get("cluster_load", "one"), target.nodes)
     loads = len(plan.arms) + 3 if target.nodes > 1 else 1  # each arm on a cluster keeps its connections
     launch = Launch(arguments=connection_arguments(_threads(plan) * loads)) if not asked.own else Launch()
     identity = target.identity

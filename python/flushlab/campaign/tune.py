@@ -75,6 +75,7 @@ from flushlab.workload import (
     shape_of,
     workload_options,
 )
+from flushlab.workload.driven import Driven, require_cluster
 
 SERVER = "mariadb"
 DEFAULT_MINUTES, DEFAULT_MINUTES_FRESH = 5.0, 10.0
@@ -288,7 +289,9 @@ def decide(asked: Asked, target: Target, watcher: Watcher) -> TuneRequest:
         )
     shape = shape_of({**asked.options, "threads": threads[0]})
     for count in threads:
-        parse_workload(asked.workload, msgspec.structs.replace(shape, threads=count))
+        workload = parse_workload(asked.workload, msgspec.structs.replace(shape, threads=count))
+        if isinstance(workload, Driven):
+            require_cluster(workload.cluster_load, target.nodes)
     taken = workload_options(asked.workload)
     if len(threads) > 1 and "threads" not in taken:
         raise UsageError(f"--threads has several numbers, but {asked.workload} opens no connections itself")

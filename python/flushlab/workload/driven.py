@@ -66,6 +66,19 @@ def check_schedule(options: Mapping[str, Value]) -> None:
         raise UsageError(error.message, hint=error.hint) from error
 
 
+def require_cluster(cluster_load: object, nodes: int) -> None:
+    """Refuses to drive a single server's nodes.
+
+    Raises:
+        UsageError: connections are to go to several nodes, and there is one server.
+    """
+    if cluster_load != "one" and nodes == 1:
+        raise UsageError(
+            f"--cluster-load {cluster_load} needs a cluster, but there is one server",
+            hint="remove it, or use --cluster 3",
+        )
+
+
 class Driven(msgspec.Struct, frozen=True, kw_only=True):
     """The options of workloads that the engine drives; see `flushlab.record.LoadSpec`.
 

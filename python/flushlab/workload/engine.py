@@ -23,6 +23,7 @@ from flushlab.server.external import External
 from flushlab.server.protocol import Server
 from flushlab.server.quorum import trouble
 from flushlab.units import counted
+from flushlab.workload.driven import require_cluster
 from flushlab.workload.failover import Losses, doubts
 from flushlab.workload.protocol import Driving, Measured, Timing, Window
 from flushlab.workload.telling import Telling
@@ -190,11 +191,7 @@ def connected(driving: Driving, server: Server) -> _core.LoadRun:
     spec = driving.spec
     if isinstance(spec, NodesLoadSpec):
         peers = tuple(node.endpoint for node in server.nodes[1:])
-        if not peers:
-            raise UsageError(
-                f"--cluster-load {spec.cluster_load} needs a cluster, but there is one server",
-                hint="remove it, or use --cluster 3",
-            )
+        require_cluster(spec.cluster_load, 1 + len(peers))
         spec = msgspec.structs.replace(spec, peers=peers)
     return native(lambda: _core.LoadRun(msgspec.json.encode(spec)), server)
 

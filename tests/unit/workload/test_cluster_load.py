@@ -8,7 +8,7 @@ from flushlab.errors import UsageError
 from flushlab.record import Endpoint, NodesLoadSpec
 from flushlab.server import FakeServer
 from flushlab.workload import engine
-from flushlab.workload.driven import Driven
+from flushlab.workload.driven import Driven, require_cluster
 from flushlab.workload.protocol import Driving
 
 HERE = Endpoint(user="u", password="p", socket="/s")
@@ -26,6 +26,8 @@ def test_a_load_that_fails_over_opens_lost_connections_again() -> None:
 
 def test_a_load_cannot_be_spread_over_one_server() -> None:
     spec = Driven(cluster_load="spread").load(HERE, workload="oltp_write_only")
+    require_cluster("spread", nodes=2)
+    require_cluster("one", nodes=1)
     with pytest.raises(UsageError, match="--cluster-load spread needs a cluster") as refused:
         engine.connected(Driving(spec=spec, unit="transactions/s"), FakeServer())
     assert refused.value.hint == "remove it, or use --cluster 3"
