@@ -62,7 +62,7 @@ def report(
         if listed:
             _list(store, json)
             return
-        row = store.campaign(campaign) if campaign else store.latest_finished()
+        row = store.as_it_stands(store.campaign(campaign) if campaign else store.latest_finished())
         if openmetrics:
             _write_openmetrics(store, row, openmetrics)
             return
@@ -193,7 +193,7 @@ def write_page(store: Store, campaign_id: str, target: Path) -> None:
 def _list(store: Store, json: str | None) -> None:
     from flushlab.report import campaigns
 
-    rows = store.campaigns()
+    rows = [store.as_it_stands(row) for row in store.campaigns()]
     emit_json(campaigns.document(rows), json)
     if json != "-":
         typer.echo(campaigns.render(rows), nl=False)

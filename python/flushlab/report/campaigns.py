@@ -160,7 +160,8 @@ def _crash_line(row: CampaignRow) -> Line:
 
 def _answer(row: CampaignRow, summary: _Summary) -> str:
     if row.result is None:
-        return "nothing is proven yet"
+        goes_on = row.state == "interrupted" and row.kind != "probe"
+        return "nothing is proven yet" + ("; --resume goes on" if goes_on else "")
     if row.kind == "probe":
         return summary.headline
     if row.kind in ("series", "compare"):

@@ -128,6 +128,12 @@ class Store:
             finally:
                 lock.unlink(missing_ok=True)
 
+    def as_it_stands(self, row: CampaignRow) -> CampaignRow:
+        """The campaign; one that is stored as running while no process carries it on was interrupted."""
+        if row.state != "running" or _is_locked(self.path.with_name(f".{row.id}.running")):
+            return row
+        return msgspec.structs.replace(row, state="interrupted")
+
     def __enter__(self) -> Store:
         return self
 
@@ -281,6 +287,18 @@ def _locked(file: Path) -> BinaryIO | None:
         except FileNotFoundError:  # the one before has just ended and removed it
             pass
         opened.close()
+
+
+def _is_locked(file: Path) -> bool:
+    """Whether a process has a file locked; one that may not be looked into counts as locked."""
+    try:
+        with file.open("rb") as opened:
+            fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return False
 
 
 _HINT = "set FLUSHLAB_HOME to a folder that is writable"

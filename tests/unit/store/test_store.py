@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 from typing import cast
 
+import msgspec
 import pytest
 
 from flushlab.errors import StorageError, UsageError
@@ -83,8 +84,13 @@ def test_a_saved_trial_survives_sigkill(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", program, str(path)], check=False)
     assert done.returncode == -9
     with Store(path) as store:
-        assert store.campaign("tune-1").trials == 1
-        assert store.campaign("tune-1").state == "running"
+        row = store.campaign("tune-1")
+        assert (row.trials, row.state) == (1, "running")
+        assert store.as_it_stands(row).state == "interrupted", "whoever carried it on was killed"
+        with store.hold("tune-1"):
+            assert store.as_it_stands(row).state == "running"
+        done = msgspec.structs.replace(row, state="done")
+        assert store.as_it_stands(done) == done
 
 
 def test_a_full_file_system_says_so_and_keeps_what_was_saved(tmp_path: Path) -> None:

@@ -361,8 +361,8 @@ def _so_far(row: CampaignRow, plan: StoredPlan, trials: Sequence[Trial]) -> Foun
 
 def _standing(row: CampaignRow) -> str:
     return {
-        "running": "It is still running, or was killed",
-        "interrupted": "It was interrupted",
+        "running": "It is still running",
+        "interrupted": "It was interrupted or killed",
         "failed": "It stopped with an error",
     }.get(row.state, "It ended")
 
