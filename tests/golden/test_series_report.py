@@ -274,3 +274,11 @@ def test_ratios_of_a_cluster_on_one_machine_are_said_not_to_carry_over() -> None
     document = series.document(cluster)
     assert document["server"]["nodes"] == 3
     assert [line.carries for line in document["carry_over"] if line.what == "ratios"] == ["no"]
+
+
+def test_of_your_own_server_nothing_is_said_of_this_machine() -> None:
+    seen = msgspec.structs.replace(FACTS, interleaved=True, warnings=(Warning("external", "not flushlab's"),))
+    text = text_of(series.render(seen))
+    assert "measured in turns on your server, switched by SET GLOBAL" in text
+    assert "what carries over to the load that your server has" in text
+    assert "this machine" not in text

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from flushlab.campaign.facts import ArmOutcome
-from flushlab.campaign.running_server import why_not
+from flushlab.campaign.running_server import HONEST, why_not
 from flushlab.campaign.series_request import BoundArm
 from flushlab.campaign.volumes import Volumes, mismatch
 from flushlab.datadir import Volume
@@ -380,7 +380,10 @@ def judged(
     floor, words = "", dict[str, str]()
     if arm.outcome == "measured":
         kept = guarantees({**(has or {}), **arm.settings}, identity, storage, launch)
-        floor, words = level(kept).value, describe(kept)
+        trusted = kept
+        if not storage.visible:  # as `tune` takes it: what cannot be seen is not the settings' fault
+            trusted = guarantees({**(has or {}), **arm.settings}, identity, HONEST, launch)
+        floor, words = level(trusted).value, describe(kept)
     return msgspec.structs.replace(
         arm,
         changes=changes,

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from flushlab.campaign.facts import EXTERNAL
 from flushlab.errors import UsageError
 from flushlab.record import Warning
 from flushlab.server.attached import Address, from_nodes, from_option_file
@@ -113,7 +114,7 @@ def doubts(later: Iterable[str] = ()) -> Iterator[Warning]:
         "this is not flushlab's own server: whatever else it does affects the figures, and its host cannot be"
         " seen"
     )
-    yield Warning("external", text)
+    yield Warning(EXTERNAL, text)
     for name in later:
         text = f"the effect of {name} shows later, in background work, which short turns cannot measure"
         yield Warning("shows-later", text, name)

@@ -139,7 +139,7 @@ def changed(
             progress(f"--tune-server: {limit}, on {one.where}: {one.meanwhile}")
     for one in every:
         if one.undo:
-            progress(f"--tune-server: if flushlab cannot put it back, run {one.where}: {' '.join(one.undo)}")
+            progress(f"--tune-server: if flushlab cannot put it back, on {one.where}: {' '.join(one.undo)}")
     server.before = {name: value for one in every for name, value in one.before.items()}
     try:
         yield every

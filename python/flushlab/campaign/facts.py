@@ -161,6 +161,9 @@ class TuneFacts(msgspec.Struct, frozen=True, kw_only=True):
     crash: CrashFacts | None = None
 
 
+EXTERNAL = "external"
+"""Slug of the warning that the server is not flushlab's own."""
+
 ArmOutcome = Literal["measured", "refused", "skipped", "not_in_version"]
 """What became of an arm of a series.
 

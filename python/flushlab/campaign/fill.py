@@ -332,11 +332,11 @@ def _tune(every: Sequence[Changes], progress: Progress) -> None:
     if not needed:
         progress("--tune-server: nothing to change, the server is as fast as the floor allows")
         return
-    where = {one: f"{one.where}: " if len(every) > 1 else "" for one in needed}
+    where = {one: f"on {one.where}: " if len(every) > 1 else "" for one in needed}
     for one in needed:
         progress(f"--tune-server: until the load ends, {where[one]}{' '.join(one.do)}")
     for one in needed:
-        progress(f"--tune-server: if flushlab cannot put it back, run {where[one]}{' '.join(one.undo)}")
+        progress(f"--tune-server: if flushlab cannot put it back, {where[one] or 'run '}{' '.join(one.undo)}")
     for one in needed:
         one.make()
 

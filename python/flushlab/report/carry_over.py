@@ -13,7 +13,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from flushlab.campaign.facts import SeriesFacts, TuneFacts
+from flushlab.campaign.facts import EXTERNAL, SeriesFacts, TuneFacts
 from flushlab.record import Machine, ServerIdentity
 from flushlab.settings.fit import SCALED
 from flushlab.units import format_latency, format_size
@@ -54,9 +54,20 @@ def carry_over(facts: TuneFacts | SeriesFacts) -> tuple[CarryOver, ...]:
     return tuple(_lines(facts))
 
 
+def on_own_server(facts: TuneFacts | SeriesFacts) -> bool:
+    """Whether it was measured on a server that flushlab did not start."""
+    return any(warning.slug == EXTERNAL for warning in facts.warnings)
+
+
 def _lines(facts: TuneFacts | SeriesFacts) -> Iterator[CarryOver]:
     why = f"they follow from the settings and the version ({facts.server.name})"
     yield CarryOver(what="guarantees", carries="yes", why=why)
+    if on_own_server(facts):
+        why = "it is your server, but this workload: your statements may gain more, or less"
+        yield CarryOver(what="ratios", carries="roughly", why=why)
+        why = "they are of this workload, beside whatever else the server did"
+        yield CarryOver(what="figures", carries="no", why=why)
+        return
     parts = {"data": facts.data_bytes, "pool": facts.pool_bytes, "redo": facts.redo_bytes}
     sizes = {name: size for name, size in parts.items() if size is not None}
     like = (
@@ -118,7 +129,8 @@ def steps(server: ServerIdentity, *, floor: str, workload: str) -> tuple[Step, .
 
 def render_carry_over(facts: TuneFacts | SeriesFacts) -> Iterator[RenderableType]:
     """For the terminal."""
-    yield Text("what carries over to your server", style="dim")
+    there = "the load that your server has" if on_own_server(facts) else "your server"
+    yield Text(f"what carries over to {there}", style="dim")
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True)

@@ -17,7 +17,7 @@ from flushlab.experiment.frontier import FrontierPoint
 from flushlab.plan.plan import BASE, CONTROL
 from flushlab.record import Ratio, Value
 from flushlab.report import crash
-from flushlab.report.carry_over import Step, carry_over, render_carry_over, render_steps, steps
+from flushlab.report.carry_over import Step, carry_over, on_own_server, render_carry_over, render_steps, steps
 from flushlab.report.guarantees import FAILURES
 from flushlab.report.identity import server_document
 from flushlab.units import counted, format_latency, format_size, option_size
@@ -244,6 +244,7 @@ def _notes(facts: TuneFacts) -> Group:
 
 
 _IN_TURNS = "measured side by side, in turns, on servers that stood throughout"
+_ON_YOURS = "measured in turns on your server, switched by SET GLOBAL"
 _ON_CLUSTERS = "measured in turns on clusters that stood throughout, switched by SET GLOBAL"
 
 
@@ -256,7 +257,10 @@ def way(facts: SeriesFacts | TuneFacts) -> Iterator[RenderableType]:
 def ways(facts: SeriesFacts | TuneFacts) -> Iterator[str]:
     """How it was measured, in words."""
     if facts.interleaved:
-        yield _IN_TURNS if facts.server.nodes == 1 else _ON_CLUSTERS
+        if on_own_server(facts):
+            yield _ON_YOURS
+        else:
+            yield _IN_TURNS if facts.server.nodes == 1 else _ON_CLUSTERS
         fresh = [arm for arm in facts.arms if arm.why_fresh] if isinstance(facts, SeriesFacts) else []
         for why in dict.fromkeys(arm.why_fresh for arm in fresh):
             names = ", ".join(arm.name for arm in fresh if arm.why_fresh == why)

@@ -47,12 +47,13 @@ def bound(
     a_plan: Plan,
     tmp_path: Path,
     *,
+    visible: bool = True,
     identity: ServerIdentity = MARIADB,
     values: Mapping[str, Value] = VALUES,
     scale: float = 1.0,
 ) -> Bound:
     here = ServerHere(identity=identity, catalog=load_catalog(), values=values, launch=Launch())
-    return bind(a_plan, here, volumes(tmp_path), scale=scale, path="p.toml")
+    return bind(a_plan, here, volumes(tmp_path, visible=visible), scale=scale, path="p.toml")
 
 
 def only(a_plan: Plan, tmp_path: Path, **more: Any) -> BoundArm:
@@ -81,6 +82,16 @@ def test_a_setting_that_goes_back_to_its_default_is_a_change(tmp_path: Path) -> 
     assert arm.settings == {"innodb_doublewrite": "ON"}
     everything = only(plan(ArmPlan(name="A", defaults=("*",), settings={"sync_binlog": 1})), tmp_path)
     assert everything.settings == {"sync_binlog": 1}
+
+
+def test_a_disk_that_cannot_be_seen_is_not_the_fault_of_the_settings(tmp_path: Path) -> None:
+    safe = {"innodb_flush_log_at_trx_commit": 1}
+    arm = only(plan(ArmPlan(name="A", settings=safe)), tmp_path, visible=False)
+    assert arm.floor == "strict"
+    assert "nobody knows whether its disk is honest" in arm.guarantees["power_loss"]
+    assert (
+        only(plan(ArmPlan(name="A", settings={"sync_binlog": 1})), tmp_path, visible=False).floor == "second"
+    )
 
 
 def test_an_arm_builds_on_an_earlier_one(tmp_path: Path) -> None:

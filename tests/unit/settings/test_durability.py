@@ -348,6 +348,8 @@ def test_data_in_memory_is_throwaway_whatever_the_settings_say() -> None:
     assert found.process_crash.level == "nothing_lost"
     assert found.os_crash.level == found.power_loss.level == "at_risk"
     assert level(found) is Floor.THROWAWAY
+    relaxed = judge(MARIADB1011, Storage(in_memory=True), innodb_flush_log_at_trx_commit=2)
+    assert relaxed.os_crash.text == "everything is lost: the data directory is in memory", "and nothing else"
 
 
 def test_a_host_that_cannot_be_seen_leaves_power_loss_unknown() -> None:

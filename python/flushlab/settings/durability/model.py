@@ -47,7 +47,8 @@ def _worst(on: Kept, found: Sequence[tuple[Rule, Effect]]) -> Guarantee:
         (rule, effect, _guarantee(effect)) for rule, effect in found if effect.on == on and not effect.remark
     ]
     losses = [one for one in here if one[1].level != "nothing_lost"]
-    told = sorted(losses or here, key=lambda one: one[2].badness, reverse=True)
+    whole = [one for one in losses if one[1].whole]
+    told = sorted(whole or losses or here, key=lambda one: one[2].badness, reverse=True)
     worst = told[0][2] if told else Guarantee(level="nothing_lost", text="nothing is lost")
     texts = [effect.text for _, effect, _ in told] or [worst.text]
     rules = [*(rule for rule, _, _ in told), *(rule for rule, _ in remarks)]

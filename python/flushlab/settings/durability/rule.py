@@ -58,6 +58,7 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
         text: in words.
         window_s: in seconds, for `window` only.
         remark: the text stands behind whatever else is said; the level does not count.
+        whole: everything is lost, so that no other loss is worth a word.
     """
 
     on: Kept
@@ -65,6 +66,7 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     window_s: float | None = None
     remark: bool = False
+    whole: bool = False
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,6 +95,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def on_crashes(level: Level, text: str, window_s: float | None = None) -> list[Effect]:
+def on_crashes(
+    level: Level, text: str, window_s: float | None = None, *, whole: bool = False
+) -> list[Effect]:
     """The same effect on a crash of the operating system and on a loss of power."""
-    return [Effect(on=failure, level=level, text=text, window_s=window_s) for failure in CRASHES]
+    return [Effect(on=failure, level=level, text=text, window_s=window_s, whole=whole) for failure in CRASHES]

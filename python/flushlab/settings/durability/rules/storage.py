@@ -13,7 +13,7 @@ def _find(situation: Situation) -> Iterator[Effect]:
         text = "flushlab cannot see the server's host, so nobody knows whether its disk is honest"
         yield Effect(on="power_loss", level="unknown", text=text)
     elif storage.in_memory:
-        yield from on_crashes("at_risk", "everything is lost: the data directory is in memory")
+        yield from on_crashes("at_risk", "everything is lost: the data directory is in memory", whole=True)
 
 
 STORAGE = Rule(
