@@ -95,7 +95,11 @@ class CrashPlan(msgspec.Struct, frozen=True, kw_only=True):
         """
         target = self.target
         asked = parse_settings(
-            {**common, **one.settings}, target.build.flavor, target.build.version, target.catalog
+            {**common, **one.settings},
+            target.build.flavor,
+            target.build.version,
+            target.catalog,
+            nodes=target.nodes,
         )
         require_taken(target.build, asked)
         theirs = file_settings(one.file, target, self.watcher) if one.file else {}
