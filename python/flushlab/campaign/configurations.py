@@ -15,6 +15,7 @@ from typing import NamedTuple
 from flushlab.errors import UsageError
 from flushlab.plan.plan import BASE, RESERVED
 from flushlab.record import Value
+from flushlab.server.base_file import content
 from flushlab.settings.option_names import load_option_names
 
 Configuration = Mapping[str, Value] | Path | str
@@ -47,6 +48,7 @@ def read(
 
     Raises:
         UsageError: a word is nothing that can be compared, or there is nothing to compare it with.
+        StorageError: an option file cannot be read.
     """
     own = Path(base) if base else None
     if isinstance(words, Mapping):
@@ -64,11 +66,12 @@ def read(
         if not name or name in RESERVED:
             raise UsageError(f"a configuration cannot be called {name!r}", hint="give it another name")
     for file in dict.fromkeys(one.file for one in found.values() if one.file):
-        if not file.is_file():
-            what = "is a folder" if file.is_dir() else "does not exist"
-            if file.is_fifo():
-                what = "is a pipe, which can be read only once"
-            raise UsageError(f"the option file {file} {what}", hint="name an option file such as my.cnf")
+        if file.is_fifo():
+            raise UsageError(
+                f"the option file {file} is a pipe, which can be read only once",
+                hint="name an option file such as my.cnf",
+            )
+        content(file)
     return found
 
 

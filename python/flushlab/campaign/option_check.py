@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,9 +22,9 @@ from flushlab.machine import memory_bytes
 from flushlab.record import ServerIdentity, Storage, Value
 from flushlab.record.server import Flavor
 from flushlab.server import Sandbox
-from flushlab.server.base_file import content, examine, fit_here, reason, refusals
+from flushlab.server.base_file import content, examine, fit_here, nothing_read, reason, refusals
 from flushlab.settings.admission import LeftOut, admit
-from flushlab.settings.check import Checked, in_reading_order, is_option_file
+from flushlab.settings.check import Checked, in_reading_order
 from flushlab.settings.consequences import at_risk, below, too_large
 from flushlab.settings.durability import describe, level, meets
 from flushlab.settings.durability.rules.locations import LOCATIONS
@@ -142,11 +142,6 @@ def judge(
         BuildNotFound: the name says neither a build that is here nor a version.
     """
     text = content(file)
-    if not is_option_file(text):
-        raise UsageError(
-            f"{file} is not an option file: it has no group such as [mysqld]",
-            hint="give the server's my.cnf; `mysqld --verbose --help` tells where it is looked for",
-        )
     if start:
         build: Build | None = find_build(server or DEFAULT, basedir=basedir, progress=progress)
         assert build is not None
@@ -157,7 +152,8 @@ def judge(
     checked = examine(file, text, identity, asked)
     disk = Storage(in_memory_files=_in_memory(checked))
     kept = checked.guarantees(identity, disk)
-    found = [*_ignored(file), *checked.findings, *_nothing_read(file, checked)]
+    ignored = _ignored(file)
+    found = [*ignored, *checked.findings, *(() if ignored else nothing_read(file, checked))]
     found += too_large(checked, str(file), identity, parse_size(memory) if memory else memory_bytes())
     if floor is not None:
         found += below(checked, identity, disk, floor)
@@ -305,10 +301,3 @@ def _ignored(file: Path) -> tuple[Finding, ...]:
         return ()
     says, hint = "is world-writable: the server does not read it", f"chmod o-w {file}"
     return (Finding.at((str(file), 0), "ignored-file", "error", "", says, hint),)
-
-
-def _nothing_read(file: Path, checked: Checked) -> Iterable[Finding]:
-    """A file for clients, or of comments only."""
-    if not checked.lines and not checked.findings and not _ignored(file):
-        says = "sets nothing that this server reads: its defaults hold"
-        yield Finding.at((str(file), 0), "not-read", "note", "", says)

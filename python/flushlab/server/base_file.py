@@ -22,7 +22,15 @@ from flushlab.machine import available_memory_bytes, memory_bytes
 from flushlab.record import ServerIdentity, Value
 from flushlab.settings.admission import LeftOut, admit, told
 from flushlab.settings.catalog import load_catalog
-from flushlab.settings.check import Checked, adjusted, arguments, check, in_reading_order, refusal
+from flushlab.settings.check import (
+    Checked,
+    adjusted,
+    arguments,
+    check,
+    in_reading_order,
+    is_option_file,
+    refusal,
+)
 from flushlab.settings.finding import Finding
 from flushlab.settings.fit import DISK_PART, MEMORY_PART, Fit, fit
 from flushlab.settings.helptext import read_help
@@ -47,7 +55,7 @@ def read_base_file(file: Path, build: Build, identity: ServerIdentity) -> BaseFi
     """The settings of an option file that may enter a sandbox of this build.
 
     Raises:
-        UsageError: the file has a line that no server starts with; names its place.
+        UsageError: it is no option file, or has a line that no server starts with; names its place.
         StorageError: it cannot be read.
     """
     checked = examine(file, content(file), identity, build)
@@ -181,11 +189,16 @@ def _notes(
     left = [*left_out, *(LeftOut(name=name, why=f"not an option of {identity.name}") for name in absent)]
     if left:
         yield f"{file}: left out: {told(left)}"
-    yield from (
-        f"{one.place}: {one.name} {one.text}".replace(":  ", ": ")
-        for one in checked.findings
-        if _worth_saying(one)
-    )
+    said = (one for one in checked.findings if _worth_saying(one))
+    for one in (*said, *nothing_read(file, checked)):
+        yield f"{one.place}: {one.name} {one.text}".replace(":  ", ": ")
+
+
+def nothing_read(file: Path, checked: Checked) -> Iterator[Finding]:
+    """A file for clients, or of comments only."""
+    if not checked.lines and not checked.findings:
+        says = "sets nothing that this server reads: its defaults hold"
+        yield Finding.at((str(file), 0), "not-read", "note", "", says)
 
 
 def _worth_saying(finding: Finding) -> bool:
@@ -202,13 +215,20 @@ def content(file: Path) -> str:
 
     Raises:
         StorageError: it cannot be read.
+        UsageError: it is no option file.
     """
     try:
-        return file.read_text(encoding="utf-8", errors="replace")
+        text = file.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         raise StorageError(
             f"{file} cannot be read: {error.strerror}", hint="give an option file, for example /etc/my.cnf"
         ) from error
+    if not is_option_file(text):
+        raise UsageError(
+            f"{file} is not an option file: it has no group such as [mysqld]",
+            hint="give the server's my.cnf; `mysqld --verbose --help` tells where it is looked for",
+        )
+    return text
 
 
 def loader(file: Path) -> Loader:

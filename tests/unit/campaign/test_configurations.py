@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from flushlab.campaign.configurations import Configuration, Given, read, spelled
-from flushlab.errors import UsageError
+from flushlab.errors import StorageError, UsageError
 
 FLUSH = {"innodb_flush_log_at_trx_commit": "2"}
 
@@ -18,6 +18,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("my.cnf", "new.cnf", "plain", "a=b"):
         Path(name).write_text("[mysqld]\n")
+    Path("text.cnf").write_text("hello world\nthis is no option file\n")
     os.mkfifo("pipe")
 
 
@@ -76,8 +77,7 @@ def test_configurations_by_name_are_whole_unless_there_is_a_base() -> None:
     [
         ([], "nothing to compare", "flushlab compare base"),
         (["base"], "nothing to compare", "flushlab compare base"),
-        (["nope.cnf"], "option file nope.cnf does not exist", "my.cnf"),
-        (["./"], "option file . is a folder", "my.cnf"),
+        (["text.cnf"], "text.cnf is not an option file", "my.cnf"),
         (["pipe"], "option file pipe is a pipe", "my.cnf"),
         (["innodb-doublewrite"], "neither `base` nor", "give it a value: innodb_doublewrite="),
         (["a=1 b"], "'b' is neither", "quote"),
@@ -96,6 +96,15 @@ def test_what_cannot_be_compared_is_refused_with_the_way_out(
         read(words, None)
     assert message in raised.value.message
     assert hint in (raised.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("file", "why"), [("nope.cnf", "No such file or directory"), ("./", "Is a directory")]
+)
+def test_an_option_file_that_cannot_be_read_is_an_error_of_storage(file: str, why: str) -> None:
+    for words, base in (([file, "a=1"], None), (["base", "a=1"], file)):
+        with pytest.raises(StorageError, match=f"cannot be read: {why}"):
+            read(words, base)
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from flushlab.build.verbose_help import Answer
 from flushlab.datadir import DataRoot
 from flushlab.errors import UsageError
 from flushlab.record import Storage
-from flushlab.server.base_file import fit_here
+from flushlab.server.base_file import fit_here, read_base_file
+from tests.unit import builds
 from tests.unit.settings.servers import MYSQL57
 
 G = 1 << 30
@@ -33,3 +35,24 @@ def test_exact_refuses_what_does_not_fit_and_says_what(tmp_path: Path) -> None:
 def test_exact_lets_through_what_fits(tmp_path: Path) -> None:
     small = {"innodb_buffer_pool_size": 16 << 20}
     assert fit_here(small, MYSQL57, root(tmp_path), exact=True).settings == small
+
+
+@pytest.fixture
+def silent_build(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A build that says nothing of its options."""
+    monkeypatch.setattr("flushlab.server.base_file.verbose_help", lambda *_: Answer("", "", refuses=False))
+
+
+def test_a_text_that_is_no_option_file_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "text.txt"
+    file.write_text("hello world\nthis is no option file\n")
+    with pytest.raises(UsageError, match=r"text\.txt is not an option file: it has no group"):
+        read_base_file(file, builds.MYSQL57, MYSQL57)
+
+
+@pytest.mark.usefixtures("silent_build")
+def test_a_file_for_clients_sets_nothing_and_that_is_said(tmp_path: Path) -> None:
+    file = tmp_path / "client.cnf"
+    file.write_text("[client]\nport = 3306\n")
+    found = read_base_file(file, builds.MYSQL57, MYSQL57)
+    assert found.notes == (f"{file}: sets nothing that this server reads: its defaults hold",)
