@@ -202,8 +202,8 @@ def nothing_read(file: Path, checked: Checked) -> Iterator[Finding]:
 
 
 def _worth_saying(finding: Finding) -> bool:
-    changed = finding.kind in ("out-of-range", "wrong-type", "not-a-switch")
-    return changed or (finding.kind == "contradiction" and finding.fatal)
+    told = finding.kind in ("out-of-range", "wrong-type", "not-a-switch", "include")
+    return told or (finding.kind == "contradiction" and finding.fatal)
 
 
 def _plain(text: str) -> Value:
