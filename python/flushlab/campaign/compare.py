@@ -248,27 +248,33 @@ def _whole(
     persisted = persisted_settings(asked.data, target, watcher)
     files = dict.fromkeys(one.file for one in found.values())
     own = {file: {**file_settings(file, target, watcher), **persisted} for file in files}
-    factor, fits = 1.0, dict[Path | None, Fit]()
-    for _ in range(2):  # the second time all by the smallest factor of the first
-        for file, theirs in own.items():
-            fits[file] = fit_here(
-                theirs,
-                target.identity,
-                target.volume.data_root,
-                memory=asked.memory,
-                exact=asked.exact,
-                connections=connections,
-                factor=factor,
-                data_bytes=bytes_of(asked.data),
-            )
-            factor = min(factor, fits[file].factor)
+
+    def fit(file: Path | None, factor: float = 1.0, like: str = "") -> Fit:
+        return fit_here(
+            own[file],
+            target.identity,
+            target.volume.data_root,
+            memory=asked.memory,
+            exact=asked.exact,
+            connections=connections,
+            factor=factor,
+            like=like,
+            data_bytes=bytes_of(asked.data),
+        )
+
+    fits = {file: fit(file) for file in own}
+    least = min(fits, key=lambda file: fits[file].factor)
+    factor = fits[least].factor
+    fits = {
+        file: one if one.factor == factor else fit(file, factor, f"{least}") for file, one in fits.items()
+    }
     notes: list[Warning] = []
-    for file, fit in fits.items():
+    for file, fitted in fits.items():
         notes += [
             msgspec.structs.replace(note, text=f"{file}: {note.text}" if file else note.text)
-            for note in as_warnings(fit)
+            for note in as_warnings(fitted)
         ]
-        for line in lines(fit, "--memory changes it, --exact refuses it"):
+        for line in lines(fitted, "--memory changes it, --exact refuses it", file=str(file or "")):
             watcher.say(line)
     whole = {name: {**fits[one.file].settings, **settings[name]} for name, one in found.items()}
     return whole, tuple(notes)

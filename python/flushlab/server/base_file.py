@@ -7,8 +7,9 @@ What stays out is named, with the class of reason and without its value.
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,13 +36,15 @@ from flushlab.settings.finding import Finding
 from flushlab.settings.fit import DISK_PART, MEMORY_PART, Fit, fit
 from flushlab.settings.helptext import read_help
 from flushlab.settings.optionfile import Loader
-from flushlab.units import parse_size
+from flushlab.units import format_size, parse_size
 
 _STOPS = ("syntax", "wrong-type", "out-of-range", "refused")
 """Kinds of findings that the server does not start with; what other versions have is only left out."""
 _NOT_HERE = ("not-in-version", "removed", "unknown-name", "misspelled", "wrong-group")
 _PREFIX = re.compile(r"^.*\[ERROR\]( \[[^]]+\])* (\S*/)?")
 """What precedes the reason in a line of a server's error log: time, number, its own path."""
+
+_M = 1 << 20
 
 
 class BaseFile(NamedTuple):
@@ -96,6 +99,7 @@ def fit_here(
     exact: bool = False,
     connections: int = 1,
     factor: float = 1.0,
+    like: str = "",
     data_bytes: int | None = None,
 ) -> Fit:
     """A production server's settings as this machine can hold them.
@@ -108,21 +112,30 @@ def fit_here(
         exact: refuse what does not fit.
         connections: that the workload opens.
         factor: shrink the pool and the redo log to this share at least.
+        like: the file that had to shrink so.
         data_bytes: of the data set, about; None: not known.
 
     Raises:
-        UsageError: not a size, or `exact` and something does not fit.
+        UsageError: not a size, or `exact` and something does not fit, or too little memory for any pool.
     """
     usable = parse_size(memory) if memory else memory_bytes() // MEMORY_PART
-    fitted = fit(
-        settings,
-        identity,
-        memory_bytes=min(usable, available_memory_bytes()),
-        disk_bytes=root.free_bytes() // DISK_PART,
-        connections=connections,
-        factor=factor,
-        data_bytes=data_bytes,
-    )
+    disk_bytes = root.free_bytes() // DISK_PART
+
+    def fit_to(usable_bytes: int) -> Fit:
+        return fit(
+            settings,
+            identity,
+            memory_bytes=usable_bytes,
+            disk_bytes=disk_bytes,
+            connections=connections,
+            factor=factor,
+            like=like,
+            data_bytes=data_bytes,
+        )
+
+    fitted = fit_to(min(usable, available_memory_bytes()))
+    if fitted.short_bytes:
+        raise _too_little(fitted, fit_to)
     if exact and fitted.scaled:
         what = ", ".join(f"{one.name} = {one.yours} ({one.why})" for one in fitted.scaled)
         raise UsageError(
@@ -130,6 +143,21 @@ def fit_here(
             hint="run it on a larger machine, allow more with --memory, or remove --exact to scale it",
         )
     return fitted
+
+
+def _too_little(fitted: Fit, fit_to: Callable[[int], Fit]) -> UsageError:
+    """The error that names the least memory: buffers that were scaled, too, take a part of what is added."""
+    least = math.ceil(fitted.memory_bytes / _M)
+    while short := fit_to(least * _M).short_bytes:
+        least += math.ceil(short / _M)
+    available = available_memory_bytes()
+    return UsageError(
+        f"{format_size(fitted.memory_bytes)} of memory is too little: the server needs"
+        f" {format_size(least * _M)} even with the smallest buffer pool",
+        hint=f"use --memory {least}M or more"
+        if least * _M <= available
+        else f"only {format_size(available)} is available: run it on a larger machine",
+    )
 
 
 def examine(file: Path, text: str, identity: ServerIdentity, build: Build | None) -> Checked:

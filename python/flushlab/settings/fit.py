@@ -43,6 +43,7 @@ _REDO_WRITTEN_AT_MOST = 512 << 20
 _WIDTH, _VALUE_AT_MOST, _VALUE_SHOWN, _WHY_AT_LEAST = 80, 12, 24, 20
 _SPARE_CONNECTIONS = 50
 _G, _M = 1 << 30, 1 << 20
+_POOL_LEAST = 8 * _M
 _POOL_STEP, _REDO_STEP = 128 * _M, 4 * _M
 _FILE_SIZE = re.compile(r":(\d+[KMG])", re.IGNORECASE)
 
@@ -69,6 +70,7 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True):
         settings: all, the scaled ones with their values here.
         memory_bytes: that the server may use.
         factor: of the buffer pool and the redo log.
+        short_bytes: of memory, for the smallest pool beside everything else; 0 where it holds one.
         scaled: those that did not fit.
         not_transferable: what of a measurement with them says nothing about the real server, in words.
     """
@@ -76,6 +78,7 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True):
     settings: Mapping[str, Value]
     memory_bytes: int = 0
     factor: float = 1.0
+    short_bytes: int = 0
     scaled: tuple[Scaled, ...] = ()
     not_transferable: tuple[str, ...] = ()
 
@@ -88,6 +91,7 @@ def fit(
     disk_bytes: int,
     connections: int,
     factor: float = 1.0,
+    like: str = "",
     data_bytes: int | None = None,
 ) -> Fit:
     """The settings as a machine can hold them.
@@ -99,9 +103,10 @@ def fit(
         disk_bytes: that its redo log and its tablespaces may take before there is any data.
         connections: that the workload opens.
         factor: the pool and the redo log shrink to this share at least, so that several files shrink alike.
+        like: the file that had to shrink so.
         data_bytes: of the data set, about; None: not known.
     """
-    fitting = _Fitting(settings, identity, memory_bytes, disk_bytes, connections, factor, data_bytes)
+    fitting = _Fitting(settings, identity, memory_bytes, disk_bytes, connections, factor, like, data_bytes)
     return fitting.done()
 
 
@@ -114,13 +119,15 @@ class _Fitting:
         disk_bytes: int,
         connections: int,
         factor: float,
+        like: str,
         data_bytes: int | None,
     ) -> None:
         self._given = Configuration(settings, identity)
         self._identity = identity
         self._settings = dict(settings)
         self._memory, self._disk, self._connections = memory_bytes, disk_bytes, connections
-        self._factor = factor
+        self._factor, self._like = factor, like
+        self._short = 0
         self._data = data_bytes
         self._held = False
         self._scaled: list[Scaled] = []
@@ -134,6 +141,7 @@ class _Fitting:
             settings=self._settings,
             memory_bytes=self._memory,
             factor=self._factor,
+            short_bytes=self._short,
             scaled=tuple(self._scaled),
             not_transferable=tuple(self._not_transferable()),
         )
@@ -159,12 +167,13 @@ class _Fitting:
         use = memory_use(Configuration(self._settings, self._identity))
         beside = use.shared_bytes - pool + use.connection_bytes * min(use.connections, self._connections)
         room, disk = self._memory - beside, self._disk
-        limits = [(self._factor, "as the other file's had to be")]
+        limits = [(self._factor, f"as that of {self._like} had to be")]
         memory = (room / pool, f"{format_size(room)} of memory are left for it") if pool else (1.0, "")
         if redo:
             limits.append((disk / redo, f"{format_size(disk)} of disk for the redo log"))
         if POOL in self._settings:
             limits.append(memory)
+            self._short = max(0, min(pool, _POOL_LEAST) - room)
         if min(limits)[0] >= 1:
             return
         if redo and self._identity.flavor == "mysql" and self._identity.version < REDO_IN_PARTS_SINCE:
@@ -193,7 +202,7 @@ class _Fitting:
     def _pool(self, wanted: float) -> int:
         """The largest pool up to this size that the server does not enlarge; fewer instances if need be."""
         step = _POOL_STEP if wanted >= _G else _M
-        size = max(int(wanted) // step * step, 8 * _M)
+        size = max(int(wanted) // step * step, _POOL_LEAST)
         here = self._given.here(POOL)
         instances = number_of(self._given, INSTANCES) if INSTANCES in self._settings else None
         chunk = number_of(self._given, CHUNK) if CHUNK in self._settings else None
@@ -263,19 +272,21 @@ class _Fitting:
             yield f"What more than {self._settings[CONNECTIONS]} connections do at once."
 
 
-def lines(fitted: Fit, way_out: str) -> list[str]:
+def lines(fitted: Fit, way_out: str, *, file: str = "") -> list[str]:
     """The table `yours / here / why` and what does not transfer, 80 columns wide.
 
     Args:
         fitted: what was scaled.
         way_out: which flags change it, in words.
+        file: whose settings they are, where there are several.
     """
     if not fitted.scaled:
         return []
     width = max(len(one.name) for one in fitted.scaled)
     values = max(len(text) for one in fitted.scaled for text in (one.yours, one.here, "yours"))
     values = min(values, _VALUE_AT_MOST)
-    found = [f"Scaled to {format_size(fitted.memory_bytes)} of memory ({way_out}):"]
+    scaled = f"{file} is scaled" if file else "Scaled"
+    found = [f"{scaled} to {format_size(fitted.memory_bytes)} of memory ({way_out}):"]
     rows = [
         ("", "yours", "here", "why"),
         *((one.name, one.yours, one.here, one.why) for one in fitted.scaled),

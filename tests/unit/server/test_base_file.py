@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -64,3 +65,12 @@ def test_an_included_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     file.write_text("[mysqld]\n!include nonexist.cnf\n")
     (note,) = read_base_file(file, builds.MYSQL57, MYSQL57).notes
     assert note.startswith(f"{file}:2: nonexist.cnf cannot be read (No such file or directory)")
+
+
+def test_memory_that_holds_no_pool_is_refused_and_the_least_that_is_named_is_taken(tmp_path: Path) -> None:
+    settings = {**PRODUCTION, "key_buffer_size": 64 << 20}
+    with pytest.raises(UsageError, match=r"10 MiB of memory is too little") as caught:
+        fit_here(settings, MYSQL57, root(tmp_path), memory="10M")
+    least = re.search(r"--memory (\d+M) or more", caught.value.hint or "")
+    assert least
+    assert fit_here(settings, MYSQL57, root(tmp_path), memory=least[1]).settings["innodb_buffer_pool_size"]

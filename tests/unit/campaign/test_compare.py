@@ -1,0 +1,50 @@
+"""A comparison scales option files alike, and says of each why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import flushlab
+from flushlab.campaign import compare
+
+G = 1 << 30
+
+
+@pytest.fixture
+def pools(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, int]:
+    """Option files of the folder, and how large a pool each sets."""
+    sizes = {"my.cnf": 1 * G, "new.cnf": 4 * G}
+
+    def settings(path: Path | None, *_: object) -> Mapping[str, int]:
+        return {"innodb_buffer_pool_size": sizes[path.name]} if path else {}
+
+    monkeypatch.chdir(tmp_path)
+    for name in sizes:
+        Path(name).write_text("[mysqld]\n")
+    monkeypatch.setattr(compare, "file_settings", settings)
+    return sizes
+
+
+def test_files_that_are_scaled_are_named_with_the_true_reason(
+    decided: list[Any], pools: dict[str, int]
+) -> None:
+    said: list[str] = []
+    flushlab.compare(["my.cnf", "new.cnf"], memory="600M", progress=said.append)
+    mine, new = (said[index : index + 3] for index, line in enumerate(said) if " is scaled to " in line)
+    assert mine[0].startswith("my.cnf is scaled to 600 MiB") and new[0].startswith("new.cnf is scaled to")
+    assert "as that of new.cnf had to be" in mine[2]
+    assert "of memory are left for it" in new[2]
+
+
+@pytest.mark.parametrize("words", [["my.cnf", "sync_binlog=0"], ["my.cnf", "new.cnf"]])
+def test_a_file_that_is_scaled_most_points_at_no_other(
+    words: list[str], decided: list[Any], pools: dict[str, int]
+) -> None:
+    pools["new.cnf"] = pools["my.cnf"]
+    said: list[str] = []
+    flushlab.compare(words, memory="600M", progress=said.append)
+    assert "had to be" not in "\n".join(said)
