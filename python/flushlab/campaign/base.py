@@ -110,6 +110,23 @@ def file_settings(path: Path | None, target: Target, watcher: Watcher) -> dict[s
     return file.settings
 
 
+def require_scalable(memory: str | None, *sources: object) -> None:
+    """Finds out whether there is anything that `--memory` can scale.
+
+    Args:
+        memory: that the server may use, or None.
+        sources: option files, and data with settings of their own; those that are None are not given.
+
+    Raises:
+        UsageError: there is a limit, and nothing that it is for.
+    """
+    if memory is not None and not any(sources):
+        raise UsageError(
+            f"--memory {memory} scales an option file, and there is none",
+            hint="give one with --base, or set innodb_buffer_pool_size",
+        )
+
+
 def as_read(base: Mapping[str, Value], seen: Mapping[str, Value], target: Target) -> dict[str, Value]:
     """What a server made of a base where the catalog cannot foretell it: names of character sets, limits of
     this machine."""

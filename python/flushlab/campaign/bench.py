@@ -13,7 +13,14 @@ import msgspec
 
 from flushlab.build import Progress, silent
 from flushlab.campaign import external, external_use
-from flushlab.campaign.base import as_read, file_settings, fitted, persisted_settings, read_base
+from flushlab.campaign.base import (
+    as_read,
+    file_settings,
+    fitted,
+    persisted_settings,
+    read_base,
+    require_scalable,
+)
 from flushlab.campaign.data import open_data
 from flushlab.campaign.external import Own, own_server
 from flushlab.campaign.quiet import look_around
@@ -144,7 +151,13 @@ def bench(
     if seed is not None or is_kept(server):
         asked = seeded(asked, seed)
     if is_kept(server):
-        fresh = (("--dataset", dataset), ("--base", base), ("--cluster", cluster), ("--disk", disk))
+        fresh = (
+            ("--dataset", dataset),
+            ("--base", base),
+            ("--memory", memory),
+            ("--cluster", cluster),
+            ("--disk", disk),
+        )
         for flag in (name for name, given in fresh if given):
             raise UsageError(f"{flag} needs a fresh server, but {server} runs already", hint="remove it")
         if options.get("reset") == "each":
@@ -157,6 +170,7 @@ def bench(
         if wait_for_quiet:
             look_around(home_path(), watching(progress), wait=True)
         return _counted(_on_kept(server, asked, timing, settings or {}, progress))
+    require_scalable(memory, base, dataset)
     data = open_data(dataset, database, workload, progress)
     with open_target(
         server,

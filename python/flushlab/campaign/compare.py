@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from flushlab.build import Progress, silent
-from flushlab.campaign.base import file_settings, persisted_settings
+from flushlab.campaign.base import file_settings, persisted_settings, require_scalable
 from flushlab.campaign.configurations import Configuration, Given, read, spelled
 from flushlab.campaign.data import bytes_of, open_data
 from flushlab.campaign.duration import ends_by_itself
@@ -160,6 +160,8 @@ def compare(
                 f"{file} cannot be compared on your own server: it has an option file of its own",
                 hint="name the settings: NAME=VALUE",
             )
+        if own is None:
+            require_scalable(memory, dataset, *(one.file for one in found.values()))
     asked_blocks = blocks
     if blocks is None:
         blocks = DEFAULT_BLOCKS if precision is None else PRECISE_BLOCKS

@@ -18,7 +18,7 @@ import msgspec
 
 from flushlab.build import Build, Progress, silent
 from flushlab.campaign import external, external_use
-from flushlab.campaign.base import file_settings, fitted, persisted_settings, read_base
+from flushlab.campaign.base import file_settings, fitted, persisted_settings, read_base, require_scalable
 from flushlab.campaign.binding import ServerHere, base_settings, bind
 from flushlab.campaign.bound_series import BoundSeries
 from flushlab.campaign.data import Data, data_of, open_data
@@ -211,6 +211,8 @@ def series(
         network_latency=network_latency,
         fresh=fresh,
     )
+    if own is None and resume is None:
+        require_scalable(memory, base, dataset)
     loaded = _load(str(plan)) if plan is not None else None
     workload = loaded.plan.workload.name if loaded else ""
     data = open_data(dataset, database, workload, watching(progress).say) if loaded and not own else None

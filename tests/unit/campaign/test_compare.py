@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import pytest
 
 import flushlab
 from flushlab.campaign import compare
+from flushlab.errors import UsageError
 
 G = 1 << 30
 
@@ -48,3 +49,16 @@ def test_a_file_that_is_scaled_most_points_at_no_other(
     said: list[str] = []
     flushlab.compare(words, memory="600M", progress=said.append)
     assert "had to be" not in "\n".join(said)
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        lambda: flushlab.compare(["base", "sync_binlog=0"], memory="10M"),
+        lambda: flushlab.series("throwaway", memory="10M"),
+        lambda: flushlab.bench(memory="10M"),
+    ],
+)
+def test_memory_without_an_option_file_that_it_scales_is_refused(run: Callable[[], object]) -> None:
+    with pytest.raises(UsageError, match="--memory 10M scales an option file, and there is none"):
+        run()
