@@ -104,9 +104,10 @@ def compare(
     from flushlab.cli.report import stored_page
     from flushlab.report import compare as report
 
+    words, own = options.words_and_own(context, configurations or ())
+    options.require_kept(context, own)
     require_writable(json)
     folder = OutFolder(out, FILES) if out is not None and not dry_run else None
-    words, own = options.words_and_own(context, configurations or ())
     if threads is not None:
         own["threads"] = threads
     not_theirs = ("configurations", "server", "json", "out", "threads", "precision", "watch")

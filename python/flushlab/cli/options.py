@@ -303,6 +303,35 @@ def given(context: typer.Context, *without: str) -> dict[str, Any]:
     return flags | (own(context) if context.allow_extra_args else {})
 
 
+_WITH_RESUME = {
+    *OWN_SERVER,
+    *("configurations", "plan", "resume", "json", "out", "watch", "wait_for_quiet", "dry_run"),
+}
+"""Parameters that do not belong to the campaign, or that have errors of their own beside `--resume`."""
+
+
+def require_kept(context: typer.Context, own: Iterable[str] = ()) -> None:
+    """Refuses beside `--resume` what the campaign has kept.
+
+    Args:
+        context: of a command that resumes campaigns.
+        own: names of the options of workloads that were given.
+
+    Raises:
+        UsageError: an option of the campaign is given again.
+    """
+    given = typed(context)
+    if "resume" not in given:
+        return
+    declared = (one for one in context.command.params if one.name in given - _WITH_RESUME)
+    again = [*(one.opts[0] for one in declared), *(f"--{name.replace('_', '-')}" for name in own)]
+    if again:
+        raise UsageError(
+            f"--resume takes no {again[0]}",
+            hint="the campaign goes on as it was started; remove it, or start a new campaign",
+        )
+
+
 def words_and_own(context: typer.Context, words: Iterable[str]) -> tuple[list[str], dict[str, Value]]:
     """The words of a command that takes any number of them, and the workloads' options among these.
 

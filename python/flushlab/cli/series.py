@@ -88,6 +88,7 @@ def series(
     from flushlab.cli.report import stored_page
     from flushlab.report import series as report
 
+    options.require_kept(context)
     require_writable(json)
     folder = OutFolder(out, FILES) if out is not None and not dry_run else None
     flags = options.given(context, "json", "out", "init", "force", "watch")

@@ -117,6 +117,7 @@ def tune(
     from flushlab.cli.progress import CampaignProgress
     from flushlab.report import tune as report
 
+    options.require_kept(context, options.own(context))
     require_writable(json)
     if out is not None and not dry_run:
         OutFolder(out, FILES)

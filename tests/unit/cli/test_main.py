@@ -110,6 +110,22 @@ def test_a_wrong_word_is_an_error_like_every_other_with_what_was_meant(
     assert done.stderr == f"error: {error}\nhint: {hint}\n"
 
 
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        ("compare --resume compare-1 --seconds 5", "--seconds"),
+        ("compare --resume compare-1 --tables 4", "--tables"),
+        ("series --resume series-1 --blocks 7", "--blocks"),
+        ("tune --resume tune-1 --set sync_binlog=0", "--set"),
+        ("tune --resume tune-1 --point-selects 4", "--point-selects"),
+    ],
+)
+def test_what_a_campaign_keeps_cannot_be_given_again(words: str, option: str) -> None:
+    done = flushlab(*words.split())
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"error: --resume takes no {option}\nhint: ")
+
+
 @pytest.mark.parametrize("group", ["", "server", "cache"])
 def test_what_a_command_is_for_is_said_in_full(group: str) -> None:
     commands = flushlab(*group.split(), "--help").stdout.partition("Commands:")[2]
