@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -66,7 +67,7 @@ def read(
         if not name or name in RESERVED:
             raise UsageError(f"a configuration cannot be called {name!r}", hint="give it another name")
     for file in dict.fromkeys(one.file for one in found.values() if one.file):
-        if file.is_fifo():
+        if _mode(file) == stat.S_IFIFO:
             raise UsageError(
                 f"the option file {file} is a pipe, which can be read only once",
                 hint="name an option file such as my.cnf",
@@ -93,11 +94,13 @@ def _typed(words: Sequence[str], base: Path | None) -> dict[str, Given]:
     found = dict[str, Given]()
     under = base
     for number, word in enumerate(" ".join(word.split()) for word in words):
-        labelled = None if Path(word).is_file() else _LABELLED.fullmatch(word)
+        labelled = None if _mode(Path(word)) == stat.S_IFREG else _LABELLED.fullmatch(word)
         label, text = (labelled[1].strip(), labelled[2]) if labelled else ("", word)
         if text == BASE:
             name, one = text if number == 0 or BASE in found else str(base or "defaults"), Given(base)
-        elif Path(text).is_file() or Path(text).is_fifo() or ("=" not in text and _A_PATH.fullmatch(text)):
+        elif _mode(Path(text)) in (stat.S_IFREG, stat.S_IFIFO) or (
+            "=" not in text and _A_PATH.fullmatch(text)
+        ):
             name, one = f"./{text}" if text in RESERVED else text, Given(Path(text))
             under = one.file if number == 0 and base is None else under
         else:
@@ -109,6 +112,14 @@ def _typed(words: Sequence[str], base: Path | None) -> dict[str, Given]:
             )
         found[label or name] = one
     return found
+
+
+def _mode(path: Path) -> int:
+    """What kind of file it is, as `stat` has it; 0 for one that is not there or not to be seen."""
+    try:
+        return stat.S_IFMT(path.stat().st_mode)
+    except OSError:
+        return 0
 
 
 def _settings(text: str) -> dict[str, Value]:

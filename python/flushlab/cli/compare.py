@@ -67,6 +67,7 @@ def compare(
         typer.Option(
             "--base",
             help="What base stands for, an option file; settings go on top of it.",
+            readable=False,
             show_default=False,
         ),
     ] = None,

@@ -144,6 +144,7 @@ Dataset = Annotated[
         "--dataset",
         help="Your data: an SQL dump (also .gz, .zst), a dump folder of mydumper or MySQL Shell,"
         " a prepared backup, or a stopped server's data directory.",
+        readable=False,
         show_default=False,
     ),
 ]
@@ -157,7 +158,11 @@ Database = Annotated[
 ]
 Base = Annotated[
     Path | None,
-    typer.Option("--base", help="Your option file, used as the base; scaled to this machine if need be."),
+    typer.Option(
+        "--base",
+        help="Your option file, used as the base; scaled to this machine if need be.",
+        readable=False,
+    ),
 ]
 Memory = Annotated[
     str | None,
@@ -176,7 +181,9 @@ Cluster = Annotated[
         show_default=False,
     ),
 ]
-DataRoot = Annotated[Path | None, typer.Option("--data-root", help="Where to put data directories.")]
+DataRoot = Annotated[
+    Path | None, typer.Option("--data-root", help="Where to put data directories.", readable=False)
+]
 DiskIops = Annotated[
     int | None,
     typer.Option("--disk-iops", help="Limit the disk to this many writes/s (root, cgroups)."),

@@ -129,3 +129,14 @@ def test_they_are_spelled_so_that_they_can_be_read_again_from_any_folder(
         return Given((tmp_path / one.file) if one.file else None, one.settings)
 
     assert read(again, under) == {name: absolute(one) for name, one in found.items()}
+
+
+def test_an_option_file_that_is_not_to_be_seen_is_an_error_of_storage(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def hidden(self: Path, **_: object) -> os.stat_result:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "stat", hidden)
+    with pytest.raises(StorageError, match="cannot be read"):
+        read(["base", "nope.cnf"], None)
