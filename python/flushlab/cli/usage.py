@@ -14,7 +14,7 @@ from flushlab.errors import UsageError
 
 _GUESS = re.compile(r"\.? (?:Did you mean (?P<one>.+)\?|\(Possible options: (?P<all>.+)\))$")
 _NEAR = 0.75
-_KINDS = (("a valid int", "a whole number"), ("a valid float", "a number"))
+_KINDS = (("a valid int", "a whole number"), ("a valid float", "a number"), (" number range", " number"))
 _EXTRA = re.compile(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)")
 
 

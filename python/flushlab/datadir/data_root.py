@@ -7,8 +7,8 @@ bits. Its `storage` is what the durability rules are asked about.
 
 from __future__ import annotations
 
+import errno
 import os
-import shutil
 from pathlib import Path
 from typing import Self
 
@@ -131,7 +131,7 @@ def _try_directory(folder: Path) -> None:
         if made:
             what = f"a directory in the data root {folder} cannot be given to {user.name}: {error.strerror}"
             raise NotWritable(what, hint=_HINT) from error
-        if os.access(folder, os.W_OK) and shutil.disk_usage(folder).free == 0:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise NoSpace(f"the data root {folder} is full", hint=NO_SPACE_HINT, of_data=True) from error
         raise NotWritable(f"the data root {folder} is not writable: {error.strerror}", hint=_HINT) from error
     if not writable:

@@ -96,6 +96,7 @@ def test_help_has_an_example_and_fits_80_columns(command: str) -> None:
             "did you mean strict?",
         ),
         ("bench --threads many", "--threads: 'many' is not a whole number", "see flushlab bench --help"),
+        ("fill t --rows abc", "--rows: 'abc' is not a whole number", "see flushlab fill --help"),
         ("test --workers 99 -- true", "--workers: 99 is not between 1 and 64", "see flushlab test --help"),
         ("server list mine", "unexpected argument: mine", "see flushlab server list --help"),
         ("server get", "missing argument 'name'", "see flushlab server get --help"),

@@ -52,6 +52,11 @@ def test_data_root_in_a_read_only_file_system_is_refused() -> None:
 
 
 @as_root
+def test_a_folder_that_takes_no_directories_is_not_writable_and_not_full() -> None:
+    with pytest.raises(NotWritable, match="the data root /proc is not writable"):
+        DataRoot.open(Path("/proc"))
+
+
 def test_data_root_that_the_servers_user_cannot_enter_is_refused(reachable: Path) -> None:
     (reachable / "closed").mkdir(mode=0o700)
     with pytest.raises(NotWritable, match="the user that servers run as"):
