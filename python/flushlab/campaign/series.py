@@ -49,7 +49,7 @@ from flushlab.campaign.volumes import PaperVolumes, Volumes
 from flushlab.campaign.watcher import Watcher, watching
 from flushlab.campaign.way import LOOKS_BLOCKS, groups_of, on_one_server
 from flushlab.errors import UsageError
-from flushlab.plan.plan import BASE, CONTROL, Plan
+from flushlab.plan.plan import BASE, CONTROL, MAX_BLOCKS, Plan
 from flushlab.plan.shipped import find_plan, read_plan, shipped
 from flushlab.process.running import on_board
 from flushlab.record import Launch, Warning
@@ -64,7 +64,6 @@ from flushlab.workload import Workload, build_workload, fingerprint, parse_timin
 from flushlab.workload.driven import Driven, require_cluster
 
 DEFAULT_SERVER = "mariadb"
-MAX_BLOCKS = 1_000
 MAX_SCALE = 1e6
 
 
@@ -319,11 +318,7 @@ def check(asked: Asked) -> None:
     Raises:
         UsageError: a figure out of range.
     """
-    if asked.blocks is not None and not 2 <= asked.blocks <= MAX_BLOCKS:
-        raise UsageError(
-            f"--blocks {asked.blocks} is out of range",
-            hint=f"it takes 2 to {MAX_BLOCKS}; an interval needs two blocks, a good one five",
-        )
+    check_blocks(asked.blocks)
     if asked.seconds is not None:
         parse_timing(asked.seconds)
     if asked.precision is not None and not 0 < asked.precision < 1:
@@ -334,6 +329,15 @@ def check(asked: Asked) -> None:
     if not 0 < asked.scale <= MAX_SCALE:
         raise UsageError(
             f"--scale {asked.scale:g} is out of range", hint=f"it takes more than 0, up to {MAX_SCALE:g}"
+        )
+
+
+def check_blocks(blocks: int | None) -> None:
+    """Raises UsageError for a number of blocks that no series has."""
+    if blocks is not None and not 2 <= blocks <= MAX_BLOCKS:
+        raise UsageError(
+            f"--blocks {blocks} is out of range",
+            hint=f"it takes 2 to {MAX_BLOCKS}; an interval needs two blocks, a good one five",
         )
 
 

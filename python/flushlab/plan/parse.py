@@ -19,6 +19,7 @@ from flushlab.plan.plan import (
     BEST,
     CONTROL,
     COUNTED,
+    MAX_BLOCKS,
     RESERVED,
     ArmPlan,
     Claim,
@@ -48,7 +49,7 @@ _VARIABLE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
 _NAME_LENGTH = 40
 _ARMS = 100
 _FACTORS = (2, 4)
-_BLOCKS = (2, 100)
+_BLOCKS = (2, MAX_BLOCKS)
 _SECONDS = 86_400
 _SEED = 2**63 - 1
 _NODES = (2, 9)

@@ -21,6 +21,7 @@ COMPARE = "compare"
 """Name of the plan that `flushlab.compare` makes; no file has it."""
 COUNTED = ("redo syncs per commit", "binlog syncs per commit")
 """Figures of a claim that are counted: the ratio of two of them is how many times as many, not how fast."""
+MAX_BLOCKS = 1_000
 RESERVED = (BASE, CONTROL, BEST)
 """Names that every series gives to arms of its own."""
 
