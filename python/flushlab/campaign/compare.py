@@ -12,12 +12,12 @@ import msgspec
 
 from flushlab.build import Progress, silent
 from flushlab.campaign.base import file_settings, persisted_settings, require_scalable
-from flushlab.campaign.configurations import Configuration, Given, read, spelled
+from flushlab.campaign.configurations import Configuration, Given, named_after, read, spelled
 from flushlab.campaign.data import bytes_of, open_data
 from flushlab.campaign.duration import ends_by_itself
 from flushlab.campaign.external import own_server
 from flushlab.campaign.facts import SeriesFacts
-from flushlab.campaign.series import DEFAULT_SERVER, Asked, Compared, Loaded, check, run
+from flushlab.campaign.series import DEFAULT_SERVER, Asked, Compared, Loaded, check, check_blocks, run
 from flushlab.campaign.target import Target, absolute, latency_of
 from flushlab.campaign.watcher import Watcher, watching
 from flushlab.campaign.way import LOOKS_BLOCKS
@@ -162,6 +162,7 @@ def compare(
             )
         if own is None:
             require_scalable(memory, dataset, *(one.file for one in found.values()))
+    check_blocks(blocks)
     asked_blocks = blocks
     if blocks is None:
         blocks = DEFAULT_BLOCKS if precision is None else PRECISE_BLOCKS
@@ -245,6 +246,7 @@ def _whole(
     """Every configuration with all its settings, and what was scaled of the option files."""
     typed = _where_it_exists if asked.servers else _typed
     settings = {name: typed(one.settings, target) for name, one in found.items()}
+    _require_different(found, settings)
     if target.external is not None:
         return settings, ()
     persisted = persisted_settings(asked.data, target, watcher)
@@ -280,6 +282,20 @@ def _whole(
             watcher.say(line)
     whole = {name: {**fits[one.file].settings, **settings[name]} for name, one in found.items()}
     return whole, tuple(notes)
+
+
+def _require_different(found: Mapping[str, Given], settings: Mapping[str, Mapping[str, Value]]) -> None:
+    """Refuses settings that mean the same, unless a label tells that they are meant to."""
+    names = list(found)
+    for place, name in enumerate(names):
+        for other in names[:place]:
+            if named_after(name, found[name].settings) and (
+                (found[name].file, settings[name]) == (found[other].file, settings[other])
+            ):
+                raise UsageError(
+                    f"{name!r} means the same as {other!r}",
+                    hint="give each configuration once, or a label of its own",
+                )
 
 
 def _typed(given: Mapping[str, Value], target: Target) -> dict[str, Value]:

@@ -24,6 +24,8 @@ Configuration = Mapping[str, Value] | Path | str
 
 _LABELLED = re.compile(r"([^:=/\s][^:=/]*):\s+(.+)")
 _A_PATH = re.compile(r".*(/|\.(cnf|ini|conf))", re.IGNORECASE)
+_SPACED = re.compile(r"""('[^']*'|"[^"]*")|\s*=\s*(?![\w-]+\s*=)""")
+"""What is quoted, and an equals sign with the blanks that an option file may have around it."""
 _EXAMPLE = "for example: flushlab compare base innodb_flush_log_at_trx_commit=2"
 
 
@@ -86,8 +88,16 @@ def spelled(found: Mapping[str, Given], base: Path | None) -> tuple[str, ...]:
         else:
             assert one.file in (None, base, first.file)
             plain = shlex.join(f"{setting}={value}" for setting, value in one.settings.items())
-        words.append(plain if plain == name else f"{name}: {plain}")
+        words.append(name if plain == name or named_after(name, one.settings) else f"{name}: {plain}")
     return tuple(words)
+
+
+def named_after(name: str, settings: Mapping[str, Value]) -> bool:
+    """Whether a configuration was named after its settings, however they were spelled."""
+    try:
+        return bool(settings) and _settings(name) == settings
+    except UsageError:
+        return False
 
 
 def _typed(words: Sequence[str], base: Path | None) -> dict[str, Given]:
@@ -104,10 +114,11 @@ def _typed(words: Sequence[str], base: Path | None) -> dict[str, Given]:
             name, one = f"./{text}" if text in RESERVED else text, Given(Path(text))
             under = one.file if number == 0 and base is None else under
         else:
-            name, one = text, Given(under, _settings(text))
-        if (label or name) in found:
+            name = _SPACED.sub(lambda match: match[1] or "=", text)
+            one = Given(under, _settings(name))
+        if (label or name) in found or (not label and one in found.values()):
             raise UsageError(
-                f"{label or name!r} is given twice",
+                f"{label or text!r} is given twice",
                 hint="give each configuration once, or a label of its own",
             )
         found[label or name] = one

@@ -62,3 +62,16 @@ def test_a_file_that_is_scaled_most_points_at_no_other(
 def test_memory_without_an_option_file_that_it_scales_is_refused(run: Callable[[], object]) -> None:
     with pytest.raises(UsageError, match="--memory 10M scales an option file, and there is none"):
         run()
+
+
+def test_too_many_blocks_are_refused_by_their_own_name() -> None:
+    with pytest.raises(UsageError, match="--blocks 1000000 is out of range") as caught:
+        flushlab.compare(["base", "sync_binlog=0"], blocks=1_000_000)
+    assert "it takes 2 to 1000" in (caught.value.hint or "")
+
+
+def test_settings_that_mean_the_same_are_refused_unless_a_label_tells_them_apart(decided: list[Any]) -> None:
+    with pytest.raises(UsageError, match="'sync_binlog=1K' means the same as 'sync-binlog=1024'"):
+        flushlab.compare(["base", "sync-binlog=1024", "sync_binlog=1K"])
+    flushlab.compare(["base", "sync-binlog=1024", "again: sync_binlog=1K"])
+    assert len(decided) == 1

@@ -46,6 +46,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             ["a=1  b='x y'", "old: my.cnf"],
             {"a=1 b='x y'": Given(None, {"a": "1", "b": "x y"}), "old": Given(Path("my.cnf"))},
         ),
+        (["base", "a-b = 2"], {"base": Given(), "a-b=2": Given(None, {"a_b": "2"})}),
+        (
+            ["base", "a =1 b= 'x = y' c= d=4"],
+            {
+                "base": Given(),
+                "a=1 b='x = y' c= d=4": Given(None, {"a": "1", "b": "x = y", "c": "", "d": "4"}),
+            },
+        ),
         (["now: base", "fast: a=1"], {"now": Given(), "fast": Given(None, {"a": "1"})}),
         (
             ["base", "init_connect='SET x: 1'"],
@@ -85,6 +93,7 @@ def test_configurations_by_name_are_whole_unless_there_is_a_base() -> None:
         (["  "], "is empty", "`base`"),
         (["a=1 a=2"], "sets a twice", "once"),
         (["a=1", "a=1"], "given twice", "label"),
+        (["base", "sync-binlog=0", "sync_binlog=0"], "'sync_binlog=0' is given twice", "label"),
         (["base", "base"], "'base' is given twice", "label"),
         (["my.cnf", "control: a=1"], "cannot be called 'control'", "another name"),
     ],
@@ -112,6 +121,7 @@ def test_an_option_file_that_cannot_be_read_is_an_error_of_storage(file: str, wh
     [
         (["base", "sync_binlog=0", "long name: a='x y' b=1"], None),
         (["sync_binlog=0"], "my.cnf"),
+        (["base", "sync-binlog = 0"], None),
         (["my.cnf", "sync_binlog=0", "new.cnf", "base"], None),
         (["my.cnf", "sync_binlog=0"], "new.cnf"),
     ],
