@@ -29,7 +29,7 @@ class Written(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OutFolder:
-    """A folder for results, made if it is missing.
+    """A folder for results; one that is missing is made with the first of them, and tried before.
 
     Args:
         path: of the folder.
@@ -41,15 +41,16 @@ class OutFolder:
 
     def __init__(self, path: Path, names: Sequence[str]) -> None:
         self.path = path
+        made = self._make()
         try:
-            path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise NotWritable(f"{path} cannot be made: {error.strerror}", hint=_HINT) from error
-        if not os.access(path, os.W_OK | os.X_OK):
-            raise NotWritable(f"{path.absolute()} is not writable", hint=_HINT)
-        written = self._list()
-        for name in names:
-            self._require_ours(name, written)
+            if not os.access(path, os.W_OK | os.X_OK):
+                raise NotWritable(f"{path.absolute()} is not writable", hint=_HINT)
+            written = self._list()
+            for name in names:
+                self._require_ours(name, written)
+        finally:
+            for folder in made:
+                folder.rmdir()
 
     def write(self, name: str, content: bytes) -> Path:
         """Writes a file.
@@ -57,6 +58,7 @@ class OutFolder:
         Raises:
             NotWritable: it cannot be written, or the user put one of that name there meanwhile.
         """
+        self._make()
         written = self._list()
         present = self._require_ours(name, written)
         # Listed first, the present content too: a kill in between leaves a file that is known either way.
@@ -67,6 +69,15 @@ class OutFolder:
         write_file(self.path / LIST, document + b"\n", new=is_new)
         write_file(self.path / name, content, new=present is None)
         return self.path / name
+
+    def _make(self) -> list[Path]:
+        """Makes the folder, and returns what was missing, the innermost first."""
+        missing = [folder for folder in (self.path, *self.path.parents) if not os.path.lexists(folder)]
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise NotWritable(f"{self.path} cannot be made: {error.strerror}", hint=_HINT) from error
+        return missing
 
     def _list(self) -> Written:
         file = self.path / LIST

@@ -121,3 +121,9 @@ def test_pipe_is_written_to(tmp_path: Path) -> None:
     write_file(tmp_path / "pipe", b"new")
     assert os.read(reader, 10) == b"new"
     os.close(reader)
+
+
+def test_a_folder_that_is_missing_is_made_with_the_first_result(tmp_path: Path) -> None:
+    folder = OutFolder(tmp_path / "results" / "today", ("a.json",))
+    assert not (tmp_path / "results").exists()
+    assert folder.write("a.json", b"{}").read_bytes() == b"{}"
