@@ -64,7 +64,7 @@ from flushlab.store import Store, open_store
 from flushlab.trial import StandingRunner, TrialRunner
 from flushlab.trial.standing import CLUSTER_SLICE_S
 from flushlab.trial.switching import restart_settings
-from flushlab.units import parse_size
+from flushlab.units import counted, parse_size
 from flushlab.workload import (
     Timing,
     Workload,
@@ -579,7 +579,7 @@ def carry_out(
             store,
             resumed,
             watcher,
-            about=f"{len(request.candidates)} candidates down to the floor {request.floor}",
+            about=f"{counted(len(request.candidates), 'candidate')} down to the floor {request.floor}",
             experiment=experiment,
             run_trial=run_trial,
             budget=Budget(seconds=request.budget_s, trials=request.trials),

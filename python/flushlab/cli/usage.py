@@ -11,6 +11,7 @@ import re
 from typing import Any
 
 from flushlab.errors import UsageError
+from flushlab.near import nearest
 
 _GUESS = re.compile(r"\.? (?:Did you mean (?P<one>.+)\?|\(Possible options: (?P<all>.+)\))$")
 _NEAR = 0.75
@@ -43,7 +44,7 @@ def usage_error(error: Any) -> UsageError:
     if guess is not None:
         text = text[: guess.start()]
         meant = (guess["one"] or guess["all"]).replace("'", "").split(", ")
-        near = difflib.get_close_matches(text.split()[-1].strip("'"), meant, n=2, cutoff=_NEAR)
+        near = nearest(text.split()[-1].strip("'"), meant, most=2, cutoff=_NEAR)
         hint = f"did you mean {' or '.join(near)}?" if near else hint
     text = _EXTRA.sub(r"unexpected argument: \1", text)
     return UsageError(text[:1].lower() + text[1:].rstrip("."), hint=hint)

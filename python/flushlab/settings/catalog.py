@@ -13,7 +13,6 @@ and versions it holds (`since` included, `until` excluded). At most one of them 
 
 from __future__ import annotations
 
-import difflib
 import functools
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
@@ -24,6 +23,7 @@ from typing import Any, Literal
 import msgspec
 
 from flushlab.errors import UnknownSetting, UsageError, ValueOutOfRange
+from flushlab.near import nearest
 from flushlab.record import Value
 from flushlab.record.server import Flavor
 from flushlab.settings.floor import Floor
@@ -345,7 +345,7 @@ class Catalog:
         """
         entry = self._names.get(canonical(name))
         if entry is None:
-            near = difflib.get_close_matches(canonical(name), self._names, n=3)
+            near = nearest(canonical(name), self._names)
             hint = f"did you mean {' or '.join(near)}?" if near else "`flushlab settings` lists them all"
             raise UnknownSetting(f"{name} is not a setting that flushlab knows", hint=hint)
         return entry

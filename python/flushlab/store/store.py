@@ -7,7 +7,6 @@ trial that runs. Several processes may use one store.
 from __future__ import annotations
 
 import contextlib
-import difflib
 import fcntl
 import os
 import re
@@ -21,6 +20,7 @@ from typing import BinaryIO, Literal
 import msgspec
 
 from flushlab.errors import NoSpace, StorageError, UsageError
+from flushlab.near import nearest
 from flushlab.record import Trial
 from flushlab.store.schema import require_store, upgrade
 from flushlab.version import __version__
@@ -240,7 +240,7 @@ class Store:
         with self._errors():
             rows = self._connection.execute("SELECT id FROM campaign ORDER BY created_at DESC, id DESC")
             ids = [found for (found,) in rows]
-        near = difflib.get_close_matches(campaign_id, ids, n=3)
+        near = nearest(campaign_id, ids)
         if near:
             return f"the nearest are {', '.join(near)}" if len(near) > 1 else f"the nearest is {near[0]}"
         return f"the latest are {', '.join(ids[:5])}" if ids else "no campaign has been run yet"
