@@ -105,8 +105,8 @@ def base_settings(
         try:
             settings[here.name] = here.parse(value)
         except ValueOutOfRange as error:
-            place = _place(plan, path, f"base.settings.{name}")
-            raise UsageError(f"{place}{error.message}", hint=error.hint) from error
+            at = place(plan, path, f"base.settings.{name}")
+            raise UsageError(f"{at}{error.message}", hint=error.hint) from error
         if why := here.unfit(value, identity.nodes):
             notes.append(_left_out(name, settings.pop(here.name), why))
     return settings, tuple(notes)
@@ -246,8 +246,8 @@ class _Binder:
                     typed[known.name] = known.parse(value)
                 except ValueOutOfRange as error:
                     if not _taken_somewhere(here.catalog, name, value):
-                        place = _place(self._plan, self._path, f"{key}.{name}")
-                        raise UsageError(f"{place}{error.message}", hint=error.hint) from error
+                        at = place(self._plan, self._path, f"{key}.{name}")
+                        raise UsageError(f"{at}{error.message}", hint=error.hint) from error
                     return {}, error.message
                 if why := known.unfit(value, here.identity.nodes):
                     return {}, why
@@ -281,10 +281,12 @@ class _Binder:
         return options
 
     def _place_of_option(self, key: str, changes: Mapping[str, Value], error: UsageError) -> str:
-        """The place of the option that the message names, else of the table that holds it."""
+        """The place of the option that the message names, else of the workload's name or the table of the arm."""
         named = next((name for name in changes if name in error.message), None)
-        at_option = _place(self._plan, self._path, f"{key}.{named}") if named else ""
-        return at_option or _place(self._plan, self._path, key)
+        at_option = place(self._plan, self._path, f"{key}.{named}") if named else ""
+        if key == "workload" and not named:
+            return place(self._plan, self._path, f"{key}.name")
+        return at_option or place(self._plan, self._path, key)
 
     def _missing_requirement(self) -> tuple[ArmOutcome, str] | None:
         """What the plan needs and the server does not offer; None if nothing is missing."""
@@ -419,14 +421,14 @@ def _checked(
         except UnknownSetting:
             near = load_option_names().near(canonical(name), identity.flavor, identity.version)
             if near is not None:
-                place = _place(plan, path, f"{key}.{name}")
+                at = place(plan, path, f"{key}.{name}")
                 raise UsageError(
-                    f"{place}{name} is not a setting of {identity.name}", hint=f"did you mean {near}?"
+                    f"{at}{name} is not a setting of {identity.name}", hint=f"did you mean {near}?"
                 ) from None
             checked[canonical(name)] = value
         except UsageError as error:
             raise UsageError(
-                f"{_place(plan, path, f'{key}.{name}')}{error.message}", hint=error.hint
+                f"{place(plan, path, f'{key}.{name}')}{error.message}", hint=error.hint
             ) from error
     return checked
 
@@ -456,7 +458,7 @@ def _span(since: str, until: str) -> str:
     return (f" since {since}" if since else "") + (f" before {until}" if until else "")
 
 
-def _place(plan: Plan, path: str, key: str) -> str:
+def place(plan: Plan, path: str, key: str) -> str:
     """`PATH:LINE:COL: ` of a key of the plan, or an empty string where it came from no file."""
     at = plan.positions.get(key)
     return f"{path}:{at[0]}:{at[1]}: " if at else ""

@@ -19,7 +19,7 @@ import msgspec
 from flushlab.build import Build, Progress, silent
 from flushlab.campaign import external, external_use
 from flushlab.campaign.base import file_settings, fitted, persisted_settings, read_base, require_scalable
-from flushlab.campaign.binding import ServerHere, base_settings, bind
+from flushlab.campaign.binding import ServerHere, base_settings, bind, place
 from flushlab.campaign.bound_series import BoundSeries
 from flushlab.campaign.data import Data, data_of, open_data
 from flushlab.campaign.duration import ends_by_itself
@@ -303,7 +303,13 @@ def _decided(
 
 def _load(name: str) -> Loaded:
     path = find_plan(name)
-    return Loaded(read_plan(path), str(path), path.absolute().parent)
+    plan = read_plan(path)
+    try:
+        workload_options(plan.workload.name)
+    except UsageError as error:
+        at = place(plan, str(path), "workload.name")
+        raise UsageError(f"{at}{error.message}", hint=error.hint) from error
+    return Loaded(plan, str(path), path.absolute().parent)
 
 
 def _file(loaded: Loaded) -> str:

@@ -66,12 +66,14 @@ class OptionInfo(msgspec.Struct, frozen=True, kw_only=True):
         right = (int,) if self.kind == "integer" else (int, float)
         if not isinstance(value, right) or isinstance(value, bool):
             what = "a whole number" if self.kind == "integer" else "a number"
-            raise UsageError(f"{name} is {value!r}; it takes {what}", hint=self.help)
+            raise UsageError(f"{name} is {value!r}; it takes {what}", hint=self._range)
         if not self.low <= value <= self.high:
-            raise UsageError(
-                f"{name} {value} is out of range", hint=f"it takes {self.low:.12g} to {self.high:.12g}"
-            )
+            raise UsageError(f"{name} {value} is out of range", hint=self._range)
         return value
+
+    @property
+    def _range(self) -> str:
+        return f"it takes {self.low:.12g} to {self.high:.12g}"
 
     def read(self, text: str, spelling: Spelling = str) -> Value:
         """The value that a flag's text stands for.

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+import flushlab
 from flushlab.campaign.binding import Bound, ServerHere, base_settings, bind
 from flushlab.campaign.series_request import BoundArm
 from flushlab.campaign.volumes import Volumes
@@ -356,3 +357,26 @@ def test_arms_that_cannot_take_turns_on_a_server_that_goes_on_running_are_left_o
     assert "other tables than the base" in why["other tables"]
     assert "cannot move to another place" in why["elsewhere"]
     assert not (tmp_path / "elsewhere").exists()
+
+
+@pytest.mark.parametrize(
+    ("workload", "says", "hint"),
+    [
+        ('name = "oltp_update"', r"m\.toml:5:\d+: there is no workload 'oltp_update'", "oltp_update_index"),
+        (
+            'name = "txn:missing.toml"',
+            r"m\.toml:5:\d+: .*missing\.toml cannot be read",
+            "file of transactions",
+        ),
+        ('name = "upsert"\nthreads = "many"', r"m\.toml:6:\d+: threads is 'many'", "it takes 1 to 4096"),
+    ],
+)
+def test_a_mistake_of_the_workload_is_told_with_its_place(
+    workload: str, says: str, hint: str, tmp_path: Path, decided: list[Any]
+) -> None:
+    file = tmp_path / "m.toml"
+    arm = '[[arm]]\nname = "a"\nsettings = { sync_binlog = 0 }\n'
+    file.write_text(f'title = "x"\n\n[workload]\n\n{workload}\n{arm}')
+    with pytest.raises(UsageError, match=says) as caught:
+        flushlab.series(file)
+    assert hint in (caught.value.hint or "")
