@@ -88,6 +88,18 @@ def test_comparison_after_ctrl_c() -> None:
     assert "1.55 – 1.70" in text
 
 
+def test_a_comparison_that_was_stopped_before_its_first_window_claims_nothing() -> None:
+    never = [
+        msgspec.structs.replace(arm, outcome="skipped", reason="stopped before its turn", comparison=None)
+        for arm in ARMS
+    ]
+    stopped = msgspec.structs.replace(FACTS, ending="interrupted", blocks=0, arms=(*never,), interleaved=True)
+    text = text_of(compare.render(stopped))
+    assert "Nothing was compared: it was stopped before the first window." in text
+    assert "stood throughout" not in text
+    assert "power" not in text
+
+
 @pytest.mark.parametrize(
     ("arms", "due"),
     [

@@ -281,7 +281,7 @@ class _Binder:
         return options
 
     def _place_of_option(self, key: str, changes: Mapping[str, Value], error: UsageError) -> str:
-        """The place of the option that the message names, else of the workload's name or the table of the arm."""
+        """The place of the option that the message names, else of the workload's name or of the table."""
         named = next((name for name in changes if name in error.message), None)
         at_option = place(self._plan, self._path, f"{key}.{named}") if named else ""
         if key == "workload" and not named:

@@ -272,7 +272,7 @@ class BoundSeries:
         if not self.request.running:
             return "no arm could be measured"
         if not result.finished:
-            return "the series was stopped before its turn" if ending == "interrupted" else ending
+            return "stopped before its turn" if ending == "interrupted" else ending
         if BASE in result.out:
             return "the base could no longer be measured"
         places = [name for name, one in result.comparisons.items() if one.verdict == "faster"]
@@ -414,7 +414,7 @@ def _outcome(name: str, result: SeriesResult, trials: list[Trial], ending: Endin
         outcome, reason = result.out[name]
         return "refused", reason if outcome == "refused" else f"{outcome}: {reason}"
     if not trials:
-        stopped = "the series was stopped" if ending == "interrupted" else "the base failed"
+        stopped = "stopped" if ending == "interrupted" else "the base failed"
         return "skipped", f"{stopped} before its turn"
     return "measured", ""
 

@@ -14,7 +14,7 @@ from flushlab.report.carry_over import carry_over, render_carry_over
 from flushlab.report.guarantees import changed, grouped
 from flushlab.report.identity import server_document
 from flushlab.report.series import OUTCOMES, STYLES, TOO_COARSE, absolute, below, blaming, interval, notes
-from flushlab.report.tune import spell
+from flushlab.report.tune import never_ran, spell
 from flushlab.units import counted
 
 SCHEMA = "flushlab.compare/1"
@@ -92,8 +92,7 @@ def render(facts: SeriesFacts) -> RenderableType:
         Text(f"{', '.join(_servers(facts))} · {facts.workload}", style="dim"),
         answer(facts),
         "",
-        *_table(facts),
-        "",
+        *([] if never_ran(facts) else [*_table(facts), ""]),
     ]
     if any(arm.comparison is not None and arm.comparison.verdict == "faster" for arm in facts.arms):
         parts += [*render_carry_over(facts), ""]
@@ -103,6 +102,8 @@ def render(facts: SeriesFacts) -> RenderableType:
 
 def answer(facts: SeriesFacts) -> Text:
     """A sentence or two: what differs, the fastest first."""
+    if never_ran(facts):
+        return Text("Nothing was compared: it was stopped before the first window.", style="bold")
     if not any(arm.outcome == "measured" for arm in facts.arms):
         return Text("Nothing was compared; see the reason of each configuration.", style="bold")
     compared = [(arm, arm.comparison) for arm in facts.arms if arm.comparison is not None]

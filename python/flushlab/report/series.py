@@ -15,7 +15,7 @@ from flushlab.plan.plan import crossed
 from flushlab.record import Comparison, FactorEffect, Ratio, Value
 from flushlab.report.carry_over import carry_over, render_carry_over
 from flushlab.report.identity import server_document
-from flushlab.report.tune import spell, way
+from flushlab.report.tune import never_ran, spell, way
 from flushlab.settings.floor import Floor
 from flushlab.units import counted, format_latency, format_size
 
@@ -120,8 +120,7 @@ def render(facts: SeriesFacts) -> RenderableType:
         Text(facts.title, style="dim"),
         answer(facts),
         "",
-        *_table(facts),
-        "",
+        *([] if never_ran(facts) else [*_table(facts), ""]),
     ]
     if facts.factors:
         parts += [*_effects(facts), ""]

@@ -248,6 +248,11 @@ _ON_YOURS = "measured in turns on your server, switched by SET GLOBAL"
 _ON_CLUSTERS = "measured in turns on clusters that stood throughout, switched by SET GLOBAL"
 
 
+def never_ran(facts: SeriesFacts) -> bool:
+    """Whether it was stopped before any arm was measured."""
+    return facts.ending == "interrupted" and all(arm.outcome == "skipped" for arm in facts.arms)
+
+
 def way(facts: SeriesFacts | TuneFacts) -> Iterator[RenderableType]:
     """How it was measured."""
     for words in ways(facts):
@@ -256,6 +261,8 @@ def way(facts: SeriesFacts | TuneFacts) -> Iterator[RenderableType]:
 
 def ways(facts: SeriesFacts | TuneFacts) -> Iterator[str]:
     """How it was measured, in words."""
+    if isinstance(facts, SeriesFacts) and never_ran(facts):
+        return
     if facts.interleaved:
         if on_own_server(facts):
             yield _ON_YOURS

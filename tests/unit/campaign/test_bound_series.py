@@ -221,7 +221,7 @@ def test_what_is_proven_so_far_can_be_told_at_any_moment(tmp_path: Path) -> None
         compared = [arm for arm in facts.arms if arm.comparison is not None]
         assert (len(compared) > 0) == (stop >= 8)
     assert outcomes(run(bound, stop=0)) == {"flush": "skipped", "sync": "skipped", "best": "skipped"}
-    assert run(bound, stop=20).arms[-1].reason == "the series was stopped before its turn"
+    assert run(bound, stop=20).arms[-1].reason == "stopped before its turn"
 
 
 def test_nothing_that_can_run_is_no_error(tmp_path: Path) -> None:
