@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import msgspec
@@ -30,7 +31,9 @@ def test_a_tarballs_own_library_and_scripts_are_taken(
     for file in ("bin/mariadbd", "bin/wsrep_sst_rsync", "lib/galera/libgalera_smm.so"):
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / file).write_bytes(b"\x7fELF")
-    monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
+    (tmp_path / "bin" / "wsrep_sst_rsync").chmod(0o755)
+    found_by = shutil.which
+    monkeypatch.setattr("shutil.which", lambda name, **more: found_by(name, **more) or f"/usr/bin/{name}")
     found = galera_for(
         msgspec.structs.replace(MARIADB, source="tarball", mysqld=str(tmp_path / "bin" / "mariadbd"))
     )

@@ -499,14 +499,15 @@ SAFER: dict[str, list[tuple[Value, Value]]] = {
         ("O_DIRECT_NO_FSYNC", "littlesync"),
         ("littlesync", "nosync"),
         ("O_DSYNC", "nosync"),
-        ("O_DIRECT", "O_DSYNC"),
     ],
     "innodb_checksum_algorithm": [("crc32", "none"), ("strict_crc32", "strict_none")],
     "innodb_checksums": [("ON", "OFF")],
     "innodb_log_checksums": [("ON", "OFF")],
 }
 ON_MYSQL: dict[str, list[tuple[Value, Value]]] = {"innodb_flush_method": [("fsync", "O_DIRECT")]}
-ON_MARIADB: dict[str, list[tuple[Value, Value]]] = {"innodb_flush_method": [("O_DIRECT", "fsync")]}
+ON_MARIADB: dict[str, list[tuple[Value, Value]]] = {
+    "innodb_flush_method": [("O_DIRECT", "fsync"), ("O_DIRECT", "O_DSYNC")]
+}
 STORAGES = (
     DISK,
     Storage(filesystem="tmpfs", in_memory=True),

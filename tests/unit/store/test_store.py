@@ -89,8 +89,8 @@ def test_a_saved_trial_survives_sigkill(tmp_path: Path) -> None:
         assert store.as_it_stands(row).state == "interrupted", "whoever carried it on was killed"
         with store.hold("tune-1"):
             assert store.as_it_stands(row).state == "running"
-        done = msgspec.structs.replace(row, state="done")
-        assert store.as_it_stands(done) == done
+        ended = msgspec.structs.replace(row, state="done")
+        assert store.as_it_stands(ended) == ended
 
 
 def test_a_full_file_system_says_so_and_keeps_what_was_saved(tmp_path: Path) -> None:
