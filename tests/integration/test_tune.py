@@ -154,7 +154,7 @@ def test_a_dry_run_starts_nothing_and_leaves_no_trace(home: Path, tmp_path: Path
         (["--floor", "paranoid"], 2, "paranoid"),
         (["--objective", "p99"], 2, "--rate"),
         (["--rate", "100"], 2, "--objective p99"),
-        (["--resume", "tune-nope"], 2, "tune-nope"),
+        (["--resume", "tune-nope"], 2, "--resume takes no --threads"),
         (["--base", "/nowhere/my.cnf"], 5, "/nowhere/my.cnf"),
         (["--dataset", "/nowhere/data"], 5, "/nowhere/data"),
         (["--ssl-mode", "required"], 2, "choose --transport tcp"),
