@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -49,8 +50,9 @@ class OutFolder:
             for name in names:
                 self._require_ours(name, written)
         finally:
-            for folder in made:
-                folder.rmdir()
+            with suppress(OSError):  # somebody has put something there meanwhile
+                for folder in made:
+                    folder.rmdir()
 
     def write(self, name: str, content: bytes) -> Path:
         """Writes a file.

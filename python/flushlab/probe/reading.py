@@ -152,7 +152,8 @@ def _others(base: Ceiling, top: list[Ceiling], record: ProbeRecord, policy: Poli
             yield f"Flush {one.flush} loses there ({ratio:.2f}×)."
         else:
             because = f", because {_BECAUSE[bound(one, record)]}" if bound(one, record) != "waiting" else ""
-            yield f"Flush {one.flush} gains nothing there ({ratio:.2f}×){because}."
+            noise = " beyond the noise" if not 1 / LEAST_GAIN <= ratio <= LEAST_GAIN else ""
+            yield f"Flush {one.flush} gains nothing{noise} there ({ratio:.2f}×){because}."
     for refused in record.refused:
         if Policy(refused.redo, refused.sync_binlog) == policy and refused.flush == "parallel":
             yield f"Flush {refused.flush} is not permitted there."

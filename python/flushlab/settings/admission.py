@@ -8,7 +8,6 @@ nobody has looked at, does not. Values of what stays out are never repeated.
 
 from __future__ import annotations
 
-import difflib
 import functools
 import re
 from collections.abc import Iterable, Mapping
@@ -17,6 +16,7 @@ from importlib import resources
 import msgspec
 
 from flushlab.errors import UnknownSetting, UsageError
+from flushlab.near import nearest
 from flushlab.record import Value
 from flushlab.settings.catalog import canonical, load_catalog
 
@@ -125,7 +125,7 @@ def require_admitted(settings: Mapping[str, Value]) -> dict[str, Value]:
             load_catalog().setting(_bare(name))  # raises, with the nearest names
             raise UnknownSetting(f"{name} is not a setting", hint=f"write {_bare(name)} = ON or OFF")
         if why:
-            near = difflib.get_close_matches(name, load_catalog().spellings, n=1, cutoff=_ONE_SLIP)
+            near = nearest(name, load_catalog().spellings, most=1, cutoff=_ONE_SLIP)
             raise UsageError(
                 f"{name} cannot be set in a sandbox ({why})",
                 hint=f"did you mean {near[0]}?"

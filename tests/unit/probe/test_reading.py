@@ -37,6 +37,10 @@ def test_the_words_follow_the_figures() -> None:
     assert "Flush parallel gains nothing there (0.99×), because the processors are the limit." in sentence(
         read(probe_record(ceilings=even)), "At second"
     )
+    wild = (*CEILINGS[:7], ceiling("2/1000", "parallel", 64, 165_000, noise=0.2))
+    assert "Flush parallel gains nothing beyond the noise there (1.10×)" in sentence(
+        read(probe_record(ceilings=wild)), "At second"
+    )
     assert "Flush parallel loses there (0.67×)." in sentence(read(probe_record(ceilings=slow)), "At second")
 
 
