@@ -40,7 +40,7 @@ rust: setup
 	. scripts/cargo.sh && cargo test -q -p flushlab-commitpath --features loom --lib models
 
 test: fetch check ## check, then contract and integration tests with real servers
-	$(BIN)/pytest tests/contract tests/integration -n 5 --dist loadgroup --reruns 1 -q
+	$(BIN)/pytest tests/contract tests/integration -n 4 --dist loadgroup --reruns 1 -q
 
 # The servers come over the network while the rest is checked; one that cannot be had is reported by the tests.
 fetch: setup
