@@ -119,6 +119,24 @@ def test_home_that_is_ours_may_get_other_files_later(chosen: Path) -> None:
     assert home() == chosen
 
 
+def test_a_home_that_another_flushlab_marks_and_fills_meanwhile_is_ours(
+    chosen: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    really, seen = os.path.lexists, list[object]()
+
+    def lexists(path: Path) -> bool:
+        seen.append(path)
+        if seen == [chosen / ownership.MARK]:  # it is not there yet when this one looks for it
+            home()
+            home_part("builds")
+            return False
+        return really(path)
+
+    monkeypatch.setattr(os.path, "lexists", lexists)
+    assert home() == chosen
+    assert len(seen) > 2
+
+
 def test_empty_file_system_is_a_home(chosen: Path) -> None:
     (chosen / "lost+found").mkdir()
     assert home() == chosen
