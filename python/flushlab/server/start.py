@@ -159,19 +159,22 @@ def require_unused(name: str) -> None:
     Raises:
         UsageError: one has.
     """
+    found = []
     for one in kept.statuses():
         cluster = one.saved.membership.cluster if one.saved.membership is not None else None
         if cluster is not None and one.saved.name == name:
             raise UsageError(f"{name} is a node of the cluster {cluster}", hint="choose another name")
-        if name not in (cluster, one.saved.name):
-            continue
-        what = "sandbox" if cluster is None else "cluster"
-        if one.pid is None and not one.elsewhere:
-            raise UsageError(
-                f"a {what} named {name!r} already exists; it is stopped, and its data are kept",
-                hint=f"start it as it was: flushlab server start --name {name}; or choose another name",
-            )
+        if name in (cluster, one.saved.name):
+            found.append(one)
+    if not found:
+        return
+    what = "sandbox" if found[0].saved.membership is None else "cluster"
+    if not any(one.pid is not None or one.elsewhere for one in found):
         raise UsageError(
-            f"a {what} named {name!r} already exists and runs",
-            hint=f"choose another name, or remove it and its data: flushlab server stop {name}",
+            f"a {what} named {name!r} already exists; it is stopped, and its data are kept",
+            hint=f"start it as it was: flushlab server start --name {name}; or choose another name",
         )
+    raise UsageError(
+        f"a {what} named {name!r} already exists and runs",
+        hint=f"choose another name, or remove it and its data: flushlab server stop {name}",
+    )

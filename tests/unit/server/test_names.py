@@ -78,6 +78,12 @@ def test_a_stopped_cluster_keeps_its_name() -> None:
         sandbox(name="trio", kept=True, settings={"sync_binlog": 1})
 
 
+def test_a_cluster_of_which_a_node_runs_is_not_called_stopped() -> None:
+    keep("duo-1", cluster="duo")
+    keep("duo-2", cluster="duo", server=myself())
+    assert refused("duo").message == "a cluster named 'duo' already exists and runs"
+
+
 def test_a_sandbox_keeps_its_name_whether_it_runs_or_not() -> None:
     keep("stopped")
     keep("running", server=myself())
