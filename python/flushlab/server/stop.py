@@ -41,10 +41,14 @@ def stop(name: str, *, keep_data: bool = False) -> list[Path]:
 
 def stopped_names() -> list[str]:
     """What `stop` takes: kept clusters, and kept sandboxes that are no nodes."""
-    found = (
-        one.saved.membership.cluster if one.saved.membership else one.saved.name for one in kept.statuses()
-    )
-    return list(dict.fromkeys(found))
+    members = [(one.saved.name, one.saved.membership) for one in kept.statuses()]
+    clusters = dict.fromkeys(member.cluster for _, member in members if member is not None)
+    alone = [name for name, member in members if member is None]
+    both = clusters.keys() & {*alone}
+    return [
+        *(f"{CLUSTER}{name}" if name in both else name for name in clusters),
+        *(f"{SANDBOX}{name}" if name in both else name for name in alone),
+    ]
 
 
 def _named(name: str) -> list[str]:

@@ -17,7 +17,7 @@ from flushlab.server import kept
 from flushlab.server.membership import Membership, Place
 from flushlab.server.paths import SandboxPaths
 from flushlab.server.start import require_unused, sandbox
-from flushlab.server.stop import stop
+from flushlab.server.stop import stop, stopped_names
 from tests.unit.builds import build
 
 pytestmark = pytest.mark.usefixtures("private_home")
@@ -103,7 +103,9 @@ def test_of_a_sandbox_and_a_cluster_with_one_name_none_is_removed_unasked() -> N
     with pytest.raises(UsageError, match="trio-2 is a node of the cluster trio"):
         stop("sandbox:trio-2")
     assert sorted(names()) == ["trio", "trio-1", "trio-2", "trio-3"]
+    assert stopped_names() == ["cluster:trio", "sandbox:trio"], "--all stops both"
     stop("sandbox:trio")
+    assert stopped_names() == ["trio"]
     assert names() == ["trio-1", "trio-2", "trio-3"]
     stop("cluster:trio")
     assert names() == []

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import jinja2
 
 from flushlab.record import Trial
-from flushlab.report.carry_over import carry_over, steps
+from flushlab.report.carry_over import carry_over, on_own_server, steps
 from flushlab.report.page import (
     claims,
     crash,
@@ -164,7 +164,9 @@ def _what_now(subject: Subject, advice: Advice) -> Iterator[Section]:
     """How to verify the change on the real server and how to undo it; what carries over to it."""
     if subject.facts is None or not advice.option_file:
         return
-    lead = "The figures on this page are this machine's. Verify the change where it is to help."
+    lead = "Verify the change under the load that it is to help."
+    if not on_own_server(subject.facts):
+        lead = "The figures on this page are this machine's. Verify the change where it is to help."
     rows = tuple(
         (Cell(one.what, "name"), Cell(one.carries), Cell(one.why)) for one in carry_over(subject.facts)
     )
