@@ -147,6 +147,14 @@ def private_home_with_builds(private_home: Path, monkeypatch: pytest.MonkeyPatch
     return private_home
 
 
+@pytest.fixture
+def furnished_home(private_home_with_builds: Path) -> Path:
+    """The same, with the snapshots of the usual home: for tests of what comes after data were made."""
+    usual = (private_home_with_builds / "builds").resolve().parent
+    (private_home_with_builds / "snapshots").symlink_to(usual / "snapshots")
+    return private_home_with_builds
+
+
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests with fixtures of their module's or folder's scope share servers: they run on one worker.

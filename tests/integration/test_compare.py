@@ -20,7 +20,7 @@ SMALL = ["--server", "mariadb@10.11", "--threads", "2", "--tables", "1", "--tabl
 
 @pytest.mark.server("mariadb@10.11")
 def test_settings_and_an_option_file_are_compared_and_the_page_is_written(
-    private_home_with_builds: Path, tmp_path: Path
+    furnished_home: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "my.cnf").write_text(f"[mysqld]\n{RELAXED}\n")
     words = ["my.cnf", "other: innodb_log_buffer_size=32M", *SMALL, "--blocks", "2", "--seconds", "4"]
@@ -47,7 +47,7 @@ def test_settings_and_an_option_file_are_compared_and_the_page_is_written(
 
 @pytest.mark.server("mariadb@10.11")
 def test_after_ctrl_c_what_is_known_is_printed_and_the_comparison_can_be_resumed(
-    private_home_with_builds: Path, tmp_path: Path
+    furnished_home: Path, tmp_path: Path
 ) -> None:
     words = ["base", RELAXED, *SMALL, "--seconds", "60", "--json", "found.json"]
     errors = tmp_path / "err"

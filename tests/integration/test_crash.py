@@ -351,10 +351,10 @@ def test_a_server_on_a_full_disk_keeps_what_it_acknowledged_until_then(build: Ca
 
 @needs_root
 def test_ctrl_c_prints_what_was_judged_and_leaves_nothing(
-    build: Callable[[str], Build], private_home_with_builds: Path
+    build: Callable[[str], Build], furnished_home: Path
 ) -> None:
     build("mariadb@10.11")
-    root = private_home_with_builds / "root"
+    root = furnished_home / "root"
     words = ["--server", "mariadb@10.11", "--images", "500", "--seconds", "0.5", "--disk-size", "300"]
     words += ["--set", "innodb_log_file_size=10M", "--data-root", str(root)]
     command = [sys.executable, "-m", "flushlab", "crash", *words]
@@ -376,10 +376,10 @@ def test_ctrl_c_prints_what_was_judged_and_leaves_nothing(
 @needs_root
 @pytest.mark.parametrize("moment", ["recording", "judging"])
 def test_a_killed_campaign_goes_on_with_what_it_has_kept(
-    build: Callable[[str], Build], private_home_with_builds: Path, moment: str
+    build: Callable[[str], Build], furnished_home: Path, moment: str
 ) -> None:
     build("mariadb@10.11")
-    keep = private_home_with_builds / "kept"
+    keep = furnished_home / "kept"
     words = ["--server", "mariadb@10.11", "--images", "24", "--disk-size", "300", "--no-controls"]
     words += ["--seconds", "60" if moment == "recording" else "0.5", "--keep", str(keep)]
     words += ["--set", "innodb_log_file_size=10M"]

@@ -59,7 +59,7 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture
-def run(private_home_with_builds: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+def run(furnished_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Runs flushlab in a folder with the shop's files, `mysql` on the PATH."""
     client = require_build("mariadb@10.11").client
     assert client is not None

@@ -26,13 +26,13 @@ DISK = "flush=3ms,write=0.2ms"
 
 
 @pytest.fixture
-def home(private_home_with_builds: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def home(furnished_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     require_build("mariadb@10.11")
     if why := why_not(tmp_path_factory.getbasetemp()):
         pytest.skip(why)
-    yield private_home_with_builds
+    yield furnished_home
     flushlab("server", "stop", "--all")
-    assert nothing_is_left(private_home_with_builds)
+    assert nothing_is_left(furnished_home)
 
 
 def nothing_is_left(home: Path) -> bool:

@@ -237,9 +237,7 @@ def test_512_bytes_on_a_device_with_larger_blocks_are_not_possible(tmp_path: Pat
 
 
 @pytest.mark.server("mariadb@10.11")
-def test_a_server_is_measured_beside_its_ceiling(private_home_with_builds: Path) -> None:
-    usual = (private_home_with_builds / "builds").resolve().parent
-    (private_home_with_builds / "snapshots").symlink_to(usual / "snapshots")
+def test_a_server_is_measured_beside_its_ceiling(furnished_home: Path) -> None:
     asked = ("--server", "mariadb@10.11", "--threads", "2", "--set", "sync_binlog=1000", "--json", "-")
     for seconds in ("0.5", "5", "30"):  # a window in which nothing is committed is no ceiling
         done = probe(*SMALL, "--seconds", seconds, *asked)

@@ -31,7 +31,7 @@ def flushlab(*words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture(params=["mariadb@10.11", "mysql@5.7", "mysql@8.0"])
-def kept(request: pytest.FixtureRequest, private_home_with_builds: Path) -> Iterator[dict[str, Any]]:
+def kept(request: pytest.FixtureRequest, furnished_home: Path) -> Iterator[dict[str, Any]]:
     require_build(request.param)
     done = flushlab(
         "server", "start", "--server", request.param, "--name", NAME, "--set", "sync_binlog=3", "--json", "-"
@@ -42,7 +42,7 @@ def kept(request: pytest.FixtureRequest, private_home_with_builds: Path) -> Iter
 
 
 @pytest.fixture
-def mariadb(private_home_with_builds: Path) -> Iterator[Sandbox]:
+def mariadb(furnished_home: Path) -> Iterator[Sandbox]:
     with Sandbox.start(require_build("mariadb@10.11"), name=NAME, kept=True) as server:
         yield server
     if any(record.name == NAME for record in all_records()):

@@ -78,9 +78,9 @@ expected = 1.0
 
 
 @pytest.fixture
-def home(private_home_with_builds: Path) -> Path:
+def home(furnished_home: Path) -> Path:
     require_build("mariadb@10.11")
-    return private_home_with_builds
+    return furnished_home
 
 
 @pytest.fixture

@@ -53,10 +53,10 @@ def server_with(home: Path, line: str) -> int:
 
 @pytest.mark.long
 def test_a_server_that_dies_puts_its_arm_out_and_the_others_go_on(
-    private_home_with_builds: Path, tmp_path: Path
+    furnished_home: Path, tmp_path: Path
 ) -> None:
     require_build("mariadb@10.11")
-    home, plan = private_home_with_builds, tmp_path / "plan.toml"
+    home, plan = furnished_home, tmp_path / "plan.toml"
     plan.write_text(PLAN)
 
     def kill_the_victim(line: str) -> None:
