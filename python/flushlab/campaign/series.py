@@ -303,19 +303,20 @@ def _decided(
 
 def _load(name: str) -> Loaded:
     path = find_plan(name)
+    folder = Path.cwd() if path.is_fifo() else path.absolute().parent
     plan = read_plan(path)
     try:
         workload_options(plan.workload.name)
     except UsageError as error:
         at = place(plan, str(path), "workload.name")
         raise UsageError(f"{at}{error.message}", hint=error.hint) from error
-    return Loaded(plan, str(path), path.absolute().parent)
+    return Loaded(plan, str(path), folder)
 
 
 def _file(loaded: Loaded) -> str:
     """The plan's file; empty for one that is shipped or comes from no file."""
     path = Path(loaded.path)
-    return str(path.absolute()) if loaded.path and path != shipped(loaded.plan.name) else ""
+    return str(path.absolute()) if path.is_file() and path != shipped(loaded.plan.name) else ""
 
 
 def check(asked: Asked) -> None:

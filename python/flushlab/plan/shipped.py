@@ -33,13 +33,13 @@ def shipped(name: str) -> Path | None:
 
 
 def find_plan(name: str) -> Path:
-    """The file of a plan: a path, or the name of a shipped one. A file that is there comes first.
+    """The file of a plan: a path, or the name of a shipped one. A file, or a pipe, that is there comes first.
 
     Raises:
         UsageError: there is neither; the hint has the nearest shipped name.
     """
     path = Path(name).expanduser()
-    if path.is_file():
+    if path.is_file() or path.is_fifo():
         return path
     if (file := shipped(name)) is not None:
         return file

@@ -122,8 +122,13 @@ def require_admitted(settings: Mapping[str, Value]) -> dict[str, Value]:
             raise UsageError(f"{name!r} is not the name of a server variable")
         why = kept_out(name, value)
         if why == UNKNOWN:
-            load_catalog().setting(_bare(name))  # raises, with the nearest names
-            raise UnknownSetting(f"{name} is not a setting", hint=f"write {_bare(name)} = ON or OFF")
+            if _bare(name) in load_catalog():
+                raise UnknownSetting(f"{name} is not a setting", hint=f"write {_bare(name)} = ON or OFF")
+            near = nearest(_bare(name), {*load_catalog().spellings, *_admitted_names()})
+            raise UnknownSetting(
+                f"{name} is not a setting that flushlab knows",
+                hint=f"did you mean {' or '.join(near)}?" if near else "`flushlab settings` lists them all",
+            )
         if why:
             near = nearest(name, load_catalog().spellings, most=1, cutoff=_ONE_SLIP)
             raise UsageError(
@@ -165,6 +170,11 @@ def told(left_out: Iterable[LeftOut]) -> str:
 def _bare(name: str) -> str:
     """The name without `skip_`, `disable_`, `enable_` and `loose_`, which option files put before it."""
     return re.sub(r"^(loose_|skip_|disable_|enable_)+", "", name)
+
+
+def _admitted_names() -> Iterable[str]:
+    """Names that enter beside the catalog's; not those that a pattern stands for."""
+    return (listed.pattern for listed, _ in _admitted() if _NAME.fullmatch(listed.pattern))
 
 
 @functools.cache

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from flushlab.campaign.crash.crash import crash
 from flushlab.campaign.crash.replay import read_line, replay
 from flushlab.crashed.recorded import Images, Run
 from flushlab.datadir.recording import ENTRY
@@ -45,6 +46,11 @@ def test_what_the_report_names_is_judged_again(kind: str) -> None:
 def test_what_names_no_image_is_refused(said: str) -> None:
     with pytest.raises(UsageError, match="names no image"):
         read_line(said)
+
+
+def test_a_record_that_is_not_there_is_told_before_a_server_is_looked_for() -> None:
+    with pytest.raises(StorageError, match="there is no folder /nope/record"):
+        crash(replay="/nope/record:at=1:seed=1", fail="process", server="mariadb@3.23")
 
 
 def record(folder: Path, entries: int) -> None:

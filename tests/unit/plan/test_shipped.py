@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from hypothesis import assume, given
@@ -103,6 +105,15 @@ def test_a_typo_in_any_key_is_reported_where_it_stands(typo: tuple[str, int, int
 def test_the_shipped_plans_are_all_there() -> None:
     assert shipped_names() == NAMES
     assert all((ROOT / "plans" / f"{name}.toml").samefile(find_plan(name)) for name in NAMES)
+
+
+def test_a_plan_may_come_through_a_pipe(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = Thread(target=pipe.write_text, args=[TEXTS["throwaway"]])
+    writer.start()
+    assert read_plan(find_plan(str(pipe))).arms == plan("throwaway").arms
+    writer.join()
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -81,6 +81,9 @@ def test_nobody_knows_it_so_it_stays_out() -> None:
     with pytest.raises(UnknownSetting) as caught:
         require_admitted({"sync_binlogg": 1})
     assert "sync_binlog" in str(caught.value.hint)
+    with pytest.raises(UnknownSetting) as caught:
+        require_admitted({"query_cache_sizee": 0})  # admitted, but not in the catalog
+    assert caught.value.hint == "did you mean query_cache_size?"
 
 
 @pytest.mark.parametrize("name", ["datadir", "socket", "port", "bind-address", "PID_FILE", "init_file"])

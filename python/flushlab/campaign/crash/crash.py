@@ -15,6 +15,7 @@ from flushlab.campaign.crash.control import doubts
 from flushlab.campaign.crash.load import LEDGER, CrashLoad, read_load, require_replicable
 from flushlab.campaign.crash.plan import CrashPlan
 from flushlab.campaign.crash.replay import replay as replay_image
+from flushlab.campaign.crash.replay import require_record
 from flushlab.campaign.crash.request import (
     FILE_SYSTEMS,
     SECONDS,
@@ -181,6 +182,8 @@ def _crash(
     emulate = parse_disk(asked.disk) if asked.disk else None
     of_all = asked.replay and asked.cluster  # others are not recorded
     which = which_nodes("all" if of_all else asked.nodes, asked.cluster, kind)
+    if asked.replay:
+        require_record(asked.replay)
     if kind != "process":
         require_fault_disk(file_system)
     found = read_configurations(asked.configurations, asked.base, alone=True)

@@ -28,9 +28,7 @@ def replay(plan: CrashPlan, line: str, *, minimised: bool = False) -> CrashArm:
         UsageError: it names none, or one of another build.
         StorageError: nothing was recorded there.
     """
-    folder, point = read_line(line)
-    if not folder.is_dir():
-        raise StorageError(f"there is no folder {folder}", hint=_HINT)
+    folder, point = require_record(line)
     run = ClusterRun.read(folder) if plan.which else Run.read(folder)
     if run.build != plan.target.build.id:
         raise UsageError(
@@ -66,6 +64,19 @@ def _require_within(images: Images | ClusterImages, point: CrashPoint) -> None:
         return
     unit = "ns" if isinstance(images, ClusterImages) else "entries"
     raise UsageError(f"the record has {images.end:,} {unit}: at={point.at} is beyond its end", hint=_HINT)
+
+
+def require_record(line: str) -> tuple[Path, CrashPoint]:
+    """The folder and the point that a line names, if the folder is there.
+
+    Raises:
+        UsageError: it names none.
+        StorageError: there is no such folder.
+    """
+    folder, point = read_line(line)
+    if not folder.is_dir():
+        raise StorageError(f"there is no folder {folder}", hint=_HINT)
+    return folder, point
 
 
 def read_line(line: str) -> tuple[Path, CrashPoint]:
