@@ -27,6 +27,11 @@ REPLICAS: Mapping[str, str] = {"replica": "replica", "new_replica": "new replica
 """Of an image, and in words: one that had followed the server before the crash; one that had not."""
 
 
+def age(lost_s: float) -> str:
+    """How old lost commits were when the crash came, in words; of the oldest, in seconds."""
+    return f"at most {lost_s:.2f} s old" if lost_s >= 0.01 else "less than 0.01 s old"
+
+
 def measured(arm: CrashArm) -> list[str]:
     """What an arm's crashes have left, with the bound of what may be expected, in words."""
     at_random = [image for image in arm.images if image.point.kind == "random"]
@@ -38,7 +43,7 @@ def measured(arm: CrashArm) -> list[str]:
         words.append(f"chosen: {_tally(chosen)}")
     found = counts(arm.images)
     if lost := found["lost_commits"]:
-        words.append(f"up to {lost['max']:,.0f} commits lost, those of {found['lost_s']['max']:.2f} s")
+        words.append(f"up to {lost['max']:,.0f} commits lost, {age(found['lost_s']['max'])}")
     if binlog := found["binlog"]:
         words.append(f"binary log: {_of_the_binlog(binlog)}")
     if (gtid := found["gtid"]) and (gtid["behind"] or gtid["ahead"]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from flushlab.crashed.measured import age
 from flushlab.record import CrashArm, CrashKind
 from flushlab.settings.durability import FLUSH_INTERVAL_S
 from flushlab.settings.floor import Floor
@@ -39,9 +40,7 @@ def broken(arm: CrashArm, kind: CrashKind, floor: Floor) -> str | None:
     lost = [image for image in arm.images if image.lost and (not allowed_s or image.lost_s > allowed_s)]
     if lost:
         most, longest_s = max(image.lost for image in lost), max(image.lost_s for image in lost)
-        return (
-            f"acknowledged commits were lost in {len(lost)} {of}, up to {most:,}, those of {longest_s:.1f} s"
-        )
+        return f"acknowledged commits were lost in {len(lost)} {of}, up to {most:,}, {age(longest_s)}"
     gone = [image.binlog.lost for image in arm.images if image.binlog and image.binlog.lost]
     if gone and floor is Floor.STRICT:
         return f"the binary log lacked acknowledged commits after {len(gone)} {of}, up to {max(gone):,}"

@@ -40,7 +40,7 @@ def test_the_answer_comes_first_then_what_was_measured_beside_the_model() -> Non
 def test_each_failing_crash_says_what_is_wrong_and_how_to_judge_it_again() -> None:
     text = text_of(shown())
     assert text.count("--replay /records/r1:at=") == 12
-    assert "110 of 4,000 commits lost, those of 0.11 s" in text
+    assert "110 of 4,000 commits lost, at most 0.11 s old" in text
     assert "[ERROR] InnoDB: page 7 is torn" in text
 
 

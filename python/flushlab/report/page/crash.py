@@ -12,6 +12,7 @@ from flushlab.crashed.measured import (
     OUTCOMES,
     REPLICAS,
     WHAT,
+    age,
     binlog_in_words,
     counts,
     ddl_in_words,
@@ -88,7 +89,7 @@ def _measured_rows(arm: CrashArm) -> Iterator[tuple[Cell, ...]]:
         Cell(arm.name, "name", "it must lose" if arm.control else ""),
         _kept(arm.images),
         Cell("" if bound is None or bound == 1 else f"{bound:.1%}", "num"),
-        Cell(f"up to {lost['max']:,.0f}", "num", f"those of {seconds['max']:.2f} s")
+        Cell(f"up to {lost['max']:,.0f}", "num", age(seconds["max"]))
         if lost
         else Cell("none" if arm.checks_rows else "not known", "num"),
     )
@@ -139,9 +140,7 @@ def _failing(arm: CrashArm) -> Iterator[tuple[Cell, ...]]:
     for image in failing(arm):
         wrong = list(image.reasons)
         if image.lost:
-            wrong.insert(
-                0, f"{image.lost:,} of {image.acknowledged:,} commits lost, those of {image.lost_s:.2f} s"
-            )
+            wrong.insert(0, f"{image.lost:,} of {image.acknowledged:,} commits lost, {age(image.lost_s)}")
         yield (
             Cell(arm.name, "name"),
             Cell(moment(arm, image), "", _POINTS[image.point.kind]),
