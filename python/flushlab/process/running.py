@@ -53,14 +53,13 @@ LOADS_KEPT = 32
 
 
 class Board:
-    """What this process is doing. Any thread notes seconds of load, one thread the rest; anybody may look."""
+    """What this process is doing. Notes are taken by one thread at a time; anybody may look."""
 
     def __init__(self, running: Running) -> None:
         self._now = running
         self._seconds: deque[LoadSecond] = deque(maxlen=SECONDS_KEPT)
         self._marks: deque[RunningMark] = deque(maxlen=MARKS_KEPT)
         self._number = 0
-        self._noting = threading.Lock()
         self._loads: dict[int, LoadTotals] = {}
         self._standing: dict[str, Driven] = {}
         self._driven_s: dict[str, float] = {}
@@ -172,31 +171,29 @@ class Board:
         self, per_second: float, unit: str, *, p50_ms: float | None = None, p99_ms: float | None = None
     ) -> None:
         """A second of load, or a slice, is over."""
-        with self._noting:
-            if unit != self._now.unit:
-                self._note(unit=unit)
-            self._number += 1
-            self._seconds.append(
-                LoadSecond(
-                    number=self._number,
-                    arm=self._now.arm,
-                    per_second=per_second,
-                    p50_ms=p50_ms,
-                    p99_ms=p99_ms,
-                )
+        if unit != self._now.unit:
+            self._note(unit=unit)
+        self._number += 1
+        self._seconds.append(
+            LoadSecond(
+                number=self._number,
+                arm=self._now.arm,
+                per_second=per_second,
+                p50_ms=p50_ms,
+                p99_ms=p99_ms,
             )
+        )
 
     def load(self, load: int, totals: LoadTotals) -> None:
         """What one of the loads has done since it began; those that have ended count on."""
-        with self._noting:
-            self._loads.pop(load, None)
-            self._loads[load] = totals
-            if len(self._loads) > LOADS_KEPT:
-                oldest = list(self._loads)[:2]
-                self._loads = {
-                    0: _together([self._loads[key] for key in oldest]),
-                    **{key: one for key, one in self._loads.items() if key not in oldest},
-                }
+        self._loads.pop(load, None)
+        self._loads[load] = totals
+        if len(self._loads) > LOADS_KEPT:
+            oldest = list(self._loads)[:2]
+            self._loads = {
+                0: _together([self._loads[key] for key in oldest]),
+                **{key: one for key, one in self._loads.items() if key not in oldest},
+            }
 
     def fill(self, progress: FillProgress) -> None:
         """A fill is so far; `rows_by_table` is added up here."""

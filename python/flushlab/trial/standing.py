@@ -3,7 +3,7 @@
 Stands beside `TrialRunner`. Neighbouring slices lie a second apart, in which a machine changes little, so
 that intervals come out narrower than those of fresh servers in the same time (docs/guides/compare.md).
 
-    once an arm:  restore snapshot -> start with its settings -> warm up -> pause; two arms at a time
+    once an arm:  restore snapshot -> start with its settings -> warm up -> pause
     each block:   READ BACK every setting -> rounds: every server one slice, in random order
                   (resume -> window -> pause) -> a record per arm
     some blocks:  telemetry around them all; it takes as long as a slice
@@ -21,9 +21,9 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -61,7 +61,7 @@ DRAIN_LIMIT_S = 30.0
 CLUSTER_SLICE_S = 1.0
 """On a cluster, where a switch takes longer."""
 STARTS = 2
-"""Servers that start, or warm up, at a time: they wait for the disk as long as for a processor."""
+"""Servers that start at a time: they wait for the disk as long as for a processor."""
 MOST_ROUNDS = 3
 """So many times the rounds that are due are run at most, the ones that do not count included."""
 
@@ -136,12 +136,11 @@ class StandingRunner:
                 for arm in request.beside
             ]
             starting = self._start(drafts)
-            warming = self._warm_up(drafts)
             for draft in drafts:
                 try:
                     if (place := self._place(draft.arm)) in starting:
                         starting[place].result()
-                    found = self._standing(draft, warming.get(draft.arm.name))
+                    found = self._standing(draft)
                 except NOT_STARTED as error:
                     trials[draft.arm.name] = draft.not_started(error)
                     continue
@@ -182,7 +181,7 @@ class StandingRunner:
             draft.seconds.update(server.seconds)
 
         started = dict[str, Future[None]]()
-        with _some_at_a_time("stand") as pool:
+        with ThreadPoolExecutor(STARTS, "stand") as pool:
             for place, own in arms.items():
                 settings = _common([one.arm for one in own])
                 if place in self._stands and self._stands[place].started.items() <= settings.items():
@@ -199,30 +198,9 @@ class StandingRunner:
                     started[place] = pool.submit(start, place, settings)
         return started
 
-    def _warm_up(self, drafts: Sequence[Draft]) -> dict[str, Future[Turns]]:
-        """Loads of servers that serve one arm each, warmed up some at a time, by arm. Arms that share one are
-        warmed up one after the other, each under its own settings."""
-        with _some_at_a_time("warm") as pool:
-            return {
-                draft.arm.name: pool.submit(self._turns, draft, stand)
-                for draft in drafts
-                if (stand := self._stands.get(self._place(draft.arm))) is not None
-                and not stand.shared
-                and (draft.arm.name, draft.variant) not in stand.turns
-            }
-
-    def _turns(self, draft: Draft, stand: _Stand) -> Turns:
-        """The arm's load on its server, warmed up and paused."""
-        runner = self.runner_of(draft.arm)
-        workload = drawing(runner.workloads[draft.variant], stand.loads)
-        stand.loads += 1
-        driving = workload.driving(stand.server)
-        assert driving is not None, "who cannot pause is measured on fresh servers"
-        return Turns(driving, stand.server, runner.timing)
-
-    def _standing(self, draft: Draft, warming: Future[Turns] | None) -> tuple[_Stand, Turns] | Refused:
+    def _standing(self, draft: Draft) -> tuple[_Stand, Turns] | Refused:
         """The arm's server and its load, warmed up where it was not; or why it has none."""
-        arm, place = draft.arm, self._place(draft.arm)
+        arm, runner, place = draft.arm, self.runner_of(draft.arm), self._place(draft.arm)
         if place not in self._stands:
             return Refused("void", "the server that it shares with other arms died before its turn")
         stand = self._stands[place]
@@ -231,9 +209,12 @@ class StandingRunner:
             if turns is None:
                 if refused := stand.become(arm):
                     return refused
-                turns = warming.result() if warming is not None else self._turns(draft, stand)
+                workload = drawing(runner.workloads[draft.variant], stand.loads)
+                stand.loads += 1
+                driving = workload.driving(stand.server)
+                assert driving is not None, "who cannot pause is measured on fresh servers"
+                turns = Turns(driving, stand.server, runner.timing)
                 stand.turns[arm.name, draft.variant] = turns
-                turns.try_slice()
                 draft.seconds["warm_up"] = turns.warm_up_s
             return stand, turns
         except FlushlabError:
@@ -465,18 +446,6 @@ def _written_bytes(server: Server) -> int:
                 if line.startswith("write_bytes:"):
                     total += int(line.split()[1])
     return total
-
-
-@contextmanager
-def _some_at_a_time(name: str) -> Iterator[ThreadPoolExecutor]:
-    """A pool that is waited for at the end, unless something interrupts: then what is left is not begun."""
-    pool = ThreadPoolExecutor(STARTS, name)
-    try:
-        yield pool
-        pool.shutdown()
-    except BaseException:
-        pool.shutdown(wait=False, cancel_futures=True)
-        raise
 
 
 def _common(arms: Sequence[Arm]) -> dict[str, Value]:

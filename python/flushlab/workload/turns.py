@@ -32,7 +32,7 @@ LATENCIES = 50
 
 
 class Turns:
-    """A load on one server; connects, warms up and pauses when made; `try_slice` comes next.
+    """A load on one server; connects, warms up and pauses when made.
 
     Args:
         driving: the load; its data are there.
@@ -52,26 +52,12 @@ class Turns:
             self._load.start()
             self.warnings: list[Warning] = warm_up(self._load, server, timing, driving, self._telling)
             native(self._load.pause, server)
+            self.least_slice_s = MOST_SLICE_S
+            self._probe()
         except BaseException:
             self._load.stop()
             raise
-        self.least_slice_s = MOST_SLICE_S
         self.warm_up_s = time.monotonic() - began
-
-    def try_slice(self) -> None:
-        """Finds out how long a slice has to be, by the shortest that any slice showed to be enough. Nothing
-        else may be driven meanwhile.
-
-        Raises:
-            ServerDied, ServerError, MeasurementError: as `slice`, or nothing ended in it.
-        """
-        began = time.monotonic()
-        if not any(self.slice(seconds).events for seconds in PROBES_S):
-            raise MeasurementError(f"no event ended within {PROBES_S[-1]:g} s", hint="measure with --fresh")
-        for _ in range(PROBES_AGAIN):
-            if self.least_slice_s > PROBES_S[0]:
-                self.slice(PROBES_S[0])
-        self.warm_up_s += time.monotonic() - began
 
     def slice(
         self, seconds: float, window: Callable[[], None] = lambda: None, lead_s: float = LEAD_S
@@ -111,6 +97,14 @@ class Turns:
     def stop(self) -> None:
         """Ends it and closes its connections."""
         self._load.stop()
+
+    def _probe(self) -> None:
+        """Finds out how long a slice has to be, by the shortest that any slice showed to be enough."""
+        if not any(self.slice(seconds).events for seconds in PROBES_S):
+            raise MeasurementError(f"no event ended within {PROBES_S[-1]:g} s", hint="measure with --fresh")
+        for _ in range(PROBES_AGAIN):
+            if self.least_slice_s > PROBES_S[0]:
+                self.slice(PROBES_S[0])
 
     def _has_room(self, seen: LoadResult, latency: Latency) -> float:
         """Seconds of a slice with room for `LATENCIES` and `COMMITS` of each connection."""

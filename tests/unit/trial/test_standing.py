@@ -3,19 +3,17 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from threading import Barrier, Event, current_thread, main_thread
 from typing import Any
 
 import pytest
 
-from flushlab.errors import MeasurementError
 from flushlab.experiment.protocol import Request
 from flushlab.record import Arm, LoadResult, Trial
 from flushlab.server.fake import FakeServer
 from flushlab.settings.catalog import load_catalog
 from flushlab.trial import StandingRunner, standing
 from flushlab.trial.measurement import Draft
-from flushlab.trial.standing import _Part, _some_at_a_time, _Stand, is_observed
+from flushlab.trial.standing import _Part, _Stand, is_observed
 from flushlab.workload import Measured, Timing
 from flushlab.workload.driven import Driven
 from tests.unit.trial.groups import FakeGroup
@@ -89,9 +87,6 @@ class Shared:
         others = FakeServer(), FakeServer()
         self.groups.append(FakeGroup(*others, answers={SIZES: []}))
         return self.groups[-1]
-
-    def try_slice(self) -> None:
-        """Any length will do."""
 
     def slice(self, seconds: float, window: Callable[[], None], lead_s: float) -> LoadResult:
         window()
@@ -171,78 +166,6 @@ def test_an_arm_whose_slices_kill_the_cluster_twice_is_out_and_the_others_are_me
     trials = shared.trials()
     assert [trials[f"flush {value}"].outcome for value in (0, 1, 2)] == ["failed", "measured", "measured"]
     assert "no quorum" in trials["flush 0"].reason
-
-
-class Owned(Shared):
-    """Each arm has a server of its own. A load is warmed up when another one is too, and not before."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        super().__init__(monkeypatch)
-        monkeypatch.setattr(standing, "Turns", lambda *_: self.warm_up())
-        self.both = Barrier(2, timeout=30)
-        self.begun = 0
-
-    def warm_up(self) -> Owned:
-        self.begun += 1
-        self.both.wait()
-        return self
-
-    def try_slice(self) -> None:
-        assert current_thread() is main_thread(), "servers that are driven at once tell nothing of a slice"
-        assert self.both.n_waiting == 0
-
-    def block(self, arms: int) -> list[Trial]:
-        beside = tuple(Arm(name=f"arm {number}", settings={}) for number in range(arms))
-        runner: Any = self
-        with StandingRunner(lambda _: runner, 1) as owned:
-            return [
-                owned.run(Request(arm=arm, stage="arms", block=3, beside=beside[number:]))
-                for number, arm in enumerate(beside)
-            ]
-
-
-def test_two_servers_warm_up_at_a_time_and_one_slice_is_tried_at_a_time(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    owned = Owned(monkeypatch)
-    assert [trial.outcome for trial in owned.block(4)] == ["measured"] * 4
-    assert owned.begun == len(owned.groups) == 4
-
-
-def test_an_arm_that_cannot_be_driven_is_out_and_the_one_beside_it_is_measured(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    owned = Owned(monkeypatch)
-
-    def warm_up() -> Owned:
-        if not owned.both.wait():  # one of the two that wait
-            raise MeasurementError("throughput stays at nothing")
-        return owned
-
-    monkeypatch.setattr(standing, "Turns", lambda *_: warm_up())
-    trials = owned.block(2)
-    assert sorted(trial.outcome for trial in trials) == ["failed", "measured"]
-    (failed,) = (trial for trial in trials if trial.outcome == "failed")
-    assert "stays at nothing" in failed.reason
-
-
-def test_who_is_interrupted_while_servers_warm_up_waits_no_longer_and_begins_no_other() -> None:
-    begun, over = list[int](), Event()
-
-    def warm_up(number: int) -> None:
-        begun.append(number)
-        over.wait(30)
-
-    try:
-        with pytest.raises(KeyboardInterrupt), _some_at_a_time("warm") as pool:
-            for number in range(8):
-                pool.submit(warm_up, number)
-            raise KeyboardInterrupt
-    finally:
-        over.set()
-    for thread in pool._threads:
-        thread.join(30)
-    assert len(begun) <= standing.STARTS
 
 
 def test_the_first_blocks_have_telemetry_and_then_ever_fewer() -> None:

@@ -75,9 +75,7 @@ def opened(results: list[LoadResult], monkeypatch: pytest.MonkeyPatch) -> tuple[
     monkeypatch.setattr("time.sleep", lambda s: slept.append(s) if s != module.LEAD_S else None)
     nothing: Any = None
     driving: Any = SimpleNamespace(unit="transactions/s", spec=SimpleNamespace(threads=16))
-    turns = Turns(driving, nothing, nothing)
-    turns.try_slice()
-    return turns, slept
+    return Turns(driving, nothing, nothing), slept
 
 
 def test_a_slice_has_room_for_fifty_latencies(monkeypatch: pytest.MonkeyPatch) -> None:
