@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -29,7 +30,7 @@ REPLICAS: Mapping[str, str] = {"replica": "replica", "new_replica": "new replica
 
 def age(lost_s: float) -> str:
     """How old lost commits were when the crash came, in words; of the oldest, in seconds."""
-    return f"at most {lost_s:.2f} s old" if lost_s >= 0.01 else "less than 0.01 s old"
+    return f"at most {math.ceil(lost_s * 100 - 1e-6) / 100:.2f} s old"
 
 
 def measured(arm: CrashArm) -> list[str]:

@@ -60,12 +60,14 @@ def read_plan(path: Path) -> Plan:
         StorageError: it cannot be read.
     """
     try:
-        content = path.read_bytes()
+        with path.open("rb") as file:
+            content = file.read(_LARGEST + 1)
     except OSError as error:
         raise StorageError(f"{path} cannot be read: {error.strerror}") from error
     if len(content) > _LARGEST:
         raise UsageError(
-            f"{path} has {len(content)} bytes, which is too large for a plan", hint="is it the right file?"
+            f"{path} has more than {_LARGEST} bytes, which is too large for a plan",
+            hint="is it the right file?",
         )
     try:
         text = content.decode("utf-8")
