@@ -66,8 +66,7 @@ def read_plan(path: Path) -> Plan:
         raise StorageError(f"{path} cannot be read: {error.strerror}") from error
     if len(content) > _LARGEST:
         raise UsageError(
-            f"{path} has more than {_LARGEST} bytes, which is too large for a plan",
-            hint="is it the right file?",
+            f"{path} has more than 1 MiB, which is too large for a plan", hint="is it the right file?"
         )
     try:
         text = content.decode("utf-8")
