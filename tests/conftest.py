@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, settings
 from flushlab.build import Build, find_build, list_builds
 from flushlab.build.galera import Galera, galera_for
 from flushlab.errors import FlushlabError
+from flushlab.machine import home_part
 from flushlab.record import Value
 from flushlab.server import Sandbox
 
@@ -148,10 +149,12 @@ def private_home_with_builds(private_home: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.fixture
-def furnished_home(private_home_with_builds: Path) -> Path:
+def furnished_home(private_home_with_builds: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The same, with the snapshots of the usual home: for tests of what comes after data were made."""
-    usual = (private_home_with_builds / "builds").resolve().parent
-    (private_home_with_builds / "snapshots").symlink_to(usual / "snapshots")
+    monkeypatch.delenv("FLUSHLAB_HOME")
+    usual = home_part("snapshots")  # on a new machine there are none yet
+    monkeypatch.setenv("FLUSHLAB_HOME", str(private_home_with_builds))
+    (private_home_with_builds / "snapshots").symlink_to(usual)
     return private_home_with_builds
 
 
