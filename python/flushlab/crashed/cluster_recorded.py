@@ -29,8 +29,7 @@ from flushlab.datadir import DataRoot
 from flushlab.datadir.fault_disk import FaultDisk, FaultImage, FileSystemName, remove_record
 from flushlab.datadir.recording import Recording
 from flushlab.errors import HarnessError, PortTaken, ServerError, StartFailed, StorageError
-from flushlab.machine import ownership
-from flushlab.process import RunRecord
+from flushlab.process import make_lasting
 from flushlab.record import (
     CrashImage,
     CrashNode,
@@ -110,9 +109,8 @@ def record_cluster(
     Raises:
         FlushlabError: the disks cannot be made, or the cluster does not run on them.
     """
-    name = f"flushlab-disk-{secrets.token_hex(4)}.record"
-    folder = where / name
-    ownership.make(str(folder), RunRecord.mine(name).mark("disk-record", name))
+    folder = where / f"flushlab-disk-{secrets.token_hex(4)}.record"
+    make_lasting(folder, "disk-record")
     own: list[FaultDisk] = []
     try:
         with ExitStack() as stack:

@@ -31,7 +31,7 @@ from flushlab.datadir.recording import Recording
 from flushlab.errors import HarnessError, NoSpace, StorageError, UsageError
 from flushlab.machine import ownership
 from flushlab.machine.cgroup import group_of_self, memory_limit_bytes
-from flushlab.process import Guard, GuardedProcess, RunRecord, discard
+from flushlab.process import Guard, GuardedProcess, discard, make_lasting
 from flushlab.record import DiskProfile, Failure
 
 FileSystemName = Literal["ext4", "xfs", "btrfs"]
@@ -296,10 +296,8 @@ class _Disk:
                 f"the record in {folder} {needs}",
                 hint="make room there, or name a folder elsewhere with --data-root or --keep",
             )
-        mark = RunRecord.mine(self.record.name).mark("disk-record", self.record.name)
-        mark |= {"fs": self.fs, "sector_bytes": str(self._sector_bytes)}
         try:
-            ownership.make(str(self.record), mark)
+            make_lasting(self.record, "disk-record", fs=self.fs, sector_bytes=str(self._sector_bytes))
         except OSError as error:
             raise StorageError(f"the record {self.record} cannot be made: {error.strerror}") from error
 

@@ -3,7 +3,7 @@
 from flushlab.process.guard import Guard, GuardedProcess
 from flushlab.process.identity import ProcessIdentity, identify, myself
 from flushlab.process.janitor import reap
-from flushlab.process.passing import discard, passing_folder
+from flushlab.process.passing import discard, make_lasting, passing_folder
 from flushlab.process.run_record import RunRecord, all_records, run_folder
 from flushlab.process.terminate import terminate
 
@@ -15,6 +15,7 @@ __all__ = [
     "all_records",
     "discard",
     "identify",
+    "make_lasting",
     "myself",
     "passing_folder",
     "reap",

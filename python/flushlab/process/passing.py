@@ -1,4 +1,5 @@
-"""Passing folders: made for a while in a place that somebody else may own, and removed whatever happens.
+"""Passing folders: made for a while in a place that somebody else may own, and removed whatever happens; and
+folders there that stay, made whole or not at all.
 
 Process layer. Each is written down as a run record with this process as its owner before it is made, so that
 after SIGKILL the next flushlab that reaps removes it, in whatever directory it lies.
@@ -40,6 +41,25 @@ def passing_folder(parent: Path, what: str, *, name: str | None = None, mode: in
         with suppress(OSError):
             ownership.remove(str(folder), token=record.token)
             run_record.remove(record.name)
+
+
+def make_lasting(folder: Path, what: str, **more: str) -> None:
+    """A new folder that stays; a kill in the middle leaves it to the janitor.
+
+    Args:
+        folder: in an existing directory.
+        what: it is for, in its mark.
+        more: else in its mark.
+
+    Raises:
+        OSError: it cannot be made there.
+    """
+    record = RunRecord.mine(f"make-{secrets.token_hex(4)}", folder)
+    run_record.claim(record)
+    try:
+        ownership.make(str(folder), {**record.mark(what, folder.name), **more})
+    finally:
+        run_record.remove(record.name)
 
 
 def discard(folder: Path, **proof: str) -> bool:
