@@ -14,6 +14,7 @@ import msgspec
 from flushlab.errors import StorageError, UsageError
 from flushlab.plan.parse import parse_plan
 from flushlab.plan.plan import Plan
+from flushlab.units import format_size
 
 _HERE = Path(__file__).parent
 _SHIPPED = _HERE / "shipped"
@@ -53,7 +54,7 @@ def find_plan(name: str) -> Path:
 
 
 def read_plan(path: Path) -> Plan:
-    """The plan in a file; what its workload names is relative to the file's folder.
+    """The plan in a file or pipe.
 
     Raises:
         UsageError: it is no plan, or too large to be one.
@@ -66,7 +67,8 @@ def read_plan(path: Path) -> Plan:
         raise StorageError(f"{path} cannot be read: {error.strerror}") from error
     if len(content) > _LARGEST:
         raise UsageError(
-            f"{path} has more than 1 MiB, which is too large for a plan", hint="is it the right file?"
+            f"{path} has more than {format_size(_LARGEST)}, which is too large for a plan",
+            hint="is it the right file?",
         )
     try:
         text = content.decode("utf-8")

@@ -124,11 +124,7 @@ def require_admitted(settings: Mapping[str, Value]) -> dict[str, Value]:
         if why == UNKNOWN:
             if _bare(name) in load_catalog():
                 raise UnknownSetting(f"{name} is not a setting", hint=f"write {_bare(name)} = ON or OFF")
-            near = nearest(_bare(name), {*load_catalog().spellings, *_admitted_names()})
-            raise UnknownSetting(
-                f"{name} is not a setting that flushlab knows",
-                hint=f"did you mean {' or '.join(near)}?" if near else "`flushlab settings` lists them all",
-            )
+            raise load_catalog().unknown(name, _bare(name), _admitted_names())
         if why:
             near = nearest(name, load_catalog().spellings, most=1, cutoff=_ONE_SLIP)
             raise UsageError(
@@ -172,9 +168,9 @@ def _bare(name: str) -> str:
     return re.sub(r"^(loose_|skip_|disable_|enable_)+", "", name)
 
 
-def _admitted_names() -> Iterable[str]:
+def _admitted_names() -> set[str]:
     """Names that enter beside the catalog's; not those that a pattern stands for."""
-    return (listed.pattern for listed, _ in _admitted() if _NAME.fullmatch(listed.pattern))
+    return {listed.pattern for listed, _ in _admitted() if _NAME.fullmatch(listed.pattern)}
 
 
 @functools.cache

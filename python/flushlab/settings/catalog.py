@@ -345,10 +345,20 @@ class Catalog:
         """
         entry = self._names.get(canonical(name))
         if entry is None:
-            near = nearest(canonical(name), self._names)
-            hint = f"did you mean {' or '.join(near)}?" if near else "`flushlab settings` lists them all"
-            raise UnknownSetting(f"{name} is not a setting that flushlab knows", hint=hint)
+            raise self.unknown(name)
         return entry
+
+    def unknown(self, name: str, nearby: str = "", beside: Collection[str] = ()) -> UnknownSetting:
+        """The error that says so of a name; its hint names the nearest ones.
+
+        Args:
+            name: as it was written.
+            nearby: what names are to be near to, if not that.
+            beside: names that are known without being in the catalog.
+        """
+        near = nearest(canonical(nearby or name), {*self._names, *beside})
+        hint = f"did you mean {' or '.join(near)}?" if near else "`flushlab settings` lists them all"
+        return UnknownSetting(f"{name} is not a setting that flushlab knows", hint=hint)
 
     def here(self, name: str, flavor: Flavor, version: tuple[int, ...]) -> SettingHere | None:
         """The setting as it is on that server, or None where that server does not have it.
