@@ -21,6 +21,8 @@ _SHIPPED = _HERE / "shipped"
 _SUFFIX = ".toml"
 _LARGEST = 1 << 20
 _EXAMPLE = "example.toml"
+PIPED = "piped"
+"""Name of a plan that came through a pipe."""
 
 
 def shipped_names() -> tuple[str, ...]:
@@ -40,7 +42,9 @@ def find_plan(name: str) -> Path:
         UsageError: there is neither; the hint has the nearest shipped name.
     """
     path = Path(name).expanduser()
-    if path.is_file() or path.is_fifo():
+    if path.is_file():  # behind /dev/stdin there is one, too, if it is not a pipe
+        return path.resolve() if path.is_relative_to("/dev") else path
+    if path.is_fifo():
         return path
     if (file := shipped(name)) is not None:
         return file
@@ -75,7 +79,8 @@ def read_plan(path: Path) -> Plan:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise UsageError(f"{path}:{line}: this is not UTF-8 text", hint="save the plan as UTF-8") from None
-    return msgspec.structs.replace(parse_plan(text, path=str(path)), source=text)
+    plan = msgspec.structs.replace(parse_plan(text, path=str(path)), source=text)
+    return msgspec.structs.replace(plan, name=PIPED) if path.is_fifo() else plan
 
 
 def example() -> str:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from flushlab.plan.shipped import PIPED
 from flushlab.report.stored import StoredPlan
 from flushlab.store import CampaignRow
 from flushlab.workload import Shape
@@ -71,7 +72,7 @@ def _tune(plan: StoredPlan) -> Iterator[str]:
 
 
 def _series(plan: StoredPlan) -> Iterator[str]:
-    yield shlex.quote(plan.path or plan.plan)
+    yield shlex.quote(plan.path or (f"{PIPED}.toml" if plan.plan == PIPED else plan.plan))
     yield from _server(plan)
     if plan.base_file:
         yield _option("--base", plan.base_file)

@@ -22,7 +22,7 @@ from flushlab.plan.parse import (
     parse_plan,
 )
 from flushlab.plan.plan import Plan
-from flushlab.plan.shipped import example, find_plan, read_plan, shipped, shipped_names
+from flushlab.plan.shipped import PIPED, example, find_plan, read_plan, shipped, shipped_names
 from flushlab.plan.toml import positions, read_toml
 from flushlab.record import ServerIdentity, Value
 from flushlab.settings.catalog import canonical, load_catalog
@@ -112,8 +112,16 @@ def test_a_plan_may_come_through_a_pipe(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     writer = Thread(target=pipe.write_text, args=[TEXTS["throwaway"]])
     writer.start()
-    assert read_plan(find_plan(str(pipe))).arms == plan("throwaway").arms
+    piped = read_plan(find_plan(str(pipe)))
     writer.join()
+    assert (piped.name, piped.arms) == (PIPED, plan("throwaway").arms)
+
+
+def test_a_file_behind_standard_input_is_found_where_it_lies(tmp_path: Path) -> None:
+    file = tmp_path / "x.toml"
+    file.write_text(TEXTS["throwaway"])
+    with file.open() as opened:
+        assert find_plan(f"/dev/fd/{opened.fileno()}") == file
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 from flushlab.plan.plan import COMPARE
+from flushlab.plan.shipped import PIPED
 from flushlab.report.page.parts import Section, Subject
 from flushlab.report.repeat import command
 from flushlab.report.stored import StoredPlan
@@ -21,6 +22,8 @@ def section(subject: Subject) -> Iterator[Section]:
     if text := plan_text(row, plan):
         code.append(("The plan" if plan.plan_text else "The plan as stored", text))
     notes = []
+    if plan.plan == PIPED:
+        notes.append(f"The plan came through a pipe: save it as {PIPED}.toml first.")
     if row.state != "done":
         notes.append(f"To resume it: flushlab {row.kind} --resume {row.id}")
     if code or notes:
