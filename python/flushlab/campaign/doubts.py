@@ -100,7 +100,7 @@ def contradictions(comparisons: Iterable[Comparison]) -> Iterator[Warning]:
 
 def disturbed(trials: Iterable[Trial]) -> int:
     """How many trials other load disturbed."""
-    return sum(trial.outcome == "void" for trial in trials)
+    return sum(trial.outcome == "void" and trial.figure is not None and not trial.slices for trial in trials)
 
 
 def disturbed_words(trials: int) -> str:

@@ -133,7 +133,11 @@ def carry_out(
                     watcher=watcher,
                     began=began,
                 )
-            facts = conclude(campaign_id, ending)
+            try:
+                facts = conclude(campaign_id, ending)
+            except KeyboardInterrupt:  # what was proven is told all the same
+                ending = "interrupted"
+                facts = conclude(campaign_id, ending)
         except (FlushlabError, KeyboardInterrupt) as error:
             store.set_state(campaign_id, "interrupted" if isinstance(error, KeyboardInterrupt) else "failed")
             if store.campaign(campaign_id).trials and not isinstance(error, UsageError):

@@ -147,7 +147,8 @@ class Watcher:
 
     def _line(self, trial: Trial, progress: Progress, spent: Spent) -> str:
         if trial.outcome == "void":
-            what = f"disturbed, {trial.reason}: measuring longer"
+            busy = trial.figure is not None and not trial.slices
+            what = f"disturbed, {trial.reason}: measuring longer" if busy else f"again: {trial.reason}"
         elif trial.outcome == "measured" and trial.figure is not None:
             what = f"{_figure(trial)} {trial.unit}"
         else:

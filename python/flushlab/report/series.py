@@ -290,8 +290,8 @@ def effect_words(effect: FactorEffect, factors: Sequence[str]) -> str:
     """How to read an effect."""
     if len(effect.factors) == 1:
         others = [name for name in factors if name not in effect.factors]
-        return f"with and without {' and '.join(others)} alike"
-    return "1: their gains multiply; above 1: they gain more together than that"
+        return f"averaged over arms with and without {' and '.join(others)}"
+    return "1: together, their gains multiply; above 1: together they gain more than that"
 
 
 def no_effects(facts: SeriesFacts) -> str:

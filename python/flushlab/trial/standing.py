@@ -22,7 +22,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -142,6 +142,9 @@ class StandingRunner:
                         starting[place].result()
                     found = self._standing(draft)
                 except NOT_STARTED as error:
+                    own = self.runner_of(draft.arm).external
+                    if own is not None and not own.alive():
+                        raise  # no arm's fault: the campaign is resumed once it is back
                     trials[draft.arm.name] = draft.not_started(error)
                     continue
                 if isinstance(found, Refused):
@@ -159,7 +162,11 @@ class StandingRunner:
                 part.telemetry.__exit__(*sys.exc_info())
             raise
         for part in parts:
-            if part.ended is not None and not (part.stand.shared and part.stand.server.alive()):
+            if part.ended is None:
+                continue
+            if part.stand.shared and part.stand.server.alive():
+                part.stand.forget(part.draft.arm.name, request.variant)
+            else:
                 self._end([self._place(part.draft.arm)])
         return _timed(request, trials, parts, stood_s, time.monotonic() - began)
 
@@ -196,6 +203,11 @@ class StandingRunner:
                     started[place].set_exception(error)
                 else:
                     started[place] = pool.submit(start, place, settings)
+            try:
+                wait(started.values())
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
         return started
 
     def _standing(self, draft: Draft) -> tuple[_Stand, Turns] | Refused:
@@ -218,7 +230,8 @@ class StandingRunner:
                 draft.seconds["warm_up"] = turns.warm_up_s
             return stand, turns
         except FlushlabError:
-            self._end([place])
+            if not (stand.shared and stand.server.alive()):
+                self._end([place])
             raise
 
     def _take_rounds(self, request: Request, parts: Sequence[_Part], *, observed: bool) -> None:
@@ -292,6 +305,11 @@ class _Stand:
         """Ends the loads of arms that are not to be driven again: they hold connections."""
         for arm, variant in [one for one in self.turns if one[0] not in arms]:
             self.turns.pop((arm, variant)).stop()
+
+    def forget(self, arm: str, variant: int) -> None:
+        """Ends a load that failed; it would fail for ever, and who tries again connects anew."""
+        if (turns := self.turns.pop((arm, variant), None)) is not None:
+            turns.stop()
 
     def drain(self) -> float:
         """Waits until every node of a cluster has applied what it was sent; the seconds it took."""

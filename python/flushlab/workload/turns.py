@@ -66,7 +66,7 @@ class Turns:
 
         Args:
             seconds: length of its window.
-            window: called at both of its ends.
+            window: called at both of its ends, the second time before what is under way has ended.
             lead_s: from its first event to the beginning of its window.
 
         Raises:
@@ -79,8 +79,8 @@ class Turns:
         native(load.open_window, server)
         time.sleep(seconds)
         raise_if_failed(load, server)
+        window()  # before a commit is waited for: a disk that stalls is no gap in the clock
         result = closed(load, server)
-        window()
         self._telling.slice(result)
         native(load.pause, server)
         if result.events and result.latency_us is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from flushlab.campaign.doubts import contradictions, disturbed, doubts, mean_p99_us, too_busy
@@ -25,8 +26,9 @@ def test_a_quarter_of_the_trials_disturbed_is_the_machines_fault(trials: int, vo
     assert too_busy(trials, void) == said
 
 
-def test_only_void_trials_were_disturbed() -> None:
-    assert disturbed([trial(), trial(outcome="void"), trial(outcome="failed")]) == 1
+def test_only_void_trials_were_disturbed_and_none_of_a_node_that_died() -> None:
+    died = msgspec.structs.replace(trial(outcome="void"), figure=None)
+    assert disturbed([trial(), trial(outcome="void"), trial(outcome="failed"), died]) == 1
 
 
 def fits(redo_bytes: int) -> str:

@@ -63,6 +63,40 @@ def test_a_result_that_the_store_cannot_keep_is_returned_all_the_same(
     assert "the file system is full; free some space and go on with --resume" in said[-1]
 
 
+def test_ctrl_c_while_the_result_is_gathered_tells_what_was_proven(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endings: list[Ending] = []
+
+    def conclude(campaign_id: str, ending: Ending) -> Ratio:
+        endings.append(ending)
+        if ending == "done":
+            raise KeyboardInterrupt
+        return Ratio(estimate=1.5, low=1.4, high=1.6)
+
+    monkeypatch.setattr("flushlab.campaign.stored.msgspec.json.encode", lambda _: b"{}")
+    target: Any = SimpleNamespace(build=SimpleNamespace(id="x"))
+    experiment: Any = Conversation(nothing())
+    with Store(tmp_path / "store.sqlite") as store:
+        found = carry_out(
+            REQUEST,
+            target,
+            store,
+            None,
+            watching(lambda _: None),
+            about="",
+            experiment=experiment,
+            run_trial=lambda _: pytest.fail("nothing is asked for"),
+            budget=Budget(),
+            budget_s=None,
+            began=0.0,
+            conclude=conclude,
+        )
+        assert [row.state for row in store.campaigns()] == ["interrupted"]
+    assert found.estimate == 1.5
+    assert endings == ["done", "interrupted"]
+
+
 def test_a_campaign_that_runs_cannot_be_resumed_and_its_state_stays(tmp_path: Path) -> None:
     with Store(tmp_path / "store.sqlite") as first, Store(tmp_path / "store.sqlite") as second:
         first.create_campaign("tune-1", "tune", b"{}")

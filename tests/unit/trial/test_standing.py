@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from flushlab.errors import ServerError
 from flushlab.experiment.protocol import Request
 from flushlab.record import Arm, LoadResult, Trial
 from flushlab.server.fake import FakeServer
@@ -149,6 +150,66 @@ def test_somebodys_server_is_set_anew_whatever_it_has_and_never_stopped(
     assert trial.outcome == "measured", trial.reason
     assert {tuple(seen) for seen in shared.seen} == {(1, 1, 1)}
     assert group.alive()
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_a_load_that_cannot_connect_is_its_arms_fault_only_while_somebodys_server_is_up(
+    gone: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(standing, "External", FakeGroup)
+    shared: Any = Shared(monkeypatch)
+    group: Any = FakeGroup(answers={SIZES: []}, values={FLUSH: 1})
+    group.before = {FLUSH: 1}
+    group.settled = lambda _: 0.0
+    shared.groups.append(group)
+    shared.external = group
+    loads: list[Any] = []
+
+    def connect(*_: object) -> Any:
+        loads.append(shared)
+        if len(loads) == 2:
+            if gone:
+                group.others[0].die("it was stopped")
+            raise ServerError("too many connections", hint="raise max_connections")
+        return shared
+
+    monkeypatch.setattr(standing, "Turns", connect)
+    arms = tuple(Arm(name=f"flush {value}", settings={FLUSH: value}) for value in (1, 2))
+    with StandingRunner(lambda _: shared, 1, lambda _: "one") as runner:
+
+        def run(arm: Arm) -> Trial:
+            return runner.run(Request(arm=arm, stage="arms", block=3, beside=arms))
+
+        if gone:
+            with pytest.raises(ServerError, match="too many connections"):
+                run(arms[0])
+            return
+        first, second = map(run, arms)
+    assert (first.outcome, second.outcome) == ("measured", "failed")
+    assert second.hint == "raise max_connections"
+
+
+def test_a_load_that_failed_on_a_shared_server_is_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = Shared(monkeypatch)
+    stopped: list[int] = []
+    monkeypatch.setattr(shared, "stop", lambda: stopped.append(1))
+    arms = tuple(Arm(name=f"flush {value}", settings={FLUSH: value}) for value in (1, 2))
+    asked: Any = shared
+    whole, slices = shared.slice, iter(range(100))
+
+    def slice_(*given: Any) -> LoadResult:
+        if next(slices) == 0:
+            raise ServerError("connection lost")
+        return whole(*given)
+
+    monkeypatch.setattr(shared, "slice", slice_)
+    with StandingRunner(lambda _: asked, 1, lambda _: "one") as runner:
+        first = [runner.run(Request(arm=arm, stage="arms", block=3, beside=arms)) for arm in arms]
+        assert sorted(one.outcome for one in first) == ["failed", "measured"]
+        assert len(stopped) == 1, "the load that failed, and no other"
+        again = [runner.run(Request(arm=arm, stage="arms", block=5, beside=arms)) for arm in arms]
+    assert [one.outcome for one in again] == ["measured", "measured"]
+    assert len(shared.groups) == 1
 
 
 def test_a_node_that_dies_makes_the_block_run_again_on_a_new_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
