@@ -22,10 +22,11 @@ import os
 import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from queue import SimpleQueue
 from random import Random
 from typing import Self
 
@@ -165,7 +166,8 @@ class StandingRunner:
             if part.ended is None:
                 continue
             if part.stand.shared and part.stand.server.alive():
-                part.stand.forget(part.draft.arm.name, request.variant)
+                if part.ended.outcome == "failed":
+                    part.stand.forget(part.draft.arm.name, request.variant)
             else:
                 self._end([self._place(part.draft.arm)])
         return _timed(request, trials, parts, stood_s, time.monotonic() - began)
@@ -187,7 +189,15 @@ class StandingRunner:
             )
             draft.seconds.update(server.seconds)
 
-        started = dict[str, Future[None]]()
+        started, due = dict[str, Future[None]](), 0
+        ended = SimpleQueue[None]()  # waited for in place of futures, which a Ctrl-C may leave locked
+
+        def try_to_start(place: str, settings: Mapping[str, Value]) -> None:
+            try:
+                start(place, settings)
+            finally:
+                ended.put(None)
+
         with ThreadPoolExecutor(STARTS, "stand") as pool:
             for place, own in arms.items():
                 settings = _common([one.arm for one in own])
@@ -202,9 +212,11 @@ class StandingRunner:
                     started[place] = Future()
                     started[place].set_exception(error)
                 else:
-                    started[place] = pool.submit(start, place, settings)
+                    started[place] = pool.submit(try_to_start, place, settings)
+                    due += 1
             try:
-                wait(started.values())
+                for _ in range(due):
+                    ended.get()
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
