@@ -21,6 +21,7 @@ from flushlab import _core
 from flushlab.errors import ServerError
 from flushlab.record import Endpoint, LoadResult, LoadSpec, ScriptSpec
 from flushlab.server import Sandbox
+from flushlab.server.attached import Address, Attached
 from flushlab.server.control import StatementFailed
 from flushlab.workload.engine import native
 from tests.conftest import require_build
@@ -106,6 +107,15 @@ def connect(server: Sandbox, endpoint: Endpoint, **how: Any) -> str:
     return str(tls)
 
 
+def control(endpoint: Endpoint, *, transport: str, ssl_mode: Any = "disabled") -> str:
+    """Asks as of a server that is not flushlab's; who asked."""
+    if transport == "tcp":
+        endpoint = msgspec.structs.replace(endpoint, socket=None)
+    with Attached(Address(endpoint=endpoint, ssl_mode=ssl_mode)) as server:
+        ((user,),) = server.query("SELECT CURRENT_USER()")
+    return str(user)
+
+
 def refusal(server: Sandbox, endpoint: Endpoint, **how: Any) -> _core.CoreError:
     with pytest.raises(_core.CoreError) as caught:
         connect(server, endpoint, **how)
@@ -146,6 +156,8 @@ def test_every_transport_lets_in_by_every_plugin(
     for how in TRANSPORTS if tls else TRANSPORTS[:2]:
         seen = tls if "ssl_mode" in how else ""
         server.query("FLUSH PRIVILEGES")  # empties the cache of caching_sha2_password
+        assert control(endpoint, **how).startswith(f"{endpoint.user}@"), "what asks and sets"
+        server.query("FLUSH PRIVILEGES")
         assert connect(server, endpoint, **how) == seen, "in full"
         assert connect(server, endpoint, **how) == seen, "by the cache"
         refused = refusal(server, wrong, **how)

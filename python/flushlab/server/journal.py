@@ -89,3 +89,11 @@ def left(folder: str, kind: type[E], say: Say) -> Iterator[tuple[Path, E]]:
             continue
         if entry.is_left:
             yield path, entry
+
+
+def is_there(path: Path, entry: Entry) -> bool:
+    """Whether the file still has that entry, unchanged."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=type(entry)) == entry
+    except (OSError, msgspec.DecodeError):
+        return False

@@ -1,15 +1,16 @@
 """Put back: settings of a server that is not flushlab's, changed for a while.
 
 Server layer. A file in flushlab's state folder has what is to be put back, and how to reach the server,
-before the first change; it goes once all is as it was. A file whose flushlab is gone is carried out by the
-next one. What somebody else has set meanwhile stays as it is; but not while settings change in turns, each of
-which overwrites it anyway.
+before the first change; it goes once all is read back as it was. A file whose flushlab is gone is carried out
+by the next one. What somebody else has set meanwhile stays as it is; but not while settings change in turns,
+each of which overwrites it anyway.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -21,11 +22,19 @@ from flushlab.server import journal
 from flushlab.server.attached import Address, Attached
 from flushlab.server.control import NOT_ALLOWED, StatementFailed
 from flushlab.server.journal import CONNECT_S, Say
-from flushlab.server.variables import set_variable
+from flushlab.server.variables import Query, read_variables, set_variable
 from flushlab.settings.configuration import Configuration, literal
 
 FOLDER = "put-back"
 _LOCK = "flushlab_tunes_this_server"
+_ANSWER_S = 300.0
+"""Longest wait for an answer here: a buffer pool or redo log may change its size before it comes."""
+_BOUNDS = {
+    "innodb_io_capacity": "innodb_io_capacity_max",
+    "innodb_max_dirty_pages_pct_lwm": "innodb_max_dirty_pages_pct",
+}
+"""Settings, and what bounds them. A bound that is set too low takes the other one down with it; a value above
+its bound is cut, and MariaDB raises innodb_io_capacity_max instead."""
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,11 +54,19 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Written(journal.Entry, frozen=True, kw_only=True):
-    """What the file holds."""
+    """What the file holds.
+
+    Attributes:
+        address: the server.
+        changes: to be put back in this order.
+        undo: the statements for that.
+        whatever_it_is: also a value that is not among those of `changes`.
+    """
 
     address: Address
     changes: tuple[Change, ...]
     undo: tuple[str, ...]
+    whatever_it_is: bool = False
 
 
 class Changes:
@@ -63,19 +80,21 @@ class Changes:
 
     def __init__(self, server: Attached, *wanted: Mapping[str, Value]) -> None:
         self._server = server
+        self._query: Query = partial(server.query, answer_s=_ANSWER_S)
         names = dict.fromkeys(name for one in wanted for name in one)
-        before = server.read_back(names)
+        self._found = self._read(dict.fromkeys((*names, *_bound_to(names))))
         same = Configuration({}, server.identity).same
         changes = []
         for name in names:
             values = [one[name] for one in wanted if name in one]
-            others = [value for value in values if name in before and not same(name, before[name], value)]
-            if others:
+            before = self._found.get(name)
+            others = [value for value in values if before is not None and not same(name, before, value)]
+            if before is not None and others:
                 first, *later = others
-                changes.append(Change(name=name, before=before[name], during=first, later=tuple(later)))
+                changes.append(Change(name=name, before=before, during=first, later=tuple(later)))
         self._changes = tuple(changes)
         self._turns = len(wanted) > 1
-        self._in_turns = False
+        self._came_of_it: tuple[Change, ...] = ()
         self._path: Path | None = None
 
     @property
@@ -91,7 +110,7 @@ class Changes:
     @property
     def undo(self) -> tuple[str, ...]:
         """The statements that put all back."""
-        return tuple(_statement(self._server.identity, one.name, one.before) for one in self._changes)
+        return tuple(_statement(self._server.identity, one.name, one.before) for one in self._all)
 
     @property
     def meanwhile(self) -> str:
@@ -118,6 +137,8 @@ class Changes:
         self._write_down()
         for change in self._changes:
             self._set(change.name, change.during)
+        if self._path is not None:
+            self._note_what_came_of_it(self._path)
 
     def announce(self) -> None:
         """Writes down what is to be put back, for changes that others make in turns; finds out whether the
@@ -126,7 +147,6 @@ class Changes:
         Raises:
             UsageError, NotWritable: as `make`.
         """
-        self._in_turns = True
         self._write_down()
         for change in self._changes:
             self._set(change.name, change.before)
@@ -134,19 +154,52 @@ class Changes:
     def _write_down(self) -> None:
         if not self._changes:
             return
-        ((mine,),) = self._server.query("SELECT GET_LOCK(%s, 0)", (_LOCK,))
         path = _file(self._server.address)
-        if mine != 1 or path.exists():
+        is_mine = _lock(self._query, wait_s=0)
+        if not is_mine or path.exists():
             raise UsageError(
-                f"another flushlab has changed settings of {self._server.address.name} for a while",
-                hint="wait until it ends" if mine != 1 else f"wait until it ends; else see {path}",
+                f"another flushlab has changed settings of {self.where} for a while",
+                hint=f"wait until it ends; else see {path}" if is_mine else "wait until it ends",
             )
-        self._write(path)  # new, or an error: only then is it ours to remove
+        if differing := self._differing():  # it ended after they were read
+            raise UsageError(
+                f"{', '.join(differing)} of {self.where} changed while this started",
+                hint="run it again; by now another flushlab may have put back what it had changed",
+            )
+        self._write(path, whatever_it_is=True, new=True)  # new, or an error: only then is it ours to remove
         self._path = path
+
+    def _differing(self) -> list[str]:
+        now, same = self._read(self._found), Configuration({}, self._server.identity).same
+        return [name for name, value in self._found.items() if not same(name, value, now.get(name))]
+
+    def _note_what_came_of_it(self, path: Path) -> None:
+        """What the server rounded, and what it changed along: from now on all else is somebody else's."""
+        now = self._read([one.name for one in self._all])
+        self._came_of_it = tuple(
+            msgspec.structs.replace(one, later=(*one.later, now.get(one.name, one.during)))
+            for one in self._all
+        )
+        self._write(path, whatever_it_is=False, new=False)
+
+    @property
+    def _all(self) -> tuple[Change, ...]:
+        """With what may change along, in the order in which it is put back: what bounds others first."""
+        if self._came_of_it:
+            return self._came_of_it
+        along = [
+            Change(name=name, before=self._found[name], during=self._found[name])
+            for name in _bound_to(self.before)
+            if name in self._found and name not in self.before
+        ]
+        return tuple(sorted((*self._changes, *along), key=lambda one: one.name not in _BOUNDS.values()))
+
+    def _read(self, names: Iterable[str]) -> dict[str, Value]:
+        return read_variables(self._query, self._server.identity, names)
 
     def _set(self, name: str, value: Value) -> None:
         try:
-            set_variable(self._server.query, self._server.identity, name, value)
+            set_variable(self._query, self._server.identity, name, value)
         except StatementFailed as error:
             if error.errno in NOT_ALLOWED:
                 raise UsageError(
@@ -161,32 +214,53 @@ class Changes:
         if self._path is None:
             return
         try:
-            _restore(self._server, self._changes, say, whatever_it_is=self._in_turns)
+            _restore(self._server, self._all, say, whatever_it_is=not self._came_of_it)
         except ServerError as error:
             say(_not_yet(self._server.address, self.undo, error))
         else:
             self._path.unlink(missing_ok=True)
             self._path = None
 
-    def _write(self, path: Path) -> None:
+    def _write(self, path: Path, *, whatever_it_is: bool, new: bool) -> None:
         written = _Written(
-            address=self._server.address, changes=self._changes, undo=self.undo, **journal.me()
+            address=self._server.address,
+            changes=self._all,
+            undo=self.undo,
+            whatever_it_is=whatever_it_is,
+            **journal.me(),
         )
         why = "nothing was changed; without that file nobody could put it back"
-        journal.write(path, written, new=True, without=why)
+        journal.write(path, written, new=new, without=why)
 
 
 def put_back_left(say: Say) -> None:
     """Puts back what killed flushlabs have left; servers that do not answer keep their file."""
     for path, written in journal.left(FOLDER, _Written, say):
-        say(f"{written.address.name}: putting back what an interrupted flushlab had changed")
         try:
             with Attached(written.address, connect_s=CONNECT_S) as server:
-                _restore(server, written.changes, say)
+                query = partial(server.query, answer_s=_ANSWER_S)
+                # Under the lock nobody else writes or carries out that file.
+                if not _lock(query, wait_s=CONNECT_S) or not journal.is_there(path, written):
+                    continue
+                say(f"{written.address.name}: putting back what an interrupted flushlab had changed")
+                _restore(server, written.changes, say, whatever_it_is=written.whatever_it_is)
+                path.unlink(missing_ok=True)
         except ServerError as error:
             say(f"{_not_yet(written.address, written.undo, error)} If that server is gone, remove {path}")
-            continue
-        path.unlink(missing_ok=True)
+
+
+def _lock(query: Query, *, wait_s: float) -> bool:
+    """Takes the lock of whoever changes the server's settings; the server keeps it until that connection
+    closes."""
+    ((mine,),) = query("SELECT GET_LOCK(%s, %s)", (_LOCK, round(wait_s)))
+    return bool(mine == 1)
+
+
+def _bound_to(names: Iterable[str]) -> list[str]:
+    """What may change along with settings."""
+    given = {*names}
+    pairs = [*_BOUNDS.items(), *((bound, name) for name, bound in _BOUNDS.items())]
+    return [other for one, other in pairs if one in given]
 
 
 def _file(address: Address) -> Path:
@@ -205,24 +279,37 @@ def _restore(
         whatever_it_is: also what has a value that flushlab did not ask for: the server may have rounded it.
 
     Raises:
-        ServerError: the server is gone, or refused one of them.
+        ServerError: the server is gone, refused one of them, or has another value afterwards.
     """
     same = Configuration({}, server.identity).same
+    query = partial(server.query, answer_s=_ANSWER_S)
+    now = read_variables(query, server.identity, [one.name for one in changes])
+    changed = [one for one in changes if not same(one.name, now.get(one.name), one.before)]
+    ours = []
+    for one in changed:
+        if whatever_it_is or any(
+            same(one.name, now.get(one.name), value) for value in (one.during, *one.later)
+        ):
+            ours.append(one)
+        else:
+            say(f"{one.name} is {now.get(one.name)} now: somebody else has set it, and it stays so")
     refused: StatementFailed | None = None
-    for change in changes:
-        now = server.read_back([change.name])[change.name]
-        ours = any(same(change.name, now, value) for value in (change.during, *change.later))
-        if ours or (whatever_it_is and not same(change.name, now, change.before)):
-            try:
-                set_variable(server.query, server.identity, change.name, change.before)
-            except StatementFailed as error:
-                refused = error
-            else:
-                say(f"put back: {_statement(server.identity, change.name, change.before)}")
-        elif not same(change.name, now, change.before):
-            say(f"{change.name} is {now} now: somebody else has set it, and it stays so")
+    for one in ours:
+        try:
+            set_variable(query, server.identity, one.name, one.before)
+        except StatementFailed as error:
+            refused = error
+        else:
+            say(f"put back: {_statement(server.identity, one.name, one.before)}")
     if refused is not None:
         raise refused
+    now = read_variables(query, server.identity, [one.name for one in ours])
+    if wrong := [
+        f"{one.name} is {now.get(one.name)}"
+        for one in ours
+        if not same(one.name, now.get(one.name), one.before)
+    ]:
+        raise ServerError(f"{', '.join(wrong)}, whatever was asked for")
 
 
 def _not_yet(address: Address, undo: tuple[str, ...], error: ServerError) -> str:

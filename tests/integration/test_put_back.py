@@ -1,0 +1,104 @@
+"""What was changed of somebody's own server is put back, whatever the server made of it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from flushlab.errors import UsageError
+from flushlab.machine import state_path
+from flushlab.record import Value
+from flushlab.server import Sandbox
+from flushlab.server.attached import Address, Attached
+from flushlab.server.put_back import FOLDER, Changes, put_back_left
+from tests.conftest import StartSandbox
+
+NAMES = (
+    "innodb_io_capacity",
+    "innodb_io_capacity_max",
+    "innodb_max_dirty_pages_pct",
+    "innodb_max_dirty_pages_pct_lwm",
+)
+LOWERED = {"innodb_io_capacity_max": 150, "innodb_max_dirty_pages_pct": 5}
+RAISED = {"innodb_io_capacity": 50_000}
+KILLED = """
+import os, sys
+from flushlab.server.attached import Attached, from_dsn
+from flushlab.server.put_back import Changes
+changes = Changes(Attached(from_dsn(sys.argv[1])), {WANTED})
+changes.{HOW}()
+os._exit(9)
+"""
+
+
+@pytest.fixture(params=["mariadb", "mysql@8.0"], scope="module")
+def sandbox(request: pytest.FixtureRequest, shared_sandbox: StartSandbox) -> Sandbox:
+    server = shared_sandbox(
+        request.param, settings={"innodb_max_dirty_pages_pct_lwm": 20, "innodb_max_dirty_pages_pct": 80}
+    )
+    server.query("CREATE USER tuner@'%' IDENTIFIED BY 'secret'")
+    server.query("GRANT ALL ON *.* TO tuner@'%'")
+    return server
+
+
+@pytest.fixture
+def owned(sandbox: Sandbox, private_home: Path) -> Iterator[Attached]:
+    before = sandbox.read_back(NAMES)
+    with Attached(Address(endpoint=sandbox.endpoint)) as server:
+        yield server
+    assert sandbox.read_back(NAMES) == before
+    assert not list((state_path() / FOLDER).glob("*"))
+
+
+@pytest.mark.parametrize("wanted", [LOWERED, RAISED], ids=["lowered", "raised"])
+def test_what_the_server_cut_or_changed_along_is_put_back(owned: Attached, wanted: dict[str, Value]) -> None:
+    before, said = owned.read_back(NAMES), list[str]()
+    changes = Changes(owned, wanted)
+    changes.make()
+    changed = {name for name, value in owned.read_back(NAMES).items() if value != before[name]}
+    changes.put_back(said.append)
+    assert owned.read_back(NAMES) == before
+    assert len([line for line in said if line.startswith("put back: ")]) == len(changed) == len(said)
+
+
+@pytest.mark.parametrize("how", ["make", "announce"])
+def test_what_a_killed_flushlab_left_is_put_back_whatever_it_is(
+    owned: Attached, sandbox: Sandbox, how: str
+) -> None:
+    dsn = f"mysql://tuner:secret@127.0.0.1:{sandbox.endpoint.port}/"
+    code = KILLED.replace("{WANTED}", repr(RAISED)).replace("{HOW}", how)
+    assert subprocess.run([sys.executable, "-c", code, dsn], check=False).returncode == 9
+    if how == "announce":
+        owned.query("SET GLOBAL innodb_io_capacity_max = 123456")
+    said = list[str]()
+    put_back_left(said.append)
+    assert any(line.startswith("put back: SET GLOBAL innodb_io_capacity") for line in said)
+
+
+def test_what_somebody_else_sets_meanwhile_stays(owned: Attached) -> None:
+    before, said = owned.read_back(NAMES), list[str]()
+    changes = Changes(owned, {"innodb_io_capacity": 170})
+    changes.make()
+    owned.query("SET GLOBAL innodb_io_capacity = 190")
+    changes.put_back(said.append)
+    assert said == ["innodb_io_capacity is 190 now: somebody else has set it, and it stays so"]
+    owned.query(f"SET GLOBAL innodb_io_capacity = {before['innodb_io_capacity']}")
+
+
+def test_what_was_read_while_another_flushlab_changed_it_is_not_taken_for_the_owners(
+    owned: Attached, sandbox: Sandbox
+) -> None:
+    first = Changes(owned, {"innodb_io_capacity": 170})
+    first.make()
+    with Attached(Address(endpoint=sandbox.endpoint)) as another:
+        second = Changes(another, {"innodb_io_capacity": 160})
+        with pytest.raises(UsageError, match="another flushlab has changed settings"):
+            second.make()
+        first.put_back(list[str]().append)
+        owned.stop()  # its lock goes with its connection
+        with pytest.raises(UsageError, match=r"innodb_io_capacity of .* changed while this started"):
+            second.make()
