@@ -7,7 +7,7 @@ with the place in its file.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -117,6 +117,7 @@ def bind(
     here: ServerHere,
     volumes: Volumes,
     *,
+    only: Collection[str] | None = None,
     scale: float = 1.0,
     folder: Path | None = None,
     path: str = "",
@@ -127,6 +128,7 @@ def bind(
         plan: what was asked for.
         here: the server.
         volumes: opens data roots and disk limits.
+        only: arms that were asked for; None: all. Others are not bound, but arms may build on them.
         scale: factor on the workload's table_size.
         folder: what a workload's file is relative to.
         path: the plan's own, for messages.
@@ -134,16 +136,24 @@ def bind(
     Raises:
         UsageError: the workload does not take an option or its value, or there is no size to scale.
     """
-    return _Binder(plan, here, volumes, scale, folder, path).bound()
+    return _Binder(plan, here, volumes, only, scale, folder, path).bound()
 
 
 class _Binder:
     def __init__(
-        self, plan: Plan, here: ServerHere, volumes: Volumes, scale: float, folder: Path | None, path: str
+        self,
+        plan: Plan,
+        here: ServerHere,
+        volumes: Volumes,
+        only: Collection[str] | None,
+        scale: float,
+        folder: Path | None,
+        path: str,
     ) -> None:
         self._plan = plan
         self._here = here
         self._volumes = volumes
+        self._only = only
         self._scale = scale
         self._folder = folder
         self._path = path
@@ -154,8 +164,8 @@ class _Binder:
         base = self._base()
         missing = self._missing_requirement()
         crossed = sum(1 for arm in self._plan.arms if arm.place)  # they stand before the others
-        arms = tuple(self._arm(index, arm, missing) for index, arm in enumerate(self._plan.arms, -crossed))
-        return Bound(base=base, arms=arms, notes=tuple(self._notes))
+        arms = [self._arm(index, arm, missing) for index, arm in enumerate(self._plan.arms, -crossed)]
+        return Bound(base=base, arms=tuple(arm for arm in arms if arm is not None), notes=tuple(self._notes))
 
     def _base(self) -> BoundArm:
         plan, here = self._plan, self._here
@@ -176,13 +186,14 @@ class _Binder:
         text = ": ".join(filter(None, (known_as, plan.base_text)))
         return self._finished(BASE, text, self._made[BASE], volume, "measured", "")
 
-    def _arm(self, index: int, arm: ArmPlan, missing: tuple[ArmOutcome, str] | None) -> BoundArm:
+    def _arm(self, index: int, arm: ArmPlan, missing: tuple[ArmOutcome, str] | None) -> BoundArm | None:
         on = self._made[arm.on]
         key = arm.place or f"arm.{index}"
         back = {self._name(name) for name in arm.defaults}
         kept = {} if "*" in back else on.settings
         settings = {name: value for name, value in kept.items() if name not in back}
-        changes, reason = self._version_has(arm, key)
+        wanted = self._only is None or arm.name in self._only
+        changes, reason = self._version_has(arm, key, note=wanted)
         made = _Made(
             settings=settings | changes,
             options=self._options(on.options, arm.workload, f"{key}.workload"),
@@ -194,6 +205,8 @@ class _Binder:
             lacks=(*on.lacks, arm.name) if reason else on.lacks,
         )
         self._made[arm.name] = made
+        if not wanted:
+            return None
         outcome: ArmOutcome = "not_in_version" if reason else "measured"
         volume = self._volumes.base
         if missing is not None:
@@ -218,7 +231,7 @@ class _Binder:
         catalog = self._here.catalog
         return catalog.setting(name).name if name in catalog else canonical(name)
 
-    def _version_has(self, arm: ArmPlan, key: str) -> tuple[dict[str, Value], str]:
+    def _version_has(self, arm: ArmPlan, key: str, *, note: bool) -> tuple[dict[str, Value], str]:
         """The first of the arm's settings and what may stand in their place that this version has; or none,
         and the reason why the first does not go."""
         why = ""
@@ -226,7 +239,7 @@ class _Binder:
             part = f"{key}.settings" if number == 0 else f"{key}.instead.{number - 1}"
             settings, reason = self._typed(wanted, part)
             if not reason:
-                if number:
+                if number and note:
                     text = f"{arm.name}: {why}; measured instead: {_spelled(settings)}"
                     self._notes.append(Warning("instead", text))
                 return settings, ""

@@ -49,7 +49,8 @@ from flushlab.campaign.volumes import PaperVolumes, Volumes
 from flushlab.campaign.watcher import Watcher, watching
 from flushlab.campaign.way import LOOKS_BLOCKS, groups_of, on_one_server
 from flushlab.errors import UsageError
-from flushlab.plan.plan import BASE, CONTROL, MAX_BLOCKS, Plan
+from flushlab.plan.only import chosen
+from flushlab.plan.plan import BASE, BEST, CONTROL, MAX_BLOCKS, Claim, Plan, crossed
 from flushlab.plan.shipped import find_plan, read_plan, shipped
 from flushlab.process.running import on_board
 from flushlab.record import Launch, Warning
@@ -91,6 +92,7 @@ class Asked:
     data: Data | None = None
     servers: tuple[str, ...] = ()
     own: Own | None = None
+    only: tuple[str, ...] = ()
     looks: bool = False
     precision: float | None = None
 
@@ -127,6 +129,8 @@ def series(
     exact: bool = False,
     blocks: int | None = None,
     seconds: float | None = None,
+    only: Sequence[str] = (),
+    precision: float | None = None,
     threads: int | None = None,
     scale: float = 1.0,
     dataset: Path | str | None = None,
@@ -163,6 +167,9 @@ def series(
         exact: refuse a base that this machine cannot hold, instead of scaling it.
         blocks: rounds, instead of the plan's.
         seconds: measured window, instead of the plan's.
+        only: arms to run, by name or its beginning, instead of all.
+        precision: stop measuring an arm once its interval is this narrow (0.02 is ± 2 %); the blocks are
+            then a limit.
         threads: connections, instead of the plan's; arms with their own number keep it.
         scale: multiplies the size of the plan's tables.
         dataset: your data: a dump, a dump folder or a stopped server's data directory.
@@ -191,6 +198,8 @@ def series(
             "give either a plan or --resume ID",
             hint="`flushlab series --init` writes a plan to start from",
         )
+    if isinstance(only, str):
+        only = (only,)
     own = own_server(
         dsn,
         defaults_file,
@@ -236,6 +245,9 @@ def series(
         dry_run=dry_run,
         data=data,
         own=own,
+        only=chosen(only, [arm.name for arm in loaded.plan.arms]) if loaded else (),
+        looks=precision is not None,
+        precision=precision,
     )
     check(asked)
     wanted = server or (loaded and loaded.plan.server) or DEFAULT_SERVER
@@ -392,7 +404,16 @@ def decide(loaded: Loaded, asked: Asked, target: Target, volumes: Volumes, watch
         has=has,
         goes_on=target.external is not None and not compared,
     )
-    bound = bind(plan, here, volumes, scale=asked.scale, folder=loaded.folder, path=loaded.path)
+    all_of_them = {*crossed(plan.factors).values()} - {BASE}
+    bound = bind(
+        plan,
+        here,
+        volumes,
+        only=asked.only or None,
+        scale=asked.scale,
+        folder=loaded.folder,
+        path=loaded.path,
+    )
     workload = build_workload(plan.workload.name, bound.base.options, folder=loaded.folder)
     return SeriesRequest(
         build=build.name,
@@ -410,13 +431,14 @@ def decide(loaded: Loaded, asked: Asked, target: Target, volumes: Volumes, watch
         base_file=compared.base_file if compared else asked.base,
         memory=asked.memory,
         arms=bound.arms,
-        factors=plan.factors,
-        claims=plan.claims,
+        only=asked.only,
+        factors=plan.factors if all_of_them <= {*(asked.only or all_of_them)} else (),
+        claims=tuple(one for one in plan.claims if _can_be_answered(one, asked.only)),
         blocks=asked.blocks or plan.blocks,
         looks=asked.looks,
         precision=asked.precision,
         timing=parse_timing(asked.seconds or plan.seconds),
-        best=plan.best,
+        best=plan.best and len(asked.only) != 1,  # of one arm it would be that arm once more
         fresh=asked.fresh,
         alternate=plan.alternate,
         scale=asked.scale,
@@ -438,6 +460,12 @@ def decide(loaded: Loaded, asked: Asked, target: Target, volumes: Volumes, watch
         measured_s=compared.measured_s if compared else None,
         asked_blocks=compared.asked_blocks if compared else None,
     )
+
+
+def _can_be_answered(claim: Claim, only: Sequence[str]) -> bool:
+    """Whether the arms of a claim are among those that were asked for; none were: all run."""
+    known = {*only, BASE, *((BEST,) if len(only) > 1 else ())}
+    return not only or {claim.arm, claim.against} <= known
 
 
 def _database(asked: Asked) -> str | None:

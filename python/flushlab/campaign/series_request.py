@@ -94,6 +94,7 @@ class SeriesRequest(msgspec.Struct, frozen=True, kw_only=True):
         workload_digest: changes with the content of its file; a resumed series must find the same.
         base: the base as an arm; its settings are those that this server has.
         arms: in the plan's order.
+        only: arms that were asked for; none: all of the plan's.
         factors: as the plan has them: `crossed` names the arm of each combination.
         claims: as the plan has them.
         base_file: the user's option file, whose settings the base has below the plan's own.
@@ -138,6 +139,7 @@ class SeriesRequest(msgspec.Struct, frozen=True, kw_only=True):
     workload_digest: str = ""
     base: BoundArm
     arms: tuple[BoundArm, ...]
+    only: tuple[str, ...] = ()
     factors: tuple[str, ...] = ()
     claims: tuple[Claim, ...] = ()
     base_file: str | None = None

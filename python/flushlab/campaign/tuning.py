@@ -314,7 +314,8 @@ def _workload_words(request: TuneRequest) -> str:
     known, shape = workload_options(request.workload), request.shape
     words = [request.workload]
     if "threads" in known:
-        words.append(f"{', '.join(map(str, request.threads))} threads")
+        *fewer, most = map(str, request.threads)
+        words.append(", ".join([*fewer, f"{most} thread{'' if request.threads == (1,) else 's'}"]))
     if "tables" in known:
         words.append(f"{shape.tables} × {shape.table_size:,} rows")
     return ", ".join([*words, *(f"{name} = {value}" for name, value in shape.options.items())])

@@ -13,7 +13,6 @@ from flushlab.cli.dry_run import tell
 from flushlab.cli.out_folder import OutFolder
 from flushlab.cli.output import deliver, emit_json, json_bytes, kept, require_writable, stdout
 from flushlab.cli.watching import watched
-from flushlab.errors import UsageError
 
 FILES = ("compare.json", "report.html")
 """In the folder of --out."""
@@ -113,7 +112,7 @@ def compare(
         own["threads"] = threads
     not_theirs = ("configurations", "server", "json", "out", "threads", "precision", "watch")
     flags = options.given(context, *not_theirs) | own
-    found = {"server": server or "mariadb", "precision": _share(precision), **flags}
+    found = {"server": server or "mariadb", "precision": options.precision_of(precision), **flags}
     with watched(watch):
         facts = run(words, **found, progress=LiveTable())
     if dry_run:
@@ -130,22 +129,6 @@ def compare(
     )
     if facts.ending == "interrupted":
         raise typer.Exit(130)
-
-
-def _share(text: str | None) -> float | None:
-    """`2%` and `0.02` as a fraction.
-
-    Raises:
-        UsageError: it is neither.
-    """
-    if text is None:
-        return None
-    try:
-        return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-    except ValueError:
-        raise UsageError(
-            f"--precision {text!r} is not a percentage", hint="for example --precision 2%"
-        ) from None
 
 
 def _say_again(campaign_id: str) -> None:

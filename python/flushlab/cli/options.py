@@ -294,6 +294,22 @@ def typed(context: typer.Context) -> set[str]:
     return {name for name, source in sources if source is not None and source.name != "DEFAULT"}
 
 
+def precision_of(text: str | None) -> float | None:
+    """`--precision`: `2%` and `0.02` as a fraction.
+
+    Raises:
+        UsageError: it is neither.
+    """
+    if text is None:
+        return None
+    try:
+        return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        raise UsageError(
+            f"--precision {text!r} is not a percentage", hint="for example --precision 2%"
+        ) from None
+
+
 def given(context: typer.Context, *without: str) -> dict[str, Any]:
     """The flags of a command as the function of its name takes them.
 

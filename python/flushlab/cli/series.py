@@ -45,6 +45,23 @@ def series(
             show_default=False,
         ),
     ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--only",
+            help="Run this arm and not all; its name's beginning will do; repeat it for several.",
+            metavar="ARM",
+            show_default=False,
+        ),
+    ] = None,
+    precision: Annotated[
+        str | None,
+        typer.Option(
+            "--precision",
+            help="Stop measuring an arm once its interval is this narrow, like 2%; --blocks is then a limit.",
+            show_default=False,
+        ),
+    ] = None,
     threads: Annotated[
         int | None,
         typer.Option("--threads", help="Connections, instead of the plan's.", show_default=False),
@@ -91,9 +108,9 @@ def series(
     options.require_kept(context)
     require_writable(json)
     folder = OutFolder(out, FILES) if out is not None and not dry_run else None
-    flags = options.given(context, "json", "out", "init", "force", "watch")
+    flags = options.given(context, "json", "out", "init", "force", "watch", "precision")
     with watched(watch):
-        facts = run(**flags, progress=CampaignProgress())
+        facts = run(**flags, precision=options.precision_of(precision), progress=CampaignProgress())
     if dry_run:
         tell(facts, out, FILES, json)
         return

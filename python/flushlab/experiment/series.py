@@ -71,7 +71,8 @@ class SeriesPlan(msgspec.Struct, frozen=True, kw_only=True):
         compose: makes `best`; None: there is none.
         looks: the arms are judged at several looks, not only at the end.
         precision: with looks, an arm leaves once its interval is within so much (0.02 is ± 2 %); base and
-            control stay until the last of them has left.
+            control stay until the last of them has left, and so do arms that are compared with each other
+            or crossed, whose ratios are judged at the end alone.
         pairs: arm and the arm that it is to be compared with, where that is not the base.
         crossed: of a factorial, the arm of every combination of factors, `base` for none of them. They are
             in one group, so that every block has all of them.
@@ -147,6 +148,7 @@ class Series:
             first += one.blocks
         looked = [Looks.planned(one.blocks, self._alpha) if plan.looks else None for one in self._plans]
         self._looks = dict(zip(self._groups, looked, strict=True))
+        self._stay = {CONTROL, *plan.crossed.values(), *(name for pair in plan.pairs for name in pair)}
         self._seen: dict[str, list[Comparison]] = {}
         self._best: Blocks | None = None
         self._best_plan = self._plans[-1]
@@ -271,7 +273,9 @@ class Series:
             arms.settled |= {
                 name
                 for name, one in self._held().items()
-                if name != CONTROL and one.ratio.half_width <= self._plan.precision and not one.contradicted
+                if name not in self._stay
+                and one.ratio.half_width <= self._plan.precision
+                and not one.contradicted
             }
 
     def _held(self) -> dict[str, Comparison]:

@@ -78,8 +78,12 @@ def _series(plan: StoredPlan) -> Iterator[str]:
         yield _option("--base", plan.base_file)
     if plan.memory is not None:
         yield _option("--memory", plan.memory)
+    for name in plan.only:
+        yield _option("--only", name)
     if plan.blocks is not None:
         yield _option("--blocks", plan.blocks)
+    if plan.precision is not None:
+        yield _option("--precision", plan.precision)
     if plan.timing.seconds is not None:
         yield _option("--seconds", plan.timing.seconds)
     if plan.asked_threads is not None:

@@ -74,6 +74,7 @@ class StoredPlan(msgspec.Struct, frozen=True, kw_only=True):
     measured_s: float | None = None
     asked_blocks: int | None = None
     precision: float | None = None
+    only: tuple[str, ...] = ()
     scale: float = 1.0
     asked_threads: int | None = None
     fresh: bool = False

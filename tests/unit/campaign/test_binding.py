@@ -52,9 +52,10 @@ def bound(
     identity: ServerIdentity = MARIADB,
     values: Mapping[str, Value] = VALUES,
     scale: float = 1.0,
+    chosen: tuple[str, ...] | None = None,
 ) -> Bound:
     here = ServerHere(identity=identity, catalog=load_catalog(), values=values, launch=Launch())
-    return bind(a_plan, here, volumes(tmp_path, visible=visible), scale=scale, path="p.toml")
+    return bind(a_plan, here, volumes(tmp_path, visible=visible), only=chosen, scale=scale, path="p.toml")
 
 
 def only(a_plan: Plan, tmp_path: Path, **more: Any) -> BoundArm:
@@ -380,3 +381,15 @@ def test_a_mistake_of_the_workload_is_told_with_its_place(
     with pytest.raises(UsageError, match=says) as caught:
         flushlab.series(file)
     assert hint in (caught.value.hint or "")
+
+
+def test_an_arm_may_build_on_one_that_was_not_asked_for(tmp_path: Path) -> None:
+    arms = (
+        ArmPlan(name="A", settings={"innodb_log_file_size": "64M"}),
+        ArmPlan(name="B", on="A", settings={"sync_binlog": 1}),
+        ArmPlan(name="C", settings={"innodb_redo_log_capacity": "1G"}, instead=({"sync_binlog": 7},)),
+    )
+    found = bound(plan(*arms), tmp_path, chosen=("B",))
+    assert [arm.name for arm in found.arms] == ["B"]
+    assert found.arms[0].changes == {"innodb_log_file_size": 64 << 20, "sync_binlog": 1}
+    assert "instead" not in slugs(found), "a note on an arm that does not run"

@@ -297,6 +297,18 @@ def test_an_arm_that_is_known_precisely_enough_leaves_and_the_others_go_on() -> 
     assert found["A"].verdict == "faster"
 
 
+def test_arms_that_are_compared_with_each_other_stay_to_the_end() -> None:
+    """Their ratio is judged once: to stop by the interval of one of them would bend it."""
+    series = Series(plan(compose=None, blocks=40, looks=True, precision=0.05, pairs=(("A", "B"),)))
+    simulated = trials()
+    asked: dict[str, int] = {}
+    while (request := series.ask()) is not None:
+        asked[request.arm.name] = asked.get(request.arm.name, 0) + 1
+        series.tell(simulated.run(request))
+    assert asked["C"] < asked["A"] == asked["B"] == 40
+    assert ("A", "B") in series.result().pairs
+
+
 def test_a_comparison_ends_once_all_intervals_are_narrow() -> None:
     few, many = (Series(plan(compose=None, blocks=80, looks=True, precision=p)) for p in (0.05, 0.005))
     assert run_to_end(few, trials()) < run_to_end(many, trials()) == 80 * 5

@@ -79,6 +79,8 @@ SERIES = {
     "memory": ["insert-on-duplicate", "--base", "{tmp}/my.cnf", "--memory", "2G"],
     "dataset": ["insert-on-duplicate", "--dataset", "dump.sql"],
     "database": ["insert-on-duplicate", "--dataset", "dump.sql", "--database", "shop"],
+    "only": ["insert-on-duplicate", "--only", "H", "--only", "B primary key"],
+    "precision": ["insert-on-duplicate", "--blocks", "30", "--precision", "2.5%"],
     "blocks": ["insert-on-duplicate", "--blocks", "3"],
     "seconds": ["insert-on-duplicate", "--seconds", "7"],
     "scale": ["insert-on-duplicate", "--scale", "0.123456789"],
