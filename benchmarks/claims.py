@@ -98,7 +98,7 @@ def main() -> int:
     fresh = {arm.name for arm in facts.arms if arm.why_fresh or arm.comparison is None}
     left = []
     for claim in undecided:
-        if claim.arm in fresh or claim.against != "base":
+        if not facts.interleaved or claim.arm in fresh or claim.against != "base":
             left.append(claim)
             continue
         again = flushlab.series(

@@ -398,7 +398,7 @@ def workload_words(request: SeriesRequest) -> str:
     }
     words = [request.workload]
     if "threads" in sizes:
-        words.append(counted(sizes["threads"], "thread"))
+        words.append(counted(int(sizes["threads"]), "thread"))
     if "tables" in sizes:
         words.append(f"{sizes['tables']:,} × {sizes['table_size']:,} rows")
     words += [
