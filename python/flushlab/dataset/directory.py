@@ -60,7 +60,7 @@ class Directory(msgspec.Struct, frozen=True, kw_only=True):
             StorageError: its server runs, tables are stored outside, or a backup that was not prepared.
         """
         path = path.absolute()
-        _require_prepared(path)
+        require_prepared(path)
         if (holder := _lock_holder(path / "ibdata1")) is not None:
             raise StorageError(
                 f"{path} is in use by process {holder}",
@@ -106,6 +106,9 @@ class Directory(msgspec.Struct, frozen=True, kw_only=True):
             NoSpace: it does not fit.
         """
         copy_tree(Path(self.path), target, leave_out=_left_out(Path(self.path)))
+        if _checkpoints(Path(self.path)) is not None:
+            for file in [*_compressed(target)]:  # a server could not drop a database with such a file in it
+                file.unlink()
 
     def settings(self) -> dict[str, Value]:
         """What SET PERSIST wrote down: in force on its server, above every option file. Of a backup, also
@@ -159,14 +162,22 @@ _FORGOTTEN = (
 )
 
 
-def _require_prepared(path: Path) -> None:
+def require_prepared(path: Path) -> None:
     """Raises StorageError if a backup is still to be decompressed or prepared."""
-    checkpoints = next((path / name for name in _CHECKPOINTS if (path / name).is_file()), None)
+    checkpoints = _checkpoints(path)
     if checkpoints is None:
         return
     tool = "mariadb-backup" if "mariadb" in checkpoints.name or _by_mariadb(path) else "xtrabackup"
     said = re.search(r"backup_type\s*=\s*(\S+)", checkpoints.read_text(errors="replace"))
-    if any(next(path.rglob(pattern), None) for pattern in _COMPRESSED):
+    # Tools leave a compressed file beside the one that they make of it, unless told not to.
+    compressed = next((file for file in _compressed(path) if not file.with_suffix("").exists()), None)
+    if compressed is not None and said and said[1] in _PREPARED:
+        raise StorageError(
+            f"{path} was prepared, but {compressed.relative_to(path)} was not decompressed before",
+            hint=f"decompress and prepare a fresh copy of that backup with {tool}; if the table was dropped"
+            " during the backup, remove that file",
+        )
+    if compressed is not None:
         raise StorageError(
             f"{path} is a compressed backup",
             hint=f"run {tool} --decompress --target-dir={path}, then {tool} --prepare --target-dir={path}",
@@ -176,6 +187,16 @@ def _require_prepared(path: Path) -> None:
             f"{path} is a backup that was not prepared: its type is {said[1]}",
             hint=f"run {tool} --prepare --target-dir={path}",
         )
+
+
+def _checkpoints(path: Path) -> Path | None:
+    """The file that a tool for backups left in what it made; None in any other directory."""
+    return next((path / name for name in _CHECKPOINTS if (path / name).is_file()), None)
+
+
+def _compressed(path: Path) -> Iterator[Path]:
+    """Files of a backup that are compressed or encrypted."""
+    return (file for pattern in _COMPRESSED for file in path.rglob(pattern))
 
 
 def _by_mariadb(path: Path) -> bool:

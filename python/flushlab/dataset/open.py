@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from flushlab.dataset.directory import Directory
+from flushlab.dataset.directory import Directory, require_prepared
 from flushlab.dataset.dump import Dump
 from flushlab.dataset.mydumper import METADATA, MydumperDump
 from flushlab.dataset.pieces import pieces
@@ -45,6 +45,7 @@ def open_dataset(path: Path | str) -> Dataset:
         return MydumperDump(path=str(path))
     if (path / f"{METADATA}.partial").is_file():
         raise StorageError(f"{path} is an unfinished dump of mydumper", hint="make the dump again")
+    require_prepared(path)  # all of a compressed backup is compressed, ibdata1 too
     dumps = sorted(file.name for file in path.iterdir() if ".sql" in file.suffixes[-2:])
     raise StorageError(
         f"{path} holds neither a dump nor a data directory (it has no ibdata1)",

@@ -82,10 +82,31 @@ def test_backup_that_was_not_prepared_is_refused_with_the_command(
     for prepared in ("full-prepared", "log-applied"):
         (datadir / file).write_text(CHECKPOINTS.format(prepared))
         assert open_dataset(datadir).path == str(datadir)
+
+
+@pytest.mark.parametrize("suffix", [".qp", ".lz4", ".zst"])
+def test_backup_that_was_compressed_is_taken_once_it_was_decompressed_and_prepared(
+    suffix: str, datadir: Path, tmp_path: Path
+) -> None:
+    checkpoints, packed = datadir / "xtrabackup_checkpoints", datadir / f"shop/item.ibd{suffix}"
     (datadir / "shop").mkdir()
-    (datadir / "shop/item.ibd.qp").write_bytes(b"x")
-    with pytest.raises(StorageError, match="compressed backup"):
+    packed.write_bytes(b"packed")
+    checkpoints.write_text(CHECKPOINTS.format("full-backuped"))
+    (datadir / "ibdata1").rename(datadir / f"ibdata1{suffix}")
+    with pytest.raises(StorageError, match="is a compressed backup") as refused:
         open_dataset(datadir)
+    assert "--decompress" in str(refused.value.hint)
+    (datadir / "ibdata1").write_bytes(b"")
+
+    checkpoints.write_text(CHECKPOINTS.format("full-prepared"))
+    with pytest.raises(StorageError, match=f"item.ibd{suffix} was not decompressed"):
+        open_dataset(datadir)
+
+    (datadir / "shop/item.ibd").write_bytes(b"rows")
+    Directory.open(datadir).copy(tmp_path / "copy")
+    copied = {str(file.relative_to(tmp_path / "copy")) for file in (tmp_path / "copy").rglob("*")}
+    assert copied == {"ibdata1", "shop", "shop/item.ibd"}
+    assert packed.exists(), "the original is only read"
 
 
 def test_backup_brings_what_shapes_its_files_and_nothing_of_its_tool(datadir: Path, tmp_path: Path) -> None:
