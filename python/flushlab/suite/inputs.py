@@ -42,7 +42,8 @@ def read_inputs(patterns: Sequence[str], folder: Path) -> tuple[Input, ...]:
         folder: what relative patterns start from.
 
     Raises:
-        UsageError: a pattern matches no file.
+        UsageError: a pattern matches no file, or has `**` beside other characters: Python refuses
+            that before 3.13 and then reads it as `*`, and users may mean every folder below.
         StorageError: a file cannot be read.
     """
     found: dict[str, Path] = {}
@@ -100,12 +101,22 @@ def chain(inputs: Sequence[Input]) -> tuple[str, ...]:
 
 
 def _files(pattern: str, folder: Path) -> dict[str, Path]:
-    path = Path(pattern).expanduser()
+    path = Path(os.path.expanduser(pattern))  # noqa: PTH111  # Path's raises where there is no such user
     if path.is_absolute():
         base, relative = Path(path.anchor), str(path.relative_to(path.anchor))
     else:
         base, relative = folder, str(path)
-    matches = [base / relative] if (base / relative).exists() else sorted(base.glob(relative))
+    if (base / relative).exists():
+        matches = [base / relative]
+    elif unclear := next((part for part in path.parts if "**" in part and part != "**"), None):
+        clear = re.sub(r"\*{2,}", "*", unclear)
+        below, once = (pattern.replace(unclear, part) for part in (f"**/{clear}", clear))
+        raise UsageError(
+            f"--inputs {pattern!r}: ** stands for folders, and only alone between slashes",
+            hint=f"write {below!r} to look in every folder below, {once!r} not to",
+        )
+    else:
+        matches = sorted(base.glob(relative))
     files = [file for match in matches for file in ([match] if match.is_file() else match.rglob("*"))]
     return {
         str(file if path.is_absolute() else file.relative_to(folder)): file

@@ -47,6 +47,31 @@ def test_a_pattern_that_matches_nothing_is_refused(tmp_path: Path) -> None:
         assert raised.value.hint is not None
 
 
+@pytest.mark.parametrize(
+    ("pattern", "hint"),
+    [
+        ("db/**.sql", "write 'db/**/*.sql' to look in every folder below, 'db/*.sql' not to"),
+        ("db/V**/*.sql", "write 'db/**/V*/*.sql' to look"),
+    ],
+)
+def test_two_asterisks_beside_other_characters_are_refused_whatever_python_makes_of_them(
+    pattern: str, hint: str, tmp_path: Path
+) -> None:
+    (tmp_path / "db/more").mkdir(parents=True)
+    files(tmp_path / "db", one="1")
+    files(tmp_path / "db/more", two="2")
+    with pytest.raises(UsageError, match="only alone between slashes") as refused:
+        read_inputs([pattern], tmp_path)
+    assert str(refused.value.hint).startswith(hint)
+    (tmp_path / "db/**.sql").write_text("3")
+    assert paths(read_inputs(["db/**.sql"], tmp_path)) == ["db/**.sql"], "a file of that name"
+
+
+def test_a_home_of_nobody_matches_no_file(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="matches no file"):
+        read_inputs(["~no-such-user/*.sql"], tmp_path)
+
+
 def test_one_pattern_of_two_that_matches_nothing_is_refused(tmp_path: Path) -> None:
     files(tmp_path, V1="a")
     with pytest.raises(UsageError, match=r"'\*\.xml' matches no file"):
