@@ -151,6 +151,19 @@ def test_a_script_without_a_history_is_never_built_upon(project: Project) -> Non
     )
 
 
+def test_a_template_has_the_seed_rows_of_one_run_though_the_command_was_run_twice(project: Project) -> None:
+    with (project.folder / "migrate.py").open("a") as script:
+        script.write("print('seeding'); c.execute('INSERT INTO t2 (v) VALUES (1)')\n")
+    show = python("print(ask(c, 'SELECT COUNT(*) FROM t2'))")
+    for template, runs in (("miss", 2), ("hit", 0)):
+        result, out, err = project.test(*show)
+        assert (result["template"], out) == (template, "((1,),)\n")
+        assert err.count("seeding") == runs
+    project.migration(3, "ALTER TABLE t2 ADD COLUMN more INT")
+    result, out, _ = project.test(*show)
+    assert (result["template"], out) == ("miss", "((1,),)\n"), "it is not to be run again on its own result"
+
+
 def test_an_edited_script_makes_a_template_of_its_own(project: Project) -> None:
     script = project.folder / "migrate.sh"
     words = ("--prepare", "./migrate.sh", "--inputs", "db/*.sql", "--", "true")

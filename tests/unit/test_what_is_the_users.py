@@ -65,7 +65,7 @@ def as_cache(place: Path) -> None:
     for database in ("a", "b"):
         recipe = Recipe(build=MARIADB, settings={}, database=database)
         templates.find(recipe)
-        templates.capture(recipe, data, Facts())
+        templates.capture(recipe, data, Facts)
 
 
 def as_probe_folder(place: Path) -> None:

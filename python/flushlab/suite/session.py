@@ -347,7 +347,7 @@ class Session:
                     hint="SHOW CHARACTER SET and SHOW COLLATION list what it has",
                 ) from error
             sandbox.stop()
-            return self._templates.capture(recipe, sandbox.datadir, Facts())
+            return self._templates.capture(recipe, sandbox.datadir, Facts)
 
     def _loaded(self) -> Snapshot | None:
         """The user's data as a data directory, if there are any."""
@@ -378,7 +378,7 @@ class Session:
             The new template; None if it cannot be built upon `base` without doubt.
 
         Raises:
-            PrepareFailed: it failed on the full run.
+            PrepareFailed: it failed on the full run, or was interrupted.
         """
         servers = self._start(base, 1)
         with servers:
@@ -397,15 +397,20 @@ class Session:
                         " the prepare command runs in full"
                     )
                     return None
-                rerunnable, seconds = True, known.prepare_seconds + seconds
-            else:
-                rerunnable = bool(after and self._recipe.inputs) and self._changes_nothing(
-                    sandbox, environment
-                )
-            facts = Facts(
-                inputs=self._recipe.inputs, histories=after, rerunnable=rerunnable, prepare_seconds=seconds
-            )
+                seconds += known.prepare_seconds
             sandbox.stop()
+
+            def facts() -> Facts:
+                rerunnable = known is not None or (
+                    bool(after and self._recipe.inputs) and self._changes_nothing(sandbox, environment)
+                )
+                return Facts(
+                    inputs=self._recipe.inputs,
+                    histories=after,
+                    rerunnable=rerunnable,
+                    prepare_seconds=seconds,
+                )
+
             return self._templates.capture(self._recipe, sandbox.datadir, facts)
 
     def _prepare_once(self, environment: Mapping[str, str]) -> Ended:
@@ -418,9 +423,16 @@ class Session:
             self._prepare_s += time.monotonic() - began
 
     def _changes_nothing(self, sandbox: Sandbox, environment: Mapping[str, str]) -> bool:
-        """Whether the command, run again on its own result, leaves it as it is."""
+        """Whether the command, run again on its own result, leaves it as it is, which is saved already.
+
+        Raises:
+            PrepareFailed: the user interrupted it.
+        """
+        sandbox.start_again()
         before = prepare.fingerprint(sandbox.query)
         ended = self._prepare_once(environment)
+        if ended.exit_code != 0 and ended.interrupted:
+            raise PrepareFailed(ended)
         return ended.exit_code == 0 and prepare.fingerprint(sandbox.query) == before
 
     def _start(self, snapshot: Snapshot, count: int, clones: int = 0) -> Servers:

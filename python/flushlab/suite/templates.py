@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -27,7 +27,7 @@ from flushlab.record import Value
 from flushlab.suite.archive import archive_name, export_archive, import_archive, is_ours
 from flushlab.suite.inputs import Input, chain
 
-FORMAT = "2"
+FORMAT = "3"
 """Raise this when the way templates are made changes."""
 
 FACTS = "flushlab-template.json"
@@ -148,15 +148,20 @@ class Templates:
                 return (found, facts) if facts.rerunnable and facts.histories else None
         return None
 
-    def capture(self, recipe: Recipe, datadir: Path, facts: Facts) -> Snapshot:
+    def capture(self, recipe: Recipe, datadir: Path, find_facts: Callable[[], Facts]) -> Snapshot:
         """Saves the data directory of a server that was shut down in an orderly way.
+
+        Args:
+            recipe: of what lies in it.
+            datadir: the data directory.
+            find_facts: called once it is copied, so that it may start the server again and change it.
 
         Raises:
             NoSpace: it does not fit, not even with older templates gone.
             StorageError: it cannot be saved.
         """
         key = recipe.key
-        snapshot = self.snapshots.make(key, lambda target: _copy(datadir, target, facts))
+        snapshot = self.snapshots.make(key, lambda target: _copy(datadir, target, find_facts))
         self.snapshots.evict(self._limit_bytes, keep=key.digest)
         if self._cache is not None:
             export_archive(snapshot, self._archive(key))
@@ -246,7 +251,7 @@ def _remove_archive(archive: Path) -> None:
         archive.unlink(missing_ok=True)
 
 
-def _copy(datadir: Path, target: Path, facts: Facts) -> None:
+def _copy(datadir: Path, target: Path, find_facts: Callable[[], Facts]) -> None:
     """Copies a stopped server's data directory, zeros as holes, without what is one server's own."""
     command = ["cp", "--archive", "--reflink=auto", "--sparse=always", f"{datadir}/.", str(target)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -258,4 +263,4 @@ def _copy(datadir: Path, target: Path, facts: Facts) -> None:
         (target / name).unlink(missing_ok=True)
     for folder in (target / "#innodb_temp",):
         shutil.rmtree(folder, ignore_errors=True)
-    (target / FACTS).write_bytes(msgspec.json.encode(facts))
+    (target / FACTS).write_bytes(msgspec.json.encode(find_facts()))

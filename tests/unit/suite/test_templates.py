@@ -7,6 +7,7 @@ import shutil
 import tempfile
 import zipfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -77,10 +78,20 @@ def test_whatever_shapes_the_content_is_in_the_key(changes: dict[str, object]) -
     assert recipe("a", "b", **changes).key.digest != recipe("a", "b").key.digest
 
 
+def test_a_template_is_what_lay_there_before_its_facts_were_looked_for(datadir: Path) -> None:
+    def find_facts() -> Facts:
+        (datadir / "again").write_text("left by a second run")
+        return GOOD
+
+    made = Templates().capture(recipe("a"), datadir, find_facts)
+    assert not (made.path / "again").exists()
+    assert read_facts(made) == GOOD
+
+
 def test_a_capture_is_found_again_without_what_is_one_servers_own(datadir: Path) -> None:
     templates = Templates()
     assert templates.find(recipe("a")) is None
-    templates.capture(recipe("a"), datadir, GOOD)
+    templates.capture(recipe("a"), datadir, lambda: GOOD)
     found = Templates().find(recipe("a"))
     assert found is not None
     saved = {file.path for file in found.manifest.files}
@@ -92,7 +103,9 @@ def test_a_capture_is_found_again_without_what_is_one_servers_own(datadir: Path)
 def test_longest_prefix_that_may_be_built_upon(datadir: Path) -> None:
     templates = Templates()
     for contents in (("a",), ("a", "b")):
-        templates.capture(recipe(*contents), datadir, msgspec.structs.replace(GOOD, inputs=inputs(*contents)))
+        templates.capture(
+            recipe(*contents), datadir, partial(msgspec.structs.replace, GOOD, inputs=inputs(*contents))
+        )
     found = templates.find_prefix(recipe("a", "b", "c", "d"))
     assert found is not None
     assert found[1].inputs == inputs("a", "b")
@@ -103,21 +116,21 @@ def test_longest_prefix_that_may_be_built_upon(datadir: Path) -> None:
 @pytest.mark.parametrize("facts", [Facts(), Facts(rerunnable=True), Facts(histories=(HISTORY,))])
 def test_a_prefix_in_doubt_is_not_built_upon(datadir: Path, facts: Facts) -> None:
     templates = Templates()
-    templates.capture(recipe("a"), datadir, facts)
+    templates.capture(recipe("a"), datadir, lambda: facts)
     assert templates.find_prefix(recipe("a", "b")) is None
 
 
 def test_least_recently_used_go_first_and_the_newest_never(datadir: Path) -> None:
     templates = Templates(limit_bytes=75_000)  # each takes some 30 kB
     first, second = recipe("a"), recipe("b")
-    templates.capture(first, datadir, GOOD)
-    templates.capture(second, datadir, GOOD)
+    templates.capture(first, datadir, lambda: GOOD)
+    templates.capture(second, datadir, lambda: GOOD)
     os.utime(templates.snapshots.directory / first.key.digest / ownership.MARK, (2e9, 2e9))  # used last
-    templates.capture(recipe("c"), datadir, GOOD)
+    templates.capture(recipe("c"), datadir, lambda: GOOD)
     assert templates.find(second) is None
     assert templates.find(first) is not None
     small = Templates(limit_bytes=1)
-    small.capture(recipe("d"), datadir, GOOD)
+    small.capture(recipe("d"), datadir, lambda: GOOD)
     assert small.find(recipe("d")) is not None
     assert small.find(first) is None
 
@@ -127,7 +140,7 @@ def test_cache_brings_a_template_to_another_machine(
 ) -> None:
     cache = tmp_path / "cache"
     cache.mkdir()
-    made = Templates(cache).capture(recipe("a"), datadir, GOOD)
+    made = Templates(cache).capture(recipe("a"), datadir, lambda: GOOD)
     (archive,) = cache.iterdir()
     assert archive.stat().st_size < 50_000
     templates = Templates(cache)
@@ -146,7 +159,7 @@ def test_a_damaged_archive_is_no_template(datadir: Path, tmp_path: Path, damage:
     cache = tmp_path / "cache"
     cache.mkdir()
     templates = Templates(cache)
-    made = templates.capture(recipe("a"), datadir, GOOD)
+    made = templates.capture(recipe("a"), datadir, lambda: GOOD)
     (archive,) = cache.iterdir()
     content = archive.read_bytes()
     if damage == "cut":
@@ -166,13 +179,13 @@ def test_a_damaged_archive_is_no_template(datadir: Path, tmp_path: Path, damage:
     if damage == "bytes":
         assert list(cache.iterdir()) == [], "its manifest still says that it is ours"
     else:
-        templates.capture(wanted, datadir, GOOD)
+        templates.capture(wanted, datadir, lambda: GOOD)
         assert archive.read_bytes() == content, "nothing proves that it is ours"
 
 
 @pytest.mark.parametrize("path", ["../evil", "/tmp/evil", "app/../../evil"])
 def test_an_archive_that_leads_outside_is_refused(datadir: Path, tmp_path: Path, path: str) -> None:
-    made = Templates().capture(recipe("a"), datadir, GOOD)
+    made = Templates().capture(recipe("a"), datadir, lambda: GOOD)
     evil = msgspec.structs.replace(
         made.manifest, files=(msgspec.structs.replace(made.manifest.files[0], path=path),)
     )
@@ -191,15 +204,15 @@ def test_archives_keep_to_their_limit(datadir: Path, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     cache.mkdir()
     templates = Templates(cache, limit_bytes=1)
-    templates.capture(recipe("a"), datadir, GOOD)
-    templates.capture(recipe("b"), datadir, GOOD)
+    templates.capture(recipe("a"), datadir, lambda: GOOD)
+    templates.capture(recipe("b"), datadir, lambda: GOOD)
     assert [file.name for file in cache.iterdir()] == [f"flushlab-{recipe('b').key.digest}.zip"]
 
 
 def test_an_archive_appears_whole_or_not_at_all(
     datadir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = Templates().capture(recipe("a"), datadir, GOOD)
+    made = Templates().capture(recipe("a"), datadir, lambda: GOOD)
     archive = tmp_path / "t.zip"
 
     def killed(*_: object, **__: object) -> None:
@@ -224,9 +237,9 @@ def test_archives_of_others_are_neither_evicted_nor_replaced(datadir: Path, tmp_
     (cache / archive_name(recipe("a").key)).symlink_to("flushlab-mine.zip")
     before = tree(cache)
     templates = Templates(cache, limit_bytes=1)
-    templates.capture(recipe("a"), datadir, GOOD)
-    templates.capture(recipe("b"), datadir, GOOD)
-    templates.capture(recipe("c"), datadir, GOOD)
+    templates.capture(recipe("a"), datadir, lambda: GOOD)
+    templates.capture(recipe("b"), datadir, lambda: GOOD)
+    templates.capture(recipe("c"), datadir, lambda: GOOD)
     after = tree(cache)
     assert {name: after.pop(name) for name in before} == before
     assert list(after) == [archive_name(recipe("c").key)], "of ours, only the latest fits"
