@@ -64,8 +64,16 @@ def fresh_copy(snapshot: Snapshot, snapshots: Snapshots, datadir: Path) -> Path:
 
 
 def exchange(datadir: Path, fresh: Path) -> Path:
-    """Puts `fresh`, on the same file system, in the place of a data directory; where the old one lies now."""
+    """Puts `fresh`, on the same file system, in the place of a data directory; where the old one lies now.
+
+    Raises:
+        OSError: it cannot be put there, as when somebody has removed it; the old one is in its place then.
+    """
     old = datadir.with_name(f"old-{secrets.token_hex(4)}")
     datadir.rename(old)
-    fresh.rename(datadir)
+    try:
+        fresh.rename(datadir)
+    except OSError:
+        old.rename(datadir)
+        raise
     return old

@@ -166,13 +166,17 @@ class SuiteServer:
         """Stops the server in an orderly way, moves its data directory to disk and starts it there.
 
         Raises:
-            FlushlabError: it could not; the server is stopped and its data directory deleted then.
+            FlushlabError, OSError: it could not; the server is stopped and its data directory deleted then.
         """
         with self._turn:
             try:
                 if self._clones is not None:
                     self._clones.end()
                     self._clones = None
+                if self._spare is not None:
+                    self._spare.submit(
+                        lambda: None
+                    ).result()  # a copy that is being made lies beside the data
                 if self._next is not None:
                     shutil.rmtree(self._next, ignore_errors=True)
                     self._next = None
@@ -181,7 +185,7 @@ class SuiteServer:
                 self.sandbox.move_to_own_folder()
                 self.sandbox.set_before_start(profile.settings, profile.arguments)
                 self.sandbox.start_again()
-            except FlushlabError:
+            except (FlushlabError, OSError):
                 self.sandbox.kill()
                 shutil.rmtree(self.sandbox.datadir, ignore_errors=True)
                 raise

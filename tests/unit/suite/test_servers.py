@@ -1,0 +1,94 @@
+"""A server of a suite, while a copy of its data directory is made for the next reset."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import threading
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from flushlab.datadir import Snapshot, Snapshots
+from flushlab.server import Sandbox
+from flushlab.server.contents import exchange
+from flushlab.suite import servers
+from flushlab.suite.servers import SuiteServer
+from tests.unit.builds import MARIADB
+from tests.waiting import PATIENCE_S
+
+MOVED_TOO_EARLY_S = 0.3
+"""So long a copy waits for a move that must not come before it is made."""
+
+
+class Moving:
+    """What a suite asks of a sandbox, on folders alone."""
+
+    name, build = "moving", MARIADB
+
+    def __init__(self, folder: Path) -> None:
+        self.datadir = folder / "memory/data"
+        self.moved = threading.Event()
+        copied(self.datadir)
+
+    def move_to_own_folder(self) -> None:
+        """As a sandbox's: the folder in memory goes, whatever is in it."""
+        self.moved.set()
+        target = self.datadir.parents[1] / "disk/data"
+        shutil.copytree(self.datadir, target)
+        shutil.rmtree(self.datadir.parent)
+        self.datadir = target
+
+    def replace_datadir(self, fresh: Path) -> Path:
+        """As a sandbox's."""
+        return exchange(self.datadir, fresh)
+
+    def __getattr__(self, name: str) -> Any:
+        assert name in ("kill", "stop", "start_again", "set_before_start")
+        return lambda *_: None
+
+
+def copied(target: Path) -> Path:
+    target.mkdir(parents=True)
+    (target / "rows").write_text("pristine")
+    return target
+
+
+def test_a_server_that_moves_while_its_next_copy_is_made_is_reset_where_it_lies_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sandbox = Moving(tmp_path)
+    begun, copies, too_early = threading.Event(), list[Path](), list[bool]()
+
+    def copy(_snapshot: object, _snapshots: object, datadir: Path) -> Path:
+        copies.append(datadir)
+        if len(copies) == 2:  # behind the one that the reset itself puts in place
+            begun.set()
+            too_early.append(sandbox.moved.wait(MOVED_TOO_EARLY_S))
+        return copied(datadir.with_name(f"next-{secrets.token_hex(4)}"))
+
+    monkeypatch.setattr(servers, "fresh_copy", copy)
+    server = SuiteServer(cast(Sandbox, sandbox), cast(Snapshot, None), Snapshots(tmp_path / "snapshots"))
+    server.reset()
+    assert begun.wait(PATIENCE_S)
+    server.move_to_disk({})
+    (sandbox.datadir / "rows").write_text("what a test left")
+    server.reset()
+    assert (sandbox.datadir / "rows").read_text() == "pristine"
+    assert sandbox.datadir.parent == tmp_path / "disk"
+    assert too_early == [False], "the folder goes once no copy is made in it"
+
+
+def test_a_copy_that_somebody_removed_costs_one_reset_and_not_the_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sandbox = Moving(tmp_path)
+    monkeypatch.setattr(servers, "fresh_copy", lambda *_: tmp_path / "memory/removed")
+    server = SuiteServer(cast(Sandbox, sandbox), cast(Snapshot, None), Snapshots(tmp_path / "snapshots"))
+    with pytest.raises(OSError, match="removed"):
+        server.reset()
+    monkeypatch.setattr(servers, "fresh_copy", lambda *_: copied(tmp_path / "memory/next"))
+    (sandbox.datadir / "rows").write_text("what a test left")
+    server.reset()
+    assert (sandbox.datadir / "rows").read_text() == "pristine"
