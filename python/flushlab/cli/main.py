@@ -15,7 +15,7 @@ import sys
 import threading
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     from flushlab.errors import FlushlabError
@@ -25,9 +25,10 @@ INTERRUPTED, PIPE_CLOSED = 130, 141
 
 
 def main() -> NoReturn:
-    """Runs flushlab and exits: 0, an error's code, or 130 after Ctrl-C and SIGTERM."""
+    """Runs flushlab and exits: 0, an error's code, or 130 after Ctrl-C, SIGTERM and SIGHUP."""
     with _Ending():
         _open_standard_files()
+        _go_on_unread()
         _print_in_any_encoding()
         from flushlab.cli.app import make_app
 
@@ -35,6 +36,8 @@ def main() -> NoReturn:
         if signal.getsignal(signal.SIGINT) == signal.SIG_DFL:  # `__main__` lets it end the process
             signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.signal(signal.SIGTERM, _terminate)
+        if signal.getsignal(signal.SIGHUP) == signal.SIG_DFL:  # else under nohup: it stays ignored
+            signal.signal(signal.SIGHUP, _hang_up)
         sys.exit(app(prog_name="flushlab", standalone_mode=False))
     raise AssertionError("the context exits")
 
@@ -49,8 +52,12 @@ class _Ending:
         self, _kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
     ) -> NoReturn:
         threading.excepthook = threading.__excepthook__
-        for one in (signal.SIGINT, signal.SIGTERM):  # every server is gone: from here on it ends at once
-            if signal.getsignal(one) in (signal.default_int_handler, _terminate):
+        for one in (
+            signal.SIGINT,
+            signal.SIGTERM,
+            signal.SIGHUP,
+        ):  # every server is gone: now it ends at once
+            if signal.getsignal(one) in (signal.default_int_handler, _terminate, _hang_up):
                 signal.signal(one, signal.SIG_DFL)
         if isinstance(error, SystemExit) and isinstance(error.__context__, BrokenPipeError):
             error = error.__context__  # typer made it exit code 1
@@ -63,6 +70,36 @@ class _Ending:
 
 def _terminate(_signal: int, _frame: object) -> NoReturn:
     raise KeyboardInterrupt("SIGTERM")
+
+
+def _hang_up(_signal: int, _frame: object) -> NoReturn:
+    """Once: when a terminal closes the shell sends it, and the kernel again while things are undone."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    raise KeyboardInterrupt("SIGHUP")
+
+
+class _Unread(io.FileIO):
+    """A file that takes what cannot be written any more and drops it."""
+
+    def write(self, content: Any) -> int:
+        """Writes, or drops."""
+        try:
+            return super().write(content)
+        except OSError:
+            return len(content)
+
+
+def _go_on_unread() -> None:
+    """Progress that cannot be written (a closed terminal, `tee` after Ctrl-C, a full disk) ends nothing:
+    above all not the undoing of what was changed on somebody's server."""
+    if sys.stderr is sys.__stderr__ and isinstance(sys.stderr, io.TextIOWrapper):
+        sys.stderr = io.TextIOWrapper(
+            io.BufferedWriter(_Unread(sys.stderr.fileno(), "wb", closefd=False)),
+            encoding=sys.stderr.encoding,
+            errors=sys.stderr.errors,
+            write_through=True,
+            line_buffering=True,
+        )
 
 
 def _open_standard_files() -> None:

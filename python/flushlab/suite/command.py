@@ -2,7 +2,8 @@
 
 Suite layer. The command stays in flushlab's process group, so that the terminal's Ctrl-C reaches it; flushlab
 itself only notes the signal and waits for the command to act on it. Signals that were sent to flushlab alone
-are passed on. Exit codes are a shell's: 127 not found, 126 not executable, 128+n ended by signal n.
+are passed on; those that it was started to ignore (`nohup`) both ignore. Exit codes are a shell's: 127 not
+found, 126 not executable, 128+n ended by signal n.
 """
 
 from __future__ import annotations
@@ -61,14 +62,14 @@ def run(words: Sequence[str], environment: Mapping[str, str], *, stdout: int | N
         stdout: a descriptor in the place of flushlab's own.
     """
     seen: list[int] = []
-    with _noting(seen):
+    with _noting(seen) as watched:
         try:
             child = subprocess.Popen(words, env=environment, stdout=stdout)
         except FileNotFoundError:
             return Ended(exit_code=NOT_FOUND, problem=f"{words[0]}: command not found")
         except OSError as error:
             return Ended(exit_code=NOT_EXECUTABLE, problem=f"{words[0]}: {error.strerror}")
-        code = _wait(child, seen)
+        code = _wait(child, seen, {*watched, signal.SIGCHLD})
     return Ended(exit_code=code if code >= 0 else 128 - code, interrupted=bool(seen))
 
 
@@ -77,14 +78,14 @@ def shield_thread() -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
 
 
-def _wait(child: subprocess.Popen[bytes], seen: list[int]) -> int:
+def _wait(child: subprocess.Popen[bytes], seen: list[int], watched: set[signal.Signals]) -> int:
     """Waits for the child; takes signals one by one, with what the kernel tells of their senders."""
-    with _blocked():
+    with _blocked(watched):
         for number in seen:  # before they were blocked, so that nobody told who sent them
             if number != signal.SIGINT or not _in_foreground():
                 child.send_signal(number)
         while (code := child.poll()) is None:
-            got = signal.sigtimedwait(_WATCHED, 0.2)  # in case a thread without a shield took the SIGCHLD
+            got = signal.sigtimedwait(watched, 0.2)  # in case a thread without a shield took the SIGCHLD
             if got is None or got.si_signo == signal.SIGCHLD:
                 continue
             seen.append(got.si_signo)
@@ -110,22 +111,23 @@ def _in_foreground() -> bool:
 
 
 @contextmanager
-def _blocked() -> Iterator[None]:
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
+def _blocked(watched: set[signal.Signals]) -> Iterator[None]:
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, watched)
     try:
         yield
     finally:
-        while signal.sigtimedwait(_WATCHED, 0) is not None:
+        while signal.sigtimedwait(watched, 0) is not None:
             pass  # a signal that came with the command's end has had its effect
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager
-def _noting(seen: list[int]) -> Iterator[None]:
-    """From here on signals do not end flushlab: it has to wait for its command."""
-    before = {number: signal.signal(number, lambda got, _: seen.append(got)) for number in _PASSED_ON}
+def _noting(seen: list[int]) -> Iterator[list[signal.Signals]]:
+    """From here on signals do not end flushlab: it has to wait for its command. Yields which."""
+    heeded = [number for number in _PASSED_ON if signal.getsignal(number) != signal.SIG_IGN]
+    before = {number: signal.signal(number, lambda got, _: seen.append(got)) for number in heeded}
     try:
-        yield
+        yield heeded
     finally:
         for number, handler in before.items():
             with suppress(TypeError):  # a handler that was not set from Python

@@ -27,6 +27,7 @@ from flushlab.server.control import connect
 from flushlab.server.put_back import FOLDER, Changes, put_back_left
 from tests.conftest import StartSandbox
 from tests.integration.fill.target import Target
+from tests.waiting import PATIENCE_S, wait_until
 
 ROWS = 2_000
 STRICT = {"innodb_flush_log_at_trx_commit": 1}
@@ -235,6 +236,38 @@ def test_ctrl_c_puts_back_what_is_as_flushlab_set_it_and_nothing_else(tuned: Tun
     assert tuned.state == {**tuned.before, "innodb_flush_log_at_trx_commit": 0}
     assert tuned.left == []
     assert said[-1] == "innodb_flush_log_at_trx_commit is 0 now: somebody else has set it, and it stays so"
+
+
+IN_A_TERMINAL = """
+import fcntl, os, sys, termios
+os.setsid()
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execv(sys.executable, [sys.executable, "-m", "flushlab", *sys.argv[1:]])
+"""
+
+
+def test_what_is_changed_is_put_back_when_the_terminal_is_closed(tuned: Tuned) -> None:
+    words = ["fill", "users", "--rows", "50000000", "--create", "--dsn", tuned.dsn, "--tune-server"]
+    primary, secondary = os.openpty()
+    child = subprocess.Popen(
+        [sys.executable, "-c", IN_A_TERMINAL, *words], stdin=secondary, stdout=secondary, stderr=secondary
+    )
+    os.close(secondary)
+    wait_until(lambda: tuned.state["innodb_flush_log_at_trx_commit"] == 2, "it is changed")
+    os.close(primary)
+    assert child.wait(PATIENCE_S) == 130
+    assert tuned.is_as_before
+
+
+def test_what_is_changed_is_put_back_though_nobody_reads_of_it_any_more(tuned: Tuned) -> None:
+    words = ["fill", "users", "--rows", "50000000", "--create", "--dsn", tuned.dsn, "--tune-server"]
+    child = subprocess.Popen([sys.executable, "-m", "flushlab", *words], stderr=subprocess.PIPE)
+    wait_until(lambda: tuned.state["innodb_flush_log_at_trx_commit"] == 2, "it is changed")
+    assert child.stderr is not None
+    child.stderr.close()  # as `tee`, which Ctrl-C ends too
+    child.send_signal(signal.SIGINT)
+    assert child.wait(PATIENCE_S) == 130
+    assert tuned.is_as_before
 
 
 def test_an_account_that_may_not_tune_is_refused_and_nothing_is_changed(tuned: Tuned) -> None:

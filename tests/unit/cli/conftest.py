@@ -10,7 +10,7 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def signals_as_they_were() -> Iterator[None]:
-    before = {one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)}
+    before = {one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     yield
     for one, handler in before.items():
         signal.signal(one, handler)

@@ -76,6 +76,20 @@ def test_a_signal_to_flushlab_alone_is_the_commands_to_answer(number: signal.Sig
     assert (child.returncode, out) == (7, b"got\n")
 
 
+def test_a_signal_that_flushlab_was_started_to_ignore_ends_neither_it_nor_the_command() -> None:
+    script = "kill -HUP $$; echo lived; read line; exit 7"
+    child = subprocess.Popen(
+        ["nohup", sys.executable, "-c", RUNNER, "/bin/sh", "-c", script],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    assert child.stdout is not None
+    assert child.stdout.readline() == b"lived\n"
+    for _ in range(4):  # at the third one that counts, the command would be killed
+        child.send_signal(signal.SIGHUP)
+    child.communicate(b"\n", timeout=PATIENCE_S)
+    assert child.returncode == 7
+
+
 def test_a_command_that_goes_on_after_signals_is_killed_at_the_third() -> None:
     child = start("/bin/sh", "-c", "trap 'echo got' INT; echo ready; while :; do sleep 0.05; done")
     assert child.stdout is not None
