@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from flushlab.errors import UsageError
 from flushlab.machine import state_path
 from flushlab.record import Value
-from flushlab.server import Sandbox
-from flushlab.server.attached import Address, Attached
+from flushlab.server import Sandbox, journal, put_back
+from flushlab.server.attached import Address, Attached, from_dsn
 from flushlab.server.put_back import FOLDER, Changes, put_back_left
 from tests.conftest import StartSandbox
 
@@ -77,6 +82,61 @@ def test_what_a_killed_flushlab_left_is_put_back_whatever_it_is(
     said = list[str]()
     put_back_left(said.append)
     assert any(line.startswith("put back: SET GLOBAL innodb_io_capacity") for line in said)
+
+
+def test_what_its_owner_set_after_a_kill_stays_though_settings_changed_in_turns(
+    owned: Attached, sandbox: Sandbox
+) -> None:
+    dsn = f"mysql://tuner:secret@127.0.0.1:{sandbox.endpoint.port}/"
+    code = KILLED.replace("{WANTED}", "{'innodb_flush_log_at_trx_commit': 2}").replace("{HOW}", "announce")
+    assert subprocess.run([sys.executable, "-c", code, dsn], check=False).returncode == 9
+    owned.query("SET GLOBAL innodb_flush_log_at_trx_commit = 0")
+    said = list[str]()
+    put_back_left(said.append)
+    assert said[1:] == ["innodb_flush_log_at_trx_commit is 0 now: somebody else has set it, and it stays so"]
+    assert owned.read_back(["innodb_flush_log_at_trx_commit"]) == {"innodb_flush_log_at_trx_commit": 0}
+
+
+@pytest.fixture
+def quick_to_give_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module, name in ((journal, "CONNECT_S"), (journal, "_SILENCE_S"), (put_back, "CONNECT_S")):
+        monkeypatch.setattr(module, name, 0.5)
+
+
+def test_a_server_that_hangs_is_given_up_and_put_back_by_the_next_command(
+    owned: Attached, sandbox: Sandbox, quick_to_give_up: None
+) -> None:
+    """Each command that comes meanwhile goes on, too."""
+    address = msgspec.structs.replace(
+        from_dsn(f"mysql://tuner:secret@127.0.0.1:{sandbox.endpoint.port}/"), ssl_mode="disabled"
+    )
+    said, server = list[str](), Attached(address)
+    changes = Changes(server, {"innodb_io_capacity": 170})
+    changes.make()
+    assert sandbox.pid is not None
+    os.kill(sandbox.pid, signal.SIGSTOP)
+    try:
+        began = time.monotonic()
+        changes.put_back(said.append)
+        (path,) = (state_path() / FOLDER).glob("*")
+        write_as_of_a_dead_process(path)
+        put_back_left(said.append)
+        took_s = time.monotonic() - began
+    finally:
+        os.kill(sandbox.pid, signal.SIGCONT)
+    assert took_s < 30
+    assert "does not answer: waiting" in said[0]
+    assert all("settings could not be put back" in line for line in (said[1], said[3])), said
+    server.stop()
+    put_back_left(said.append)
+    assert "put back: SET GLOBAL innodb_io_capacity = " in said[-1]
+
+
+def write_as_of_a_dead_process(path: Path) -> None:
+    """As if whoever wrote it were gone."""
+    entry = json.loads(path.read_bytes())
+    entry["owner"]["start_ticks"] += 1
+    path.write_text(json.dumps(entry))
 
 
 def test_what_somebody_else_sets_meanwhile_stays(owned: Attached) -> None:

@@ -87,7 +87,8 @@ class Control:
         Args:
             sql: the statement.
             args: its arguments.
-            answer_s: longest wait for an answer; for ever if None, since statements may take long.
+            answer_s: longest wait for an answer, and for a connection if there is none; for ever if None,
+                since statements may take long.
 
         Raises:
             StatementFailed: the server answered with an error.
@@ -112,7 +113,7 @@ class Control:
                     self._endpoint,
                     self._transport,
                     answer_s=answer_s,
-                    connect_s=self._connect_s,
+                    connect_s=min(self._connect_s, answer_s or self._connect_s),
                     tls=self._tls,
                 )
             with self._connection.cursor() as cursor:

@@ -6,6 +6,7 @@ removes it once all is undone; a file whose flushlab is gone is carried out by t
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypedDict, TypeVar
@@ -13,13 +14,19 @@ from typing import TypedDict, TypeVar
 import msgspec
 
 from flushlab import atomic
-from flushlab.errors import NotWritable
+from flushlab.errors import NotWritable, ServerDied, ServerError
 from flushlab.machine import state_path
 from flushlab.process import ProcessIdentity
 from flushlab.process.identity import machine, myself, world
 
 CONNECT_S = 5.0
 """Longest wait for a server on which a killed flushlab has left something."""
+
+ANSWER_S = 300.0
+"""Longest wait for an answer to what undoes something: a buffer pool may shrink, a large table be dropped."""
+
+_SILENCE_S = 60.0
+"""Longest wait for a sign of life: a busy server gives it sooner, and a stopped one never."""
 
 Say = Callable[[str], None]
 
@@ -70,6 +77,39 @@ def write(path: Path, entry: Entry, *, new: bool, without: str) -> None:
         atomic.write(path, msgspec.json.encode(entry), mode=0o600, new=new)
     except OSError as error:
         raise NotWritable(f"{path} cannot be written: {error.strerror}", hint=without) from error
+
+
+def await_answer(query: Callable[..., object], name: str, say: Say) -> None:
+    """Waits until a server answers, so that things on it can be undone; says so if that takes long.
+
+    Args:
+        query: asks it.
+        name: of it, for people.
+        say: told that it is waited for.
+
+    Raises:
+        ServerDied: it is gone, or silent for too long.
+    """
+    began = time.monotonic()
+    try:
+        _ask(query, CONNECT_S)
+    except ServerDied:
+        if time.monotonic() - began < CONNECT_S:
+            raise  # it is not there
+        say(
+            f"{name} does not answer: waiting a minute or two to undo what was changed on it. Ctrl-C leaves"
+            " that to the next flushlab command"
+        )
+        _ask(query, _SILENCE_S)
+
+
+def _ask(query: Callable[..., object], limit_s: float) -> None:
+    try:
+        query("SELECT 1", answer_s=limit_s)
+    except ServerDied:
+        raise
+    except ServerError:
+        pass  # an answer
 
 
 def files(folder: str) -> list[Path]:

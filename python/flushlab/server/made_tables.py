@@ -12,6 +12,7 @@ import secrets
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -23,8 +24,8 @@ from flushlab.server.attached import Address, Attached
 from flushlab.server.control import StatementFailed
 from flushlab.server.external import External
 from flushlab.server.identifier import quoted
-from flushlab.server.journal import CONNECT_S, Say
-from flushlab.server.protocol import Server
+from flushlab.server.journal import ANSWER_S, CONNECT_S, Say, await_answer
+from flushlab.server.variables import Query
 
 FOLDER = "made-tables"
 _THERE = 1007  # ER_DB_CREATE_EXISTS
@@ -75,7 +76,7 @@ class MadeTables:
     @property
     def names(self) -> list[str]:
         """Those that are there, of the database."""
-        return _marked(self._server, self._written)
+        return _marked(self._server.query, self._written)
 
     def begin(self) -> None:
         """Writes the mark down, and makes the database if there is none.
@@ -107,7 +108,8 @@ class MadeTables:
             return
         try:
             with self._server.losing_nodes():
-                _drop(self._server, self._written, after_a_kill=False)
+                await_answer(self._server.query, self._server.name, say)
+                _drop(self._server.query, self._written, after_a_kill=False)
         except ServerError as error:
             say(_not_yet(self._written, error))
         else:
@@ -136,7 +138,7 @@ def drop_left(say: Say) -> None:
         try:
             with ExitStack() as stack:
                 server = _first_that_answers(written.addresses, stack)
-                if dropped := _drop(server, written, after_a_kill=True):
+                if dropped := _drop(server.query, written, after_a_kill=True):
                     say(f"{server.address.name}: dropped what an interrupted flushlab had made: {dropped}")
         except ServerError as error:
             say(f"{_not_yet(written, error)}. If that server is gone, remove {path}")
@@ -153,55 +155,55 @@ def _first_that_answers(addresses: Sequence[Address], stack: ExitStack) -> Attac
     return stack.enter_context(Attached(addresses[-1], connect_s=CONNECT_S))
 
 
-def _drop(server: Server, written: _Written, *, after_a_kill: bool) -> str:
+def _drop(unbounded: Query, written: _Written, *, after_a_kill: bool) -> str:
     """Drops what has the mark; names of it, in words.
 
     Raises:
-        ServerError: the server is gone, or refused it.
+        ServerError: the server is gone, does not answer, or refused it.
     """
-    database = written.database
-    server.query(f"SET SESSION lock_wait_timeout = {_LOCK_S}")  # somebody may read a table, for hours
+    query, database = partial(unbounded, answer_s=ANSWER_S), written.database
+    query(f"SET SESSION lock_wait_timeout = {_LOCK_S}")  # somebody may read a table, for hours
     if len(written.addresses) > 1:  # a node that has not applied the CREATE yet would show no table
-        server.query("SET SESSION wsrep_sync_wait = 7")
-    _await_statements(server, written.mark)
-    names = _marked(server, written)
+        query("SET SESSION wsrep_sync_wait = 7")
+    _await_statements(query, written.mark)
+    names = _marked(query, written)
     for name in names:
-        server.query(f"DROP TABLE IF EXISTS {quoted(database, name)}")
+        query(f"DROP TABLE IF EXISTS {quoted(database, name)}")
     gone = [f"{database}.{name}" for name in names]
-    if written.database_made and (names or not after_a_kill) and _is_empty(server, database):
-        server.query(f"DROP DATABASE IF EXISTS {quoted(database)}")
+    if written.database_made and (names or not after_a_kill) and _is_empty(query, database):
+        query(f"DROP DATABASE IF EXISTS {quoted(database)}")
         gone.append(f"the database {database}")
     return ", ".join(gone)
 
 
-def _await_statements(server: Server, mark: str) -> None:
+def _await_statements(query: Query, mark: str) -> None:
     """Waits until no CREATE TABLE with the mark runs: that of a client that is gone goes on, and would make
     its table after everybody has looked.
 
     Raises:
         ServerError: it runs too long.
     """
-    ((own,),) = server.query("SELECT CONNECTION_ID()")
+    ((own,),) = query("SELECT CONNECTION_ID()")
     deadline = time.monotonic() + _RUNNING_LIMIT_S
-    while any(mark in str(row) for row in server.query("SHOW FULL PROCESSLIST") if row[0] != own):
+    while any(mark in str(row) for row in query("SHOW FULL PROCESSLIST") if row[0] != own):
         if time.monotonic() > deadline:
             raise ServerError("it is still making a table")
         time.sleep(_POLL_S)
 
 
-def _marked(server: Server, written: _Written) -> list[str]:
-    rows = server.query(
+def _marked(query: Query, written: _Written) -> list[str]:
+    rows = query(
         "SELECT table_name FROM information_schema.tables WHERE table_schema = %s AND table_comment = %s",
         (written.database, written.mark),
     )
     return sorted(str(name) for (name,) in rows)
 
 
-def _is_empty(server: Server, database: str) -> bool:
+def _is_empty(query: Query, database: str) -> bool:
     """Whether there is such a database, and nothing in it."""
     inside = ("tables WHERE table_schema", "routines WHERE routine_schema", "events WHERE event_schema")
-    return bool(server.query("SHOW DATABASES WHERE `Database` = %s", (database,))) and not any(
-        server.query(f"SELECT 1 FROM information_schema.{what} = %s LIMIT 1", (database,)) for what in inside
+    return bool(query("SHOW DATABASES WHERE `Database` = %s", (database,))) and not any(
+        query(f"SELECT 1 FROM information_schema.{what} = %s LIMIT 1", (database,)) for what in inside
     )
 
 

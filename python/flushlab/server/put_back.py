@@ -3,13 +3,13 @@
 Server layer. A file in flushlab's state folder has what is to be put back, and how to reach the server,
 before the first change; it goes once all is read back as it was. A file whose flushlab is gone is carried out
 by the next one. What somebody else has set meanwhile stays as it is; but not while settings change in turns,
-each of which overwrites it anyway.
+each of which overwrites it anyway. A server that does not answer is given up after a minute or two.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -21,14 +21,12 @@ from flushlab.record import ServerIdentity, Value
 from flushlab.server import journal
 from flushlab.server.attached import Address, Attached
 from flushlab.server.control import NOT_ALLOWED, StatementFailed
-from flushlab.server.journal import CONNECT_S, Say
+from flushlab.server.journal import ANSWER_S, CONNECT_S, Say, await_answer
 from flushlab.server.variables import Query, read_variables, set_variable
 from flushlab.settings.configuration import Configuration, literal
 
 FOLDER = "put-back"
 _LOCK = "flushlab_tunes_this_server"
-_ANSWER_S = 300.0
-"""Longest wait for an answer here: a buffer pool or redo log may change its size before it comes."""
 _BOUNDS = {
     "innodb_io_capacity": "innodb_io_capacity_max",
     "innodb_max_dirty_pages_pct_lwm": "innodb_max_dirty_pages_pct",
@@ -60,7 +58,9 @@ class _Written(journal.Entry, frozen=True, kw_only=True):
         address: the server.
         changes: to be put back in this order.
         undo: the statements for that.
-        whatever_it_is: also a value that is not among those of `changes`.
+        whatever_it_is: also a value that is not among those of `changes`, where the server may have made it
+            of one of them: it was not read back. Not any value: whoever found the server as a killed flushlab
+            had left it may have set `sync_binlog` right.
     """
 
     address: Address
@@ -80,7 +80,7 @@ class Changes:
 
     def __init__(self, server: Attached, *wanted: Mapping[str, Value]) -> None:
         self._server = server
-        self._query: Query = partial(server.query, answer_s=_ANSWER_S)
+        self._query: Query = partial(server.query, answer_s=ANSWER_S)
         names = dict.fromkeys(name for one in wanted for name in one)
         self._found = self._read(dict.fromkeys((*names, *_bound_to(names))))
         same = Configuration({}, server.identity).same
@@ -214,7 +214,8 @@ class Changes:
         if self._path is None:
             return
         try:
-            _restore(self._server, self._all, say, whatever_it_is=not self._came_of_it)
+            await_answer(self._server.query, self.where, say)
+            _restore(self._server, self._all, say, _no if self._came_of_it else _yes)
         except ServerError as error:
             say(_not_yet(self._server.address, self.undo, error))
         else:
@@ -236,14 +237,20 @@ class Changes:
 def put_back_left(say: Say) -> None:
     """Puts back what killed flushlabs have left; servers that do not answer keep their file."""
     for path, written in journal.left(FOLDER, _Written, say):
+        name = written.address.name
+        say(f"{name}: an interrupted flushlab had changed settings there; putting them back")
         try:
             with Attached(written.address, connect_s=CONNECT_S) as server:
-                query = partial(server.query, answer_s=_ANSWER_S)
+                query = partial(server.query, answer_s=ANSWER_S)
                 # Under the lock nobody else writes or carries out that file.
-                if not _lock(query, wait_s=CONNECT_S) or not journal.is_there(path, written):
+                is_mine = _lock(query, wait_s=CONNECT_S)
+                if not journal.is_there(path, written):
+                    continue  # another flushlab was quicker
+                if not is_mine:
+                    say(f"{name}: another flushlab changes settings there; the next command tries again")
                     continue
-                say(f"{written.address.name}: putting back what an interrupted flushlab had changed")
-                _restore(server, written.changes, say, whatever_it_is=written.whatever_it_is)
+                inexact = partial(_is_inexact, server.identity) if written.whatever_it_is else _no
+                _restore(server, written.changes, say, inexact)
                 path.unlink(missing_ok=True)
         except ServerError as error:
             say(f"{_not_yet(written.address, written.undo, error)} If that server is gone, remove {path}")
@@ -263,12 +270,26 @@ def _bound_to(names: Iterable[str]) -> list[str]:
     return [other for one, other in pairs if one in given]
 
 
+def _is_inexact(identity: ServerIdentity, name: str) -> bool:
+    """Whether a server may make another value of what it is given: it rounds sizes, and cuts to bounds."""
+    here = Configuration({}, identity).here(name)
+    return bool(_bound_to([name])) or (here is not None and here.type == "size")
+
+
+def _yes(_name: str) -> bool:
+    return True
+
+
+def _no(_name: str) -> bool:
+    return False
+
+
 def _file(address: Address) -> Path:
     return state() / FOLDER / f"{hashlib.sha256(address.name.encode()).hexdigest()[:16]}.json"
 
 
 def _restore(
-    server: Attached, changes: tuple[Change, ...], say: Say, *, whatever_it_is: bool = False
+    server: Attached, changes: tuple[Change, ...], say: Say, whatever_it_is: Callable[[str], bool]
 ) -> None:
     """Puts back what can be, whatever is refused meanwhile.
 
@@ -276,18 +297,18 @@ def _restore(
         server: whose variables they are.
         changes: of them.
         say: told what is put back, and what is not.
-        whatever_it_is: also what has a value that flushlab did not ask for: the server may have rounded it.
+        whatever_it_is: of which names also a value that flushlab did not ask for.
 
     Raises:
         ServerError: the server is gone, refused one of them, or has another value afterwards.
     """
     same = Configuration({}, server.identity).same
-    query = partial(server.query, answer_s=_ANSWER_S)
+    query = partial(server.query, answer_s=ANSWER_S)
     now = read_variables(query, server.identity, [one.name for one in changes])
     changed = [one for one in changes if not same(one.name, now.get(one.name), one.before)]
     ours = []
     for one in changed:
-        if whatever_it_is or any(
+        if whatever_it_is(one.name) or any(
             same(one.name, now.get(one.name), value) for value in (one.during, *one.later)
         ):
             ours.append(one)
