@@ -6,8 +6,9 @@ given arms over a number of rounds.
 
 from __future__ import annotations
 
+import math
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from random import Random
 from typing import NamedTuple
 
@@ -59,12 +60,14 @@ def run_block(
     order: Random,
     variants: int = 1,
     patient: Collection[str] = (),
+    spare: Callable[[], float] = lambda: math.inf,
 ) -> Steps[Round]:
     """Runs every arm once per workload variant, in random order.
 
     A void trial is repeated at the end of the same block (`VOID_ATTEMPTS`). A refused, failed or invalid one
     puts its arm out, unless the arm is in `patient` (the base): a base that worked before is given the
-    same attempts as a void one without a figure.
+    same attempts as a void one without a figure. Nothing is repeated unless `spare` trials are left for more
+    than the cells that are due.
     """
     cells = [(arm, variant) for arm in arms for variant in range(variants)]
     order.shuffle(cells)
@@ -84,12 +87,14 @@ def run_block(
         if trial.outcome == "void" and trial.figure is not None:
             disturbed[arm.name, variant] = (*disturbed.get((arm.name, variant), ()), trial)
         attempts = disturbed.get((arm.name, variant), ())
+        can_repeat = spare() > len(queue)
+        enough = attempt >= VOID_ATTEMPTS or not can_repeat
         if trial.outcome == "measured":
             measured[arm.name][variant] = (trial,)
-        elif trial.outcome == "void" and trial.figure is not None and attempt >= VOID_ATTEMPTS:
+        elif trial.outcome == "void" and trial.figure is not None and enough:
             measured[arm.name][variant] = attempts
         elif trial.outcome == "void" or arm.name in patient:
-            if attempt < ATTEMPTS:
+            if attempt < ATTEMPTS and can_repeat:
                 queue.append((arm, variant, attempt + 1))
             elif trial.outcome != "void":
                 out[arm.name] = f"{trial.outcome}: {trial.reason}"

@@ -95,6 +95,7 @@ class TuneResult(msgspec.Struct, frozen=True, kw_only=True):
         looks: number of looks taken at the confirmation.
         blocks: confirmation blocks behind the figures.
         finished: False if the campaign may still be continued.
+        cut_short: why it ended before its last look, where the base could no longer be measured; else empty.
     """
 
     base: Arm
@@ -109,3 +110,4 @@ class TuneResult(msgspec.Struct, frozen=True, kw_only=True):
     looks: int = 0
     blocks: int = 0
     finished: bool = False
+    cut_short: str = ""

@@ -341,6 +341,36 @@ def test_disturbed_trials_are_foreseen_so_that_the_confirmation_still_fits() -> 
     assert tune.result().frontier, "half of the trials were disturbed, and yet there is a result in time"
 
 
+@pytest.mark.parametrize("disturbed", range(1, 9))
+def test_a_disturbed_trial_does_not_cost_the_last_look(disturbed: int) -> None:
+    """Wherever in the confirmation it comes: it is repeated only where the least blocks can spare a trial."""
+    only = (Candidate(settings={"flush": 2}, group="commit", why="test"),)
+    asked = plan(candidates=only, budget_trials=11)
+    tune, trials, confirmed = Tune(asked), simulated(effect(flush2=2.0)), 0
+    while (request := tune.ask()) is not None and tune.progress.done < 11:
+        confirmed += request.stage == "confirm"
+        is_hit = request.stage == "confirm" and confirmed == disturbed
+        trial = trials.run(request)
+        tune.tell(msgspec.structs.replace(trial, outcome="void") if is_hit else trial)
+    assert tune.progress.done <= 11
+    winner = tune.result().winner
+    assert winner is not None and winner.settings == {"flush": 2}
+
+
+def test_blocks_that_disturbed_trials_took_are_judged_without() -> None:
+    """Repeats of the blocks before took the trials of the last one: the look comes when they are gone."""
+    tune, trials = Tune(plan(budget_trials=90)), simulated(effect(flush2=1.05), noise=0.06)
+    blocks = 0
+    while (request := tune.ask()) is not None and tune.progress.done < 90:
+        trial, again = trials.run(request), tune.ask()
+        is_hit = request.stage == "confirm" and request.block == 2 and request.arm.name == "base"
+        blocks = max(blocks, 1 + request.block) if request.stage == "confirm" else blocks
+        tune.tell(msgspec.structs.replace(trial, outcome="void") if is_hit else trial)
+        assert again == request
+    assert tune.result().finished
+    assert tune.result().blocks >= blocks - 1
+
+
 def test_the_smallest_budget_for_one_candidate_goes_to_its_confirmation() -> None:
     only = (Candidate(settings={"flush": 2}, group="commit", why="test"),)
     tune = finished(effect(flush2=2.0), candidates=only, budget_trials=11)
@@ -410,6 +440,30 @@ def test_a_base_that_cannot_be_measured_stops_the_campaign() -> None:
                 )
             )
     assert raised.value.hint == "give it memory"
+
+
+def failed(request: Request) -> Trial:
+    return Trial(
+        arm=request.arm,
+        stage=request.stage,
+        block=request.block,
+        outcome="failed",
+        reason="the server died",
+    )
+
+
+def test_a_base_that_fails_after_a_look_takes_nothing_back() -> None:
+    tune, trials = Tune(plan(budget_trials=150)), simulated(effect(flush2=1.3), noise=0.05)
+    proven = None
+    while (request := tune.ask()) is not None:
+        fails = proven is not None and request.arm.name == "base"
+        tune.tell(failed(request) if fails else trials.run(request))
+        proven = proven or tune.progress.best
+    result = tune.result()
+    assert result.winner is not None
+    assert result.winner.ratio == proven
+    assert result.finished
+    assert result.cut_short.startswith("the server died\nThat was the base")
 
 
 def test_settings_that_need_a_steady_state_get_no_credit_in_a_short_window() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 from flushlab.errors import BudgetTooSmall
@@ -116,17 +117,26 @@ class Budget:
         Args:
             starting: servers that will have to be started, where they stand side by side.
         """
-        left = math.inf
-        if self._plan.budget_trials is not None:
-            left = self._plan.budget_trials - self.told
+        left = self.trials_left
         if self._plan.budget_s is not None and self.told:
             left_s = self._plan.budget_s - self._end_s - self._spent_s - starting * self.stand_s
             left = min(left, left_s / max(self.trial_s, 1e-9))
         repeats = 1 + (self._void / self.told if self.told else 0.0)
         return max(math.floor(left / repeats / self._plan.variants), 0) if left < math.inf else 0
 
-    def out_of_time(self, arms: int) -> bool:
-        """Whether the next block would leave too little of the budget in seconds for the end."""
+    @property
+    def trials_left(self) -> float:
+        """Of the budget in trials; endless without one."""
+        return math.inf if self._plan.budget_trials is None else self._plan.budget_trials - self.told
+
+    def spare(self, due: int) -> Callable[[], float]:
+        """Tells at any time how many trials there are beyond so many that are due."""
+        return lambda: self.trials_left - due
+
+    def is_spent(self, arms: int) -> bool:
+        """Whether the next block finds too few trials, or would leave too little time for the end."""
+        if self.trials_left < arms * self._plan.variants:
+            return True
         if self._plan.budget_s is None or not self.told:
             return False
         block_s = arms * self._plan.variants * self.trial_s

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from random import Random
 
 from flushlab.experiment.blocks import BASE, CONTROL, Round, is_disturbed, no_base, run_block
@@ -20,8 +21,21 @@ class Rounds:
         self._plan = plan
         self._pool = pool
 
-    def run(self, arms: Sequence[Arm], stage: Stage, block: int) -> Steps[Round]:
+    def run(
+        self,
+        arms: Sequence[Arm],
+        stage: Stage,
+        block: int,
+        *,
+        spare: Callable[[], float] = lambda: math.inf,
+    ) -> Steps[Round]:
         """One round.
+
+        Args:
+            arms: of it.
+            stage: that it belongs to.
+            block: its number in the stage.
+            spare: trials that it may take from now on; see `run_block`.
 
         Raises:
             MeasurementError: the base cannot be measured.
@@ -38,6 +52,7 @@ class Rounds:
             order=order,
             variants=self._plan.variants,
             patient=() if is_first else {BASE, CONTROL},
+            spare=spare,
         )
         if BASE in finished.out:
             raise no_base(finished.out[BASE], finished.hints.get(BASE))

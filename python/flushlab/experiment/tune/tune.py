@@ -52,7 +52,7 @@ class Tune:
         BelowFloor: the base itself is below the floor.
         BudgetTooSmall: the budget does not hold the smallest honest campaign. If that shows only once the
             first trials tell how long they take, `ask` or `tell` raises it.
-        MeasurementError: from `tell`, when the base cannot be measured.
+        MeasurementError: from `tell`, when the base cannot be measured and nothing is proven.
     """
 
     def __init__(self, plan: TunePlan) -> None:
@@ -70,6 +70,7 @@ class Tune:
         self._screening = Screening(plan, self._pool, self._rounds, self._budget)
         self._reduction = Reduction(self._pool, self._rounds, self._budget, self._screening)
         self._confirmation = Confirmation(self._pool.space, plan.guards)
+        self._cut_short = ""
         self._expected = 0
         if plan.budget_trials is not None:
             self._expected = self._budget.cells() * plan.variants
@@ -131,6 +132,7 @@ class Tune:
             looks=confirmation.looks,
             blocks=confirmation.blocks,
             finished=self.ask() is None,
+            cut_short=self._cut_short,
         )
 
     def _detectable(self) -> float | None:
@@ -189,6 +191,8 @@ class Tune:
         arms = [control, *map(self._pool.arm, self._confirmation.selections.values())]
         room = self._budget.room if self._budget.stands else len(arms)
         for first in range(0, len(arms), room):
+            if self._cut_short:
+                return
             yield from self._confirm_group(arms[first : first + room], after=len(arms[first + room :]))
 
     def _confirm_group(self, arms: list[Arm], *, after: int) -> Steps[None]:
@@ -201,7 +205,19 @@ class Tune:
         for block in range(blocks):
             cells = (blocks - block) * (1 + len(arms))
             self._expected = budget.told + cells * self._plan.variants
-            finished, out, _ = yield from self._rounds.run([self._pool.base, *arms], "confirm", first + block)
+            due = max(budget.blocks.confirm_least - block - 1, 0) * (1 + len(arms)) * self._plan.variants
+            try:
+                finished, out, _ = yield from self._rounds.run(
+                    [self._pool.base, *arms],
+                    "confirm",
+                    first + block,
+                    spare=budget.spare(due),
+                )
+            except MeasurementError as error:
+                if not confirmation.looks:
+                    raise
+                self._cut_short = error.message  # what looks have proven stays proven
+                return
             for name, reason in out.items():
                 confirmation.reject(name, reason)
             for name, trials in finished.items():
@@ -209,7 +225,7 @@ class Tune:
                 confirmation.record(name, first + block, score_, trials)
             arms = [arm for arm in arms if arm.name not in out]
             done = block + 1
-            last = budget.out_of_time(1 + len(arms)) and done >= budget.blocks.confirm_least
+            last = budget.is_spent(1 + len(arms)) and done >= budget.blocks.confirm_least
             if done in looks.blocks or last:
                 confirmation.judge(done, looks.alpha_at(done), since=first, arms=group)
                 if last or confirmation.is_clear(self._reduction.chosen, group):
