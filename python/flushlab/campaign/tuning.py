@@ -8,7 +8,8 @@ Everything that depends on the server's version and the storage is bound here, o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from flushlab.campaign.crash.check import Checked, Crash, check
@@ -17,7 +18,7 @@ from flushlab.campaign.duration import STAND_S, trial_s
 from flushlab.campaign.facts import Figures, TuneFacts
 from flushlab.campaign.loop import Ending
 from flushlab.campaign.request import TuneRequest
-from flushlab.errors import ServerError
+from flushlab.errors import FlushlabError, ServerError
 from flushlab.experiment.blocks import BASE, CONTROL
 from flushlab.experiment.guards import Guards
 from flushlab.experiment.tune import Tune, TunePlan
@@ -44,6 +45,8 @@ RECOVERY_RATIO = 2.0
 RECOVERY_SLACK_S = 5.0
 """A winner whose recovery after SIGKILL takes more than `RECOVERY_RATIO` times the base's plus
 `RECOVERY_SLACK_S` is rejected."""
+RECOVERY_ATTEMPTS = 2
+"""A load that ends before the server is killed says nothing of its recovery."""
 
 _NO_EFFECT = "no-effect"
 
@@ -143,11 +146,11 @@ class Tuning:
         """
         trials = list(trials)
         self._reject_short_windows(experiment, trials, catalog)
-        recovery_s: dict[str, float] = {}
+        recovery_s, unchecked = dict[str, float](), dict[str, str]()
 
         def recover() -> None:
             if runner is not None:
-                self._recovery(experiment, runner, recovery_s)
+                self._recovery(experiment, runner, recovery_s, unchecked)
 
         recover()
         checked = Checked()
@@ -190,6 +193,8 @@ class Tuning:
                     trials, confirmed, result.control, data, pool if isinstance(pool, int) else None, redo
                 ),
                 *contradictions(result.confirmed),
+                *_cut_short(result.cut_short),
+                *(Warning("recovery-unchecked", text) for text in unchecked.values()),
             ),
             files=(),
             objective=self.request.objective,
@@ -214,23 +219,30 @@ class Tuning:
                 reason = f"window too short to credit {', '.join(needy)}: it did not outlast the redo log"
                 experiment.reject(trial.arm.name, reason)
 
-    def _recovery(self, experiment: Tune, runner: TrialRunner, seconds: dict[str, float]) -> None:
-        """Notes the seconds of recovery of base and winner; a winner that is too slow is rejected, and the
-        next one measured."""
+    def _recovery(
+        self, experiment: Tune, runner: TrialRunner, seconds: dict[str, float], unchecked: dict[str, str]
+    ) -> None:
+        """Notes the seconds of recovery of base and winner, or why they are not known; a winner that is too
+        slow is rejected, and the next one measured."""
         result = experiment.result()
         if result.winner is None:
             return
-        if BASE not in seconds:
-            seconds[BASE] = runner.recovery_s(result.base)
-        limit = RECOVERY_RATIO * seconds[BASE] + RECOVERY_SLACK_S
-        while (winner := experiment.result().winner) is not None and winner.arm not in seconds:
+        if BASE not in seconds.keys() | unchecked.keys():
+            try:
+                _note_recovery(runner, result.base, seconds, unchecked)
+            except ServerError as error:
+                unchecked[BASE] = f"the base did not start again after SIGKILL: {error.message}"
+        limit = RECOVERY_RATIO * seconds.get(BASE, math.inf) + RECOVERY_SLACK_S
+        while (winner := experiment.result().winner) is not None:
+            if winner.arm in seconds.keys() | unchecked.keys():
+                return
             arm = Arm(name=winner.arm, settings={**result.base.settings, **winner.settings})
             try:
-                seconds[arm.name] = runner.recovery_s(arm)
+                _note_recovery(runner, arm, seconds, unchecked)
             except ServerError as error:
                 experiment.reject(arm.name, f"it did not start again after SIGKILL: {error.message}")
                 continue
-            if seconds[arm.name] > limit:
+            if seconds.get(arm.name, 0.0) > limit:
                 experiment.reject(
                     arm.name,
                     f"recovery after SIGKILL took {seconds[arm.name]:.1f} s, beyond {limit:.1f} s "
@@ -271,6 +283,37 @@ class Tuning:
                 seen.add(warning.slug)
                 found.append(warning)
         return (*found, *without_effect(trials))
+
+
+def _note_recovery(
+    runner: TrialRunner, arm: Arm, seconds: dict[str, float], unchecked: dict[str, str]
+) -> None:
+    """Notes the seconds of an arm's recovery, or why they are not known.
+
+    Raises:
+        ServerError: it did not come back.
+    """
+    for _ in range(RECOVERY_ATTEMPTS):
+        try:
+            seconds[arm.name] = runner.recovery_s(arm)
+        except ServerError:
+            raise
+        except (
+            FlushlabError
+        ) as error:  # no verdict about the recovery, and what is proven is told all the same
+            unchecked[arm.name] = f"{arm.name}: recovery after SIGKILL could not be checked: {error.message}"
+        else:
+            unchecked.pop(arm.name, None)
+            return
+
+
+def _cut_short(reason: str) -> Iterator[Warning]:
+    if reason:
+        text = (
+            "ended early, as the base could no longer be measured; what had been proven by then holds: "
+            f"{reason.splitlines()[0]}"
+        )
+        yield Warning("base-failed", text)
 
 
 def without_effect(trials: Sequence[Trial]) -> list[Warning]:

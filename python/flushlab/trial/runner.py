@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
@@ -116,13 +116,23 @@ class TrialRunner:
 
         Raises:
             ServerError: the server did not come back.
+            MeasurementError: it was not killed under load, which says nothing of its recovery.
+            NoSpace, StorageError: as `run`.
         """
-        workload = self.workloads[-1]
-        with self.start(arm, variant=-1) as server:
-            with suppress(ServerError, MeasurementError):
-                workload.run(server, self.timing, _killing(server))
-            if server.alive():
-                raise ServerError(f"{workload.name} ended before it could be interrupted")
+        workload, killed = self.workloads[-1], list[bool]()
+        try:
+            started_server = self.start(arm, variant=-1)
+        except ServerError as error:
+            raise MeasurementError(f"the server to be killed did not start: {error.message}") from error
+        with started_server as server:
+            try:
+                workload.run(server, self.timing, _killing(server, killed))
+            except (ServerError, MeasurementError) as error:
+                if not killed:
+                    text = f"the load ended before the server was killed: {error.message}"
+                    raise MeasurementError(text) from error
+            if not killed:
+                raise MeasurementError(f"{workload.name} ended before it could be interrupted")
             started = time.monotonic()
             server.start_again()
             return time.monotonic() - started
@@ -187,7 +197,8 @@ class TrialRunner:
 
 
 @contextmanager
-def _killing(server: Sandbox | Cluster) -> Iterator[None]:
-    """A window that ends with SIGKILL of the server while the load still runs."""
+def _killing(server: Sandbox | Cluster, killed: list[bool]) -> Iterator[None]:
+    """A window that ends with SIGKILL of the server while the load still runs, and notes it."""
     yield
+    killed.append(True)
     server.kill()
