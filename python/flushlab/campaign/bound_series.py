@@ -18,7 +18,7 @@ import msgspec
 
 from flushlab.campaign.binding import judged
 from flushlab.campaign.claims import answered, counted_answer
-from flushlab.campaign.doubts import contradictions, disturbed, doubts, geometric_mean, mean_p99_us
+from flushlab.campaign.doubts import contradictions, disturbed, doubts, mean_figure, mean_p99_us
 from flushlab.campaign.duration import ends_by_itself, trial_s
 from flushlab.campaign.facts import ArmFacts, ArmOutcome, SeriesFacts
 from flushlab.campaign.loop import Ending
@@ -165,7 +165,7 @@ class BoundSeries:
             higher_is_better=base[-1].higher_is_better if base else True,
             base=request.base.settings,
             base_text=request.base.text,
-            base_figure=geometric_mean(base),
+            base_figure=mean_figure(base),
             base_p99_us=mean_p99_us(base),
             base_floor=request.base.floor,
             base_guarantees=request.base.guarantees,
@@ -244,7 +244,7 @@ class BoundSeries:
             floor=arm.floor,
             guarantees=arm.guarantees,
             comparison=result.comparisons.get(arm.name),
-            figure=geometric_mean(figures) if outcome == "measured" else None,
+            figure=mean_figure(figures) if outcome == "measured" else None,
             p99_us=mean_p99_us(figures) if outcome == "measured" else None,
             server=next((trial.server for trial in own if trial.server), None) if arm.build else None,
         )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Iterator
+from statistics import fmean, geometric_mean
 
-from flushlab.experiment.objective import p99_us
+from flushlab.experiment.objective import is_stalled, p99_us
 from flushlab.record import Comparison, Trial, Warning
 from flushlab.units import counted, format_size
 
@@ -115,10 +116,15 @@ def too_busy(trials: int, disturbed: int) -> str:
     return f"The machine was too busy: {disturbed:,} of {counted(trials, 'trial')} disturbed"
 
 
-def geometric_mean(trials: Iterable[Trial]) -> float | None:
-    """Of the figures, or None where there is none; of those that were not disturbed, where there is one."""
-    logs = [math.log(trial.figure) for trial in _good(trials) if trial.figure]
-    return math.exp(sum(logs) / len(logs)) if logs else None
+def mean_figure(trials: Iterable[Trial]) -> float | None:
+    """Mean of the figures, or None where there is none; of those that were not disturbed, where there is one.
+    The geometric one; where nothing was committed in some window the arithmetic one, as ratios are of sums
+    then."""
+    good = _good(trials)
+    figures = [trial.figure for trial in good if trial.figure]
+    if not figures:
+        return None
+    return fmean(figures) if is_stalled(good) else geometric_mean(figures)
 
 
 def mean_p99_us(trials: Iterable[Trial]) -> float | None:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from flushlab.campaign.crash.check import Checked, Crash, check
-from flushlab.campaign.doubts import contradictions, disturbed, doubts, geometric_mean, mean_p99_us
+from flushlab.campaign.doubts import contradictions, disturbed, doubts, mean_figure, mean_p99_us
 from flushlab.campaign.duration import STAND_S, trial_s
 from flushlab.campaign.facts import Figures, TuneFacts
 from flushlab.campaign.loop import Ending
@@ -179,7 +179,7 @@ class Tuning:
             base=self.request.base,
             lifted=self.request.lifted,
             result=result,
-            base_figure=geometric_mean(confirmed),
+            base_figure=mean_figure(confirmed),
             guarantees=words,
             recovery_s=recovery_s,
             data_bytes=data or None,
@@ -282,7 +282,13 @@ class Tuning:
             if warning.slug not in seen:
                 seen.add(warning.slug)
                 found.append(warning)
-        return (*found, *without_effect(trials))
+        stalled = {
+            Warning(one.slug, f"{trial.arm.name}: {one.text}"): None
+            for trial in trials
+            for one in trial.warnings
+            if trial.stage == "confirm" and trial.arm.name != BASE and one.slug == "nothing-committed"
+        }
+        return (*found, *stalled, *without_effect(trials))
 
 
 def _note_recovery(
@@ -348,8 +354,7 @@ def _figures(trials: Iterable[Trial]) -> dict[str, Figures]:
         if trial.stage == "confirm" and trial.figure is not None:
             own.setdefault(trial.arm.name, []).append(trial)
     return {
-        arm: Figures(figure=geometric_mean(counted), p99_us=mean_p99_us(counted))
-        for arm, counted in own.items()
+        arm: Figures(figure=mean_figure(counted), p99_us=mean_p99_us(counted)) for arm, counted in own.items()
     }
 
 

@@ -13,7 +13,7 @@ from random import Random
 from typing import NamedTuple
 
 from flushlab.errors import MeasurementError
-from flushlab.experiment.objective import score
+from flushlab.experiment.objective import is_stalled, score
 from flushlab.experiment.protocol import Request, Steps
 from flushlab.record import Arm, Stage, Trial
 
@@ -173,6 +173,8 @@ class Blocks:
         self._blocks, self._stage, self._seed, self._first = blocks, stage, seed, first
         self._scores: dict[str, dict[int, float]] = {name: {} for name in names}
         self._disturbed: set[tuple[str, int]] = set()
+        self.stalled: set[str] = set()
+        """Arms that committed nothing in some block."""
         self.out: dict[str, str] = {}
         """Arms that could not go on, with the reason."""
         self.hints: dict[str, str] = {}
@@ -220,6 +222,8 @@ class Blocks:
         self.hints.update(finished.hints)
         for name, trials in finished.measured.items():
             self._scores[name][block] = score(trials, "throughput")
+            if is_stalled(trials):
+                self.stalled.add(name)
             if is_disturbed(trials):
                 self._disturbed.add((name, block))
         if self._base.name not in self.out:

@@ -16,7 +16,7 @@ import msgspec
 from flushlab.experiment.blocks import BASE, CONTROL, is_disturbed, undisturbed
 from flushlab.experiment.frontier import UNCHANGED, FrontierPoint, Rejected
 from flushlab.experiment.guards import Guards
-from flushlab.experiment.objective import p99_us, stall_share
+from flushlab.experiment.objective import is_stalled, p99_us, stall_share
 from flushlab.experiment.selection import Selection, Space
 from flushlab.record import Comparison, Ratio, Trial
 from flushlab.settings.floor import Floor
@@ -38,6 +38,7 @@ class _Look(NamedTuple):
     comparisons: dict[str, Comparison]
     scores: Scores
     guarded: dict[str, str]
+    stalled: frozenset[str]
 
 
 class Confirmation:
@@ -51,6 +52,7 @@ class Confirmation:
         self._scores: dict[str, dict[int, float]] = {BASE: {}, CONTROL: {}}
         self._trials: dict[str, list[Trial]] = {}
         self._disturbed: set[tuple[str, int]] = set()
+        self._stalled: set[str] = set()
         self._rejected: dict[str, str] = {}
         self._looks: list[_Look] = []
 
@@ -66,6 +68,8 @@ class Confirmation:
         self._scores[arm][block] = score
         if is_disturbed(trials):
             self._disturbed.add((arm, block))
+        if is_stalled(trials):
+            self._stalled.add(arm)
         self._trials.setdefault(arm, []).extend(trials)
 
     def reject(self, arm: str, reason: str) -> None:
@@ -90,10 +94,11 @@ class Confirmation:
             if name in seen
         }
         scores = undisturbed(cells, self._disturbed, BASE)
-        family = len(self._scores) - 1
-        compared = {c.arm: c for c in compare(scores, BASE, alpha=alpha, family=family, twin=CONTROL)}
+        family, apart = len(self._scores) - 1, frozenset(self._stalled)
+        found = compare(scores, BASE, alpha=alpha, family=family, twin=CONTROL, apart=apart)
+        compared = {one.arm: one for one in found}
         guarded = {name: reason for name in self.selections if (reason := self._guard(name, alpha))}
-        self._looks.append(_Look(blocks, alpha, compared, scores, guarded))
+        self._looks.append(_Look(blocks, alpha, compared, scores, guarded, apart))
 
     @property
     def next_block(self) -> int:
@@ -206,7 +211,10 @@ class Confirmation:
         """Smallest log gain that some look would have called faster with this power."""
         gains = []
         for look in self._looks:
-            if (found := contrasts(look.scores, BASE)) is not None:
+            calm = {
+                arm: cells for arm, cells in look.scores.items() if arm == BASE or arm not in look.stalled
+            }
+            if (found := contrasts(calm, BASE)) is not None:
                 limit = critical_value(look.alpha, len(found.arms), found.df)
                 gains.append(shift_for_power(limit, found.df, power) * float(found.error.max()))
         return min(gains, default=None)
@@ -247,7 +255,7 @@ class Confirmation:
             found
             for look in self._looks
             if other in look.scores
-            for found in compare(look.scores, other, alpha=look.alpha, only={arm})
+            for found in compare(look.scores, other, alpha=look.alpha, only={arm}, apart=look.stalled)
         ]
         if looks:
             return held(looks)

@@ -34,6 +34,8 @@ def score(trials: Iterable[Trial], objective: Objective = "throughput") -> float
 def _score(trial: Trial, objective: Objective) -> float:
     if objective == "p99":
         latency = p99_us(trial)
+        if latency is None and trial.load is not None:
+            latency = trial.load.seconds * 1e6  # no event ended in it, so each of them took longer
         if latency is None:
             raise MeasurementError(
                 f"the workload of {trial.arm.name!r} reports no latency, so p99 can't be the objective",
@@ -43,6 +45,11 @@ def _score(trial: Trial, objective: Objective) -> float:
     if trial.figure is None or not trial.figure > 0:
         raise MeasurementError(f"{trial.arm.name!r} yielded {trial.figure} {trial.unit}: nothing to compare")
     return math.log(trial.figure) if trial.higher_is_better else -math.log(trial.figure)
+
+
+def is_stalled(trials: Iterable[Trial]) -> bool:
+    """Whether nothing was committed in the window of any trial of a cell."""
+    return any(trial.load is not None and trial.load.is_stall for trial in trials)
 
 
 def p99_us(trial: Trial) -> float | None:
@@ -68,4 +75,6 @@ def stall_share(trial: Trial) -> float | None:
         return None
     series = sorted(trial.load.per_second)
     median = series[len(series) // 2]
+    if not series[-1]:
+        return 1.0
     return sum(1 for events in series if events < STALL_SHARE_OF_MEDIAN * median) / len(series)

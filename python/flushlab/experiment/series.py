@@ -27,7 +27,7 @@ Deterministic in plan and records.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -208,9 +208,7 @@ class Series:
     def result(self) -> SeriesResult:
         """What is found so far; only finished blocks count."""
         found = self._of_arms()
-        best = (
-            _by_name(compare(self._best.scores, BASE, alpha=self._alpha, twin=CONTROL)) if self._best else {}
-        )
+        best = _by_name(self._compared(self._best)) if self._best else {}
         control, best_control = found.pop(CONTROL, None), best.pop(CONTROL, None)
         comparisons = found | best
         out = self._out() | (self._best.out if self._best is not None else {})
@@ -265,7 +263,7 @@ class Series:
         scores = {name: cells for name, cells in arms.scores.items() if name not in arms.settled}
         family = 1 + len(self._plan.arms)
         alpha = looks.alpha_at(arms.finished)
-        for one in compare(scores, BASE, alpha=alpha, family=family, twin=CONTROL):
+        for one in compare(scores, BASE, alpha=alpha, family=family, twin=CONTROL, apart=arms.stalled):
             if one.arm == CONTROL and len(self._groups) > 1:
                 continue
             self._seen.setdefault(one.arm, []).append(one)
@@ -298,20 +296,36 @@ class Series:
         """The arms, each by the rounds of its group, whose noise is its own; the control by all rounds."""
         if len(self._groups) == 1:
             (group,) = self._groups
-            return self._held() or _by_name(compare(group.scores, BASE, alpha=self._alpha, twin=CONTROL))
+            return self._held() or _by_name(self._compared(group))
         family, found = 1 + len(self._plan.arms), self._held()
         for one, group in zip(self._plans, self._groups, strict=True):
             if not found.keys() & set(one.arms):
-                found |= _by_name(
-                    compare(group.scores, BASE, alpha=self._alpha, only=one.arms, family=family, twin=CONTROL)
-                )
+                found |= _by_name(self._compared(group, only=one.arms, family=family))
         both = {name: cells for name, cells in self._scores().items() if name in (BASE, CONTROL)}
-        return found | _by_name(compare(both, BASE, alpha=self._alpha, family=family))
+        return found | _by_name(compare(both, BASE, alpha=self._alpha, family=family, apart=self._stalled))
+
+    def _compared(
+        self, blocks: Blocks, *, only: Collection[str] | None = None, family: int = 0
+    ) -> tuple[Comparison, ...]:
+        return compare(
+            blocks.scores,
+            BASE,
+            alpha=self._alpha,
+            only=only,
+            family=family,
+            twin=CONTROL,
+            apart=blocks.stalled,
+        )
+
+    @property
+    def _stalled(self) -> set[str]:
+        return {name for group in self._groups for name in group.stalled}
 
     def _effects(self) -> tuple[FactorEffect, ...]:
         if not self._plan.crossed or self._out().keys() & {*self._plan.crossed.values()}:
             return ()
-        return factor_effects(self._scores(), self._plan.crossed, alpha=self._alpha, twin=CONTROL)
+        scores, crossed, stalled = self._scores(), self._plan.crossed, self._stalled
+        return factor_effects(scores, crossed, alpha=self._alpha, twin=CONTROL, apart=stalled)
 
     def _pairs(self, comparisons: Mapping[str, Comparison]) -> dict[tuple[str, str], Ratio]:
         """Ratios of arms to other arms: from the blocks that they share; where they share none, as with
@@ -324,7 +338,8 @@ class Series:
                     found[arm, against] = comparisons[arm].ratio.over(comparisons[against].ratio)
             elif arm in scores and against in scores:
                 asked = {one for one, other in self._plan.pairs if other == against and one in scores}
-                compared = {c.arm: c for c in compare(scores, against, alpha=self._alpha, only=asked)}
+                found_of = compare(scores, against, alpha=self._alpha, only=asked, apart=self._stalled)
+                compared = {one.arm: one for one in found_of}
                 if arm in compared:
                     found[arm, against] = compared[arm].ratio
         return found

@@ -11,6 +11,10 @@ from typing import Literal
 
 import msgspec
 
+NOTHING = 0.5
+"""Where nothing was committed in a window, so much of an event is taken to have been: a ratio needs a figure,
+and to measure once more would be to choose by what came out."""
+
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     """How to reach a server. Either `socket`, or `host` and `port`.
@@ -588,3 +592,12 @@ class LoadResult(msgspec.Struct, frozen=True, kw_only=True):
     open_loop: OpenLoop | None = None
     lost_connections: int = 0
     unwritten: str | None = None
+
+    @property
+    def is_stall(self) -> bool:
+        """Nothing was committed, and the throughput is that of `NOTHING`."""
+        return 0 < self.throughput * self.seconds < (1 + NOTHING) / 2
+
+    def stalled(self) -> LoadResult:
+        """This result of a window in which nothing was committed, with the throughput that it counts for."""
+        return msgspec.structs.replace(self, throughput=NOTHING / self.seconds)

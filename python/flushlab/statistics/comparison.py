@@ -9,7 +9,7 @@ in which the machine gave little weigh little, and its interval Student's of wha
 Cochran, *Sampling Techniques*, 3rd ed., section 6.3; enlarged by the block's own weight: J. G. MacKinnon and
 H. White, J. Econometrics 29 (1985) 305-325). Nothing is assumed of its variance, so an arm that stalls does
 not borrow the others' calm, nor spoil it. With fewer blocks the arms share one variance, because their own
-would have too few degrees of freedom.
+would have too few degrees of freedom; but for arms that stalled for a whole window (`compare`, `apart`).
 
 Model with fewer: score(arm, block) = arm + block + error, errors independent with one variance (the additive
 two-way layout; G. W. Snedecor and W. G. Cochran, *Statistical Methods*, 8th ed., chapter 14). Without
@@ -118,6 +118,7 @@ def compare(
     only: Collection[str] | None = None,
     family: int = 0,
     twin: str = "",
+    apart: Collection[str] = (),
 ) -> tuple[Comparison, ...]:
     """Every arm against the base, with intervals that hold for all of them at once.
 
@@ -129,6 +130,9 @@ def compare(
         family: number of arms whose intervals hold at once, if there were more of them than are compared.
         twin: the arm that is the base once more: from `OWN_BLOCKS` blocks on the others are compared with the
             mean of both, which narrows their intervals by a seventh.
+        apart: arms that stalled for a whole window. Its logarithm would be all that the others' variance
+            and their own mean know of, so their ratio is that of sums with a variance of their own whatever
+            the blocks; every arm's, if the base did.
 
     Returns:
         One comparison per arm, in the order of `scores`. Unequal correlations (cells missing) are replaced
@@ -136,26 +140,31 @@ def compare(
         Variances of their own: as if the arms knew nothing of each other, which widens them too (Šidák, JASA
         62 (1967) 626-633).
     """
-    found = contrasts(scores, base)
-    if found is None:
-        return ()
-    compared = [i for i, arm in enumerate(found.arms) if only is None or arm in only]
-    if not compared:
-        return ()
-    correlation = math.floor(found.correlation * 20 + 1e-6) / 20
+    shared = {arm: len(cells.keys() & scores[base].keys()) for arm, cells in scores.items() if arm != base}
+    compared = [arm for arm, blocks in shared.items() if blocks >= 2 and (only is None or arm in only)]
     family = max(family, len(compared))
+    pooled = None if base in apart else contrasts(_without(scores, apart), base)
+    place = {arm: i for i, arm in enumerate(pooled.arms)} if pooled is not None else {}
     comparisons = []
-    for i in compared:
-        arm, blocks = found.arms[i], found.blocks[i]
-        if blocks >= OWN_BLOCKS:
+    for arm in compared:
+        if pooled is None or arm not in place or shared[arm] >= OWN_BLOCKS:
             both = (base,) if arm == twin or twin not in scores else (base, twin)
             estimate, error, df = _of_sums(scores[arm], [scores[name] for name in both])
             limit = critical_value(1 - (1 - alpha) ** (1 / family), 1, df)
         else:
-            estimate, error = float(found.estimate[i]), float(found.error[i])
-            df, limit = found.df, critical_value(alpha, family, found.df, correlation)
-        comparisons.append(_comparison(arm, estimate, error, limit, df, blocks))
+            estimate, error, df = (
+                float(pooled.estimate[place[arm]]),
+                float(pooled.error[place[arm]]),
+                pooled.df,
+            )
+            correlation = math.floor(pooled.correlation * 20 + 1e-6) / 20
+            limit = critical_value(alpha, family, df, correlation)
+        comparisons.append(_comparison(arm, estimate, error, limit, df, shared[arm]))
     return tuple(comparisons)
+
+
+def _without(scores: Scores, apart: Collection[str]) -> Scores:
+    return {arm: cells for arm, cells in scores.items() if arm not in apart}
 
 
 def _of_sums(arm: Cells, bases: Sequence[Cells]) -> tuple[float, float, int]:

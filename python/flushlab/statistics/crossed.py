@@ -16,7 +16,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,12 @@ _Floats = NDArray[np.float64]
 
 
 def factor_effects(
-    scores: Scores, arms: Mapping[Combination, str], *, alpha: float = 0.05, twin: str = ""
+    scores: Scores,
+    arms: Mapping[Combination, str],
+    *,
+    alpha: float = 0.05,
+    twin: str = "",
+    apart: Collection[str] = (),
 ) -> tuple[FactorEffect, ...]:
     """Main effects, then interactions.
 
@@ -39,6 +44,7 @@ def factor_effects(
         arms: the arm of each combination of factors; the base has none of them.
         alpha: probability that any of the intervals misses.
         twin: the arm that is the base once more: from `OWN_BLOCKS` blocks on the base is the mean of both.
+        apart: arms that stalled for a whole window, as of `compare`.
 
     Returns:
         Nothing where a combination was not measured, or fewer than two blocks have all of them.
@@ -46,8 +52,10 @@ def factor_effects(
     base = arms[()]
     rows = [scores.get(arm, {}) for arm in arms.values()]
     blocks = sorted(functools.reduce(operator.and_, (set(cells) for cells in rows)))
-    if len(blocks) < 2 or (pooled := contrasts(scores, base)) is None:
+    calm = {arm: cells for arm, cells in scores.items() if arm in arms.values() or arm not in apart}
+    if len(blocks) < 2 or (pooled := contrasts(calm, base)) is None:
         return ()
+    have_own = bool(set(apart) & set(arms.values()))
     if twin in scores and len(with_twin := [one for one in blocks if one in scores[twin]]) >= OWN_BLOCKS:
         blocks = with_twin
         rows = [_mean_of(scores[base], scores[twin], blocks), *rows[1:]]
@@ -56,7 +64,7 @@ def factor_effects(
     found = []
     for factors in effects:
         weights = np.array([_sign(factors, one) for one in arms]) * 2.0 ** len(factors) / len(arms)
-        if len(blocks) >= OWN_BLOCKS:
+        if have_own or len(blocks) >= OWN_BLOCKS:
             estimate, error, df = _of_sums(logs, weights)
             limit = critical_value(1 - (1 - alpha) ** (1 / len(effects)), 1, df)
         else:

@@ -109,6 +109,9 @@ def measure(
         if not goes_on:
             require_whole(server)
         after = wanted_by_others(pids, LOOK_S) if looks else None
+        if draft.stage == "bench" and measured.load is not None and measured.load.is_stall:
+            what = f"{workload.name}: nothing was committed within {measured.window_s:.1f} s"
+            raise MeasurementError(what, hint="measure longer with --seconds")
     except (ServerError, MeasurementError, ProtocolError) as error:
         return draft.failed(error)
     seen.wanted_by_others = max(before or 0.0, after or 0.0)

@@ -127,7 +127,8 @@ def drive(driving: Driving, server: Server, timing: Timing, window: Window) -> M
         server, timing, window: as of `Workload.run`.
 
     Raises:
-        MeasurementError: nothing was committed in the window, or the load ended by itself.
+        MeasurementError: statements failed and nothing was committed in the window, or the load ended by
+            itself.
         ServerDied: the server is gone.
     """
     load = connected(driving, server)
@@ -150,6 +151,8 @@ def drive(driving: Driving, server: Server, timing: Timing, window: Window) -> M
                 raise MeasurementError(f"the load did not continue: {found}")
     finally:
         load.stop()
+    if not result.throughput and not result.errors:
+        result = result.stalled()
     whole = measured(driving, result, warm_up_s, (*warnings, *doubts(losses.nodes)))
     return msgspec.structs.replace(whole, lost_nodes=losses.nodes)
 
@@ -158,14 +161,14 @@ def measured(driving: Driving, result: LoadResult, warm_up_s: float, warnings: I
     """What a result means.
 
     Raises:
-        MeasurementError: nothing was committed.
+        MeasurementError: nothing was committed, and it is no stall.
     """
     if result.throughput == 0:
         what = driving.unit.removesuffix("/s")
         raise MeasurementError(
             f"{driving.spec.workload}: no {what} were committed within {result.seconds:.1f} s",
             hint="measure longer with --seconds, or look at the errors: "
-            + ("; ".join(f"{e.errno}: {e.message}" for e in result.errors) or "there were none"),
+            + "; ".join(f"{e.errno}: {e.message}" for e in result.errors),
         )
     return Measured(
         figure=result.throughput,
@@ -319,6 +322,10 @@ def _wait(load: _core.LoadRun, server: Server, timing: Timing, telling: Telling,
 
 def _doubts(result: LoadResult) -> list[Warning]:
     doubts = []
+    if result.is_stall:
+        doubts.append(
+            Warning("nothing-committed", f"nothing was committed in a window of {result.seconds:.1f} s")
+        )
     failed = sum(error.count for error in result.errors)
     if failed:
         worst = max(result.errors, key=lambda error: error.count)

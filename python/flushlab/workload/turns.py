@@ -9,8 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-import msgspec
-
 from flushlab.errors import MeasurementError
 from flushlab.record import ErrorCount, Latency, LoadResult, OpenLoop, RowCounts, StatementLatency, Warning
 from flushlab.server.protocol import Server
@@ -21,9 +19,6 @@ from flushlab.workload.telling import Telling
 LEAD_S = 0.01
 """From the first event of a slice to the beginning of its window: connections fall into step again."""
 PROBES_S = (0.5, 2.0, 8.0)
-NOTHING = 0.5
-"""Where no event ended in any slice, so much of one is taken to have: a ratio needs a figure, and to measure
-once more would be to choose by what came out."""
 PROBES_AGAIN = 2
 """So many more where a slice would have to be longer than the first: a machine that stalls just then must not
 make every turn of every server long."""
@@ -91,7 +86,7 @@ class Turns:
         """What its slices give together."""
         whole = together(results)
         if not whole.throughput:
-            whole = msgspec.structs.replace(whole, throughput=NOTHING / whole.seconds)
+            whole = whole.stalled()
         return measured(self._driving, whole, self.warm_up_s, self.warnings)
 
     def stop(self) -> None:

@@ -17,7 +17,7 @@ from flushlab.campaign.volumes import Volumes
 from flushlab.datadir import DataRoot, Volume
 from flushlab.experiment.simulated import Noise, SimulatedTrials
 from flushlab.plan.plan import ArmPlan, Claim, Plan, WorkloadSpec
-from flushlab.record import Launch, Machine, ServerIdentity, Slice, Storage, Trial, Value, Warning
+from flushlab.record import Launch, LoadResult, Machine, ServerIdentity, Slice, Storage, Trial, Value, Warning
 from flushlab.settings.catalog import load_catalog
 from flushlab.workload import Timing
 
@@ -186,6 +186,32 @@ def test_an_arm_that_dies_or_reads_back_differently_says_so(tmp_path: Path) -> N
 
     facts = run(series(tmp_path, SYNC, FLUSH), change=invalid)
     assert (facts.arms[0].outcome, facts.arms[0].reason) == ("refused", "invalid: it reads 1")
+
+
+def test_an_arm_with_a_stalled_window_is_in_the_table_with_that_fact(tmp_path: Path) -> None:
+    nothing = LoadResult(seconds=8.0, events=0, throughput=0.0, per_second=(), latency_us=None).stalled()
+
+    def stalls(trial: Trial) -> Trial:
+        if trial.arm.name != "sync" or trial.block != 2:
+            return trial
+        doubt = Warning("nothing-committed", "nothing was committed in a window of 8.0 s")
+        return msgspec.structs.replace(trial, figure=nothing.throughput, load=nothing, warnings=(doubt,))
+
+    facts, calm = (
+        run(series(tmp_path, SYNC, FLUSH, best=False), change=one) for one in (stalls, lambda t: t)
+    )
+    sync, flush = facts.arms
+    assert sync.outcome == "measured"
+    assert sync.comparison is not None and flush.comparison is not None
+    assert sync.comparison.ratio.estimate == pytest.approx(1.2 * 4 / 5, rel=0.05)
+    assert sync.comparison.ratio.half_width > 0.5
+    assert calm.arms[1].comparison is not None
+    assert flush.comparison.ratio.half_width == pytest.approx(
+        calm.arms[1].comparison.ratio.half_width, rel=0.5
+    )
+    assert sync.figure == pytest.approx(1200 * 4 / 5, rel=0.05)
+    said = [warning.text for warning in facts.warnings if warning.slug == "nothing-committed"]
+    assert said == ["sync: nothing was committed in a window of 8.0 s"]
 
 
 def test_claims_are_answered_by_the_intervals(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from flushlab.errors import UsageError
 from flushlab.experiment.blocks import Blocks, run_block
 from flushlab.experiment.protocol import Conversation, Request
 from flushlab.experiment.simulated import Noise, SimulatedTrials
-from flushlab.record import Arm, Comparison, Trial
+from flushlab.record import Arm, Comparison, LoadResult, Trial
 from flushlab.record.trial import Outcome
 from flushlab.statistics import compare
 
@@ -70,6 +70,21 @@ def answer(request: Request, outcome: Outcome, reason: str = "") -> Trial:
         reason=reason,
         figure=100.0 if outcome == "measured" else None,
     )
+
+
+def test_an_arm_that_committed_nothing_in_a_block_has_a_ratio_and_spoils_no_other() -> None:
+    blocks, trials = Driven(FAST, Arm(name="slow", settings={"x": 0}), blocks=5), simulated()
+    nothing = LoadResult(seconds=8.0, events=0, throughput=0.0, per_second=(), latency_us=None).stalled()
+    while (request := blocks.ask()) is not None:
+        trial = trials.run(request)
+        if request.arm.name == "slow" and request.block == 2:
+            trial = msgspec.structs.replace(trial, figure=nothing.throughput, load=nothing)
+        blocks.tell(trial)
+    assert blocks.blocks.stalled == {"slow"}
+    found = {c.arm: c for c in compare(blocks.blocks.scores, "base", apart=blocks.blocks.stalled)}
+    assert found["fast"].verdict == "faster"
+    assert found["slow"].ratio.estimate == pytest.approx(0.8, rel=0.1)
+    assert found["slow"].verdict == "no difference found"
 
 
 def test_every_block_runs_base_control_and_arms_once_in_varying_order() -> None:

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from flushlab.errors import MeasurementError
-from flushlab.experiment.objective import score, stall_share
-from flushlab.record import Latency
+from flushlab.experiment.objective import is_stalled, score, stall_share
+from flushlab.record import Latency, LoadResult
 from tests.unit.records import load_result, trial
 
 
@@ -29,6 +29,28 @@ def test_the_latency_objective_ignores_the_figure() -> None:
 def test_a_command_has_no_latency_to_optimise() -> None:
     with pytest.raises(MeasurementError, match="no latency"):
         score([trial(load=None)], "p99")
+
+
+def stall(seconds: float) -> LoadResult:
+    nothing = LoadResult(seconds=seconds, events=0, throughput=0.0, per_second=(0,) * 8, latency_us=None)
+    return nothing.stalled()
+
+
+def test_a_window_without_a_latency_counts_as_one_as_long_as_the_window() -> None:
+    assert score([trial(figure=0.0625, load=stall(8.0))], "p99") == pytest.approx(-math.log(8_000_000))
+
+
+def test_a_window_in_which_nothing_was_committed_is_half_of_an_event_and_all_of_it_stalled() -> None:
+    nothing = trial(figure=stall(8.0).throughput, load=stall(8.0))
+    assert score([nothing]) == pytest.approx(math.log(0.5 / 8))
+    assert is_stalled([trial(), nothing])
+    assert not is_stalled([trial()])
+    assert stall_share(nothing) == 1.0
+
+
+def test_one_event_in_a_window_is_no_stall() -> None:
+    one = msgspec.structs.replace(stall(7.3), events=1, throughput=1 / 7.3)
+    assert not is_stalled([trial(load=one)])
 
 
 def test_a_figure_of_zero_cannot_be_compared() -> None:

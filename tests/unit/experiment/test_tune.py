@@ -466,6 +466,20 @@ def test_a_base_that_fails_after_a_look_takes_nothing_back() -> None:
     assert result.cut_short.startswith("the server died\nThat was the base")
 
 
+def test_a_block_without_a_latency_is_a_fact_of_its_arm_where_p99_is_the_objective() -> None:
+    tune, trials, hit = Tune(plan(objective="p99", budget_trials=90)), simulated(lambda _: 0.0), 0
+    nothing = LoadResult(seconds=10.0, events=0, throughput=0.0, per_second=(), latency_us=None).stalled()
+    while (request := tune.ask()) is not None:
+        trial = with_load(trials.run(request), 500 if request.arm.settings["a"] else 1000)
+        if request.stage == "confirm" and request.arm.settings["a"] and request.block == 1:
+            hit, trial = hit + 1, msgspec.structs.replace(trial, load=nothing, figure=nothing.throughput)
+        tune.tell(trial)
+    assert hit
+    winner = tune.result().winner
+    assert winner is not None and winner.settings["a"] == 1
+    assert 1.5 < winner.ratio.estimate < 1.99, "twice as fast but for that block"
+
+
 def test_settings_that_need_a_steady_state_get_no_credit_in_a_short_window() -> None:
     candidates = (
         *plan().candidates,

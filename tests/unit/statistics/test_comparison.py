@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from random import Random
 
 import pytest
@@ -66,6 +67,46 @@ def test_with_many_blocks_an_arm_that_stalls_keeps_its_noise_to_itself() -> None
     assert few["stalls"] == pytest.approx(few["calm"]), "nine blocks share one variance"
     assert many["calm"] < few["calm"] / 4
     assert many["stalls"] > few["stalls"]
+
+
+def stalling(random: Random, arms: Collection[str], blocks: int) -> tuple[Table, set[str]]:
+    """Arms that are alike, each with a window in twenty in which nothing was committed."""
+    scores = table(random, dict.fromkeys(arms, 0.0), blocks, 0.05)
+    stalls = [(arm, block) for arm in arms for block in range(blocks) if random.random() < 0.05]
+    for arm, block in stalls:
+        scores[arm][block] = -7.5
+    return scores, {arm for arm, _ in stalls}
+
+
+def test_an_arm_that_stalled_for_a_window_has_a_wide_interval_and_widens_no_other() -> None:
+    scores = table(Random(5), {"base": 0.0, "calm": 0.0, "stalls": 0.0}, 5, 0.02)
+    scores["stalls"][2] = -7.5
+    found = {one.arm: one for one in compare(scores, "base", apart={"stalls"})}
+    alone = {
+        one.arm: one for one in compare({arm: scores[arm] for arm in ("base", "calm")}, "base", family=2)
+    }
+    assert found["calm"] == alone["calm"]
+    assert found["stalls"].ratio.estimate == pytest.approx(0.8, rel=0.2), "four windows of five"
+    assert found["stalls"].ratio.low < 0.5 < 2 < found["stalls"].ratio.high
+    assert compare(scores, "base")[0].ratio.high > 10, "its logarithm would spoil what all share"
+
+
+@pytest.mark.parametrize("blocks", [3, 5, 8])
+def test_intervals_hold_for_all_arms_at_once_where_windows_stall(blocks: int) -> None:
+    random, missed, campaigns = Random(12), 0, 600
+    for _ in range(campaigns):
+        scores, stalled = stalling(random, ("base", "control", "a", "b"), blocks)
+        missed += any(
+            one.verdict != "no difference found"
+            for one in compare(scores, "base", twin="control", apart=stalled)
+        )
+    assert missed <= campaigns * (0.05 + 3 * math.sqrt(0.05 * 0.95 / campaigns))
+
+
+def test_a_base_that_stalled_leaves_no_arm_a_narrow_interval() -> None:
+    scores = table(Random(5), {"base": 0.0, "a": 0.0, "b": 0.0}, 5, 0.02)
+    scores["base"][2] = -7.5
+    assert all(one.ratio.high / one.ratio.low > 4 for one in compare(scores, "base", apart={"base"}))
 
 
 def test_intervals_of_unequal_variances_hold_all_at_once() -> None:

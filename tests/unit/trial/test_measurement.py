@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from flushlab.errors import MeasurementError
-from flushlab.record import Arm, FileActivity, ServerIdentity, Storage, Value, Warning
+from flushlab.record import Arm, FileActivity, ServerIdentity, Stage, Storage, Value, Warning
 from flushlab.server import FakeServer, Server
 from flushlab.settings.catalog import load_catalog
 from flushlab.telemetry import Observation
@@ -18,6 +18,7 @@ from flushlab.workload.protocol import Reset
 from tests.unit.records import load_result
 
 CATALOG = load_catalog()
+STAGES: tuple[Stage, Stage] = ("arms", "bench")
 DATA_BYTES = (
     "SELECT engine, SUM(data_length + index_length) FROM information_schema.tables"
     " WHERE table_schema NOT IN ('mysql', 'information_schema', 'performance_schema', 'sys')"
@@ -166,6 +167,33 @@ class Loaded(Ended):
 
     def run(self, server: Server, timing: Timing, window: AbstractContextManager[object]) -> Measured:
         return msgspec.structs.replace(super().run(server, timing, window), load=load_result())
+
+
+class Stalled(Ended):
+    """Driven by the load engine, and nothing was committed in the window."""
+
+    def run(self, server: Server, timing: Timing, window: AbstractContextManager[object]) -> Measured:
+        load = msgspec.structs.replace(load_result(0.0), latency_us=None).stalled()
+        ran = super().run(server, timing, window)
+        return msgspec.structs.replace(ran, load=load, figure=load.throughput, window_s=load.seconds)
+
+
+@pytest.mark.usefixtures("nothing_is_stolen")
+def test_a_window_in_which_nothing_was_committed_is_a_fact_of_its_arm_and_no_figure_of_bench() -> None:
+    compared, alone = (
+        measure(
+            Draft(arm=Arm(name="a", settings={}), stage=stage, block=1, variant=0),
+            two_looks(),
+            Stalled(),
+            Timing(),
+            CATALOG,
+        )
+        for stage in STAGES
+    )
+    assert (compared.outcome, compared.figure) == ("measured", 0.1)
+    assert (alone.outcome, alone.figure) == ("failed", None)
+    assert alone.reason == "ended: nothing was committed within 5.0 s"
+    assert alone.hint == "measure longer with --seconds"
 
 
 def two_looks(*sizes: tuple[str, int | None]) -> FakeServer:
