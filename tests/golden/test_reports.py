@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console, RenderableType
 
 from flushlab.campaign.facts import Figures, TuneFacts
-from flushlab.experiment.frontier import FrontierPoint, Rejected, TuneResult
+from flushlab.experiment.frontier import Excluded, FrontierPoint, Rejected, TuneResult
 from flushlab.record import (
     Arm,
     Comparison,
@@ -155,8 +155,30 @@ def test_tune_that_rejects_what_is_faster_says_so() -> None:
     rejected = (
         Rejected(arm="innodb_flush_log_at_trx_commit=2", reason="p99 latency is 2.8 times the base's"),
     )
-    result = msgspec.structs.replace(NOTHING.result, rejected=rejected)
+    confirmed = (comparison("innodb_flush_log_at_trx_commit=2", ratio(1.62, 1.55, 1.70)),)
+    result = msgspec.structs.replace(NOTHING.result, rejected=rejected, confirmed=confirmed)
     check("tune-rejected.txt", text_of(tune.render(msgspec.structs.replace(NOTHING, result=result))))
+
+
+def test_tune_whose_rejected_arm_was_not_faster_found_no_improvement() -> None:
+    rejected = (Rejected(arm="sync_binlog=0", reason="failed: the server died"),)
+    for confirmed in ((), (comparison("sync_binlog=0", ratio(1.01, 0.95, 1.07)),)):
+        result = msgspec.structs.replace(NOTHING.result, rejected=rejected, confirmed=confirmed)
+        said = tune.answer(msgspec.structs.replace(NOTHING, result=result)).plain
+        assert said.startswith("No improvement found"), said
+
+
+def test_a_change_that_failed_is_not_called_refused() -> None:
+    excluded = (
+        Excluded(settings={"sync_binlog": 0}, reason="failed: no memory", refused=False),
+        Excluded(settings={"sync_binlog": 9}, reason="refused: unknown value", refused=True),
+        Excluded(settings={"sync_binlog": 7}, reason="the base has this value", refused=False),
+    )
+    result = msgspec.structs.replace(NOTHING.result, excluded=excluded)
+    said = text_of(tune.render(msgspec.structs.replace(NOTHING, result=result)))
+    assert "failed sync_binlog=0: no memory" in said
+    assert "refused sync_binlog=9: unknown value" in said
+    assert "sync_binlog=7" not in said
 
 
 def test_tune_that_a_busy_machine_left_without_a_result_says_so_first() -> None:

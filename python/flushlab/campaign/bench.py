@@ -32,7 +32,7 @@ from flushlab.campaign.target import (
     trial_runner,
 )
 from flushlab.campaign.watcher import watching
-from flushlab.errors import MeasurementError, UsageError
+from flushlab.errors import MeasurementError, NoMemory, UsageError
 from flushlab.machine import home_path
 from flushlab.process.running import on_board
 from flushlab.record import Arm, Launch, Trial, Value
@@ -213,6 +213,8 @@ def bench(
             progress(f"running {asked.name} on {target.identity.title}")
             with on_board("bench", server=target.identity.title, workload=asked.name):
                 trial = runner.run(Arm(name="bench", settings=given), stage="bench", block=1)
+        if trial.lacked_memory:
+            raise NoMemory(trial.reason, hint=trial.hint)
         if trial.outcome == "refused":
             raise refusal(trial.reason, target.build)
         warnings = (*co_located(target.nodes, target.latency_s), *as_warnings(fit), *trial.warnings)

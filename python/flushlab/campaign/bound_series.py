@@ -412,6 +412,8 @@ def _outcome(name: str, result: SeriesResult, trials: list[Trial], ending: Endin
     """What became of an arm that was to run."""
     if name in result.out:
         outcome, reason = result.out[name]
+        if outcome == "failed":
+            return "failed", reason
         return "refused", reason if outcome == "refused" else f"{outcome}: {reason}"
     if not trials:
         stopped = "stopped" if ending == "interrupted" else "the base failed"

@@ -164,11 +164,12 @@ class TuneFacts(msgspec.Struct, frozen=True, kw_only=True):
 EXTERNAL = "external"
 """Slug of the warning that the server is not flushlab's own."""
 
-ArmOutcome = Literal["measured", "refused", "skipped", "not_in_version"]
+ArmOutcome = Literal["measured", "refused", "failed", "skipped", "not_in_version"]
 """What became of an arm of a series.
 
 measured: it has a comparison, or would have with more blocks.
-refused: the server did not take it, or it died, or it read back differently.
+refused: the server did not take it, or it read back differently.
+failed: the server or the load died, or the machine had too little memory for it.
 skipped: its place or what it needs is not here, or its turn never came.
 not_in_version: this server has no such setting or no such value."""
 

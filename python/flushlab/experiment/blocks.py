@@ -66,7 +66,8 @@ def run_block(
 
     A void trial is repeated at the end of the same block (`VOID_ATTEMPTS`). A refused, failed or invalid one
     puts its arm out, unless the arm is in `patient` (the base): a base that worked before is given the
-    same attempts as a void one without a figure. Nothing is repeated unless `spare` trials are left for more
+    same attempts as a void one without a figure, and so is an arm whose server found too little memory: the
+    machine may have more of it later. Nothing is repeated unless `spare` trials are left for more
     than the cells that are due.
     """
     cells = [(arm, variant) for arm in arms for variant in range(variants)]
@@ -93,7 +94,7 @@ def run_block(
             measured[arm.name][variant] = (trial,)
         elif trial.outcome == "void" and trial.figure is not None and enough:
             measured[arm.name][variant] = attempts
-        elif trial.outcome == "void" or arm.name in patient:
+        elif trial.outcome == "void" or trial.lacked_memory or arm.name in patient:
             if attempt < ATTEMPTS and can_repeat:
                 queue.append((arm, variant, attempt + 1))
             elif trial.outcome != "void":

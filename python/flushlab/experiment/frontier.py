@@ -63,12 +63,20 @@ class Excluded(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         settings: the change.
         reason: the server's refusal, the failure, or the rule.
-        refused: True if a server did not take it; False if the plan left it out.
+        refused: True if a server did not take it; False if the plan left it out, or if it failed.
     """
 
     settings: Mapping[str, Value]
     reason: str
     refused: bool
+
+    @property
+    def told(self) -> tuple[str, str]:
+        """What became of it, in a word, and why."""
+        outcome, _, reason = self.reason.partition(": ")
+        if outcome in ("refused", "failed", "invalid"):
+            return outcome, reason
+        return ("refused" if self.refused else "excluded"), self.reason
 
 
 class Rejected(msgspec.Struct, frozen=True, kw_only=True):

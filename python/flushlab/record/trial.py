@@ -89,6 +89,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
         outcome: see `Outcome`.
         reason: why it was not measured; empty otherwise.
         hint: the way out, where one is known.
+        lacked_memory: the machine had too little for the server to start, which says nothing of the settings.
         figure: what the workload yielded, in `unit`; None unless measured.
         unit: `transactions/s`, `rows/s` or `s`.
         higher_is_better: False for seconds.
@@ -127,6 +128,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     outcome: Outcome
     reason: str = ""
     hint: str = ""
+    lacked_memory: bool = False
     figure: float | None = None
     unit: str = "transactions/s"
     higher_is_better: bool = True

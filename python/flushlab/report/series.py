@@ -290,7 +290,9 @@ def effect_words(effect: FactorEffect, factors: Sequence[str]) -> str:
     """How to read an effect."""
     if len(effect.factors) == 1:
         others = [name for name in factors if name not in effect.factors]
-        return f"averaged over arms with and without {' and '.join(others)}"
+        if len(others) == 1:
+            return f"average of its effect without {others[0]} and its effect with it"
+        return f"average of its effects with each combination of {', '.join(others)}"
     return "1: together, their gains multiply; above 1: together they gain more than that"
 
 

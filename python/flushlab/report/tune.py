@@ -105,7 +105,8 @@ def answer(facts: TuneFacts) -> Text:
     if not result.frontier:
         stopped = "You stopped it" if facts.ending == "interrupted" else "Time ran out"
         return _blaming(facts, f"{stopped} before any result could be confirmed.")
-    if winner is None and result.rejected:
+    faster = {one.arm for one in result.confirmed if one.verdict == "faster"}
+    if winner is None and faster & {one.arm for one in result.rejected}:
         return Text("Every faster arm was rejected, for the reasons below. Keep your settings.", style="bold")
     if winner is None:
         seen = (
@@ -233,9 +234,10 @@ def _notes(facts: TuneFacts) -> Group:
     for rejected in result.rejected:
         lines.append(Text(f"rejected {rejected.arm}: {rejected.reason}", style="yellow"))
     for excluded in result.excluded:
-        if excluded.refused:
+        became, reason = excluded.told
+        if became != "excluded":
             changes = ", ".join(f"{name}={spell(value)}" for name, value in excluded.settings.items())
-            lines.append(Text(f"refused {changes}: {excluded.reason}", style="yellow"))
+            lines.append(Text(f"{became} {changes}: {reason}", style="yellow"))
     for warning in facts.warnings:
         lines.append(Text(f"warning: {warning.text}", style="yellow"))
     if facts.ending == "interrupted":

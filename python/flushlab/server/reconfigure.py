@@ -122,7 +122,12 @@ def _await_resize(server: Server) -> None:
 
 
 def _set_by_restart(server: Restartable, wanted: Mapping[str, Value]) -> list[Refusal]:
-    """Restarts with settings; those that the server refuses are left out and returned."""
+    """Restarts with settings; those that the server refuses are left out and returned.
+
+    Raises:
+        NoSpace: there was too little memory or room on the disk, and the log blames no setting for it. The
+            server runs again as it was before.
+    """
     before = dict(server.settings)
     remaining = dict(wanted)
     refused: list[Refusal] = []
@@ -130,11 +135,14 @@ def _set_by_restart(server: Restartable, wanted: Mapping[str, Value]) -> list[Re
         try:
             server.restart({**before, **remaining})
             return refused
-        except (StartFailed, NoSpace) as error:  # too large a pool is refused by lack of memory
+        except (StartFailed, NoSpace) as error:
             if not remaining:
                 raise
             said = server.said_since_start()
             named = log.refused_name(said, remaining)
+            if isinstance(error, NoSpace) and named not in remaining:
+                server.restart(before)
+                raise
             out = [named] if named in remaining else list(remaining)
             reason = log.refusal_from_log(said, remaining) or log.digest(said, 1) or error.message
             refused += [Refusal(name=name, value=remaining.pop(name), reason=reason) for name in out if name]

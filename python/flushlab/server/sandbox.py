@@ -452,6 +452,7 @@ class Sandbox:
         Raises:
             UsageError: a setting is one that sandboxes set themselves.
             ServerDied, StartFailed: the server is gone, and was before or does not come back as it was.
+            NoSpace: the disk or the memory was full, whatever the settings; it runs as it was before.
         """
         return reconfigure.apply(self, require_admitted(settings))
 

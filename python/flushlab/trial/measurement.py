@@ -184,9 +184,8 @@ class Draft:
         """A trial whose server did not come up, or not with its data."""
         if isinstance(error, StartFailed):
             return self.ended("refused" if error.refusal else "failed", error.refusal or error.message)
-        return self.ended(
-            "refused" if isinstance(error, NoMemory) else "failed", error.message, error.hint or ""
-        )
+        trial = self.ended("failed", error.message, error.hint or "")
+        return msgspec.structs.replace(trial, lacked_memory=isinstance(error, NoMemory))
 
     def failed(self, error: FlushlabError) -> Trial:
         """A trial that an error ended."""

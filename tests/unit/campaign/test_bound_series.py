@@ -188,6 +188,16 @@ def test_an_arm_that_dies_or_reads_back_differently_says_so(tmp_path: Path) -> N
     assert (facts.arms[0].outcome, facts.arms[0].reason) == ("refused", "invalid: it reads 1")
 
 
+def test_an_arm_that_failed_in_a_window_is_not_called_refused(tmp_path: Path) -> None:
+    def failed(trial: Trial) -> Trial:
+        if trial.arm.name != "sync" or trial.block != 2:
+            return trial
+        return msgspec.structs.replace(trial, outcome="failed", reason="the load stopped", figure=None)
+
+    arm, *_ = run(series(tmp_path, SYNC, FLUSH), change=failed).arms
+    assert (arm.outcome, arm.reason, arm.comparison) == ("failed", "the load stopped", None)
+
+
 def test_an_arm_with_a_stalled_window_is_in_the_table_with_that_fact(tmp_path: Path) -> None:
     nothing = LoadResult(seconds=8.0, events=0, throughput=0.0, per_second=(), latency_us=None).stalled()
 

@@ -87,6 +87,22 @@ def test_an_arm_that_committed_nothing_in_a_block_has_a_ratio_and_spoils_no_othe
     assert found["slow"].verdict == "no difference found"
 
 
+@pytest.mark.parametrize(("starved", "out"), [(2, False), (3, True)])
+def test_a_server_that_found_too_little_memory_is_started_again_before_its_arm_is_out(
+    starved: int, out: bool
+) -> None:
+    blocks, left = Driven(FAST, blocks=2), starved
+    while (request := blocks.ask()) is not None:
+        trial = answer(request, "measured")
+        if request.arm == FAST and left:
+            left -= 1
+            failed = answer(request, "failed", "the memory was full")
+            trial = msgspec.structs.replace(failed, lacked_memory=True)
+        blocks.tell(trial)
+    assert (blocks.blocks.out == {"fast": "failed: the memory was full"}) is out
+    assert len(blocks.blocks.scores.get("fast", {})) == (0 if out else 2)
+
+
 def test_every_block_runs_base_control_and_arms_once_in_varying_order() -> None:
     asked = collect(Driven(FAST, blocks=8, seed=3), simulated())
     orders = [tuple(r.arm.name for r in asked if r.block == block) for block in range(8)]

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 import msgspec
 import pytest
 
-from flushlab.errors import MeasurementError
+from flushlab.errors import MeasurementError, NoMemory, StartFailed
 from flushlab.record import Arm, FileActivity, ServerIdentity, Stage, Storage, Value, Warning
 from flushlab.server import FakeServer, Server
 from flushlab.settings.catalog import load_catalog
@@ -194,6 +194,15 @@ def test_a_window_in_which_nothing_was_committed_is_a_fact_of_its_arm_and_no_fig
     assert (alone.outcome, alone.figure) == ("failed", None)
     assert alone.reason == "ended: nothing was committed within 5.0 s"
     assert alone.hint == "measure longer with --seconds"
+
+
+def test_too_little_memory_is_no_refusal_of_the_settings() -> None:
+    draft = Draft(arm=Arm(name="a", settings={}), stage="arms", block=1, variant=0)
+    trial = draft.not_started(NoMemory("cannot allocate memory", hint="free some"))
+    assert (trial.outcome, trial.reason, trial.hint) == ("failed", "cannot allocate memory", "free some")
+    assert trial.lacked_memory
+    refused = draft.not_started(StartFailed("it did not start", refusal="unknown variable 'x'"))
+    assert (refused.outcome, refused.lacked_memory) == ("refused", False)
 
 
 def two_looks(*sizes: tuple[str, int | None]) -> FakeServer:

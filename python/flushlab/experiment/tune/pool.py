@@ -87,9 +87,13 @@ class Pool:
                 self.exclude(index, reason, refused=False)
 
     def exclude_arm(self, name: str, reason: str) -> None:
-        """Takes out the one change of an arm that the server refused."""
+        """Takes out the one change of an arm that a server did not run with."""
         for selection in [s for s, known in self._names.items() if known == name]:
-            self.exclude(min(selection), reason, refused=True)
+            self.exclude_failed(min(selection), reason)
+
+    def exclude_failed(self, index: int, reason: str) -> None:
+        """Takes out a change that a server did not run with; the reason begins with the trial's outcome."""
+        self.exclude(index, reason, refused=not reason.startswith("failed: "))
 
     def _exclude_pointless(self) -> None:
         """Leaves out what changes nothing or falls below the floor."""

@@ -202,7 +202,7 @@ class Screening:
     def _find_culprit(self, selection: Selection, reason: str, block: int) -> Steps[None]:
         """A server did not take a mixture: its changes are tried one by one."""
         if len(selection) <= 1:
-            self._pool.exclude(min(selection, default=0), reason, refused=True)
+            self._pool.exclude_failed(min(selection, default=0), reason)
             return
         cleared = frozenset[int]().union(*(run.selection for run in self.runs))
         for suspect in sorted(selection - cleared):

@@ -47,7 +47,7 @@ class LeftOut(NamedTuple):
     """A change or an arm that is not among the results.
 
     Attributes:
-        how: `refused`, `skipped`, `not in this version`, `rejected`, `excluded`, `dropped`.
+        how: `refused`, `failed`, `skipped`, `not in this version`, `rejected`, `excluded`, `dropped`.
         what: the arm or the change.
         reason: why.
     """
@@ -196,7 +196,8 @@ def _left_out_of_tune(facts: TuneFacts) -> Iterable[LeftOut]:
     for rejected in result.rejected:
         yield LeftOut("rejected", rejected.arm, rejected.reason)
     for one in result.excluded:
-        yield LeftOut("refused" if one.refused else "excluded", changes(one.settings), one.reason)
+        became, reason = one.told
+        yield LeftOut(became, changes(one.settings), reason)
     for dropped in result.dropped:
         cost = f"dropping it costs {dropped.cost:.1%} ± {dropped.error:.1%} at floor {dropped.floor.value}"
         yield LeftOut("dropped", changes(dropped.settings), cost)
@@ -206,7 +207,12 @@ def _left_out_of_tune(facts: TuneFacts) -> Iterable[LeftOut]:
 
 # -- series ----------------------------------------------------------------------------------------------
 
-_OUTCOMES = {"refused": "refused", "skipped": "skipped", "not_in_version": "not in this version"}
+_OUTCOMES = {
+    "refused": "refused",
+    "failed": "failed",
+    "skipped": "skipped",
+    "not_in_version": "not in this version",
+}
 
 
 def _serial(facts: SeriesFacts) -> Found:
