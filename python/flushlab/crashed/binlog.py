@@ -18,6 +18,12 @@ from flushlab.crashed.judge import Commits
 from flushlab.crashed.ledger import TABLE
 
 _MAGIC = b"\xfebin"
+_ENCRYPTED = b"\xfdbin"
+"""How MySQL's encrypted files begin."""
+_START_ENCRYPTION = 164
+"""MariaDB's encrypted files are like others up to this event."""
+_IN_INNODB = ".ibb"
+"""Of MariaDB's `binlog_storage_engine=innodb`."""
 _HEADER = struct.Struct("<IBIIIH")
 _QUERY, _FORMAT, _XID, _TABLE_MAP = 2, 15, 16, 19
 _WRITE_ROWS = {23: 8, 30: 10}
@@ -44,12 +50,18 @@ def commits(files: Iterable[Path]) -> dict[int, Commits]:
         files: of the binary log.
 
     Raises:
-        Unreadable: they are compressed.
+        Unreadable: they are compressed, encrypted or in another format.
         OSError: they cannot be read.
     """
     found: dict[int, set[int]] = {}
     for file in files:
-        for connection, counter in _transactions(file.read_bytes()):
+        if file.suffix == _IN_INNODB:
+            raise Unreadable(f"it lies in InnoDB ({file.name})")
+        try:
+            content = file.read_bytes()
+        except FileNotFoundError:
+            content = b""  # its name was durable, and the file was not
+        for connection, counter in _transactions(content):
             found.setdefault(connection, set()).add(counter)
     return {one: Commits(len(counters), max(counters)) for one, counters in found.items()}
 
@@ -58,12 +70,12 @@ def transaction_ends(content: bytes) -> list[int]:
     """Where whole transactions end in a file of a binary or relay log: offsets, in ascending order.
 
     Raises:
-        Unreadable: they are compressed.
+        Unreadable: they are compressed, encrypted or in another format.
     """
     ends = []
     for event in _events(content):
         if event.kind in _COMPRESSED:
-            raise Unreadable(f"the log is compressed (event type {event.kind})")
+            raise Unreadable(f"it is compressed (event type {event.kind})")
         if event.kind == _XID or (event.kind == _QUERY and _text(event.body) == b"COMMIT"):
             ends.append(event.end)
     return ends
@@ -74,7 +86,7 @@ def _transactions(content: bytes) -> Iterator[tuple[int, int]]:
     ours: set[bytes] = set()
     for event in _events(content):
         if event.kind in _COMPRESSED:
-            raise Unreadable(f"the binary log is compressed (event type {event.kind})")
+            raise Unreadable(f"it is compressed (event type {event.kind})")
         if event.kind in _GTIDS:
             pending.clear()
         elif event.kind == _TABLE_MAP:
@@ -100,7 +112,12 @@ def _transactions(content: bytes) -> Iterator[tuple[int, int]]:
 
 def _events(content: bytes) -> Iterator[_Event]:
     """Whole events; a checksum that does not hold ends them."""
-    if not content.startswith(_MAGIC):
+    head = content[: len(_MAGIC)]
+    if head == _ENCRYPTED:
+        raise Unreadable("it is encrypted")
+    if head != _MAGIC:
+        if any(head) and not _MAGIC.startswith(head):  # zeros are what was never written out
+            raise Unreadable(f"its format is not known (it begins with {head.hex()})")
         return
     at, checked = len(_MAGIC), False
     while at + _HEADER.size <= len(content):
@@ -118,6 +135,8 @@ def _events(content: bytes) -> Iterator[_Event]:
             if zlib.crc32(event[:-4]) != int.from_bytes(event[-4:], "little"):
                 return
             event = event[:-4]
+        if kind == _START_ENCRYPTION:
+            raise Unreadable(f"it is encrypted (event type {kind})")
         at += size
         yield _Event(kind, event[_HEADER.size :], at)
 

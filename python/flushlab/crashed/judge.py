@@ -50,7 +50,7 @@ class Survivor(NamedTuple):
         commits: of each connection that has any; None where there is no ledger to look at.
         broken: transactions that are not there whole, as connection and counter.
         damaged: what CHECK TABLE says of tables that are not sound.
-        binlog: of each connection, from the binary log; None without one, or where it could not be read.
+        binlog: of each connection, from the binary log; why that could not be read; None without one.
         gtids: how many transactions it says that it has executed; None where that is not known.
         side: the tables that DDL beside the load has made; None where none ran.
         again: `commits` after it was killed and started again; None if it did not come back.
@@ -61,7 +61,7 @@ class Survivor(NamedTuple):
     commits: Mapping[int, Commits] | None
     broken: Sequence[tuple[int, int]] = ()
     damaged: Sequence[str] = ()
-    binlog: Mapping[int, Commits] | None = None
+    binlog: Mapping[int, Commits] | str | None = None
     gtids: int | None = None
     side: Tables | None = None
     again: Mapping[int, Commits] | None = None
@@ -106,8 +106,10 @@ def judge(
                 remarks.append(f"killed and started once more, it has {number_of(fewer, 'commit')} fewer")
                 lost = max(lost, _missing(promised, survivor.again))
                 lost_s = _seconds(notes, crashed_ns, survivor.again)
-    binlog = None
-    if survivor.binlog is not None and found is not None:
+    binlog, unread = None, ""
+    if isinstance(survivor.binlog, str):
+        unread = survivor.binlog
+    elif survivor.binlog is not None and found is not None:
         binlog = _compared(promised, found, survivor.binlog)
         reasons += _impossible("the binary log", promised, survivor.binlog)
     gtid = None
@@ -136,6 +138,7 @@ def judge(
         lost=lost,
         lost_s=lost_s,
         binlog=binlog,
+        binlog_unread=unread,
         gtid=gtid,
         ddl=ddl,
         reasons=(*reasons, *remarks),

@@ -64,6 +64,8 @@ def _of_the_binlog(binlog: Mapping[str, Any]) -> str:
     for way in ("behind", "ahead"):
         if binlog[way]:
             parts.append(f"{way} in {binlog[way]:,}")
+    if binlog["unread"]:
+        parts.append(f"not read in {binlog['unread']:,}")
     return ", ".join(parts) or "complete"
 
 
@@ -94,6 +96,7 @@ def counts(images: Sequence[CrashImage]) -> dict[str, Any]:
     gtids = [image.gtid for image in images if image.gtid is not None]
     ddl = [image.ddl for image in images if image.ddl is not None]
     binlogs = [image.binlog for image in images if image.binlog is not None]
+    unread = sum(bool(image.binlog_unread) for image in images)
     return {
         "images": len(images),
         **{name: sum(image.outcome == name for image in images) for name in OUTCOMES},
@@ -101,9 +104,10 @@ def counts(images: Sequence[CrashImage]) -> dict[str, Any]:
         "lost_s": spread(seconds),
         "bound_95": upper_bound(len(bad), len(judged)) if judged else None,
         "binlog": None
-        if not binlogs
+        if not binlogs and not unread
         else {
             "images": len(binlogs),
+            "unread": unread,
             "lost": sum(one.lost > 0 for one in binlogs),
             "behind": sum(one.behind > 0 for one in binlogs),
             "ahead": sum(one.ahead > 0 for one in binlogs),
@@ -190,7 +194,9 @@ def binlog_in_words(binlog: dict[str, Any]) -> str:
         parts.append(f"behind the tables in {binlog['behind']}")
     if binlog["ahead"]:
         parts.append(f"ahead of the tables in {binlog['ahead']}")
-    of = counted(binlog["images"], "image")
+    if binlog["unread"]:
+        parts.append(f"not read in {binlog['unread']}")
+    of = counted(binlog["images"] + binlog["unread"], "image")
     return f"of {of}: {'; '.join(parts)}" if parts else f"complete in {of}"
 
 

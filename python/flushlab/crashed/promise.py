@@ -13,6 +13,23 @@ ABOUT_S = 2 * FLUSH_INTERVAL_S
 _WORDS = {"not_started": "the server did not start again", "inconsistent": "what came back was inconsistent"}
 
 
+def unproven(arm: CrashArm, floor: Floor) -> str | None:
+    """Why crashes that broke nothing prove nothing of a floor, in words; None if they do.
+
+    Args:
+        arm: crashed.
+        floor: that it was promised to keep; `strict` is about the binary log, too.
+    """
+    of = f"of {len(arm.images):,} crashes"
+    if all(image.outcome == "unknown" for image in arm.images):
+        why = next((image.reasons[0] for image in arm.images if image.reasons), "")
+        return f"none {of} could be judged" + (f" ({why})" if why else "")
+    unread = [image.binlog_unread for image in arm.images if image.binlog_unread]
+    if unread and floor is Floor.STRICT:
+        return f"the binary log could not be read after {len(unread):,} {of}: {unread[0]}"
+    return None
+
+
 def broken(arm: CrashArm, kind: CrashKind, floor: Floor) -> str | None:
     """What the crashes of a configuration took beyond its floor, in words; None if nothing.
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from flushlab.crashed.binlog import Unreadable
 from flushlab.crashed.ledger import TABLE
 from flushlab.crashed.received import Received, all_received
 from flushlab.crashed.replica import Replica, Source
@@ -55,8 +56,8 @@ def of_image(
             ):
                 old.apply(received.before(at))
                 return attach(server, ledger, old, new)
-    except FlushlabError as error:
-        return unknown(error.message), unknown(error.message)
+    except (FlushlabError, OSError) as error:
+        return unknown(str(error)), unknown(str(error))
 
 
 def of_killed(
@@ -76,8 +77,8 @@ def of_killed(
         with Replica.start(server.build, server.settings, ledger, DataRoot.open(folder), number=3) as new:
             old.apply(all_received(old.server.datadir))
             return attach(server, ledger, old, new)
-    except FlushlabError as error:
-        return unknown(error.message), unknown(error.message)
+    except (FlushlabError, Unreadable, OSError) as error:
+        return unknown(str(error)), unknown(str(error))
 
 
 def attach(server: Sandbox, ledger: Ledger, old: Replica, new: Replica) -> tuple[ReplicaState, ReplicaState]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from flushlab.crashed import binlog, churn
@@ -73,7 +72,7 @@ def look(server: Sandbox, ledger: Ledger | None) -> Survivor:
     """
     commits = _rows(server, ledger) if ledger else None
     broken: Sequence[tuple[int, int]] = ()
-    events = None
+    events: Mapping[int, Commits] | str | None = None
     extra: list[str] = []
     side = gtids = None
     if ledger:
@@ -83,11 +82,7 @@ def look(server: Sandbox, ledger: Ledger | None) -> Survivor:
                 f"SELECT c, n FROM {ledger.database}.{TABLE} GROUP BY c, n HAVING COUNT(*) <> {ledger.rows}"
             )
         ]
-        files = _binlog_files(server)
-        try:
-            events = binlog.commits(files) if files is not None else None
-        except binlog.Unreadable:
-            events = None
+        events = _binlog(server)
         if ledger.alone:
             gtids = _gtids(server)
         if ledger.ddl:
@@ -104,13 +99,17 @@ def _rows(server: Sandbox, ledger: Ledger) -> dict[int, Commits]:
     return {int(connection): Commits(int(count), int(last)) for connection, count, last in rows}
 
 
-def _binlog_files(server: Sandbox) -> list[Path] | None:
-    """Files of the binary log; None if it is off."""
+def _binlog(server: Sandbox) -> Mapping[int, Commits] | str | None:
+    """What the binary log has; why it cannot be read; None if it is off."""
     ((on, base),) = server.query("SELECT @@log_bin, @@log_bin_basename")
     if not int(on):
         return None
     folder = (server.datadir / str(base)).parent
-    return [folder / str(row[0]) for row in server.query("SHOW BINARY LOGS")]
+    files = [folder / str(row[0]) for row in server.query("SHOW BINARY LOGS")]
+    try:
+        return binlog.commits(files)
+    except (binlog.Unreadable, OSError) as error:
+        return str(error)
 
 
 def _gtids(server: Sandbox) -> int | None:

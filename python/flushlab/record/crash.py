@@ -185,6 +185,7 @@ class CrashImage(msgspec.Struct, frozen=True, kw_only=True):
         lost: of them, those that the tables do not have.
         lost_s: from the acknowledgement of the first of them to the crash.
         binlog: None without a binary log, or where it could not be read.
+        binlog_unread: why it could not be read; empty if it was, or if there is none.
         gtid: None without GTIDs, or where other transactions than the ledger's have some, too.
         ddl: None where none ran beside the load.
         replica: one that had followed the server before the crash, and went on with what came back; None
@@ -202,6 +203,7 @@ class CrashImage(msgspec.Struct, frozen=True, kw_only=True):
     lost: int = 0
     lost_s: float = 0.0
     binlog: BinlogState | None = None
+    binlog_unread: str = ""
     gtid: GtidState | None = None
     ddl: DdlState | None = None
     replica: ReplicaState | None = None

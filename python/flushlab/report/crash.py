@@ -329,7 +329,9 @@ def _listed(arm: CrashArm) -> list[RenderableType]:
 
 def _but_for_the_binlog(facts: CrashFacts) -> str:
     images = [image for arm in facts.arms if not arm.control for image in arm.images]
-    return "; the binary log does not" if any(one.binlog and one.binlog.lost for one in images) else ""
+    if any(one.binlog and one.binlog.lost for one in images):
+        return "; the binary log does not"
+    return "; the binary log could not be read" if any(one.binlog_unread for one in images) else ""
 
 
 def _but_for_the_replica(arms: Sequence[CrashArm]) -> str:

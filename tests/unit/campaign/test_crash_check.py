@@ -92,6 +92,18 @@ def test_what_fails_at_the_end_costs_no_tuning_but_has_not_passed() -> None:
     assert not_passed(found.warnings)
 
 
+def test_a_winner_of_which_no_crash_could_be_judged_has_not_passed() -> None:
+    def crash(name: str, settings: Mapping[str, Value]) -> CrashFacts:
+        unjudged = msgspec.structs.replace(image(0, "unknown"), reasons=("no image can be mounted",))
+        return facts(CrashArm(name=name, settings=settings, images=(unjudged,)))
+
+    found = check(proven := Proven(BASE, point("fast")), crash, "power", Floor.STRICT, list)
+    assert proven.rejected == {}
+    assert [warning.slug for warning in found.warnings] == [NOT_CRASHED]
+    assert "none of 1 crashes could be judged (no image can be mounted)" in found.warnings[0].text
+    assert found.facts is not None
+
+
 def test_ctrl_c_while_it_is_crashed_ends_the_command() -> None:
     def crash(name: str, settings: Mapping[str, Value]) -> CrashFacts:
         return msgspec.structs.replace(facts(), ending="interrupted")

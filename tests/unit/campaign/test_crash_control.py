@@ -25,6 +25,16 @@ def test_a_control_has_kept_only_what_could_be_judged() -> None:
     assert unjudged.text == f"{CONTROL.name}: 1 image not judged: its disk cannot be served"
 
 
+def test_a_binary_log_that_could_not_be_read_is_told_with_the_reason() -> None:
+    unread = msgspec.structs.replace(image(0), binlog=None, binlog_unread="it is encrypted")
+    (doubt,) = doubts([msgspec.structs.replace(BASE, images=(unread, image(1)))])
+    assert (doubt.slug, doubt.text) == (
+        "binlog-not-read",
+        "base: the binary log of 1 image could not be read, so nothing is known of what it lacks: it is"
+        " encrypted",
+    )
+
+
 def test_a_campaign_of_which_nothing_could_be_judged_has_failed() -> None:
     unknown = msgspec.structs.replace(BASE, images=(UNKNOWN, UNKNOWN))
     with pytest.raises(MeasurementError, match="none of 2 images could be judged") as failed:

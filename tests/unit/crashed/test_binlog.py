@@ -83,6 +83,39 @@ def test_a_compressed_binary_log_is_not_read(tmp_path: Path) -> None:
         read(tmp_path, event(40, bytes(20)))
 
 
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"\xfdbin" + bytes(508), "it is encrypted"),
+        (HEAD + event(164, bytes(17)) + b"\x7f" * 40, "it is encrypted"),
+        (b"\xfe\xfe\x0d\x01" + bytes(4092), "its format is not known"),
+    ],
+)
+def test_what_is_encrypted_or_in_another_format_is_not_read(tmp_path: Path, content: bytes, why: str) -> None:
+    (file := tmp_path / "binlog.000001").write_bytes(content)
+    with pytest.raises(Unreadable, match=why):
+        commits([file])
+    with pytest.raises(Unreadable, match=why):
+        transaction_ends(content)
+
+
+def test_a_binary_log_in_innodb_is_not_read_even_where_nothing_of_it_was_written(tmp_path: Path) -> None:
+    (file := tmp_path / "binlog-000000.ibb").write_bytes(bytes(4096))
+    with pytest.raises(Unreadable, match=r"in InnoDB \(binlog-000000.ibb\)"):
+        commits([file])
+
+
+def test_a_file_that_the_index_names_and_that_is_not_there_has_nothing(tmp_path: Path) -> None:
+    (first := tmp_path / "binlog.000001").write_bytes(HEAD + transaction(1, 1))
+    assert commits([first, tmp_path / "binlog.000002"]) == {1: Commits(1, 1)}
+
+
+@pytest.mark.parametrize("length", [0, 2, 4])
+def test_a_file_that_ends_within_its_first_bytes_has_nothing(tmp_path: Path, length: int) -> None:
+    (file := tmp_path / "binlog.000001").write_bytes(HEAD[:length])
+    assert commits([file]) == {}
+
+
 def test_a_file_that_was_cut_to_nothing_has_nothing(tmp_path: Path) -> None:
     (tmp_path / "binlog.000001").write_bytes(bytes(100))
     assert commits([tmp_path / "binlog.000001"]) == {}

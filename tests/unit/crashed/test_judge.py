@@ -38,6 +38,11 @@ def test_all_that_was_acknowledged_is_kept() -> None:
     assert (image.outcome, image.acknowledged, image.lost, image.reasons) == ("kept", 8, 0, ())
 
 
+def test_a_binary_log_that_could_not_be_read_lacks_nothing_that_is_known() -> None:
+    image = judged(notes(3), Survivor(rows(3), binlog="it is encrypted"))
+    assert (image.outcome, image.binlog, image.binlog_unread) == ("kept", None, "it is encrypted")
+
+
 def test_the_commit_that_was_under_way_may_be_there_or_not() -> None:
     assert judged(notes(3), Survivor(rows(4))).outcome == "kept"
     assert judged([], Survivor(rows(1))).outcome == "kept"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
-from flushlab.crashed.promise import broken
+from flushlab.crashed.promise import broken, unproven
 from flushlab.record import BinlogState, CrashArm, CrashImage, CrashKind, CrashOutcome, CrashPoint
 from flushlab.settings.floor import Floor
 
@@ -66,3 +67,19 @@ def test_what_was_lost_is_told_in_figures() -> None:
     assert broken(crashed("lost", 2.5), "power", Floor.RELAXED) == (
         "acknowledged commits were lost in 1 of 2 crashes, up to 2,500, at most 2.50 s old"
     )
+
+
+def test_what_could_not_be_judged_proves_nothing() -> None:
+    arm = crashed("unknown", reason="no space")
+    assert all(unproven(arm, floor) is None for floor in Floor), "one of the two could be judged"
+    none = msgspec.structs.replace(arm, images=arm.images[1:])
+    assert unproven(none, Floor.RELAXED) == "none of 1 crashes could be judged (no space)"
+    assert unproven(msgspec.structs.replace(arm, images=()), Floor.RELAXED) is not None
+
+
+def test_only_strict_asks_for_a_binary_log_that_can_be_read() -> None:
+    arm = crashed()
+    images = (arm.images[0], msgspec.structs.replace(arm.images[1], binlog_unread="it is encrypted"))
+    unread = msgspec.structs.replace(arm, images=images)
+    found = [unproven(unread, floor) for floor in Floor]
+    assert found == ["the binary log could not be read after 1 of 2 crashes: it is encrypted", *[None] * 3]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from flushlab.record import CrashArm
 from flushlab.report.crash import document, render, said, verdict
 from tests.golden.test_reports import text_of
@@ -35,6 +37,16 @@ def test_a_failing_image_has_a_line_where_its_record_was_kept() -> None:
 def test_the_binary_log_is_counted_beside_the_tables() -> None:
     found = document(facts(BASE, CONTROL))["arms"][0]
     assert (found["lost"], found["binlog"]["behind"], found["binlog"]["ahead"]) == (0, 9, 0)
+
+
+def test_a_binary_log_that_could_not_be_read_is_counted_apart() -> None:
+    unread = msgspec.structs.replace(image(0), binlog=None, binlog_unread="it is encrypted")
+    some = msgspec.structs.replace(BASE, images=(unread, image(1)))
+    found = document(facts(some, CONTROL))["arms"][0]["binlog"]
+    assert (found["images"], found["unread"]) == (1, 1)
+    assert said(facts(some, CONTROL)).endswith("; the binary log could not be read")
+    none = msgspec.structs.replace(BASE, images=(unread,))
+    assert "of 1 image: not read in 1" in text_of(render(facts(none, CONTROL)))
 
 
 def test_it_is_said_why_nothing_is_known() -> None:

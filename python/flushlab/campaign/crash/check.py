@@ -15,9 +15,9 @@ import msgspec
 
 from flushlab.campaign.crash.load import require_known_commits
 from flushlab.campaign.crash.request import MOST_IMAGES
-from flushlab.crashed.promise import broken
+from flushlab.crashed.promise import broken, unproven
 from flushlab.datadir.fault_disk import require_fault_disk
-from flushlab.errors import FlushlabError, HarnessError, UsageError
+from flushlab.errors import FlushlabError, HarnessError, MeasurementError, UsageError
 from flushlab.experiment.blocks import BASE
 from flushlab.experiment.frontier import TuneResult
 from flushlab.record import CrashFacts, CrashKind, ServerIdentity, Storage, Value, Warning
@@ -144,7 +144,10 @@ def check(
         if facts.ending == "interrupted":
             raise KeyboardInterrupt
         found.append(facts)
-        return broken(facts.arms[0], kind, promised)
+        reason = broken(facts.arms[0], kind, promised)
+        if reason is None and (doubt := unproven(facts.arms[0], promised)):
+            raise MeasurementError(doubt)
+        return reason
 
     rejected = False
     try:

@@ -104,4 +104,13 @@ def doubts(arms: Sequence[CrashArm]) -> list[Warning]:
         if unknown := sum(image.outcome == "unknown" for image in arm.images):
             said = next(image.reasons[0] for image in arm.images if image.outcome == "unknown")
             found.append(Warning("not-judged", f"{arm.name}: {counted(unknown, 'image')} not judged: {said}"))
+        if unread := [image.binlog_unread for image in arm.images if image.binlog_unread]:
+            of = counted(len(unread), "image")
+            found.append(
+                Warning(
+                    "binlog-not-read",
+                    f"{arm.name}: the binary log of {of} could not be read, so nothing is known of what it"
+                    f" lacks: {unread[0]}",
+                )
+            )
     return found
