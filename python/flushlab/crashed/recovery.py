@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from flushlab.datadir.fault_disk import FaultImage
+from flushlab.datadir.fault_disk import FaultImage, trusted
 from flushlab.process.passing import passing_folder
 from flushlab.record import CrashPoint
 from flushlab.server import Sandbox
@@ -40,13 +40,13 @@ def cut_recovery(
         HarnessError, StorageError: the images cannot be had.
     """
     with passing_folder(work, "recovery", mode=0o711) as folder:
-        with open_image(record, point.at, folder, True) as first:
+        with open_image(record, point.at, folder, True) as first, trusted(first):
             began = first.position()
             with start(first, first.mount / datadir) as server:
                 ended = first.position()
                 server.kill()
                 moved = server.datadir.relative_to(first.mount)
         at = random.Random(point.seed).randint(began, ended)
-        with open_image(first.record, at, work, False) as second:
+        with open_image(first.record, at, work, False) as second, trusted(second):
             there = second.mount / moved  # unless the second crash came before that was on the disk
             yield second, there if there.exists() else second.mount / datadir

@@ -21,6 +21,8 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -28,11 +30,12 @@ import msgspec
 
 from flushlab.datadir.loop import loop_device
 from flushlab.datadir.recording import Recording
-from flushlab.errors import HarnessError, NoSpace, StorageError, UsageError
+from flushlab.errors import FlushlabError, HarnessError, NoSpace, StorageError, UsageError
 from flushlab.machine import ownership
 from flushlab.machine.cgroup import group_of_self, memory_limit_bytes
 from flushlab.process import Guard, GuardedProcess, discard, make_lasting
 from flushlab.record import DiskProfile, Failure
+from flushlab.units import counted
 
 FileSystemName = Literal["ext4", "xfs", "btrfs"]
 
@@ -181,6 +184,25 @@ class _Disk:
         """Writes out what the kernel has of its file system, syncfs(2)."""
         _run(["sync", "-f", str(self.mount)], "the disk's file system cannot be written out")
 
+    def require_served(self, failing: int = 0) -> None:
+        """Refuses a disk that could not do what it was asked: what a server makes of that says nothing of it.
+
+        Args:
+            failing: writes and flushes that were to fail.
+
+        Raises:
+            StorageError: there was no room for a write, or another error.
+            HarnessError: its program is gone.
+        """
+        failed = self.status().failed - failing
+        if failed > 0:
+            free = shutil.disk_usage(self.folder).free
+            raise StorageError(
+                f"{counted(failed, 'write')} to a disk of flushlab's failed; where it lies, in {self.folder},"
+                f" {free >> 20} MiB are free",
+                hint="make room there, or name another folder with --data-root",
+            )
+
     def close(self) -> None:
         """Unmounts it and ends its program; does nothing the second time.
 
@@ -228,6 +250,16 @@ class _Disk:
             self.close()
             raise
 
+    @contextmanager
+    def _forgetting(self) -> Iterator[None]:
+        """A disk that does not open leaves no record."""
+        try:
+            yield
+        except BaseException:
+            if self.record.exists():
+                remove_record(self.record)
+            raise
+
     def _mount_it(self, *, is_new: bool) -> None:
         assert self._process is not None
         file = Path(f"/proc/{self._process.pid}/fd/{self.status().root}/{self.name}")
@@ -239,6 +271,7 @@ class _Disk:
             try:
                 _run(mount, "the disk's file system cannot be mounted")
             except HarnessError as error:
+                self.require_served()
                 raise NotMounted(error.message, hint=error.hint) from error
 
     def _connect(self) -> None:
@@ -362,7 +395,8 @@ class FaultDisk(_Disk):
             "delays": _delays(self._emulate),
             "punctual": self._punctual,
         }
-        self._open(spec, self.size_bytes, is_new=True)
+        with self._forgetting():
+            self._open(spec, self.size_bytes, is_new=True)
         return self
 
     def __enter__(self) -> Self:
@@ -432,7 +466,8 @@ class FaultImage(_Disk):
         if self._own_record:
             self._make_record(0)
         own = str(self.record) if self._own_record else None
-        self._open({"base": base, "record": own, "punctual": False}, size, is_new=False)
+        with self._forgetting():
+            self._open({"base": base, "record": own, "punctual": False}, size, is_new=False)
         return self
 
     def show(self, at: int, fail: Failure, seed: int) -> None:
@@ -458,6 +493,21 @@ class FaultImage(_Disk):
 
     def __enter__(self) -> Self:
         return self.open()
+
+
+@contextmanager
+def trusted(disk: FaultDisk | FaultImage) -> Iterator[None]:
+    """What happens on a disk counts, unless the disk itself has failed: then that is raised instead.
+
+    Raises:
+        StorageError, HarnessError: as `require_served`.
+    """
+    try:
+        yield
+    except (FlushlabError, OSError):
+        disk.require_served()
+        raise
+    disk.require_served()
 
 
 def leave_memory_limit(pid: int) -> None:

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from flushlab.datadir import fault_disk
-from flushlab.errors import HarnessError, UsageError
+from flushlab.errors import HarnessError, StartFailed, StorageError, UsageError
 from flushlab.machine.cgroup import Group, Version
 
 
@@ -50,3 +52,35 @@ def test_a_limit_that_cannot_be_left_is_an_error(tmp_path: Path, monkeypatch: py
     group(monkeypatch, tmp_path, "314572800").mkdir()
     with pytest.raises(HarnessError, match="cannot leave the memory limit"):
         fault_disk.leave_memory_limit(4711)
+
+
+def test_a_disk_that_does_not_open_leaves_no_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise HarnessError("it cannot be served")
+
+    monkeypatch.setattr(fault_disk, "require_fault_disk", lambda *_: None)
+    monkeypatch.setattr(fault_disk.FaultDisk, "_open", fail)
+    (kept := tmp_path / "kept").mkdir()
+    with pytest.raises(HarnessError, match="cannot be served"):
+        fault_disk.FaultDisk(tmp_path, 64 << 20, record=True, record_in=kept).open()
+    assert list(kept.iterdir()) == []
+
+
+@pytest.mark.parametrize("error", [None, StartFailed("no server"), OSError("no file")])
+def test_what_happens_on_a_disk_that_has_itself_failed_does_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception | None
+) -> None:
+    disk = fault_disk.FaultDisk(tmp_path, 64 << 20)
+    status = fault_disk.Status(
+        root=1, flusher=True, records=0, reads=9, writes=9, written_bytes=9, flushes=9, failed=0
+    )
+    monkeypatch.setattr(disk, "status", lambda: status)
+    with pytest.raises(type(error)) if error else nullcontext(), fault_disk.trusted(disk):
+        if error:
+            raise error
+    status = msgspec.structs.replace(status, failed=2)
+    told = pytest.raises(StorageError, match="2 writes to a disk of flushlab's failed")
+    with told, fault_disk.trusted(disk):
+        if error:
+            raise error
+    disk.require_served(2)
