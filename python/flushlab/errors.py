@@ -84,6 +84,9 @@ class StartFailed(ServerError):
 
     Args:
         refusal: the line of its log that says which setting it refused, if that was the reason.
+
+    Attributes:
+        unfinished: it was still at work when the longest wait for it was over.
     """
 
     slug = "start-failed"
@@ -91,6 +94,7 @@ class StartFailed(ServerError):
     def __init__(self, message: str, *, hint: str | None = None, refusal: str | None = None) -> None:
         super().__init__(message, hint=hint)
         self.refusal = refusal
+        self.unfinished = False
 
 
 class ServerDied(ServerError):

@@ -16,7 +16,7 @@ from flushlab.crashed.ledger import Note, packed
 from flushlab.crashed.side_tables import Shape, Tables
 from flushlab.errors import MeasurementError, ServerError
 from flushlab.server import Sandbox
-from flushlab.server.control import ConnectionGone, Control
+from flushlab.server.control import ConnectionGone, Control, StatementFailed
 
 NOTES = "ddl"
 """File beside the ledger's notes."""
@@ -79,9 +79,7 @@ def look(server: Sandbox, database: str) -> tuple[Tables, list[str]]:
         indexes = sorted({*_names(server, "statistics", "index_name", "index_name", database, name)})
         try:
             ((rows,),) = server.query(f"SELECT COUNT(*) FROM {database}.{name}")
-        except ServerError as error:
-            if not server.alive():
-                raise
+        except StatementFailed as error:
             rows = -1
             wrong.append(f"{name} cannot be read: {error.message}")
         found[str(name)] = Shape(tuple(columns), tuple(indexes), int(rows))

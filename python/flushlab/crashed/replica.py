@@ -337,7 +337,7 @@ def _started(
 ) -> Sandbox:
     own = {name: value for name, value in settings.items() if name in _SAME}
     mysql = build.flavor == "mysql"
-    return Sandbox.start(
+    server = Sandbox.start(
         build,
         settings={**own, **_FAST, "server_id": number},
         arguments=(
@@ -349,6 +349,8 @@ def _started(
         connects=True,
         adopt=adopt,
     )
+    server.answer_s = _LIMIT_S
+    return server
 
 
 def _error(number: object, words: object) -> tuple[int, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -15,6 +16,14 @@ from flushlab.server.control import StatementFailed
 
 _MOST_SAID = 400
 _ERROR = re.compile(r"\d{4}-\d\d.*\[(ERROR|FATAL)\]|.*\bAssertion\b", re.IGNORECASE)
+IDLE_S = 60.0
+"""A server that is not ready, and has done nothing for so long, does not start: MySQL 9.7 waits for ever for
+pages that neither their place nor the doublewrite file has whole."""
+_ANSWER_S = 900.0
+"""Longest wait for one answer."""
+_DYING_S = 30.0
+"""A server that ends itself writes a stack trace first, and nobody has an answer meanwhile."""
+_POLL_S = 0.05
 _SYSTEM = ("mysql", "sys", "information_schema", "performance_schema")
 
 
@@ -42,19 +51,38 @@ def ask(server: Sandbox, ledger: Ledger | None) -> Survivor:
         ledger: None: only whether its tables are sound.
 
     Raises:
-        FlushlabError: flushlab cannot look: no memory, no space.
+        FlushlabError: flushlab cannot look: no memory, no space, no answer from a server that lives.
     """
     try:
         found = look(server, ledger)
-    except (ServerError, StatementFailed) as error:
+    except ServerError as error:
+        if not isinstance(error, StatementFailed | ServerDied) and not _dies(server):
+            raise
         return Survivor(None if ledger is None else {}, extra=(f"its tables cannot be read: {error}",))
     try:
         server.kill()
         server.start_again()
         again = _rows(server, ledger) if ledger else None
     except (StartFailed, ServerDied, StatementFailed) as error:
+        if isinstance(error, StartFailed) and error.unfinished:
+            raise
         return found._replace(not_again=said(str(error)))
     return found._replace(again=again)
+
+
+def _dies(server: Sandbox) -> bool:
+    """Whether a server that gave no answer is dead, or so in a moment."""
+    until = time.monotonic() + _DYING_S
+    while server.alive():
+        if time.monotonic() > until:
+            return False
+        time.sleep(_POLL_S)
+    return True
+
+
+def unfinished(error: StartFailed) -> str:
+    """What became of a server that was still at work when nobody waited any longer, without its log."""
+    return error.message.splitlines()[0].removesuffix("; its log says:")
 
 
 def said(message: str) -> str:
@@ -68,8 +96,9 @@ def look(server: Sandbox, ledger: Ledger | None) -> Survivor:
     """Asks a server, and leaves it as it is.
 
     Raises:
-        ServerError: it does not answer, or cannot read its tables.
+        ServerError: it does not answer in time, or cannot read its tables.
     """
+    server.answer_s = _ANSWER_S
     commits = _rows(server, ledger) if ledger else None
     broken: Sequence[tuple[int, int]] = ()
     events: Mapping[int, Commits] | str | None = None

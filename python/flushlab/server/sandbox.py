@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
@@ -77,6 +77,8 @@ class Sandbox:
         self._sql: tuple[str, ...] = ()
         self._link: AttachesProcess | None = None
         self._limit_s = READY_LIMIT_S
+        self._idle_s: float | None = None
+        self._check: Callable[[], object] | None = None
         self._process: ServerProcess | None = None
         self._control = Control(endpoint)
         self._identity: ServerIdentity | None = None
@@ -86,6 +88,8 @@ class Sandbox:
         """How long things took: `restore`, `start` (the last one)."""
         self.restored: Restored | None = None
         """Way and bytes of the data directory's restore; None for an attached one."""
+        self.answer_s: float | None = None
+        """Longest wait for the answer to a query that names none; for ever if None."""
 
     @classmethod
     def start(
@@ -108,6 +112,8 @@ class Sandbox:
         connects: bool = False,
         adopt: Path | None = None,
         limit_s: float = READY_LIMIT_S,
+        idle_s: float | None = None,
+        check: Callable[[], object] | None = None,
         slow_disk: SlowDisk | None = None,
     ) -> Self:
         """Starts a server on a restored data directory and waits until it is ready.
@@ -132,6 +138,8 @@ class Sandbox:
                 to any other sandbox.
             adopt: a data directory below the data root that becomes this sandbox's, as it is.
             limit_s: longest wait until it is ready, at every start.
+            idle_s: longest wait while it does nothing, at every start; None: `limit_s`.
+            check: called now and then while it is waited for; what it raises ends the start.
             slow_disk: it has a disk like this one, which ends with it, in that one's data root.
 
         Raises:
@@ -160,6 +168,8 @@ class Sandbox:
             connects=connects,
             adopt=adopt,
             limit_s=limit_s,
+            idle_s=idle_s,
+            check=check,
             slow_disk=slow_disk,
         )
         sandbox.await_ready()
@@ -188,6 +198,8 @@ class Sandbox:
         connects: bool = False,
         adopt: Path | None = None,
         limit_s: float = READY_LIMIT_S,
+        idle_s: float | None = None,
+        check: Callable[[], object] | None = None,
         slow_disk: SlowDisk | None = None,
         membership: Membership | None = None,
         view: View | None = None,
@@ -237,7 +249,8 @@ class Sandbox:
                 disk=disk.record if disk is not None else None,
             )
             sandbox._own_disk = disk
-            sandbox._sql, sandbox._link, sandbox._limit_s = tuple(sql), link, limit_s
+            sandbox._sql, sandbox._link = tuple(sql), link
+            sandbox._limit_s, sandbox._idle_s, sandbox._check = limit_s, idle_s, check
             sandbox._port_is_fixed = port is not None or membership is not None
             if adopt is not None:
                 adopt.rename(paths.datadir)
@@ -423,21 +436,25 @@ class Sandbox:
         Args:
             sql: the statement.
             args: its arguments.
-            answer_s: longest wait for an answer; for ever if None.
+            answer_s: longest wait for an answer; `self.answer_s` if None.
 
         Raises:
             ServerDied: the server is gone; carries the tail of its error log.
+            ServerError: it does not answer.
             StatementFailed: the server answered with an error.
         """
         if not self.alive():
             raise failures.died(self.name, self.said_since_start())
+        limit_s = self.answer_s if answer_s is None else answer_s
+        began = time.monotonic()
         try:
-            return self._control.query(sql, args, answer_s=answer_s)
+            return self._control.query(sql, args, answer_s=limit_s)
         except ConnectionGone as error:
+            within = f" within {limit_s:.0f} s" if limit_s and time.monotonic() - began >= limit_s else ""
             # A crash closes its connections some time before the process is dead.
             if self._process is None or self._process.wait(1.0) is not None:
                 raise failures.died(self.name, self.said_since_start()) from error
-            raise ServerError(f"the server {self.name} does not answer: {error}") from error
+            raise ServerError(f"the server {self.name} does not answer{within}: {error}") from error
 
     def read_back(self, names: Iterable[str]) -> dict[str, Value]:
         """Global variables as they are, typed as the catalog types them; unknown names are left out."""
@@ -658,6 +675,8 @@ class Sandbox:
             once=once,
             link=self._link,
             limit_s=self._limit_s,
+            idle_s=self._idle_s,
+            check=self._check,
         )
         self._log_start = log.size(self._paths.log)
         self._process = self._start_now.spawn(guard)

@@ -9,16 +9,18 @@ import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import pymysql
 
 from flushlab.build import Build
-from flushlab.errors import FlushlabError
+from flushlab.errors import FlushlabError, StartFailed
 from flushlab.machine import server_user
 from flushlab.process import Guard
 from flushlab.record import Endpoint, Value
 from flushlab.server import account, failures, log, option_files
+from flushlab.server.activity import Activity, of_process
 from flushlab.server.control import (
     ACCESS_DENIED,
     ConnectionGone,
@@ -37,6 +39,7 @@ that dies is noticed at once."""
 
 _POLL_S = 0.002
 _NODE_POLL_S = 0.02
+_CHECK_S = 0.5
 
 
 class AttachesProcess(Protocol):
@@ -61,6 +64,8 @@ class Start:
         once: arguments of this start alone.
         link: the process is attached before it executes the server, to a network of its own.
         limit_s: longest wait until it is ready.
+        idle_s: longest wait while it does nothing; None: `limit_s`.
+        check: called now and then while it is waited for; what it raises ends the wait.
     """
 
     build: Build
@@ -76,6 +81,8 @@ class Start:
     once: Sequence[str] = ()
     link: AttachesProcess | None = None
     limit_s: float = READY_LIMIT_S
+    idle_s: float | None = None
+    check: Callable[[], object] | None = None
 
     def spawn(self, guard: Guard) -> ServerProcess:
         """Writes the client's option file and the accounts, and starts the process under the guard."""
@@ -129,7 +136,10 @@ class Start:
 
     def _await_ready(self, process: ServerProcess, log_start: int, identify: Callable[[], None]) -> None:
         deadline = time.monotonic() + self.limit_s
+        done = partial(of_process, process.identity.pid, self.paths.log)
+        activity = Activity(done, self.idle_s or self.limit_s)
         complaint = "nothing listens on its socket"
+        checks_at = time.monotonic() + _CHECK_S
         while process.wait(_POLL_S) is None:
             if self.paths.socket.exists():
                 try:
@@ -143,9 +153,24 @@ class Start:
                     if isinstance(error, pymysql.MySQLError) and explain(error)[0] in ACCESS_DENIED:
                         end(process, signal.SIGKILL)
                         raise self._failed(f"rejects flushlab's login: {complaint}", log_start) from error
+            if self.check is not None and time.monotonic() > checks_at:
+                try:
+                    self.check()
+                except FlushlabError:
+                    end(process, signal.SIGKILL)
+                    raise
+                checks_at = time.monotonic() + _CHECK_S
+            if self.idle_s is not None and activity.idle():
+                end(process, signal.SIGKILL)
+                raise self._failed(
+                    f"is not ready and has done nothing for {self.idle_s:.0f} s: {complaint}", log_start
+                )
             if time.monotonic() > deadline:
                 end(process, signal.SIGKILL)
-                raise self._failed(f"was not ready after {self.limit_s:.0f} s: {complaint}", log_start)
+                failed = self._failed(f"was not ready after {self.limit_s:.0f} s: {complaint}", log_start)
+                if isinstance(failed, StartFailed):
+                    failed.unfinished = True
+                raise failed
         code = process.wait(0)
         if code == -signal.SIGKILL:
             raise failures.killed_while_starting(self.build)

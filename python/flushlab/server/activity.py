@@ -1,0 +1,87 @@
+"""Activity: whether a process does anything, by what the kernel counts of it and by its log.
+
+Sits in `server`.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from flushlab.machine import proc_stat
+from flushlab.server import log
+
+_LEAST_SHARE = 0.02
+"""Of a processor. A server that waits for ever takes 0.002 of one to see that it still has to."""
+_TICKS = os.sysconf("SC_CLK_TCK")
+_LOOK_S = 0.5
+
+
+class Done(NamedTuple):
+    """What a process has done.
+
+    Attributes:
+        cpu_s: of processor time.
+        io_bytes: read from and written to devices; None where that is hidden: nobody is called idle then.
+        log_bytes: length of its log.
+    """
+
+    cpu_s: float
+    io_bytes: int | None
+    log_bytes: int
+
+
+class Activity:
+    """Watches a process.
+
+    Args:
+        done: what it has done by now; None once it is gone.
+        idle_s: for how long it must have done nothing to be idle.
+        clock: seconds.
+    """
+
+    def __init__(
+        self, done: Callable[[], Done | None], idle_s: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._done, self._idle_s, self._clock = done, idle_s, clock
+        self._since = self._looked = clock()
+        self._then = done()
+
+    def idle(self) -> bool:
+        """Whether it has done nothing for so long; to be asked again and again."""
+        now = self._clock()
+        if now - self._looked < _LOOK_S:
+            return False
+        self._looked = now
+        done = self._done()
+        if done is None or self._then is None or self._works(self._then, done):
+            self._since, self._then = now, done
+        return now - self._since >= self._idle_s
+
+    def _works(self, then: Done, now: Done) -> bool:
+        return (
+            now.io_bytes is None
+            or now[1:] != then[1:]
+            or now.cpu_s - then.cpu_s > _LEAST_SHARE * self._idle_s
+        )
+
+
+def of_process(pid: int, log_file: Path) -> Done | None:
+    """What a process has done by now; None if there is none."""
+    fields = proc_stat.fields(str(pid))
+    if fields is None:
+        return None
+    cpu = (int(fields[proc_stat.USER_TICKS]) + int(fields[proc_stat.SYSTEM_TICKS])) / _TICKS
+    return Done(cpu, _io_bytes(pid), log.size(log_file))
+
+
+def _io_bytes(pid: int) -> int | None:
+    try:
+        lines = Path(f"/proc/{pid}/io").read_text().splitlines()
+    except OSError:
+        return None
+    found = dict(line.split(": ") for line in lines)
+    return int(found["read_bytes"]) + int(found["write_bytes"])
