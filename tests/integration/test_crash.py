@@ -422,6 +422,47 @@ def test_a_record_that_fills_its_file_system_is_told_from_a_disk_that_is_too_sma
         subprocess.run(["umount", str(tiny)], check=True)
 
 
+@needs_root
+def test_a_file_system_that_is_full_while_a_crash_is_judged_is_no_loss(
+    build: Callable[[str], Build], furnished_home: Path
+) -> None:
+    build(name := "mariadb@10.11")
+    (arm,) = _crashed(["base"], images=1, seconds=0.5, keep=furnished_home / "kept").arms
+    tiny = furnished_home / "tiny"
+    tiny.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=128k", "tmpfs", str(tiny)], check=False)
+    if mounted.returncode:
+        pytest.skip("nothing can be mounted here")
+    try:
+        tiny.chmod(0o755)
+        line = f"{arm.folder}:at={arm.images[0].point.at}:seed=1"
+        (image,) = crash(server=name, replay=line, data_root=tiny).arms[0].images
+        assert image.outcome == "unknown"
+        assert "failed; where it lies" in image.reasons[0]
+    finally:
+        subprocess.run(["umount", str(tiny)], check=True)
+
+
+@needs_root
+def test_what_was_killed_before_its_disk_failed_is_recorded_again(
+    build: Callable[[str], Build], furnished_home: Path
+) -> None:
+    build("mariadb@10.11")
+    keep = furnished_home / "kept"
+    words = ["--server", "mariadb@10.11", "--images", "2", "--disk-size", "300", "--no-controls"]
+    words += ["--fail", "eio", "--seconds", "8", "--keep", str(keep), "--set", "innodb_log_file_size=10M"]
+    with subprocess.Popen([sys.executable, "-m", "flushlab", "crash", *words]) as running:
+        wait_until(lambda: any(_bytes(file) > 3200 for file in keep.glob("*.record/notes")), "commits")
+        running.kill()
+    (short,) = keep.glob("*.record")
+    (row,) = existing_store().campaigns()
+    facts = crash(resume=row.id)
+    (arm,) = facts.arms
+    assert arm.fault.startswith("the server acknowledged ")
+    assert arm.folder not in ("", str(short))
+    assert facts.fs == "ext4"
+
+
 def _bytes(file: Path) -> int:
     return file.stat().st_size
 

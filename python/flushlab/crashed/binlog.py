@@ -61,8 +61,11 @@ def commits(files: Iterable[Path]) -> dict[int, Commits]:
             content = file.read_bytes()
         except FileNotFoundError:
             content = b""  # its name was durable, and the file was not
-        for connection, counter in _transactions(content):
-            found.setdefault(connection, set()).add(counter)
+        try:
+            for connection, counter in _transactions(content):
+                found.setdefault(connection, set()).add(counter)
+        except (struct.error, IndexError):
+            continue  # without checksums, an event that is not whole may look as if it were
     return {one: Commits(len(counters), max(counters)) for one, counters in found.items()}
 
 

@@ -153,6 +153,11 @@ def not_started(point: CrashPoint, notes: Sequence[Note], said: str) -> CrashIma
     )
 
 
+def unknown(point: CrashPoint, notes: Sequence[Note], why: str) -> CrashImage:
+    """A crash that flushlab cannot look at."""
+    return CrashImage(point=point, outcome="unknown", acknowledged=len(notes), reasons=(why,))
+
+
 def _half_made(found: Tables, statements: int) -> str:
     def told(tables: Tables) -> str:
         return "; ".join(f"{name} ({shape})" for name, shape in tables.items()) or "none"

@@ -18,8 +18,8 @@ from flushlab.crashed import churn, judge, replicated
 from flushlab.crashed.ledger import read_notes
 from flushlab.crashed.live import Load, Ran, make_ledger, run_until_killed
 from flushlab.crashed.replica import listening_replica
-from flushlab.crashed.survivor import ask, said
-from flushlab.errors import StartFailed
+from flushlab.crashed.survivor import ask, said, unfinished
+from flushlab.errors import FlushlabError, StartFailed
 from flushlab.record import CrashImage, CrashPoint, Storage
 from flushlab.server import Sandbox
 
@@ -124,9 +124,14 @@ def _killed(
                 time.sleep(draws.random() * server.seconds["start"])
                 server.kill()
             server.start_again()
+            survivor = ask(server, load.ledger)
         except StartFailed as error:
+            if error.unfinished:
+                return judge.unknown(point, ran.notes, unfinished(error)), ran
             return judge.not_started(point, ran.notes, said(error.message)), ran
-        survivor = ask(server, load.ledger)
+        except (FlushlabError, OSError) as error:
+            server.kill()  # nobody knows what it would do under the next load
+            return judge.unknown(point, ran.notes, str(error)), ran
         found = judge.judge(point, ran.notes, ran.ended_ns, survivor, statements)
         if replica and replicas and load.ledger:
             old, new = replicated.of_killed(server, load.ledger, replica, replicas)

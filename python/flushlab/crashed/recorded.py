@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import time
@@ -19,7 +20,7 @@ from flushlab.crashed.ledger import Note, before, begun_after, read_notes
 from flushlab.crashed.live import Load, Ran, make_ledger, run_until_killed
 from flushlab.crashed.received import Listening, Received, listening, there_is
 from flushlab.crashed.recovery import cut_recovery
-from flushlab.crashed.survivor import Ledger, ask, said
+from flushlab.crashed.survivor import IDLE_S, Ledger, ask, said, unfinished
 from flushlab.datadir import DataRoot
 from flushlab.datadir.extents import Extents
 from flushlab.datadir.fault_disk import (
@@ -28,6 +29,7 @@ from flushlab.datadir.fault_disk import (
     FileSystemName,
     NotMounted,
     remove_record,
+    trusted,
 )
 from flushlab.datadir.recording import Recording
 from flushlab.datadir.unsynced import Part, Unsynced, unsynced, with_parts
@@ -35,7 +37,6 @@ from flushlab.errors import (
     FlushlabError,
     HarnessError,
     MeasurementError,
-    PortTaken,
     StartFailed,
     StorageError,
 )
@@ -48,9 +49,8 @@ _NOTES, _RUN = "notes", "run.json"
 _FILLER = "filler"
 """A file that leaves no space to others."""
 
-_RECOVERY_S = 120.0
-"""A server that has not recovered seconds of load by then does not: MySQL 9.7 waits for ever for pages that
-neither their place nor the doublewrite file has whole."""
+_DAMAGED = {errno.EIO, errno.ENOENT, errno.ENOTDIR, errno.EROFS, errno.EUCLEAN}
+"""What a file system says that is not whole."""
 
 _SPARED_BYTES = 8 << 20
 """Where less is free, it is not the disk that is too small, but what its record lies on."""
@@ -74,8 +74,10 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         ddl, alone: as of `Ledger`.
         ended_ns: CLOCK_MONOTONIC.
         commits_per_s: acknowledged.
-        fault: what the server did when the disk failed in the middle of the load; empty if it did not.
+        faulty: what the disk was to do in the middle of the load; None: nothing.
+        fault: what the server did when the disk failed so; empty if it did not.
         arm: whose run it is.
+        storage: what the data lay on; None in records of earlier versions.
         whole: False while it is recorded, and for ever if that was cut short; then what is there counts.
     """
 
@@ -90,7 +92,9 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     database: str
     ended_ns: int
     commits_per_s: float
+    faulty: Fault | None = None
     fault: str = ""
+    storage: Storage | None = None
     arm: str = ""
     whole: bool = True
     ddl: bool = False
@@ -111,23 +115,32 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         """With the end that was left, if it was cut short.
 
         Raises:
-            StorageError: that was before anything was committed or written.
+            StorageError: that was before anything was committed or written, or before the disk was to fail.
         """
         if self.whole:
             return self
         end = next(recording.records(first=max(recording.last, 1)), None)
-        if end is None or (self.ledger and not notes):
+        first = min((note.position for note in notes), default=0)
+        before = None if end is not None and (notes or not self.ledger) else "the first commit"
+        if self.faulty:
+            failed = next((one.number for one in recording.records("failed")), 0)
+            first = failed if self.faulty == "eio" else self.first
+            before = before or (None if first else "the disk failed")
+        if end is None or before:
             raise StorageError(
-                f"the record {recording.folder} was cut short before the first commit",
+                f"the record {recording.folder} was cut short before {before}",
                 hint="remove it, and record again",
             )
-        failed = next((one.number for one in recording.records("failed")), None)
+        later = number_of(begun_after(notes, first), "commit")
         seconds = max(1e-3, (end.time_ns - notes[0].time_ns) / 1e9) if notes else 1.0
         return msgspec.structs.replace(
             self,
-            first=failed or min((note.position for note in notes), default=0),
+            first=first,
             last=recording.last,
             ended_ns=end.time_ns,
+            fault=f"the server acknowledged {later} begun after the fault, until the recording was cut short"
+            if self.faulty and self.ledger
+            else "",
             commits_per_s=len(notes) / seconds,
         )
 
@@ -211,6 +224,8 @@ def record(
                     ended_ns=0,
                     commits_per_s=0.0,
                     arm=arm,
+                    faulty=fault,
+                    storage=root.storage,
                     whole=False,
                 )
                 listens: AbstractContextManager[Listening | None] = (
@@ -222,17 +237,25 @@ def record(
                     disk.start_recording()
                     run.write(disk.record)
                     faults: list[int] = []
+
+                    def fail() -> None:
+                        assert fault is not None, "it is called where there is one"
+                        faults.append(_fail(disk, fault))
+                        # Nothing in the record of a full disk shows when it was, should it be cut short.
+                        msgspec.structs.replace(run, first=faults[0]).write(disk.record)
+
                     ran = run_until_killed(
                         server,
                         load,
                         seconds,
                         disk.record,
                         position=disk.position_file,
-                        fault=partial(_fail, disk, fault, faults) if fault else None,
+                        fault=fail if fault else None,
                     )
                     last = disk.position()
                     if listener:
                         listener.keep(disk.record)
+            disk.require_served(1 if fault == "eio" else 0)
             begin = min((one.position for one in ran.notes), default=0)
             if fault:
                 begin = _met(fault, disk.record, faults[0])
@@ -260,9 +283,10 @@ def record(
             raise
 
 
-def _fail(disk: FaultDisk, fault: Fault, at: list[int]) -> None:
+def _fail(disk: FaultDisk, fault: Fault) -> int:
+    """Lets the disk fail; the record at which it was asked to, or by which it was full."""
+    at = disk.position()
     if fault == "eio":
-        at.append(disk.position())
         disk.fail_flush()
     else:
         with (disk.mount / _FILLER).open("wb", buffering=0) as file:
@@ -274,7 +298,8 @@ def _fail(disk: FaultDisk, fault: Fault, at: list[int]) -> None:
                     pass
         if free := os.statvfs(disk.mount).f_bavail:
             raise HarnessError(f"the file system of {disk.mount} could not be filled: {free} blocks are free")
-        at.append(disk.position())
+        at = disk.position()
+    return at
 
 
 def _met(fault: Fault, record: Path, after: int) -> int:
@@ -399,18 +424,18 @@ class Images:
             with left as (image, datadir), self._start(image, datadir) as server:
                 survivor = ask(server, run.ledger)
                 old, new = replicated.of_image(server, run.ledger, received, point.at, self._work)
-        except NotMounted as error:
-            if not self._fail.lying_flushes and not run.fault:  # an honest disk's file system always mounts
-                return CrashImage(
-                    point=point, outcome="unknown", acknowledged=len(notes), reasons=(error.message,)
-                )
-            return judge.not_started(point, notes, error.message)
-        except (HarnessError, StorageError, PortTaken) as error:  # of ours, or of the file system
-            return CrashImage(
-                point=point, outcome="unknown", acknowledged=len(notes), reasons=(error.message,)
-            )
         except StartFailed as error:
+            if error.unfinished:
+                return judge.unknown(point, notes, unfinished(error))
             return judge.not_started(point, notes, said(error.message))
+        except (FlushlabError, OSError) as error:  # of ours, of the machine's, or of the file system
+            damaged = isinstance(error, NotMounted) or (
+                isinstance(error, OSError) and error.errno in _DAMAGED
+            )
+            # An honest disk's file system is always whole.
+            if damaged and (self._fail.lying_flushes or run.faulty or run.fault):
+                return judge.not_started(point, notes, str(error))
+            return judge.unknown(point, notes, str(error))
         crashed_ns = at.time_ns if at else run.ended_ns
         found = judge.judge(point, notes, crashed_ns, survivor, statements)
         return msgspec.structs.replace(found, replica=old, new_replica=new)
@@ -445,13 +470,14 @@ class Images:
             arguments=self.run.arguments,
             data_root=DataRoot.open(image.mount),
             adopt=datadir,
-            limit_s=_RECOVERY_S,
+            idle_s=IDLE_S,
+            check=image.require_served,  # some wait for room for ever, and say so all the time
         )
 
 
 @contextmanager
 def _whole(image: FaultImage, datadir: str) -> Iterator[tuple[FaultImage, Path]]:
-    with image:
+    with image, trusted(image):
         yield image, image.mount / datadir
 
 

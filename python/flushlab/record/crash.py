@@ -254,6 +254,8 @@ class CrashFacts(msgspec.Struct, frozen=True, kw_only=True):
         beside: what ran beside it; empty: nothing.
         fail: what crashed.
         fs: file system; empty where the process was killed.
+        tear: bytes that the disk wrote whole; 0: it tore no write.
+        lying_flushes: flushes that a lying disk had not done; 0: it did not lie.
         nodes: of the cluster; 1: a server alone.
         crashed: which of them; empty for a server alone.
         ending: `done` or `interrupted`.
@@ -268,6 +270,8 @@ class CrashFacts(msgspec.Struct, frozen=True, kw_only=True):
     beside: str = ""
     fail: CrashKind
     fs: str = ""
+    tear: int = 512
+    lying_flushes: int = 0
     nodes: int = 1
     crashed: NodesKind | Literal[""] = ""
     ending: Literal["done", "interrupted"] = "done"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -56,6 +57,8 @@ def document(facts: CrashFacts) -> dict[str, Any]:
         "beside": facts.beside or None,
         "fail": facts.fail,
         "fs": facts.fs,
+        "tear": facts.tear,
+        "lying_flushes": facts.lying_flushes,
         "seed": facts.seed,
         "nodes": facts.nodes,
         "crashed": facts.crashed or None,
@@ -64,7 +67,12 @@ def document(facts: CrashFacts) -> dict[str, Any]:
         "controls": [_arm(arm, facts.fail) for arm in facts.arms if arm.control],
         "verdict": verdict(facts),
         "failing": [
-            {"arm": arm.name, "image": image, "line": line(arm, image)}
+            {
+                "arm": arm.name,
+                "image": image,
+                "line": line(arm, image),
+                "options": options(facts) if arm.folder else [],
+            }
             for arm in facts.arms
             if not arm.control
             for image in failing(arm)
@@ -99,6 +107,24 @@ def line(arm: CrashArm, image: CrashImage) -> str | None:
         return None
     recovery = ":recovery" if image.point.kind == "in_recovery" else ""
     return f"{arm.folder}:at={image.point.at}:seed={image.point.seed}{recovery}"
+
+
+def options(facts: CrashFacts) -> list[str]:
+    """What `--replay` needs beside the line to judge the same crash, apart from `--server`."""
+    found = [] if facts.fail == "power" else ["--fail", facts.fail]
+    if facts.tear != 512:
+        found += ["--tear", str(facts.tear)]
+    if facts.lying_flushes:
+        found += ["--lying-flushes", str(facts.lying_flushes)]
+    if facts.nodes > 1:
+        found += ["--cluster", str(facts.nodes)]
+    return found
+
+
+def replay_words(facts: CrashFacts, arm: CrashArm, image: CrashImage) -> str | None:
+    """The same as it is typed, with its line; None where the record was not kept."""
+    said = line(arm, image)
+    return None if said is None else shlex.join(["--replay", said, *options(facts)])
 
 
 def moment(arm: CrashArm, image: CrashImage) -> str:
@@ -162,7 +188,7 @@ def render(facts: CrashFacts) -> RenderableType:
     parts.append(Text(f"verdict: {said(facts)}", style="bold"))
     for arm in facts.arms:
         if not arm.control and failing(arm):
-            parts += _listed(arm)
+            parts += _listed(facts, arm)
     parts += [Text(f"warning: {warning.text}", style="yellow") for warning in facts.warnings]
     if facts.ending == "interrupted":
         parts.append(Text("interrupted: this is what was judged until then", style="yellow"))
@@ -312,14 +338,14 @@ def _lost_what(arms: Sequence[CrashArm]) -> str:
     return "DDL statements"
 
 
-def _listed(arm: CrashArm) -> list[RenderableType]:
+def _listed(facts: CrashFacts, arm: CrashArm) -> list[RenderableType]:
     found: list[RenderableType] = []
     bad = failing(arm)
     for image in bad[:_TOLD]:
         what = f"{image.lost:,} lost" if image.lost and image.outcome == "lost" else "; ".join(image.reasons)
         found.append(Text(f"  {arm.name}, {moment(arm, image)}: {image.outcome.replace('_', ' ')}: {what}"))
-        if replay := line(arm, image):
-            found.append(Text(f"    --replay {replay}", style="dim"))
+        if replay := replay_words(facts, arm, image):
+            found.append(Text(f"    {replay}", style="dim"))
         if image.cause:
             found += [Text(f"    {one}") for one in cause_in_words(image.cause)]
     if len(bad) > _TOLD:

@@ -10,11 +10,12 @@ import msgspec
 import pytest
 
 from flushlab.campaign.crash.crash import crash
-from flushlab.campaign.crash.replay import read_line, replay
+from flushlab.campaign.crash.plan import CrashPlan
+from flushlab.campaign.crash.replay import as_recorded, read_line, replay
 from flushlab.crashed.recorded import Images, Run
 from flushlab.datadir.recording import ENTRY
 from flushlab.errors import StorageError, UsageError
-from flushlab.record import CrashPoint, Failure
+from flushlab.record import CrashKind, CrashPoint, Failure
 from flushlab.report.crash import line, moment
 from tests.unit.builds import MARIADB
 from tests.unit.crashes import LOSING
@@ -53,7 +54,7 @@ def test_a_record_that_is_not_there_is_told_before_a_server_is_looked_for() -> N
         crash(replay="/nope/record:at=1:seed=1", fail="process", server="mariadb@3.23")
 
 
-def record(folder: Path, entries: int) -> None:
+def record(folder: Path, entries: int, **other: Any) -> None:
     """A run of so many entries."""
     (folder / "record.json").write_text('{"version": 1, "size": 4096}')
     (folder / "position").write_bytes(entries.to_bytes(8, "little"))
@@ -71,7 +72,38 @@ def record(folder: Path, entries: int) -> None:
         ended_ns=1,
         commits_per_s=1.0,
     )
-    run.write(folder)
+    msgspec.structs.replace(run, **other).write(folder)
+
+
+def plan_of(folder: Path, fail: CrashKind) -> CrashPlan:
+    """A plan on ext4."""
+    none: Any = None
+    return CrashPlan(
+        target=none,
+        watcher=none,
+        load=none,
+        kind=fail,
+        which="",
+        failure=Failure(kind="power"),
+        images=1,
+        seconds=1.0,
+        threads=1,
+        rows=1,
+        fs="ext4",
+        disk_bytes=1,
+        emulate=None,
+        seed=1,
+        keep=folder,
+    )
+
+
+def test_a_record_knows_its_file_system_and_how_its_disk_failed(tmp_path: Path) -> None:
+    record(tmp_path, 7, fs="xfs", faulty="eio")
+    found = as_recorded(plan_of(tmp_path, "power"), f"{tmp_path}:at=1:seed=1")
+    assert (found.fs, found.kind) == ("xfs", "eio")
+    assert as_recorded(plan_of(tmp_path, "os"), f"{tmp_path}:at=1:seed=1").kind == "os"
+    with pytest.raises(UsageError, match="--fail full is of a disk that fails under load"):
+        as_recorded(plan_of(tmp_path, "full"), f"{tmp_path}:at=1:seed=1")
 
 
 @pytest.mark.parametrize("at", [8, 999999, 9999999991102])

@@ -15,9 +15,9 @@ from flushlab.campaign.crash.campaign import CrashCampaign
 from flushlab.campaign.crash.stored import Book, carry_out
 from flushlab.campaign.watcher import watching
 from flushlab.errors import ServerError
-from flushlab.record import CrashArm, CrashFacts
+from flushlab.record import CrashArm, CrashFacts, Failure
 from flushlab.store import Store
-from tests.unit.crashes import REQUEST, image
+from tests.unit.crashes import REQUEST, facts, image
 
 PLAN: Any = SimpleNamespace(
     images=2,
@@ -25,6 +25,7 @@ PLAN: Any = SimpleNamespace(
     kind="power",
     fs="ext4",
     seed=1,
+    failure=Failure(kind="power"),
     load=SimpleNamespace(has_ledger=True, beside_name=""),
     target=SimpleNamespace(identity=SimpleNamespace(title="MariaDB 10.11.19"), nodes=1),
 )
@@ -66,6 +67,23 @@ def test_what_was_judged_before_an_error_is_kept_and_can_be_resumed(
     assert row.state == "failed"
     assert [arm.name for arm in msgspec.json.decode(row.result or b"", type=CrashFacts).arms] == ["base"]
     assert said[-1].endswith(f"resume it with: flushlab crash --resume {campaign}")
+
+
+@pytest.mark.parametrize(("again", "outcome"), [(True, "kept"), (False, "unknown")])
+def test_what_could_not_be_judged_of_a_whole_arm_is_judged_again_where_it_can_be(
+    store: Store, monkeypatch: pytest.MonkeyPatch, again: bool, outcome: str
+) -> None:
+    monkeypatch.setattr(campaigns, "judges_again", lambda *_: again)
+
+    def crash(_plan: Any, arm: CrashArm, *_: Any) -> tuple[CrashArm, bool]:
+        return msgspec.structs.replace(arm, images=(image(0), image(1))), False
+
+    monkeypatch.setattr(campaigns, "crash_arm", crash)
+    unjudged = msgspec.structs.replace(image(1, "unknown"), reasons=("no space",))
+    base = CrashArm(name="base", settings={}, images=(image(0), unjudged))
+    book = Book(store, "crash-1", facts(base))
+    found = CrashCampaign(PLAN, "ledger", book).crash_all({"base": {}}, controls=False)
+    assert found.arms[0].images[1].outcome == outcome
 
 
 def test_nothing_is_to_be_resumed_where_the_first_arm_fails(

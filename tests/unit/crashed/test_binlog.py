@@ -73,6 +73,18 @@ def test_what_follows_a_damaged_event_does_not_count(tmp_path: Path) -> None:
     assert read(tmp_path, transaction(1, 1), bytes(4096)) == {1: Commits(1, 1)}
 
 
+def test_without_checksums_an_event_that_cannot_be_read_ends_its_file(tmp_path: Path) -> None:
+    def bare(kind: int, body: bytes) -> bytes:
+        return struct.pack("<IBIIIH", 0, kind, 1, 19 + len(body), 0, 0) + body
+
+    mapped = b"\7" + bytes(5) + b"\1\0" + b"\1d\0" + bytes([len(TABLE)]) + TABLE.encode() + b"\0\4"
+    short = b"\7" + bytes(5) + b"\1\0" + b"\2\0" + b"\4\xff\xf0" + b"\1"
+    head = b"\xfebin" + bare(FORMAT, bytes(80) + b"\0" + bytes(4))
+    (file := tmp_path / "binlog.000001").write_bytes(head + bare(TABLE_MAP, mapped) + bare(WRITE_V2, short))
+    (last := tmp_path / "binlog.000002").write_bytes(HEAD + transaction(1, 1))
+    assert commits([file, last]) == {1: Commits(1, 1)}
+
+
 def test_rows_of_other_tables_do_not_count(tmp_path: Path) -> None:
     other = event(ANONYMOUS, bytes(42)) + row(9, 9, table="sbtest1") + event(XID, bytes(8))
     assert read(tmp_path, other, transaction(1, 1)) == {1: Commits(1, 1)}
@@ -90,6 +102,7 @@ def test_a_compressed_binary_log_is_not_read(tmp_path: Path) -> None:
         (HEAD + event(164, bytes(17)) + b"\x7f" * 40, "it is encrypted"),
         (b"\xfe\xfe\x0d\x01" + bytes(4092), "its format is not known"),
     ],
+    ids=["mysql", "mariadb", "other"],
 )
 def test_what_is_encrypted_or_in_another_format_is_not_read(tmp_path: Path, content: bytes, why: str) -> None:
     (file := tmp_path / "binlog.000001").write_bytes(content)

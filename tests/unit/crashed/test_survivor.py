@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
+from flushlab.crashed import survivor
 from flushlab.crashed.survivor import counted_mariadb, counted_mysql, said
+from flushlab.errors import ServerDied, ServerError
+from flushlab.server.control import StatementFailed
 
 
 def test_the_first_errors_of_a_log_are_told_and_no_dump_of_a_page() -> None:
@@ -29,3 +36,41 @@ def test_gtids_are_counted_as_the_servers_write_them() -> None:
     assert counted_mariadb("") == 0
     assert counted_mariadb("0-1-1234") == 1234
     assert counted_mariadb("0-1-12,1-1-3") == 15
+
+
+class Silent:
+    """A server that answers nothing."""
+
+    def __init__(self, error: ServerError, *, dies: bool = False) -> None:
+        self.error, self.dies = error, dies
+
+    def query(self, _sql: str) -> object:
+        raise self.error
+
+    def alive(self) -> bool:
+        return not self.dies
+
+
+def test_a_server_that_lives_and_does_not_answer_in_time_has_lost_nothing_that_is_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(survivor, "_DYING_S", 0.0)
+    silent: Any = Silent(ServerError("the server s1 does not answer within 900 s"))
+    with pytest.raises(ServerError, match="within 900 s"):
+        survivor.ask(silent, None)
+    assert silent.answer_s == 900.0
+
+
+@pytest.mark.parametrize(
+    ("error", "dies"),
+    [
+        (ServerError("it does not answer"), True),
+        (ServerDied("it is no longer running"), True),
+        (StatementFailed(1034, "Incorrect key file", "SELECT 1"), False),
+    ],
+)
+def test_a_server_that_dies_of_a_question_or_refuses_it_cannot_read_its_tables(
+    error: ServerError, dies: bool
+) -> None:
+    silent: Any = Silent(error, dies=dies)
+    assert survivor.ask(silent, None).extra == (f"its tables cannot be read: {error}",)

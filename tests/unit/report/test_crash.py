@@ -34,6 +34,17 @@ def test_a_failing_image_has_a_line_where_its_record_was_kept() -> None:
     assert failing[0]["line"] == "/records/r1:at=1000:seed=0"
 
 
+def test_what_replay_needs_beside_the_line_is_told() -> None:
+    lying = msgspec.structs.replace(facts(BASE, LOSING), fail="lying-disk", lying_flushes=20, tear=4096)
+    assert document(facts(BASE, LOSING))["failing"][0]["options"] == []
+    options = ["--fail", "lying-disk", "--tear", "4096", "--lying-flushes", "20"]
+    assert document(lying)["failing"][0]["options"] == options
+    told = " ".join(text_of(render(lying)).split())
+    assert "--replay /records/r1:at=1000:seed=0 --fail lying-disk --tear 4096 --lying-flushes 20" in told
+    elsewhere = msgspec.structs.replace(LOSING, folder="/my records")
+    assert "--replay '/my records:at=1000:seed=0'" in text_of(render(facts(elsewhere)))
+
+
 def test_the_binary_log_is_counted_beside_the_tables() -> None:
     found = document(facts(BASE, CONTROL))["arms"][0]
     assert (found["lost"], found["binlog"]["behind"], found["binlog"]["ahead"]) == (0, 9, 0)

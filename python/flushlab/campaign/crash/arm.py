@@ -24,6 +24,7 @@ from flushlab.crashed.cluster_killed import KilledCluster
 from flushlab.crashed.cluster_recorded import record_cluster
 from flushlab.crashed.killed import Killed, KilledAfresh
 from flushlab.crashed.recorded import Fault, Images, record
+from flushlab.crashed.survivor import IDLE_S
 from flushlab.errors import NoSpace, StartFailed, StorageError
 from flushlab.process.passing import passing_folder
 from flushlab.record import CrashArm, CrashImage, CrashKind, Storage
@@ -53,9 +54,8 @@ def crash_arm(
     Raises:
         FlushlabError: as `crash` does.
     """
-    lives = plan.which_of(arm) not in ("", "all")
     try:
-        if plan.kind == "process" or lives:
+        if _lives(plan, arm):
             return _killed(plan, arm, images, known, note)
         return _recorded(plan, arm, images, known, note, mine)
     except NoSpace as error:
@@ -68,25 +68,46 @@ def crash_arm(
         raise refusal(error.refusal, plan.target.build) from error
 
 
+def judges_again(plan: CrashPlan, arm: CrashArm, mine: str) -> bool:
+    """Whether what could not be judged of an arm can be judged once more: what lives can be killed again, and
+    the record of what was recorded may have been kept.
+
+    Args: as of `crash_arm`.
+    """
+    if _lives(plan, arm):
+        return True
+    return bool(mine) and record_of(plan.keep, mine) is not None
+
+
+def _lives(plan: CrashPlan, arm: CrashArm) -> bool:
+    return plan.kind == "process" or plan.which_of(arm) not in ("", "all")
+
+
 def _killed(
     plan: CrashPlan, arm: CrashArm, images: int, known: Sequence[CrashImage], note: Note
 ) -> tuple[CrashArm, bool]:
     plan.watcher.say(f"{arm.name}: crashing")
+    found = [image for image in known if image.outcome != "unknown"]
+    judged = {image.point for image in found}
     points = points_of.kills(images, plan.seed * MOST_IMAGES, recovery=not plan.which)
-    with _victim(plan, arm) as killed:
-        found = list(known)
-        ended = False
-        try:
-            for point in points[len(known) :]:
-                if not killed.alive:
-                    break
-                found.append(killed.kill(point))
-                note(found)
-                _tell(plan.watcher, arm.name, found, images)
-        except KeyboardInterrupt:
-            ended = True
-        rates = killed.rates
-        guarantee = plan.guarantee(arm, killed.storage)
+    left = [point for point in points if point not in judged]
+    rates: list[float] = []
+    guarantee, ended = "", False
+    goes_on = True
+    while goes_on:
+        before = len(left)
+        with _victim(plan, arm) as killed:
+            try:
+                while left and killed.alive:
+                    found.append(killed.kill(left.pop(0)))
+                    note(found)
+                    _tell(plan.watcher, arm.name, found, images)
+            except KeyboardInterrupt:
+                ended = True
+            rates += killed.rates
+            guarantee = plan.guarantee(arm, killed.storage)
+        # One that could not be judged makes room for another; one that does not come back has told all.
+        goes_on = 0 < len(left) < before and not ended and found[-1].outcome == "unknown"
     rate = sum(rates) / len(rates) if rates else 0.0
     return (
         msgspec.structs.replace(arm, images=tuple(found), commits_per_s=rate, guarantee=guarantee),
@@ -110,6 +131,7 @@ def _victim(plan: CrashPlan, arm: CrashArm) -> Iterator[Killed | KilledAfresh | 
             settings=arm.settings,
             arguments=connection_arguments(plan.threads),
             data_root=plan.target.volume.data_root,
+            idle_s=IDLE_S,
         )
         load_on = partial(plan.load_on, arm, set())
         if plan.load.runs_once:
@@ -127,11 +149,12 @@ def _recorded(
         folder = record_of(plan.keep, mine) if mine else None
         if folder is not None:
             plan.watcher.say(f"{arm.name}: judging the record that was kept")
-            storage = plan.target.volume.data_root.storage
+            recorded = plan.images_in(folder)
+            storage = recorded.run.storage if isinstance(recorded, Images) else None
         else:
             plan.watcher.say(f"{arm.name}: recording")
             (folder, storage), known = _record(plan, arm, where, mine), ()
-        recorded = plan.images_in(folder)
+            recorded = plan.images_in(folder)
         if isinstance(recorded, Images) and not recorded.run.whole:
             but = ", but for the replica" if plan.replica and recorded.received is None else ""
             plan.watcher.warn(f"{arm.name}: its recording was cut short; what there is of it is judged{but}")

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from flushlab.campaign.crash.arm import crash_arm
-from flushlab.campaign.crash.control import control_images, control_of, doubts, loses
+from flushlab.campaign.crash.arm import crash_arm, judges_again
+from flushlab.campaign.crash.control import control_images, control_of, doubts, judged_images, loses
 from flushlab.campaign.crash.plan import CrashPlan
 from flushlab.campaign.crash.stored import Book
 from flushlab.errors import FlushlabError
@@ -57,7 +57,11 @@ class CrashCampaign:
         return self.facts(arms, ended=ended, warnings=(*warnings, *doubts(arms)))
 
     def facts(
-        self, arms: Sequence[CrashArm], *, ended: bool = False, warnings: Sequence[Warning] = ()
+        self,
+        arms: Sequence[CrashArm],
+        *,
+        ended: bool = False,
+        warnings: Sequence[Warning] = (),
     ) -> CrashFacts:
         """What was found of arms; `ended`: a Ctrl-C has ended them."""
         plan = self._plan
@@ -67,6 +71,8 @@ class CrashCampaign:
             beside=plan.load.beside_name,
             fail=plan.kind,
             fs="" if plan.kind == "process" else plan.fs,
+            tear=plan.failure.tear or 0,
+            lying_flushes=plan.failure.lying_flushes,
             nodes=plan.target.nodes,
             crashed=plan.which,
             ending="interrupted" if ended else "done",
@@ -82,15 +88,17 @@ class CrashCampaign:
         """Adds an arm; True if a Ctrl-C has ended it."""
         book = self._book
         known = book.known.get(arm.name) if book else None
+        mine = f"{book.campaign} {arm.name}" if book and not self._plan.which else ""
         if known is not None and len(known.images) >= images:
-            arms.append(known)
-            return False
+            all_judged = judged_images(known) == len(known.images)
+            if all_judged or not judges_again(self._plan, known, mine):
+                arms.append(known)
+                return False
 
         def note(images: Sequence[CrashImage]) -> None:
             if book:
                 book.note(lambda: facts(msgspec.structs.replace(arm, images=tuple(images))))
 
-        mine = f"{book.campaign} {arm.name}" if book and not self._plan.which else ""
         try:
             judged, ended = crash_arm(self._plan, arm, images, known.images if known else (), note, mine)
         except KeyboardInterrupt:

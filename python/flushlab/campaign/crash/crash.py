@@ -14,8 +14,8 @@ from flushlab.campaign.crash.cluster import require_ledger_alone, which_nodes
 from flushlab.campaign.crash.control import doubts
 from flushlab.campaign.crash.load import LEDGER, CrashLoad, read_load, require_replicable
 from flushlab.campaign.crash.plan import CrashPlan
+from flushlab.campaign.crash.replay import as_recorded, require_record
 from flushlab.campaign.crash.replay import replay as replay_image
-from flushlab.campaign.crash.replay import require_record
 from flushlab.campaign.crash.request import (
     FILE_SYSTEMS,
     SECONDS,
@@ -222,6 +222,7 @@ def _crash(
         )
         with on_board("crash", server=target.identity.title, workload=asked.workload):
             if asked.replay:
+                plan = as_recorded(plan, asked.replay)
                 arm = replay_image(plan, asked.replay, minimised=minimise)
                 return CrashCampaign(plan, asked.workload).facts([arm], warnings=doubts([arm]))
             assert store is not None, "what is not replayed is stored"

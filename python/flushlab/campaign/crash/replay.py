@@ -3,17 +3,40 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_args
+
+import msgspec
 
 from flushlab.campaign.crash.plan import CrashPlan
 from flushlab.crashed.cluster_recorded import ClusterImages, ClusterRun
 from flushlab.crashed.minimise import minimise
-from flushlab.crashed.recorded import Images, Run
+from flushlab.crashed.recorded import Fault, Images, Run
 from flushlab.errors import StorageError, UsageError
 from flushlab.record import CrashArm, CrashPoint
 
 RECOVERY = "recovery"
 _SEEDS = 1 << 64
 _HINT = "copy the line from the list of failing images"
+
+
+def as_recorded(plan: CrashPlan, line: str) -> CrashPlan:
+    """The plan with what the record that a line names knows better: its file system, and how its disk failed.
+
+    Raises:
+        UsageError: its disk has not failed in the way that was asked for.
+        StorageError: nothing was recorded there.
+    """
+    folder, _ = require_record(line)
+    if plan.which:
+        return msgspec.structs.replace(plan, fs=ClusterRun.read(folder).fs)
+    run = Run.read(folder)
+    if plan.kind in get_args(Fault) and plan.kind != run.faulty and not run.fault:
+        raise UsageError(
+            f"--fail {plan.kind} is of a disk that fails under load, and that of the record {folder} has not",
+            hint="leave out --fail",
+        )
+    kind = run.faulty if run.faulty and plan.kind == "power" else plan.kind
+    return msgspec.structs.replace(plan, fs=run.fs, kind=kind)
 
 
 def replay(plan: CrashPlan, line: str, *, minimised: bool = False) -> CrashArm:
@@ -54,6 +77,7 @@ def replay(plan: CrashPlan, line: str, *, minimised: bool = False) -> CrashArm:
         settings=run.settings,
         checks_rows=run.rows > 0,
         records=images.records,
+        fault=images.run.fault if isinstance(images, Images) else "",
         folder=str(folder),
         images=(image,),
     )

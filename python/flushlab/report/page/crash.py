@@ -20,7 +20,7 @@ from flushlab.crashed.measured import (
     replica_in_words,
 )
 from flushlab.record import CrashArm, CrashFacts, CrashImage
-from flushlab.report.crash import failing, line, load, moment, which
+from flushlab.report.crash import failing, load, moment, replay_words, which
 from flushlab.report.page.parts import Cell, Section, Subject, Table
 
 _POINTS = {
@@ -59,7 +59,7 @@ def sections(facts: CrashFacts) -> Iterator[Section]:
         tables=(_measured(facts), _by_moment(facts)),
         notes=(_BOUND, *_on_controls(facts)),
     )
-    if rows := tuple(row for arm in facts.arms if not arm.control for row in _failing(arm)):
+    if rows := tuple(row for arm in facts.arms if not arm.control for row in _failing(facts, arm)):
         head = (Cell("configuration"), Cell("cut"), Cell("outcome"), Cell("what is wrong"))
         lead = "Where the record was kept (--keep), flushlab crash --replay LINE judges one of them again."
         yield Section("failing", "Crashes that did not keep everything", lead, tables=(Table(head, rows),))
@@ -136,7 +136,7 @@ def _on_controls(facts: CrashFacts) -> Iterator[str]:
         yield "Nothing was lost and no control was run, so nothing shows that loss would have been seen."
 
 
-def _failing(arm: CrashArm) -> Iterator[tuple[Cell, ...]]:
+def _failing(facts: CrashFacts, arm: CrashArm) -> Iterator[tuple[Cell, ...]]:
     for image in failing(arm):
         wrong = list(image.reasons)
         if image.lost:
@@ -147,5 +147,5 @@ def _failing(arm: CrashArm) -> Iterator[tuple[Cell, ...]]:
             Cell(image.outcome.replace("_", " "), "bad"),
             Cell("; ".join(wrong)),
         )
-        if replay := line(arm, image):
-            yield (Cell(f"--replay {replay}", "code"),)
+        if replay := replay_words(facts, arm, image):
+            yield (Cell(replay, "code"),)

@@ -1,0 +1,128 @@
+"""Recorded runs whose recording was cut short, and images that cannot be judged."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from flushlab.crashed.ledger import Note, packed
+from flushlab.crashed.recorded import Fault, Images, Run
+from flushlab.datadir.fault_disk import NotMounted
+from flushlab.datadir.recording import ENTRY, Recording
+from flushlab.errors import ServerError, StartFailed, StorageError
+from flushlab.record import CrashImage, CrashPoint, Failure
+from tests.unit.builds import MARIADB
+
+NOTES = [Note(1, number, number, 1000 * number) for number in range(1, 6)]
+WRITE, FLUSH, FAILED = 1, 2, 3
+
+
+def recording(folder: Path, *kinds: int) -> Recording:
+    """Of so many entries."""
+    (folder / "record.json").write_text(json.dumps({"version": 1, "size": 4096}))
+    (folder / "position").write_bytes(len(kinds).to_bytes(8, "little"))
+    entries = (ENTRY.pack(kind, 0, 1000 * number, 0, 0, 0) for number, kind in enumerate(kinds, 1))
+    (folder / "entries").write_bytes(b"".join(entries))
+    (folder / "notes").write_bytes(b"".join(map(packed, NOTES)))
+    return Recording(folder)
+
+
+def cut_short(faulty: Fault | None = None, first: int = 0) -> Run:
+    return Run(
+        build=MARIADB.id,
+        settings={},
+        arguments=(),
+        datadir="data",
+        fs="ext4",
+        first=first,
+        last=0,
+        rows=1,
+        database="d",
+        ended_ns=0,
+        commits_per_s=0.0,
+        faulty=faulty,
+        whole=False,
+    )
+
+
+def test_what_was_recorded_until_then_counts(tmp_path: Path) -> None:
+    run = cut_short().completed(recording(tmp_path, WRITE, FLUSH, WRITE), NOTES)
+    assert (run.first, run.last, run.ended_ns, run.fault) == (1, 3, 3000, "")
+
+
+@pytest.mark.parametrize("faulty", ["eio", "full"])
+def test_a_run_that_was_cut_short_before_its_disk_failed_is_no_power_cut(
+    tmp_path: Path, faulty: Fault
+) -> None:
+    with pytest.raises(StorageError, match="cut short before the disk failed"):
+        cut_short(faulty).completed(recording(tmp_path, WRITE, FLUSH), NOTES)
+
+
+@pytest.mark.parametrize(("faulty", "first"), [("eio", 0), ("full", 2)])
+def test_a_run_that_was_cut_short_later_is_cut_behind_the_fault_only(
+    tmp_path: Path, faulty: Fault, first: int
+) -> None:
+    failed = FAILED if faulty == "eio" else WRITE
+    run = cut_short(faulty, first).completed(recording(tmp_path, WRITE, failed, WRITE, FLUSH), NOTES)
+    assert (run.first, run.last) == (2, 4)
+    assert run.fault == (
+        "the server acknowledged 2 commits begun after the fault, until the recording was cut short"
+    )
+
+
+def judged(folder: Path, error: Exception, fail: Failure, **of_run: Any) -> CrashImage:
+    """The image at which that happens."""
+    recording(folder, WRITE, FLUSH, WRITE)
+    whole = msgspec.structs.replace(cut_short(), first=1, last=3, whole=True, **of_run)
+    whole.write(folder)
+    images = Images(folder, fail, MARIADB, folder)
+
+    @contextmanager
+    def left(*_: object) -> Iterator[None]:
+        raise error
+        yield
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Images, "_left", left)
+        return images.judge(CrashPoint(at=2, kind="random", seed=1))
+
+
+POWER, LYING = Failure(kind="power"), Failure(kind="lying-disk", lying_flushes=3)
+SLOW = StartFailed("it was not ready after 900 s; its log says:\nApplying batch")
+SLOW.unfinished = True
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (ServerError("it does not answer"), "it does not answer"),
+        (OSError(28, "No space left on device"), "[Errno 28] No space left on device"),
+        (OSError(117, "Structure needs cleaning"), "[Errno 117] Structure needs cleaning"),
+        (NotMounted("it cannot be mounted"), "it cannot be mounted"),
+        (SLOW, "it was not ready after 900 s"),
+    ],
+)
+def test_an_image_that_cannot_be_judged_is_unknown_with_the_reason(
+    tmp_path: Path, error: Exception, why: str
+) -> None:
+    image = judged(tmp_path, error, POWER)
+    assert (image.outcome, image.lost, image.reasons) == ("unknown", 0, (why,))
+    assert image.acknowledged == 2
+
+
+@pytest.mark.parametrize("error", [NotMounted("damaged"), OSError(117, "Structure needs cleaning")])
+def test_a_file_system_that_a_dishonest_disk_has_damaged_is_lost(tmp_path: Path, error: Exception) -> None:
+    assert judged(tmp_path, error, LYING).outcome == "not_started"
+    assert judged(tmp_path, error, POWER, faulty="eio").outcome == "not_started"
+    assert judged(tmp_path, OSError(28, "No space left"), LYING).outcome == "unknown"
+
+
+def test_a_server_that_does_not_start_has_lost_everything(tmp_path: Path) -> None:
+    image = judged(tmp_path, StartFailed("it ended"), POWER)
+    assert (image.outcome, image.lost) == ("not_started", 2)
