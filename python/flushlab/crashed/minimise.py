@@ -15,6 +15,7 @@ from flushlab.crashed.fewest import fewest
 from flushlab.crashed.recorded import Images
 from flushlab.datadir.extents import Extents
 from flushlab.datadir.unsynced import SECTOR_BYTES, Part
+from flushlab.errors import MeasurementError
 from flushlab.record import CrashCause, CrashImage, CrashPart, CrashPoint
 from flushlab.units import counted
 
@@ -32,6 +33,7 @@ def minimise(images: Images, point: CrashPoint, say: Callable[[str], object]) ->
 
     Raises:
         StorageError, HarnessError: images cannot be made.
+        MeasurementError: one of them cannot be judged.
     """
     image = images.judge(point)
     if image.outcome not in ("lost", "inconsistent", "not_started"):
@@ -72,6 +74,12 @@ class _Search:
     def _breaks(self, parts: Sequence[Part]) -> bool:
         self._tries += 1
         found = self._images.judge_parts(self._image.point, self._among, sorted(parts))
+        if found.outcome == "unknown":
+            raise MeasurementError(
+                f"the fewest sectors cannot be found: image {self._tries:,} could not be judged:"
+                f" {found.reasons[0]}",
+                hint="mend that, and run it again",
+            )
         return found.outcome == self._image.outcome
 
     def _breaks_without(self, parts: Sequence[Part]) -> bool:

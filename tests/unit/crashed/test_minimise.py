@@ -11,6 +11,7 @@ from flushlab.crashed import minimise as minimising
 from flushlab.crashed.minimise import minimise
 from flushlab.crashed.recorded import Images
 from flushlab.datadir.unsynced import Part, Unsynced
+from flushlab.errors import MeasurementError
 from flushlab.record import CrashCause, CrashImage, CrashPart, CrashPoint
 
 POINT = CrashPoint(at=50, kind="random", seed=3)
@@ -79,3 +80,14 @@ def test_a_search_has_a_limit_and_says_so(monkeypatch: pytest.MonkeyPatch) -> No
     found = cause(lambda there: (40, 1003) in there)
     assert (found.ended, found.way) == ("limit", "kept")
     assert any(part.record == 40 for part in found.parts)
+
+
+def test_an_image_that_cannot_be_judged_shows_nothing_of_its_sectors() -> None:
+    class Full(Invented):
+        def judge_parts(self, point: CrashPoint, among: Collection[int], parts: Sequence[Part]) -> CrashImage:
+            if parts == KEPT:
+                return super().judge_parts(point, among, parts)
+            return CrashImage(point=point, outcome="unknown", acknowledged=10, reasons=("no space",))
+
+    with pytest.raises(MeasurementError, match="image 1 could not be judged: no space"):
+        minimise(cast(Images, Full(lambda _: True)), POINT, lambda line: None)
