@@ -1,0 +1,84 @@
+"""Kills after which the server cannot be judged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flushlab.crashed import killed
+from flushlab.crashed.killed import Killed
+from flushlab.crashed.ledger import Note
+from flushlab.crashed.live import Load, Ran
+from flushlab.errors import PortTaken, ServerError, StartFailed
+from flushlab.record import CrashImage, CrashPoint
+
+SLOW = StartFailed("the server was not ready after 900 s; its log says:\nApplying batch")
+SLOW.unfinished = True
+
+
+class Server:
+    """It comes back, or not."""
+
+    def __init__(self, start: Exception | None) -> None:
+        self._start, self.lives = start, True
+
+    def start_again(self) -> None:
+        if self._start:
+            raise self._start
+        self.lives = True
+
+    def kill(self) -> None:
+        self.lives = False
+
+    def alive(self) -> bool:
+        return self.lives
+
+
+def kill(
+    monkeypatch: pytest.MonkeyPatch,
+    folder: Path,
+    *,
+    start: Exception | None = None,
+    ask: Exception | None = None,
+) -> tuple[CrashImage, Killed]:
+    """One kill, after which one of the two fails."""
+
+    def run(server: Server, *_: object) -> Ran:
+        server.kill()
+        return Ran([Note(1, 1, 0, 1)], 2, 1.0, over=False, lasted_s=1.0)
+
+    def fail(*_: object) -> None:
+        assert ask is not None
+        raise ask
+
+    monkeypatch.setattr(killed, "run_until_killed", run)
+    monkeypatch.setattr(killed, "ask", fail)
+    server: Any = Server(start)
+    killing = Killed(server, Load(None, None), 1.0, folder)
+    return killing.kill(CrashPoint(at=0, kind="random", seed=1)), killing
+
+
+@pytest.mark.parametrize(
+    ("start", "ask", "why"),
+    [
+        (SLOW, None, "the server was not ready after 900 s"),
+        (PortTaken("port 3307 is in use"), None, "port 3307 is in use"),
+        (None, ServerError("it does not answer within 900 s"), "it does not answer within 900 s"),
+        (None, OSError(24, "Too many open files"), "[Errno 24] Too many open files"),
+    ],
+)
+def test_a_kill_that_cannot_be_judged_is_unknown_with_the_reason_and_the_server_is_killed_no_more(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, start: Exception | None, ask: Exception | None, why: str
+) -> None:
+    image, killing = kill(monkeypatch, tmp_path, start=start, ask=ask)
+    assert (image.outcome, image.acknowledged, image.lost, image.reasons) == ("unknown", 1, 0, (why,))
+    assert not killing.alive
+
+
+def test_a_server_that_does_not_come_back_has_lost_everything(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    image, _ = kill(monkeypatch, tmp_path, start=StartFailed("it ended"))
+    assert (image.outcome, image.lost) == ("not_started", 1)
