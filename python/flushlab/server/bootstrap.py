@@ -14,6 +14,10 @@ from flushlab.errors import StorageError
 from flushlab.server.grastate import State
 
 
+class NoPosition(StorageError):
+    """Nodes that do not tell which of them has every transaction."""
+
+
 class Found(msgspec.Struct, frozen=True, kw_only=True):
     """A stopped node and its position.
 
@@ -44,17 +48,17 @@ def choose(found: Sequence[Found]) -> Choice:
     """The node that has every transaction that any of them has, by what they tell.
 
     Raises:
-        StorageError: no node knows its position, or they come from different clusters.
+        NoPosition: no node knows its position, or they come from different clusters.
     """
     known = [(number, one) for number, one in enumerate(found, 1) if one.state.known]
     if not known:
-        raise StorageError(
+        raise NoPosition(
             f"no node of the cluster knows its position: {_told(found)}",
             hint="their data directories hold no Galera state: start a new cluster",
         )
     groups = sorted({one.state.group for _, one in known})
     if len(groups) > 1:
-        raise StorageError(
+        raise NoPosition(
             f"the nodes have histories of different clusters: {_told(found)}",
             hint="keep the node that has your data: dump it, and load it into a new cluster",
         )

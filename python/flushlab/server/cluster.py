@@ -18,6 +18,7 @@ from flushlab.build import Build, Progress, silent
 from flushlab.build.galera import galera_for
 from flushlab.datadir import DataRoot, LimitedDisk, Restored, SlowDisk, Snapshot, Snapshots
 from flushlab.errors import (
+    FlushlabError,
     NoMemory,
     PortTaken,
     ServerDied,
@@ -28,7 +29,7 @@ from flushlab.errors import (
 from flushlab.machine import available_memory_bytes, server_user
 from flushlab.process.wire import Wire
 from flushlab.record import Endpoint, ServerIdentity, Value
-from flushlab.server import account, addresses
+from flushlab.server import account, addresses, failures, log
 from flushlab.server import kept as keeping
 from flushlab.server.bootstrap import Choice, Found, choose
 from flushlab.server.grastate import State, View, read_state, write_state
@@ -49,6 +50,8 @@ SYNC_LIMIT_S = 300.0
 _NODE_BYTES = 200 << 20
 """Memory of a node besides its buffer pool, as measured of MariaDB 10.11 after its start."""
 _POLL_S = 0.02
+_LEAST_ANSWER_S = 5.0
+"""A node that runs is asked once more when the time is up."""
 _TRIES = 3
 
 
@@ -396,11 +399,26 @@ class Cluster(Several[Sandbox]):
             Which node it was bootstrapped from, and why.
 
         Raises:
-            StorageError: no node knows its position in the cluster's history.
+            NoPosition: no node knows its position in the cluster's history.
             StartFailed: a node did not become ready.
+            ServerDied: a node that was ready is gone.
+            NoSpace, NoMemory, PortTaken, LibraryMissing: this machine lacks something, as the log of a node
+                tells, or that of another one which it needed.
+            ServerError: they did not come together in time.
         """
+        logged = [log.size(node.log) for node in self.nodes]
+        try:
+            return self._start_again()
+        except (StartFailed, ServerDied) as error:
+            if (lack := self._lack(logged)) is not None:
+                raise lack from error
+            raise
+
+    def _start_again(self) -> Choice:
         began = time.monotonic()
         self.positions = {}
+        places = [_place(node) for node in self.nodes if not node.alive()]
+        addresses.require_free_places([place for place in places if not place.own_network])
         running = [node for node in self.nodes if node.alive()]
         if running:
             choice = Choice(number=self.nodes.index(running[0]) + 1, why=f"{running[0].name} still runs")
@@ -449,6 +467,18 @@ class Cluster(Several[Sandbox]):
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _lack(self, logged: Sequence[int]) -> FlushlabError | None:
+        """What this machine lacked, by any node: one that joins needs another one, which may have ended for
+        that or know why the transfer failed; `logged` is how long their logs were."""
+        for node, before in zip(self.nodes, logged, strict=True):
+            what = f"{node.name}, a node of the cluster {self.name}"
+            if node.was_killed:
+                return failures.killed(f"{what},")
+            said = log.since(node.log, before)
+            if (found := failures.lack(f"{what}, says", node.endpoint, said)) is not None:
+                return found
+        return None
+
     def _await_first(self) -> None:
         began = time.monotonic()
         for node in self.nodes:
@@ -470,8 +500,11 @@ class Cluster(Several[Sandbox]):
     def _await(self, deadline: float, *, queues_empty: bool) -> None:
         while True:
             self.require_alive()
+            left_s = max(_LEAST_ANSWER_S, deadline - time.monotonic())
             found = (
-                not_in_step(node, node.name, nodes=len(self.nodes), queues_empty=queues_empty)
+                not_in_step(
+                    node, node.name, nodes=len(self.nodes), queues_empty=queues_empty, answer_s=left_s
+                )
                 for node in self.nodes
             )
             if not (waits := [why for why in found if why]):
@@ -485,8 +518,6 @@ class Cluster(Several[Sandbox]):
 
     def _bootstrap(self) -> Choice:
         """Starts the node that came furthest as a cluster of its own."""
-        places = [_place(node) for node in self.nodes]
-        addresses.require_free_places([place for place in places if not place.own_network])
         found = []
         for node in self.nodes:
             state = read_state(node.datadir)

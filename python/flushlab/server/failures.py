@@ -20,6 +20,7 @@ from flushlab.record import Endpoint, Value
 from flushlab.server import log
 from flushlab.server.ports import PORT_HINT
 
+_ITS_PORT = "tcp/ip port"
 _SPACE_HINT = "make room, or choose another place with --data-root"
 
 
@@ -36,7 +37,23 @@ def start_failed(
         how: it failed: "ended while it started".
     """
     what = f"the server {build.name} {how}"
-    if log.port_taken(said):
+    if (found := lack(what, endpoint, said)) is not None:
+        return found
+    refusal = log.refusal_from_log(said, settings)
+    return StartFailed(f"{what}; its log says:\n{log.digest(said)}", refusal=refusal)
+
+
+def lack(what: str, endpoint: Endpoint, said: str) -> FlushlabError | None:
+    """What this machine lacked, by the log of a server; None: nothing that it tells of.
+
+    Args:
+        what: became of the server, in words.
+        endpoint: where it was to listen.
+        said: its log since the start.
+    """
+    if (line := log.port_taken(said)) is not None:
+        if _ITS_PORT not in line.lower():  # one of those that nodes of a cluster have besides
+            return PortTaken(f"{what}: {line}", hint="stop the program that listens there")
         return PortTaken(f"port {endpoint.port} on {endpoint.host} is in use", hint=PORT_HINT)
     if (line := log.no_space(said)) is not None:
         return NoSpace(f"{what}: {line}", hint=_SPACE_HINT, of_data=True)
@@ -47,16 +64,18 @@ def start_failed(
         )
     if (line := log.no_memory(said)) is not None:
         return NoMemory(f"{what}: {line}", hint=log.MEMORY_HINT)
-    refusal = log.refusal_from_log(said, settings)
-    return StartFailed(f"{what}; its log says:\n{log.digest(said)}", refusal=refusal)
+    return None
 
 
 def killed_while_starting(build: Build) -> NoSpace:
     """Of a start that SIGKILL ended."""
+    return killed(f"the server {build.name}", " while it started")
+
+
+def killed(what: str, when: str = "") -> NoSpace:
+    """Of a server that SIGKILL ended, and not flushlab's."""
     return NoSpace(
-        f"the server {build.name} was killed by SIGKILL while it started, as the kernel does if"
-        " memory runs out",
-        hint=log.MEMORY_HINT,
+        f"{what} was killed by SIGKILL{when}, as the kernel does if memory runs out", hint=log.MEMORY_HINT
     )
 
 

@@ -40,7 +40,10 @@ _NAMED = (
 _ERROR = re.compile(r"\[ERROR\]")
 _WORD = re.compile(r"[a-z]+")
 _NO_SPACE = re.compile(r"No space left on device|error (?:number )?28\b|errno: 28\b", re.IGNORECASE)
-_PORT_TAKEN = re.compile(r"bind on TCP/IP port.*|Address already in use", re.IGNORECASE)
+_PORT_TAKEN = re.compile(
+    r"bind on TCP/IP port.*|Address already in use|port '\d+' has been taken", re.IGNORECASE
+)
+"""The last: the scripts that fetch another node's data."""
 _NO_MEMORY = re.compile(
     r"Cannot allocate memory|Out of memory|cannot allocate \d+ bytes|Cannot map innodb_buffer_pool_size",
     re.IGNORECASE,
@@ -103,9 +106,9 @@ def no_memory(log_text: str) -> str | None:
     return _first(_NO_MEMORY, log_text)
 
 
-def port_taken(log_text: str) -> bool:
-    """True if the server found its port in use."""
-    return _first(_PORT_TAKEN, log_text) is not None
+def port_taken(log_text: str) -> str | None:
+    """The line that says that a port is in use, or None."""
+    return _first(_PORT_TAKEN, log_text)
 
 
 def digest(log_text: str, lines: int = 20) -> str:

@@ -22,7 +22,14 @@ def trouble(server: Server) -> str:
     return ("the cluster lost its quorum: " if lost else "") + ", ".join(words)
 
 
-def not_in_step(node: Server, name: str, *, nodes: int | None = None, queues_empty: bool = False) -> str:
+def not_in_step(
+    node: Server,
+    name: str,
+    *,
+    nodes: int | None = None,
+    queues_empty: bool = False,
+    answer_s: float | None = None,
+) -> str:
     """What a node still waits for; empty if it is in step.
 
     Args:
@@ -30,13 +37,15 @@ def not_in_step(node: Server, name: str, *, nodes: int | None = None, queues_emp
         name: its name.
         nodes: that it is to see; None: however many.
         queues_empty: whether it is to have applied what it received.
+        answer_s: longest wait for its answer; for ever if None.
 
     Raises:
         ServerError: it does not answer.
     """
     rows = node.query(
         "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_local_state_comment',"
-        " 'wsrep_cluster_status', 'wsrep_cluster_size', 'wsrep_local_recv_queue')"
+        " 'wsrep_cluster_status', 'wsrep_cluster_size', 'wsrep_local_recv_queue')",
+        answer_s=answer_s,
     )
     facts = {str(key).lower(): str(value) for key, value in rows}
     if facts["wsrep_cluster_status"] != "Primary":

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import signal
+
 from flushlab.errors import StartFailed
 from flushlab.process import Guard
-from flushlab.server import log
+from flushlab.server import failures, log
 from flushlab.server.grastate import NOWHERE, State, recovered
 from flushlab.server.sandbox import Sandbox
 
@@ -17,7 +19,8 @@ def recover(node: Sandbox) -> State:
     A node without data has none.
 
     Raises:
-        StartFailed: InnoDB cannot recover; carries what the server said.
+        StartFailed: InnoDB cannot recover; carries what the server said. Or it is `unfinished`.
+        NoSpace, NoMemory, LibraryMissing: this machine lacks something.
     """
     assert node.membership is not None, "only a cluster's node has a position"
     if not (node.datadir / "ibdata1").is_file():
@@ -33,6 +36,14 @@ def recover(node: Sandbox) -> State:
         )
         code = process.wait(_LIMIT_S)
     said = log.since(node.log, before)
-    if code != 0:
-        raise StartFailed(f"{node.name} cannot be recovered; its log says:\n{log.digest(said)}")
-    return recovered(said)
+    if code == 0:
+        return recovered(said)
+    what = f"the server {node.build.name}"
+    if code is None:
+        error = StartFailed(f"{what} had not recovered {node.name} after {_LIMIT_S:.0f} s")
+        error.unfinished = True
+        raise error
+    if code == -signal.SIGKILL:
+        raise failures.killed(what, f" while it recovered {node.name}")
+    how = f"could not recover {node.name} ({failures.ending(code)})"
+    raise failures.start_failed(node.build, node.endpoint, node.settings, said, how)

@@ -18,7 +18,7 @@ import msgspec
 
 from flushlab.build import Build, Progress, silent
 from flushlab.datadir import DataRoot, Restored, SlowDisk, Snapshot, Snapshots, storage_of
-from flushlab.errors import PortTaken, ServerDied, ServerError
+from flushlab.errors import PortTaken, ServerDied, ServerError, StartFailed
 from flushlab.machine import server_user
 from flushlab.process import Guard, reap, run_record
 from flushlab.record import DiskEmulation, Endpoint, Launch, ServerIdentity, Storage, Value
@@ -428,6 +428,11 @@ class Sandbox:
         """True while the server's process runs; a zombie does not."""
         return self._process is not None and self._process.alive()
 
+    @property
+    def was_killed(self) -> bool:
+        """True if SIGKILL has ended its process, and not flushlab's; of one that it cannot tell, False."""
+        return self._process is not None and self._process.wait(0) == -signal.SIGKILL
+
     def query(
         self, sql: str, args: Sequence[Any] = (), *, answer_s: float | None = None
     ) -> list[tuple[Any, ...]]:
@@ -656,6 +661,9 @@ class Sandbox:
                 )
                 self._control = Control(self._endpoint)
                 self._spawn(guard)
+            except StartFailed:
+                self._process = None  # it is dead, and why has been told
+                raise
         self.seconds["start"] = time.monotonic() - self._began
 
     def _spawn(self, guard: Guard, once: Sequence[str] = ()) -> None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from flushlab.build.galera import Galera
 from flushlab.datadir import DataRoot, Snapshots
-from flushlab.errors import NoMemory, NoSpace, PortTaken, UsageError
-from flushlab.record import Storage
+from flushlab.errors import FlushlabError, NoMemory, NoSpace, PortTaken, ServerDied, StartFailed, UsageError
+from flushlab.record import Endpoint, Storage
 from flushlab.server.cluster import Cluster, require_size
+from flushlab.server.membership import Place
 from tests.unit.builds import MARIADB, MYSQL80
 
 GALERA = Galera(provider="/g/libgalera_smm.so", folders=("/g/bin",), id="galera-1")
@@ -84,3 +86,79 @@ def test_a_kept_cluster_that_there_is_not_is_an_error(monkeypatch: pytest.Monkey
     with pytest.raises(UsageError, match="there is no kept cluster named 'trio'") as refused:
         Cluster.attach("trio")
     assert refused.value.hint == "`flushlab server start --cluster 3` starts one"
+
+
+def stopped(folder: Path, *, killed: bool = False) -> list[Any]:
+    """Two nodes that do not run, and whose logs have what was wrong last year."""
+    nodes = [
+        SimpleNamespace(
+            name=f"duo-{number}",
+            log=folder / f"{number}.err",
+            endpoint=Endpoint(user="root", password=""),
+            was_killed=killed and number == 1,
+            alive=lambda: False,
+        )
+        for number in (1, 2)
+    ]
+    for node in nodes:
+        node.log.write_text("rsync: write failed: No space left on device (28)\n")
+    return nodes
+
+
+def starts(
+    monkeypatch: pytest.MonkeyPatch, nodes: list[Any], error: FlushlabError, said: str = ""
+) -> FlushlabError:
+    """What a start of nodes ends with of which the last one fails while the first one's log says this."""
+    cluster = Cluster("duo", nodes)
+
+    def fails() -> None:
+        with nodes[0].log.open("a") as log:
+            log.write(said)
+        raise error
+
+    monkeypatch.setattr(cluster, "_start_again", fails)
+    with pytest.raises(FlushlabError) as told:
+        cluster.start_again()
+    return told.value
+
+
+@pytest.mark.parametrize("error", [StartFailed("no donor"), ServerDied("gone")])
+def test_a_node_that_another_one_failed_for_want_of_something_is_not_blamed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, error: FlushlabError
+) -> None:
+    assert starts(monkeypatch, stopped(tmp_path), error) is error
+    full = starts(
+        monkeypatch, stopped(tmp_path), error, "rsync: write failed: No space left on device (28)\n"
+    )
+    assert isinstance(full, NoSpace)
+    assert full.message.startswith("duo-1, a node of the cluster duo, says: rsync: write failed")
+    taken = starts(
+        monkeypatch,
+        stopped(tmp_path),
+        error,
+        "WSREP_SST: [ERROR] rsync or stunnel daemon port '4444' has been taken by another program\n",
+    )
+    assert isinstance(taken, PortTaken)
+    assert "'4444' has been taken" in taken.message
+    killed = starts(monkeypatch, stopped(tmp_path, killed=True), error)
+    assert isinstance(killed, NoSpace)
+    assert "duo-1, a node of the cluster duo, was killed by SIGKILL" in killed.message
+
+
+def test_nodes_do_not_start_where_others_listen_even_if_one_of_them_still_runs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    nodes = stopped(tmp_path)
+    nodes[0].alive = lambda: True
+    for number, node in enumerate(nodes, 1):
+        node.membership = SimpleNamespace(place=Place(address=f"127.9.9.{number}"))
+    asked: list[Place] = []
+
+    def taken(places: list[Place]) -> None:
+        asked.extend(places)
+        raise PortTaken("port 4444 is in use")
+
+    monkeypatch.setattr("flushlab.server.cluster.addresses.require_free_places", taken)
+    with pytest.raises(PortTaken):
+        Cluster("duo", nodes).start_again()
+    assert [place.address for place in asked] == ["127.9.9.2"]
