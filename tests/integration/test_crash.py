@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -24,11 +24,13 @@ from flushlab.campaign.crash.crash import crash, crash_settings
 from flushlab.campaign.target import open_target
 from flushlab.campaign.watcher import Watcher
 from flushlab.cli.app import make_app
+from flushlab.crashed import cluster_killed
 from flushlab.errors import CommandFailed, MeasurementError, StorageError, UsageError
 from flushlab.experiment.frontier import FrontierPoint
-from flushlab.record import CrashFacts, Ratio, ReplicaState, Value
+from flushlab.record import CrashFacts, NodeWay, Ratio, ReplicaState, Value
 from flushlab.report.crash import document, verdict_of
 from flushlab.server import Sandbox
+from flushlab.server.cluster import Cluster
 from flushlab.settings.floor import Floor
 from flushlab.store import existing_store
 from flushlab.workload import Shape, parse_workload
@@ -89,6 +91,24 @@ def test_a_cluster_that_is_killed_as_a_whole_comes_back_with_all_and_tells_how()
     assert second in ("ist", "sst")
     assert all(node.crashed and node.outcome == "kept" for node in image.nodes)
     assert document(facts)["arms"][0]["nodes"]["bootstrap"] == 1
+
+
+def test_a_cluster_that_cannot_read_its_tables_once_it_is_back_is_inconsistent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    require_galera(name := "mariadb@10.11")
+    come_back = cluster_killed.bring_back
+
+    def loses_the_ledger(cluster: Cluster, down: Collection[int]) -> dict[int, NodeWay]:
+        ways = come_back(cluster, down)
+        cluster.query("DROP DATABASE flushlab_crash")
+        return ways
+
+    monkeypatch.setattr(cluster_killed, "bring_back", loses_the_ledger)
+    asked: dict[str, Any] = {"cluster": 2, "nodes": "all", "fail": "process", "images": 1, "seconds": 0.5}
+    ((image,),) = (arm.images for arm in crash(server=name, controls=False, **asked).arms)
+    assert image.outcome == "inconsistent"
+    assert image.reasons[0].startswith("node 1 cannot read its tables: ")
 
 
 _SMALL: dict[str, Value] = {"innodb_flush_log_at_trx_commit": 1, "innodb_log_file_size": 10 << 20}
@@ -234,12 +254,12 @@ def test_ddl_and_scripts_are_judged_on_what_a_crash_of_the_system_leaves(
     assert arm.records > 0
 
 
-@pytest.mark.parametrize("nodes", [None, 2])
+@pytest.mark.parametrize(("cluster", "nodes"), [(None, None), (2, "all")])
 def test_a_server_that_is_not_set_as_asked_is_not_crashed(
-    build: Callable[[str], Build], monkeypatch: pytest.MonkeyPatch, nodes: int | None
+    build: Callable[[str], Build], monkeypatch: pytest.MonkeyPatch, cluster: int | None, nodes: str | None
 ) -> None:
     build(name := "mariadb@10.11")
-    if nodes:
+    if cluster:
         require_galera()
     read = Sandbox.read_back
 
@@ -249,7 +269,15 @@ def test_a_server_that_is_not_set_as_asked_is_not_crashed(
     monkeypatch.setattr(Sandbox, "read_back", other)
     relaxed: dict[str, Value] = {"innodb_flush_log_at_trx_commit": 2}
     with pytest.raises(MeasurementError, match="base: innodb_flush_log_at_trx_commit was set to 2 but"):
-        crash(server=name, fail="process", images=1, seconds=0.5, settings=relaxed, cluster=nodes)
+        crash(
+            server=name,
+            fail="process",
+            images=1,
+            seconds=0.5,
+            settings=relaxed,
+            cluster=cluster,
+            nodes=nodes,
+        )
 
 
 @needs_root
@@ -492,7 +520,7 @@ def test_python_has_it_under_the_same_name() -> None:
         ({"images": 0, "fail": "process"}, "--images 0 is out of range"),
         ({"tear": 100, "fail": "process"}, "--tear is 100"),
         (
-            {"workload": "command: true", "fail": "process", "cluster": 2},
+            {"workload": "command: true", "fail": "process", "cluster": 3},
             "is for one server, not for a cluster",
         ),
         ({"replay": "nonsense", "fail": "process"}, "names no image"),

@@ -25,7 +25,7 @@ from flushlab.crashed.nodes import NotBack, Seen, as_one, await_together, requir
 from flushlab.crashed.survivor import Ledger, said
 from flushlab.datadir import DataRoot
 from flushlab.datadir.fault_disk import FaultDisk, FaultImage, FileSystemName, remove_record
-from flushlab.errors import FlushlabError, HarnessError, ServerError, StartFailed, StorageError
+from flushlab.errors import FlushlabError, ServerDied, StartFailed
 from flushlab.record import (
     CrashImage,
     CrashNode,
@@ -39,6 +39,7 @@ from flushlab.record import (
     Value,
 )
 from flushlab.server import Sandbox
+from flushlab.server.bootstrap import NoPosition
 from flushlab.server.cluster import Cluster
 from flushlab.server.membership import Membership
 from flushlab.server.starting import AttachesProcess
@@ -159,13 +160,17 @@ def bring_back(cluster: Cluster, down: Collection[int]) -> dict[int, NodeWay]:
     """Brings back the nodes that are down, as `flushlab server start` does; how each came.
 
     Raises:
-        NotBack: they do not come.
-        HarnessError: flushlab cannot.
+        NotBack: they do not come, and it is their data.
+        FlushlabError: they do not for another reason: they lack something, or take too long.
     """
     alone = len(down) == len(cluster.nodes)
     try:
         choice = cluster.start_again()
-    except (StartFailed, StorageError, ServerError) as error:
+    except StartFailed as error:
+        if error.unfinished:
+            raise
+        raise NotBack(said(error.message)) from error
+    except (NoPosition, ServerDied) as error:
         raise NotBack(said(error.message)) from error
     return {
         number: "bootstrap"
@@ -227,6 +232,7 @@ class KilledCluster:
         self._stack = ExitStack()
         self._cluster: Cluster | None = None
         self._fall: _Fall = _Killed()
+        self._ran = False
         self.rates: list[float] = []
         """Acknowledged commits per second, of each crash."""
         self.storage: Storage | None = None
@@ -244,14 +250,21 @@ class KilledCluster:
         return True
 
     def kill(self, point: CrashPoint) -> CrashImage:
-        """One crash; the point's seed draws its moment and its nodes."""
+        """One crash; the point's seed draws its moment and its nodes.
+
+        Raises:
+            FlushlabError: no cluster was under load yet, and none can be. What goes wrong later makes a
+                crash `unknown`.
+        """
         began = time.monotonic()
         whole = False
         try:
             found = self._crash(point)
             whole = found.outcome in ("kept", "lost")
-        except (HarnessError, StorageError, ServerError) as error:
-            found = CrashImage(point=point, outcome="unknown", acknowledged=0, reasons=(error.message,))
+        except (FlushlabError, OSError) as error:
+            if not self._ran:
+                raise
+            found = CrashImage(point=point, outcome="unknown", acknowledged=0, reasons=(str(error),))
         finally:
             if not whole or self._disks:
                 self._end()
@@ -269,6 +282,7 @@ class KilledCluster:
         began = time.monotonic()
         try:
             with Loading(server, load, ledger, self._folder) as loading:
+                self._ran = True
                 loading.let_run(seconds)
                 self.rates.append(loading.acknowledged() / max(seconds, _POLL_S))
                 if self._which == "one":

@@ -28,7 +28,7 @@ from flushlab.crashed.survivor import Ledger, ask, said
 from flushlab.datadir import DataRoot
 from flushlab.datadir.fault_disk import FaultDisk, FaultImage, FileSystemName, remove_record
 from flushlab.datadir.recording import Recording
-from flushlab.errors import HarnessError, PortTaken, ServerError, StartFailed, StorageError
+from flushlab.errors import FlushlabError, StartFailed, StorageError
 from flushlab.process import make_lasting
 from flushlab.record import (
     CrashImage,
@@ -235,10 +235,8 @@ class ClusterImages:
         try:
             alone = [self._alone(point, number, notes, moment) for number in range(len(self.run.disks))]
             found = self._as_one(point, notes, moment, alone)
-        except (HarnessError, StorageError, PortTaken, ServerError) as error:
-            found = CrashImage(
-                point=point, outcome="unknown", acknowledged=len(notes), reasons=(error.message,)
-            )
+        except (FlushlabError, OSError) as error:
+            found = CrashImage(point=point, outcome="unknown", acknowledged=len(notes), reasons=(str(error),))
         return msgspec.structs.replace(found, seconds=time.monotonic() - began)
 
     def _image(self, point: CrashPoint, number: int) -> FaultImage:
@@ -262,6 +260,8 @@ class ClusterImages:
                     survivor = ask(server, Ledger(run.database, run.rows))
                 found = judge.judge(point, notes, moment, survivor)
             except StartFailed as error:
+                if error.unfinished:
+                    return NodeAlone(outcome="unknown", reasons=(error.message.partition(";")[0],))
                 found = judge.not_started(point, notes, said(error.message))
         return NodeAlone(outcome=found.outcome, lost=found.lost, binlog=found.binlog, reasons=found.reasons)
 

@@ -8,21 +8,27 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 import msgspec
 
 from flushlab.crashed import judge
 from flushlab.crashed.judge import Commits, Survivor
 from flushlab.crashed.ledger import TABLE, Note
-from flushlab.crashed.survivor import Ledger, look
-from flushlab.errors import MeasurementError, ServerError
+from flushlab.crashed.survivor import Ledger, look, said
+from flushlab.errors import MeasurementError, ServerDied, ServerError
 from flushlab.record import CrashImage, CrashNode, CrashPoint, NodeWay, Value
-from flushlab.server import Sandbox
+from flushlab.server import Sandbox, failures
 from flushlab.server.cluster import Cluster
+from flushlab.server.control import StatementFailed
 
 _POLL_S = 0.05
 _TOGETHER_S = 60.0
+_ANSWER_S = 600.0
+"""Longest wait for what a node has: CHECK TABLE reads all that the load has made."""
 _TOLD = 3
+_CANNOT_NOW = {1021, 1037, 1038, 1040, 1041, 1047, 1205}
+"""Errors that tell of no damage: no space, no memory, too many connections, no quorum, a lock."""
 _STATUS = (
     "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_local_state_comment', 'wsrep_cluster_status',"
     " 'wsrep_cluster_size', 'wsrep_local_recv_queue')"
@@ -54,7 +60,7 @@ class Seen(msgspec.Struct, frozen=True):
 
     Attributes:
         number: of the node, from 1.
-        survivor: its rows and tables.
+        survivor: its rows and tables; no `commits` if these cannot be read.
         checksum: of the ledger's table.
     """
 
@@ -82,7 +88,7 @@ def await_together(nodes: Sequence[Sandbox]) -> None:
 
 
 def _apart(node: Sandbox, size: int) -> str:
-    facts = {str(name).lower(): str(value) for name, value in node.query(_STATUS)}
+    facts = {str(name).lower(): str(value) for name, value in node.query(_STATUS, answer_s=_TOGETHER_S)}
     if facts["wsrep_cluster_status"] != "Primary":
         return f"{node.name} has no quorum"
     if int(facts["wsrep_cluster_size"]) != size:
@@ -95,16 +101,35 @@ def _apart(node: Sandbox, size: int) -> str:
 def see(cluster: Cluster, ledger: Ledger, *, only: Sequence[int] = ()) -> list[Seen]:
     """What nodes of a cluster have; all if none are named: then they have applied what they received.
 
+    A node that cannot read its tables, or dies of it, is seen so.
+
     Raises:
-        ServerError: one does not answer.
+        ServerError: one does not answer in time.
+        NoSpace: it has died for want of that.
     """
     if not only:
-        cluster.settled()
+        with suppress(ServerDied):  # which one it is shows when it is asked
+            cluster.settled()
     return [
-        Seen(number, look(node, ledger)._replace(binlog=None), _checksum(node, ledger))
+        _seen(number, node, ledger)
         for number, node in enumerate(cluster.nodes, 1)
         if not only or number in only
     ]
+
+
+def _seen(number: int, node: Sandbox, ledger: Ledger) -> Seen:
+    before, node.answer_s = node.answer_s, _ANSWER_S
+    try:
+        return Seen(number, look(node, ledger)._replace(binlog=None), _checksum(node, ledger))
+    except (ServerDied, StatementFailed) as error:
+        if isinstance(error, StatementFailed) and error.errno in _CANNOT_NOW:
+            raise
+        if node.was_killed:
+            raise failures.killed(f"node {number}") from error
+        text = said(error.message) if isinstance(error, ServerDied) else error.message
+        return Seen(number, Survivor(None, extra=[f"node {number} cannot read its tables: {text}"]), None)
+    finally:
+        node.answer_s = before
 
 
 def _checksum(node: Sandbox, ledger: Ledger) -> int | None:
@@ -133,20 +158,19 @@ def as_one(
     judged = [judge.judge(point, notes, crashed_ns, one.survivor) for one in seen]
     found = max(judged, key=lambda image: (image.outcome == "inconsistent", image.lost))
     reasons = list(found.reasons)
-    if len({_essence(one) for one in seen}) > 1:
-        told = ", ".join(f"node {one.number} has {_total(one.survivor.commits)} commits" for one in seen)
+    read = [one for one in seen if one.survivor.commits is not None]
+    if differ := len({_essence(one) for one in read}) > 1:
+        told = ", ".join(f"node {one.number} has {_total(one.survivor.commits)} commits" for one in read)
         reasons.append(f"the nodes differ: {told}")
     reasons += [reason for other in others for reason in other.reasons][:_TOLD]
     worse = [other for other in others if other.outcome != "kept"]
-    inconsistent = any(image.outcome == "inconsistent" for image in (*judged, *worse)) or (
-        len({_essence(one) for one in seen}) > 1
-    )
-    lost = max([found.lost, *(other.lost for other in worse)])
+    inconsistent = differ or any(image.outcome == "inconsistent" for image in (*judged, *worse))
+    lost = max(image.lost for image in (*judged, *worse))
     return msgspec.structs.replace(
         found,
         outcome="inconsistent" if inconsistent else "lost" if lost else "kept",
         lost=lost,
-        lost_s=max([found.lost_s, *(other.lost_s for other in worse)]),
+        lost_s=max(image.lost_s for image in (*judged, *worse)),
         reasons=tuple(reasons),
         nodes=tuple(
             msgspec.structs.replace(node, outcome=image.outcome, lost=image.lost)

@@ -11,6 +11,7 @@ def test_one_node_of_a_cluster_crashes_unless_it_is_said() -> None:
     assert which_nodes(None, None, "power") == ""
     assert which_nodes(None, 3, "power") == "one"
     assert which_nodes("cascade", 3, "process") == "cascade"
+    assert which_nodes("all", 2, "process") == "all"
 
 
 @pytest.mark.parametrize(
@@ -19,6 +20,8 @@ def test_one_node_of_a_cluster_crashes_unless_it_is_said() -> None:
         ("all", None, "power", "--nodes is of a cluster"),
         ("two", 3, "power", "'two' is not known"),
         ("all", 3, "eio", "--fail eio is for one server"),
+        (None, 2, "power", "--nodes one needs three nodes"),
+        ("rolling", 2, "process", "--nodes rolling needs three nodes"),
     ],
 )
 def test_what_makes_no_sense_is_refused(

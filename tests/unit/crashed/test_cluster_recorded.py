@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import struct
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
 
 from flushlab.crashed import cluster_recorded
 from flushlab.crashed.cluster_recorded import ClusterImages, ClusterRun
-from flushlab.errors import StorageError
+from flushlab.errors import StartFailed, StorageError
 from flushlab.record import CrashPoint, Failure
 from tests.unit.builds import MARIADB
 
@@ -73,3 +75,33 @@ def test_points_lie_in_the_load_and_chosen_ones_at_acknowledgements_and_before_f
 def test_a_folder_without_a_cluster_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="is no recorded run of a cluster"):
         ClusterRun.read(tmp_path)
+
+
+def test_a_crash_that_the_file_system_does_not_let_judge_is_unknown_with_its_reason(
+    images: ClusterImages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(images, "_alone", fails)
+    image = images.judge(CrashPoint(at=10, kind="random", seed=1))
+    assert (image.outcome, image.acknowledged) == ("unknown", 1)
+    assert image.reasons == ("[Errno 5] Input/output error",)
+
+
+@pytest.mark.parametrize(("unfinished", "outcome"), [(True, "unknown"), (False, "not_started")])
+def test_a_node_alone_that_takes_too_long_is_not_one_that_does_not_start(
+    images: ClusterImages, monkeypatch: pytest.MonkeyPatch, unfinished: bool, outcome: str, tmp_path: Path
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        error = StartFailed("the server was not ready after 120 s; its log says:\nInnoDB: recovering")
+        error.unfinished = unfinished
+        raise error
+
+    monkeypatch.setattr(images, "_image", lambda *_: nullcontext(SimpleNamespace(mount=tmp_path)))
+    monkeypatch.setattr("flushlab.crashed.cluster_recorded.Sandbox.start", fails)
+    monkeypatch.setattr("flushlab.crashed.cluster_recorded.DataRoot.open", lambda *_: None)
+    alone = images._alone(CrashPoint(at=10, kind="random", seed=1), 0, [], 110)
+    assert alone.outcome == outcome
+    if unfinished:
+        assert alone.reasons == ("the server was not ready after 120 s",)

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
+from flushlab.crashed import nodes as looked_at
 from flushlab.crashed.judge import Commits, Survivor, judge
 from flushlab.crashed.ledger import Note
-from flushlab.crashed.nodes import Seen, as_one, way_back
+from flushlab.crashed.measured import counts
+from flushlab.crashed.nodes import Seen, as_one, see, way_back
+from flushlab.crashed.survivor import Ledger
+from flushlab.errors import NoSpace, ServerDied, ServerError
 from flushlab.record import CrashImage, CrashNode, CrashPoint
+from flushlab.server.control import StatementFailed
 
 POINT = CrashPoint(at=0, kind="random", seed=1)
 NOTES = [Note(1, counter, 0, counter * 1_000_000_000) for counter in range(1, 6)]
@@ -57,3 +65,64 @@ def test_what_a_node_that_stayed_lacked_is_lost_even_if_a_node_that_came_back_ha
 )
 def test_how_a_node_came_back_is_in_its_log(said: str, way: str) -> None:
     assert way_back(said) == way
+
+
+def cluster_that_answers(monkeypatch: pytest.MonkeyPatch, error: Exception, *, killed: bool = False) -> Any:
+    """Two nodes; the second one answers with an error."""
+    one, two = (SimpleNamespace(answer_s=None, was_killed=killed, limits=[]) for _ in range(2))
+
+    def look(node: Any, _: Ledger) -> Survivor:
+        node.limits.append(node.answer_s)
+        if node is two:
+            raise error
+        return Survivor({1: Commits(5, 5)})
+
+    monkeypatch.setattr(looked_at, "look", look)
+    monkeypatch.setattr(looked_at, "_checksum", lambda *_: 1)
+    return SimpleNamespace(nodes=[one, two], settled=lambda: None)
+
+
+LEDGER = Ledger("flushlab_crash", 1)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        StatementFailed(1034, "Index for table 'flushlab_ledger' is corrupt", "SELECT c"),
+        ServerDied("its log says:\n2026-11-25  2:00:00 0 [ERROR] InnoDB: the index is corrupt"),
+    ],
+)
+def test_a_node_that_cannot_read_its_tables_is_inconsistent_and_counts(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    image = judged(*see(cluster_that_answers(monkeypatch, error), LEDGER))
+    assert image.outcome == "inconsistent"
+    (reason,) = image.reasons
+    assert reason.startswith("node 2 cannot read its tables: ")
+    assert "corrupt" in reason
+    assert [node.outcome for node in image.nodes] == ["kept", "inconsistent"]
+    assert counts([image])["bound_95"] == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "killed", "kind"),
+    [
+        (StatementFailed(1021, "Disk full", "SELECT c"), False, StatementFailed),
+        (StatementFailed(1047, "WSREP has not yet prepared node", "SELECT c"), False, StatementFailed),
+        (ServerError("the server does not answer within 600 s"), False, ServerError),
+        (NoSpace("the disk is full"), False, NoSpace),
+        (ServerDied("gone"), True, NoSpace),
+    ],
+)
+def test_a_node_that_cannot_be_asked_says_nothing_of_its_data(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, killed: bool, kind: type[Exception]
+) -> None:
+    with pytest.raises(kind):
+        see(cluster_that_answers(monkeypatch, error, killed=killed), LEDGER)
+
+
+def test_nodes_are_asked_with_a_limit_that_ends_with_the_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = cluster_that_answers(monkeypatch, StatementFailed(1034, "corrupt", "SELECT c"))
+    see(cluster, LEDGER)
+    assert [node.limits for node in cluster.nodes] == [[600.0], [600.0]]
+    assert [node.answer_s for node in cluster.nodes] == [None, None]

@@ -10,6 +10,8 @@ from flushlab.record import CrashKind, NodesKind
 from flushlab.settings.durability import Failure
 
 WHICH: tuple[NodesKind, ...] = get_args(NodesKind)
+_LEAST_LEFT = 3
+"""Nodes of which one can crash and the others go on."""
 _NEVER: tuple[CrashKind, ...] = ("eio", "full")
 """Faults of one disk while the load runs; a cluster has several."""
 
@@ -27,6 +29,11 @@ def which_nodes(nodes: str | None, cluster: int | None, fail: CrashKind) -> Node
     found = next((one for one in WHICH if one == (nodes or "one")), None)
     if found is None:
         raise UsageError(f"--nodes {nodes!r} is not known", hint=f"there are {', '.join(WHICH)}")
+    if cluster < _LEAST_LEFT and found in ("one", "rolling"):
+        raise UsageError(
+            f"--nodes {found} needs three nodes: when one of two crashes, the other has no quorum",
+            hint="use --cluster 3, or --nodes all",
+        )
     if fail in _NEVER:
         hint = "use process, os, power, lying-disk or torn"
         raise UsageError(f"--fail {fail} is for one server, not for a cluster", hint=hint)
