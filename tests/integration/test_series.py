@@ -145,7 +145,7 @@ def test_series_survives_kill_and_ctrl_c_and_tells_of_every_arm(
         "nothing": "measured",
         "threads": "measured",
         "memory": "measured",
-        "refused": "refused",
+        "refused": "failed",
         "gone": "not_in_version",
         "zfs": "skipped",
     }

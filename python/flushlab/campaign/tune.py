@@ -47,6 +47,7 @@ from flushlab.campaign.tuning import FIRST_LOOK_MINUTES, Tuning
 from flushlab.campaign.watcher import Watcher, watching
 from flushlab.campaign.way import BESIDE_MOST, beside
 from flushlab.errors import BudgetTooSmall, UsageError
+from flushlab.experiment.blocks import BASE
 from flushlab.experiment.objective import Objective
 from flushlab.experiment.protocol import Request
 from flushlab.machine import available_memory_bytes
@@ -535,6 +536,7 @@ def carry_out(
         return runner.run(asked.arm, stage=asked.stage, block=asked.block, variant=asked.variant)
 
     def crash_winner(name: str, settings: Mapping[str, Value]) -> CrashFacts:
+        standing.close()
         watcher.say(f"{name}: {request.crash_images} crashes before it is handed over")
         most = _workloads(request)[request.threads.index(max(request.threads))]
         return crash_settings(
@@ -550,9 +552,10 @@ def carry_out(
         )
 
     def conclude(campaign_id: str, ending: Ending) -> TuneFacts:
-        standing.close()
-        ours = ending != "interrupted" and not request.external
-        if ours and experiment.result().winner is not None:
+        ours, result = ending != "interrupted" and not request.external, experiment.result()
+        if not ours or not standing.stand_for({BASE, *(point.arm for point in result.frontier)}):
+            standing.close()  # else the servers that stood alike recover
+        if ours and result.winner is not None:
             watcher.say("measuring how long the winner and the base take to recover after SIGKILL")
         return tuning.conclude(
             experiment,
@@ -561,7 +564,7 @@ def carry_out(
             campaign_id,
             target.volume.machine(),
             target.catalog,
-            runner if ours else None,
+            standing if ours else None,
             others,
             crash_winner if request.crash_images and ours else None,
         )

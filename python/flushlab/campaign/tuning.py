@@ -38,7 +38,7 @@ from flushlab.settings.catalog import Catalog
 from flushlab.settings.configuration import Configuration
 from flushlab.settings.durability import Guarantees, describe, guarantees, keeps, level
 from flushlab.settings.floor import Floor
-from flushlab.trial import REDO_WRAPS, TrialRunner
+from flushlab.trial import REDO_WRAPS, StandingRunner
 from flushlab.workload import workload_options
 
 RECOVERY_RATIO = 2.0
@@ -127,7 +127,7 @@ class Tuning:
         campaign_id: str,
         machine: Machine,
         catalog: Catalog,
-        runner: TrialRunner | None,
+        runner: StandingRunner | None,
         others: OtherLoad | None = None,
         crash: Crash | None = None,
     ) -> TuneFacts:
@@ -220,7 +220,7 @@ class Tuning:
                 experiment.reject(trial.arm.name, reason)
 
     def _recovery(
-        self, experiment: Tune, runner: TrialRunner, seconds: dict[str, float], unchecked: dict[str, str]
+        self, experiment: Tune, runner: StandingRunner, seconds: dict[str, float], unchecked: dict[str, str]
     ) -> None:
         """Notes the seconds of recovery of base and winner, or why they are not known; a winner that is too
         slow is rejected, and the next one measured."""
@@ -292,7 +292,7 @@ class Tuning:
 
 
 def _note_recovery(
-    runner: TrialRunner, arm: Arm, seconds: dict[str, float], unchecked: dict[str, str]
+    runner: StandingRunner, arm: Arm, seconds: dict[str, float], unchecked: dict[str, str]
 ) -> None:
     """Notes the seconds of an arm's recovery, or why they are not known.
 

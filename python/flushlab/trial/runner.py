@@ -12,7 +12,7 @@ space, no build, a root that cannot be written) is raised.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +22,7 @@ import msgspec
 
 from flushlab.build.build import Build
 from flushlab.datadir import DataRoot, LimitedDisk, SlowDisk, Snapshot
-from flushlab.errors import MeasurementError, ServerError
+from flushlab.errors import FlushlabError, MeasurementError, ServerError
 from flushlab.record import Arm, Stage, Trial
 from flushlab.server import Sandbox
 from flushlab.server.cluster import Cluster
@@ -119,23 +119,13 @@ class TrialRunner:
             MeasurementError: it was not killed under load, which says nothing of its recovery.
             NoSpace, StorageError: as `run`.
         """
-        workload, killed = self.workloads[-1], list[bool]()
+        workload = self.workloads[-1]
         try:
-            started_server = self.start(arm, variant=-1)
+            started = self.start(arm, variant=-1)
         except ServerError as error:
             raise MeasurementError(f"the server to be killed did not start: {error.message}") from error
-        with started_server as server:
-            try:
-                workload.run(server, self.timing, _killing(server, killed))
-            except (ServerError, MeasurementError) as error:
-                if not killed:
-                    text = f"the load ended before the server was killed: {error.message}"
-                    raise MeasurementError(text) from error
-            if not killed:
-                raise MeasurementError(f"{workload.name} ended before it could be interrupted")
-            started = time.monotonic()
-            server.start_again()
-            return time.monotonic() - started
+        with started as server:
+            return recovered_s(server, lambda kill: workload.run(server, self.timing, _ending_in(kill)))
 
     def _go_on(self, arm: Arm, snapshot: Snapshot) -> Sandbox:
         """A server with the arm's settings on what the last trial left; on a fresh copy the first time."""
@@ -196,9 +186,38 @@ class TrialRunner:
         )
 
 
+def recovered_s(server: Sandbox | Cluster, drive: Callable[[Callable[[], None]], object]) -> float:
+    """Seconds from SIGKILL to the first answered query.
+
+    Args:
+        server: that runs.
+        drive: runs a load on it, and calls what it is given while the load still runs.
+
+    Raises:
+        ServerError: it did not come back.
+        MeasurementError: the load ended before.
+    """
+    killed = list[bool]()
+
+    def kill() -> None:
+        killed.append(True)
+        server.kill()
+
+    try:
+        drive(kill)
+    except FlushlabError as error:
+        if not killed:
+            text = f"the load ended before the server was killed: {error.message}"
+            raise MeasurementError(text) from error
+    if not killed:
+        raise MeasurementError("the load ended before the server was killed")
+    began = time.monotonic()
+    server.start_again()
+    return time.monotonic() - began
+
+
 @contextmanager
-def _killing(server: Sandbox | Cluster, killed: list[bool]) -> Iterator[None]:
-    """A window that ends with SIGKILL of the server while the load still runs, and notes it."""
+def _ending_in(what: Callable[[], None]) -> Iterator[None]:
+    """A window at the end of which something is done while the load still runs."""
     yield
-    killed.append(True)
-    server.kill()
+    what()

@@ -3,7 +3,7 @@
 Stands beside `TrialRunner`. Neighbouring slices lie a second apart, in which a machine changes little, so
 that intervals come out narrower than those of fresh servers in the same time (docs/guides/compare.md).
 
-    once an arm:  restore snapshot -> start with its settings -> warm up -> pause
+    once an arm:  restore snapshot -> start with its settings -> warm up, while others start -> pause
     each block:   READ BACK every setting -> rounds: every server one slice, in random order
                   (resume -> window -> pause) -> a record per arm
     some blocks:  telemetry around them all; it takes as long as a slice
@@ -22,7 +22,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,7 +43,7 @@ from flushlab.server.driven import driven
 from flushlab.server.external import External
 from flushlab.telemetry import Observation, cpu, observe
 from flushlab.trial.measurement import NOT_STARTED, Draft, require_whole
-from flushlab.trial.runner import TrialRunner
+from flushlab.trial.runner import TrialRunner, recovered_s
 from flushlab.trial.switching import Refused, Switching
 from flushlab.workload import Turns
 from flushlab.workload.driven import drawing
@@ -97,8 +97,9 @@ class StandingRunner:
         """
         block = request.stage, request.block
         if self._block != block:
-            if self._block is None or self._block[0] != request.stage:
-                self.close()  # a stage compares servers that stood equally long
+            before = self._block[0] if self._block else None
+            if before != request.stage and (before, request.stage) != ("calibrate", "screen"):
+                self.close()  # a stage compares servers that stood equally long; screening claims nothing
             self._block = block
             self._trials.clear()
             self._end(self._stands.keys() - {self._place(arm) for arm in request.beside})
@@ -108,6 +109,30 @@ class StandingRunner:
         if key not in self._trials:
             self._trials |= {(name, request.variant): trial for name, trial in self._run(request).items()}
         return self._trials.pop(key)
+
+    def stand_for(self, arms: Iterable[str]) -> bool:
+        """Whether each of the arms has a server of its own that stands."""
+        return self.place_of is None and self._stands.keys() >= set(arms)
+
+    def recovery_s(self, arm: Arm) -> float:
+        """Seconds from SIGKILL under load to the first answered query, of the arm's server where it stands;
+        else as `TrialRunner.recovery_s`, and nothing stands any more. Errors: as there.
+        """
+        runner = self.runner_of(arm)
+        stand = self._stands.get(arm.name) if self.stand_for({arm.name}) else None
+        turns = stand.turns.get((arm.name, len(runner.workloads) - 1)) if stand is not None else None
+        if stand is None or turns is None or isinstance(stand.server, External):
+            self.close()
+            return runner.recovery_s(arm)
+
+        def drive(kill: Callable[[], None]) -> None:
+            ends = iter([lambda: None, kill])
+            turns.slice(runner.timing.seconds, lambda: next(ends)())
+
+        try:
+            return recovered_s(stand.server, drive)
+        finally:
+            self._end([arm.name])
 
     def close(self) -> None:
         """Kills the servers; their data directories are thrown away."""
@@ -136,22 +161,27 @@ class StandingRunner:
                 Draft(arm=arm, stage=request.stage, block=request.block, variant=request.variant)
                 for arm in request.beside
             ]
-            starting = self._start(drafts)
-            for draft in drafts:
+
+            def warm_up(draft: Draft, failed: BaseException | None) -> None:
                 try:
-                    if (place := self._place(draft.arm)) in starting:
-                        starting[place].result()
+                    if failed is not None:
+                        raise failed
                     found = self._standing(draft)
                 except NOT_STARTED as error:
                     own = self.runner_of(draft.arm).external
                     if own is not None and not own.alive():
                         raise  # no arm's fault: the campaign is resumed once it is back
                     trials[draft.arm.name] = draft.not_started(error)
-                    continue
+                    return
                 if isinstance(found, Refused):
                     trials[draft.arm.name] = draft.ended(*found)
                 else:
                     parts.append(_Part(draft, *found))
+
+            self._start(drafts, warm_up)
+            parts.sort(
+                key=lambda part: drafts.index(part.draft)
+            )  # in the order of the seed, not of readiness
             stood_s = time.monotonic() - began
             observed = is_observed(request.block)
             for part in parts:
@@ -172,8 +202,14 @@ class StandingRunner:
                 self._end([self._place(part.draft.arm)])
         return _timed(request, trials, parts, stood_s, time.monotonic() - began)
 
-    def _start(self, drafts: Sequence[Draft]) -> dict[str, Future[None]]:
-        """Starts the servers of places that have none, some at a time; waits until all are up, or failed."""
+    def _start(self, drafts: Sequence[Draft], warm_up: Callable[[Draft, BaseException | None], None]) -> None:
+        """Starts the servers of places that have none, some at a time; each is warmed up while others start,
+        by this thread, which Ctrl-C interrupts.
+
+        Args:
+            drafts: of the arms.
+            warm_up: of one of them, whose server is up, or failed for a reason.
+        """
         arms = dict[str, list[Draft]]()
         for draft in drafts:
             arms.setdefault(self._place(draft.arm), []).append(draft)
@@ -189,19 +225,19 @@ class StandingRunner:
             )
             draft.seconds.update(server.seconds)
 
-        started, due = dict[str, Future[None]](), 0
-        ended = SimpleQueue[None]()  # waited for in place of futures, which a Ctrl-C may leave locked
+        ended = SimpleQueue[tuple[str, BaseException | None]]()  # no futures: a Ctrl-C may leave them locked
 
         def try_to_start(place: str, settings: Mapping[str, Value]) -> None:
             try:
                 start(place, settings)
             finally:
-                ended.put(None)
+                ended.put((place, sys.exc_info()[1]))
 
         with ThreadPoolExecutor(STARTS, "stand") as pool:
             for place, own in arms.items():
                 settings = _common([one.arm for one in own])
                 if place in self._stands and self._stands[place].started.items() <= settings.items():
+                    ended.put((place, None))
                     continue
                 self._end([place])
                 runner = self.runner_of(own[0].arm)
@@ -209,18 +245,17 @@ class StandingRunner:
                     if runner.external is None:
                         runner.prepare(own[0].arm, variant=own[0].variant)
                 except NOT_STARTED as error:
-                    started[place] = Future()
-                    started[place].set_exception(error)
+                    ended.put((place, error))
                 else:
-                    started[place] = pool.submit(try_to_start, place, settings)
-                    due += 1
+                    pool.submit(try_to_start, place, settings)
             try:
-                for _ in range(due):
-                    ended.get()
+                for _ in arms:
+                    place, failed = ended.get()
+                    for draft in arms[place]:
+                        warm_up(draft, failed)
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
-        return started
 
     def _standing(self, draft: Draft) -> tuple[_Stand, Turns] | Refused:
         """The arm's server and its load, warmed up where it was not; or why it has none."""

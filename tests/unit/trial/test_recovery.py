@@ -88,7 +88,7 @@ def test_a_server_that_does_not_come_back_is_a_verdict() -> None:
             "before the server was killed: 1213: Dead",
         ),
         (Server(), Load(ServerDied("it crashed")), "before the server was killed: it crashed"),
-        (Server(), Load(measures=False), "upsert ended before it could be interrupted"),
+        (Server(), Load(measures=False), "the load ended before the server was killed"),
         (StartFailed("no port"), Load(), "the server to be killed did not start: no port"),
     ],
 )

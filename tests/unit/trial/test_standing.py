@@ -1,15 +1,17 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from flushlab.errors import ServerError
 from flushlab.experiment.protocol import Request
-from flushlab.record import Arm, LoadResult, Trial
+from flushlab.record import Arm, LoadResult, Stage, Trial
 from flushlab.server.fake import FakeServer
 from flushlab.settings.catalog import load_catalog
 from flushlab.trial import StandingRunner, standing
@@ -23,7 +25,7 @@ from tests.unit.trial.groups import FakeGroup
 class Turns:
     """A load whose slices take no time."""
 
-    def slice(self, seconds: float, window: Callable[[], None], lead_s: float) -> LoadResult:
+    def slice(self, seconds: float, window: Callable[[], None], lead_s: float = 0.0) -> LoadResult:
         window()
         window()
         return LoadResult(seconds=seconds, events=50, throughput=100.0, per_second=(), latency_us=None)
@@ -231,3 +233,140 @@ def test_an_arm_whose_slices_kill_the_cluster_twice_is_out_and_the_others_are_me
 
 def test_the_first_blocks_have_telemetry_and_then_ever_fewer() -> None:
     assert [block for block in range(40) if is_observed(block)] == [0, 1, 2, 4, 8, 16, 32]
+
+
+class Alone(Shared):
+    """Arms that have a server each: it notes which ones start, whether one is warm, and whose slices run."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__(monkeypatch)
+        self.seen_warm, self.sliced = threading.Event(), list[str]()
+        self.begun, self.by_server = list[str](), dict[int, str]()
+        monkeypatch.setattr(standing, "Turns", self.warmed)
+
+    def warmed(self, driving: Any, server: FakeGroup, timing: Timing) -> Any:
+        self.seen_warm.set()
+        name = self.by_server[id(server)]
+
+        def slice_(*given: Any) -> LoadResult:
+            self.sliced.append(name)
+            return Turns().slice(*given)
+
+        return SimpleNamespace(
+            slice=slice_, measured=self.measured, stop=self.stop, least_slice_s=0.5, warm_up_s=0.0
+        )
+
+    def start(self, arm: Arm, *, variant: int = 0) -> FakeGroup:
+        self.begun.append(arm.name)
+        group = super().start(arm, variant=variant)
+        self.by_server[id(group)] = arm.name
+        return group
+
+    def run(
+        self, runner: StandingRunner, *names: str, stage: Stage = "confirm", block: int = 3
+    ) -> list[Trial]:
+        arms = tuple(Arm(name=name, settings={}) for name in names)
+        return [
+            runner.run(Request(arm=arm, stage=stage, block=block, beside=arms[number:]))
+            for number, arm in enumerate(arms)
+        ]
+
+
+def alone(monkeypatch: pytest.MonkeyPatch) -> tuple[Alone, StandingRunner]:
+    fake: Any = Alone(monkeypatch)
+    return fake, StandingRunner(lambda _: fake, 1)
+
+
+def test_a_server_is_warmed_up_while_others_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake, runner = alone(monkeypatch)
+    begin = fake.start
+
+    def start(arm: Arm, *, variant: int = 0) -> FakeGroup:
+        if arm.name == "c":
+            assert fake.seen_warm.wait(20), "nobody was warmed up meanwhile"
+        return begin(arm, variant=variant)
+
+    monkeypatch.setattr(fake, "start", start)
+    with runner:
+        trials = fake.run(runner, "a", "b", "c")
+    assert [trial.outcome for trial in trials] == ["measured"] * 3, trials[2].reason
+
+
+def test_the_order_of_slices_is_that_of_the_seed_whoever_is_up_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    orders = []
+    for late in ("a", "b"):
+        fake, runner = alone(monkeypatch)
+
+        def start(arm: Arm, *, variant: int = 0, of: Alone = fake, late: str = late) -> FakeGroup:
+            if arm.name == late:
+                of.seen_warm.wait(20)
+            return Alone.start(of, arm, variant=variant)
+
+        monkeypatch.setattr(fake, "start", start)
+        with runner:
+            fake.run(runner, "a", "b")
+        orders.append(fake.sliced)
+    assert orders[0] == orders[1] != []
+
+
+def test_ctrl_c_while_one_is_warmed_up_starts_no_further_server_and_ends_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fake, runner = alone(monkeypatch)
+
+    def interrupted(*_: object) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(standing, "Turns", interrupted)
+    names = [f"arm {number}" for number in range(40)]
+    begin = fake.start
+
+    def start(arm: Arm, *, variant: int = 0) -> FakeGroup:
+        time.sleep(0.01)
+        return begin(arm, variant=variant)
+
+    monkeypatch.setattr(fake, "start", start)
+    with pytest.raises(KeyboardInterrupt), runner:
+        fake.run(runner, *names)
+    assert len(fake.begun) < len(names)
+    assert not any(group.alive() for group in fake.groups)
+
+
+def test_every_stage_has_servers_of_its_own_but_screening_goes_on_with_the_base_of_the_calibration(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fake, runner = alone(monkeypatch)
+    with runner:
+        fake.run(runner, "base", stage="calibrate")
+        fake.run(runner, "base", "a", stage="screen")
+        assert sorted(fake.begun) == ["a", "base"]
+        fake.run(runner, "base", "a", stage="confirm")
+    assert sorted(fake.begun) == ["a", "a", "base", "base"]
+
+
+def test_the_server_that_stands_for_an_arm_is_killed_under_its_load_and_comes_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fake, runner = alone(monkeypatch)
+    deaths: list[bool] = []
+
+    def start_again(self: FakeGroup) -> None:
+        deaths.append(not self.alive())
+
+    monkeypatch.setattr(FakeGroup, "start_again", start_again, raising=False)
+    with runner:
+        fake.run(runner, "base", "a")
+        assert runner.stand_for({"base", "a"}) and not runner.stand_for({"b"})
+        assert runner.recovery_s(Arm(name="a", settings={})) >= 0
+        assert deaths == [True]
+        assert fake.begun == ["base", "a"] or fake.begun == ["a", "base"], "no further server was started"
+        assert runner.stand_for({"base"}) and not runner.stand_for({"a"})
+
+
+def test_an_arm_for_which_no_server_stands_recovers_on_a_fresh_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake, runner = alone(monkeypatch)
+    monkeypatch.setattr(fake, "recovery_s", lambda arm: 3.0, raising=False)
+    with runner:
+        fake.run(runner, "base")
+        assert runner.recovery_s(Arm(name="a", settings={})) == 3.0
+        assert not runner.stand_for({"base"}), "it would take the memory of the fresh one"
