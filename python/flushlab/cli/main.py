@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 INTERRUPTED, PIPE_CLOSED = 130, 141
 """Exit codes as a shell forms them from SIGINT and SIGPIPE."""
 
+_NO_HOME = ("Could not determine home directory.",)
+"""What pathlib says of `~name` where there is no such user; a shell leaves that word as it is."""
+
 
 def main() -> NoReturn:
     """Runs flushlab and exits: 0, an error's code, or 130 after Ctrl-C, SIGTERM and SIGHUP."""
@@ -180,7 +183,7 @@ def _told(error: BaseException | None) -> int:
 def _known(error: BaseException) -> FlushlabError:
     """The error itself, or what an unexpected one means to the user."""
     from flushlab.cli.usage import is_usage, usage_error
-    from flushlab.errors import FlushlabError, HarnessError, NoMemory, NoSpace, StorageError
+    from flushlab.errors import FlushlabError, HarnessError, NoMemory, NoSpace, StorageError, UsageError
 
     if isinstance(error, FlushlabError):
         return error
@@ -188,6 +191,10 @@ def _known(error: BaseException) -> FlushlabError:
         return usage_error(error)
     if isinstance(error, MemoryError):
         return NoMemory("flushlab ran out of memory", hint="free some, or ask for less at once")
+    if isinstance(error, RuntimeError) and error.args == _NO_HOME:
+        return UsageError(
+            "a path begins with ~ and the name of no user of this machine", hint="write the path in full"
+        )
     debug = "set FLUSHLAB_DEBUG=1 to see where it happened"
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""

@@ -22,7 +22,7 @@ from flushlab.machine import available_memory_bytes
 from flushlab.record import Value
 from flushlab.server import Sandbox, Server
 from flushlab.server.identifier import quoted
-from flushlab.units import format_seconds, format_size
+from flushlab.units import counted, format_seconds, format_size
 
 FORMAT = "6"
 """Raise this when the way data sets are loaded changes."""
@@ -172,7 +172,7 @@ def _load(server: Server, dump: Loadable, database: str, progress: Callable[[str
     seconds = time.monotonic() - began
     tables = len(server.query(USER_TABLES))
     rate = f"{format_size(survey.sql_bytes / max(seconds, 0.001))}/s of SQL"
-    progress(f"loaded {dump.path} in {format_seconds(seconds)} ({rate}, {tables} tables)")
+    progress(f"loaded {dump.path} in {format_seconds(seconds)} ({rate}, {counted(tables, 'table')})")
     for note in filling.notes():
         progress(f"warning: {note}")
 

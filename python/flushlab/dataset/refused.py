@@ -30,7 +30,8 @@ _HINTS: dict[int, str] = {
     3105: "mariadb-dump writes values of MySQL's generated columns: make the dump with MySQL's own mysqldump",
     1062: "rows are there twice: the dump was not consistent (use --single-transaction), or is two in one",
 }
-_OTHER_SERVER = {1064, 1101, 1115, 1193, 1231, 1273, 1305, 1911, 3135, 3988, 4161}
+_SYNTAX = 1064  # ER_PARSE_ERROR
+_OTHER_SERVER = {_SYNTAX, 1101, 1115, 1193, 1231, 1273, 1305, 1911, 3135, 3988, 4161}
 """Syntax, types, character sets, variables and functions that another version or flavor has."""
 
 
@@ -49,6 +50,8 @@ def refused(said: str, errno: int, survey: Survey, identity: ServerIdentity) -> 
 def _hint(said: str, errno: int, survey: Survey, identity: ServerIdentity) -> str:
     if errno not in _OTHER_SERVER:
         return _HINTS.get(errno, "fix the dump, or load it on the server that it comes from")
+    if errno == _SYNTAX and survey.cut_off:
+        return "the dump does not end with '-- Dump completed': if it was cut off, make it again or copy all of it"
     flavor = survey.origin.partition(" ")[0].lower()
     here = "MariaDB" if identity.flavor == "mariadb" else "MySQL"
     version = ".".join(map(str, identity.version[:2]))

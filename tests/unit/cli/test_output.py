@@ -259,6 +259,13 @@ def test_whatever_goes_wrong_is_an_error_with_a_hint_and_no_traceback(
     assert ("Traceback" in capsys.readouterr().err) == bool(told)
 
 
+def test_a_home_of_nobody_is_a_mistake_of_the_users(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "bench", "--dataset", "~no-such-user/shop.sql") == 2
+    assert "error: a path begins with ~ and the name of no user" in capsys.readouterr().err
+
+
 def test_a_thread_that_fails_is_an_error_and_no_traceback(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

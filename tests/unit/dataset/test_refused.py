@@ -12,8 +12,8 @@ MARIADB = ServerIdentity(flavor="mariadb", version=(10, 11, 19), version_text="1
 MYSQL = ServerIdentity(flavor="mysql", version=(8, 0, 15), version_text="8.0.15", build_id="b")
 
 
-def hint(errno: int, said: str, origin: str, identity: ServerIdentity) -> str:
-    survey = Survey(digest="", bytes=0, sql_bytes=0, databases=(), origin=origin)
+def hint(errno: int, said: str, origin: str, identity: ServerIdentity, *, cut_off: bool = False) -> str:
+    survey = Survey(digest="", bytes=0, sql_bytes=0, databases=(), origin=origin, cut_off=cut_off)
     error = refused(f"shop.sql, statement 4 (line 9): ERROR {errno}: {said}", errno, survey, identity)
     assert error.exit_code == 5
     return str(error.hint)
@@ -29,6 +29,11 @@ def test_unknown_collation_names_the_dumps_server_and_how_to_replace_it() -> Non
 def test_syntax_of_another_flavor_names_that_server() -> None:
     assert hint(1064, "You have an error", "MariaDB 11.8.6", MYSQL).endswith("try --server mariadb")
     assert "wrote this" in hint(1064, "You have an error", "", MYSQL)
+
+
+def test_syntax_of_a_dump_without_its_end_may_be_a_statement_that_was_cut() -> None:
+    assert "cut off" in hint(1064, "You have an error", "MySQL 8.0.36", MYSQL, cut_off=True)
+    assert "cut off" not in hint(1273, "Unknown collation: 'x'", "MySQL 8.0.36", MARIADB, cut_off=True)
 
 
 @pytest.mark.parametrize(
