@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from flushlab.errors import UsageError
+from flushlab.errors import ServerError, UsageError
 from flushlab.machine import state_path
 from flushlab.record import Value
 from flushlab.server import Sandbox, journal, put_back
@@ -137,6 +137,12 @@ def write_as_of_a_dead_process(path: Path) -> None:
     entry = json.loads(path.read_bytes())
     entry["owner"]["start_ticks"] += 1
     path.write_text(json.dumps(entry))
+
+
+def test_a_login_that_is_refused_is_no_refused_statement(sandbox: Sandbox) -> None:
+    with pytest.raises(ServerError, match=r"refused the connection: Access denied .*1045") as refused:
+        Attached(from_dsn(f"mysql://tuner:wrong@127.0.0.1:{sandbox.endpoint.port}/"))
+    assert refused.value.hint
 
 
 def test_what_somebody_else_sets_meanwhile_stays(owned: Attached) -> None:

@@ -51,7 +51,7 @@ def _hint(said: str, errno: int, survey: Survey, identity: ServerIdentity) -> st
     if errno not in _OTHER_SERVER:
         return _HINTS.get(errno, "fix the dump, or load it on the server that it comes from")
     if errno == _SYNTAX and survey.cut_off:
-        return "the dump does not end with '-- Dump completed': if it was cut off, make it again or copy all of it"
+        return "it does not end with '-- Dump completed': if it was cut off, make it again or copy all of it"
     flavor = survey.origin.partition(" ")[0].lower()
     here = "MariaDB" if identity.flavor == "mariadb" else "MySQL"
     version = ".".join(map(str, identity.version[:2]))

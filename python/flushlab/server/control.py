@@ -49,6 +49,20 @@ class StatementFailed(ServerError):
         self.text = text
 
 
+class ConnectionRefused(StatementFailed):
+    """A connection that the server answered with an error."""
+
+    def __init__(self, errno: int, text: str) -> None:
+        hint = "check user and password, and from where that account may log in"
+        ServerError.__init__(
+            self,
+            f"the server refused the connection: {text} (error {errno})",
+            hint=hint if errno in ACCESS_DENIED else None,
+        )
+        self.errno = errno
+        self.text = text
+
+
 class ConnectionGone(Exception):
     """No answer: the connection or the server is gone."""
 
@@ -109,13 +123,7 @@ class Control:
     def _run(self, sql: str, args: Sequence[Any], answer_s: float | None) -> list[tuple[Any, ...]]:
         try:
             if self._connection is None:
-                self._connection = connect(
-                    self._endpoint,
-                    self._transport,
-                    answer_s=answer_s,
-                    connect_s=min(self._connect_s, answer_s or self._connect_s),
-                    tls=self._tls,
-                )
+                self._connection = self._connected(answer_s)
             with self._connection.cursor() as cursor:
                 cursor.execute(sql, tuple(args) or None)
                 return list(cursor.fetchall())
@@ -131,6 +139,21 @@ class Control:
         except BaseException:
             self._drop()  # interrupted in the middle of an answer: the connection is out of step
             raise
+
+    def _connected(self, answer_s: float | None) -> pymysql.connections.Connection[Any]:
+        try:
+            return connect(
+                self._endpoint,
+                self._transport,
+                answer_s=answer_s,
+                connect_s=min(self._connect_s, answer_s or self._connect_s),
+                tls=self._tls,
+            )
+        except pymysql.MySQLError as error:
+            errno, text = explain(error)
+            if errno in _GONE:
+                raise
+            raise ConnectionRefused(errno, text) from error
 
     def _drop_if_gone(self) -> None:
         if self._connection is not None:
