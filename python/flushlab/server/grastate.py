@@ -44,7 +44,7 @@ NOWHERE = State("00000000-0000-0000-0000-000000000000", -1)
 def read_state(datadir: Path) -> State:
     """What a stopped node's `grastate.dat` says; `NOWHERE` if there is none."""
     try:
-        text = (datadir / "grastate.dat").read_text()
+        text = (datadir / "grastate.dat").read_text(errors="replace")  # a crash may have torn it
     except OSError:
         return NOWHERE
     facts = dict(line.split(":", 1) for line in text.splitlines() if ":" in line and line[0] != "#")

@@ -46,4 +46,10 @@ def recover(node: Sandbox) -> State:
     if code == -signal.SIGKILL:
         raise failures.killed(what, f" while it recovered {node.name}")
     how = f"could not recover {node.name} ({failures.ending(code)})"
-    raise failures.start_failed(node.build, node.endpoint, node.settings, said, how)
+    failed = failures.start_failed(node.build, node.endpoint, node.settings, said, how)
+    if isinstance(failed, StartFailed):
+        failed.hint = (
+            f"empty {node.datadir} and start the cluster again: the node then copies another one's data,"
+            " and what it alone had is lost"
+        )
+    raise failed

@@ -43,6 +43,11 @@ def test_a_file_that_tells_no_position_is_none(tmp_path: Path, text: str) -> Non
     assert read_state(tmp_path) == NOWHERE
 
 
+def test_a_torn_file_tells_no_position(tmp_path: Path) -> None:
+    (tmp_path / "grastate.dat").write_bytes(b"\xff\xfe\0" + LEFT_LAST.encode()[:40])
+    assert read_state(tmp_path) == NOWHERE
+
+
 def test_no_file_is_no_position(tmp_path: Path) -> None:
     assert read_state(tmp_path) == NOWHERE
     assert not NOWHERE.known

@@ -76,6 +76,7 @@ def test_a_recovery_that_fails_and_one_that_takes_too_long_are_told_apart(
     with pytest.raises(StartFailed, match="page 7 is torn") as failed:
         recovering.recover(node(tmp_path))
     assert not failed.value.unfinished
+    assert f"empty {tmp_path} and start the cluster again" in (failed.value.hint or "")
     ends(monkeypatch, None)
     with pytest.raises(StartFailed, match="had not recovered trio-2 after 900 s") as slow:
         recovering.recover(node(tmp_path))
