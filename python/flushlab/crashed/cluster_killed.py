@@ -98,6 +98,8 @@ class _Fall(Protocol):
 
     def put_back(self, cluster: Cluster, number: int) -> None: ...
 
+    def require_served(self) -> None: ...
+
 
 class _Killed:
     """The process alone."""
@@ -107,6 +109,9 @@ class _Killed:
 
     def put_back(self, cluster: Cluster, number: int) -> None:
         """Its data directory is where it was."""
+
+    def require_served(self) -> None:
+        """There is no disk of ours."""
 
 
 class _PowerLost:
@@ -120,6 +125,12 @@ class _PowerLost:
             disk = FaultDisk(disks.folder, disks.size, disks.fs, disks.emulate, record=True)
             stack.callback(remove_record, disk.record)
             self.own.append(stack.enter_context(disk))
+        self._under: list[FaultDisk | FaultImage] = [*self.own]
+
+    def require_served(self) -> None:
+        """Refuses disks that could not do what they were asked; errors: as of a disk."""
+        for disk in self._under:
+            disk.require_served()
 
     def crash(self, cluster: Cluster, number: int) -> None:
         cluster.nodes[number - 1].kill()
@@ -130,12 +141,14 @@ class _PowerLost:
         dead, disk = cluster.nodes[number - 1], self.own[number - 1]
         datadir = dead.datadir.relative_to(disk.mount)
         dead.close()
+        disk.require_served()
         disk.close()
         image = self._stack.enter_context(
             FaultImage(
                 disk.record, self._at[number], self._disks.fail, self._seed + number, self._disks.folder
             )
         )
+        self._under[number - 1] = image
         assert dead.membership is not None, "it is a node"
         left = image.mount / "left"  # the node that comes back has the name of the one that is dead
         (image.mount / datadir.parts[0]).rename(left)
@@ -203,6 +216,7 @@ def node_on(
         membership=membership,
         link=link,
         spawn=False,
+        check=image.require_served,
     )
     stack.callback(node.close)
     return node
@@ -297,9 +311,12 @@ class KilledCluster:
             crash.look_at_those_left(notes)
             crash.bring_back()
         except NotBack as error:
+            self._fall.require_served()
             notes = loading.notes()
             return judge.not_started(point, notes, f"{error} ({time.monotonic() - began:.0f} s)")
-        return as_one(point, notes, crash.crashed_ns, see(cluster, ledger), crash.nodes(), crash.on_the_way)
+        seen = see(cluster, ledger)
+        self._fall.require_served()
+        return as_one(point, notes, crash.crashed_ns, seen, crash.nodes(), crash.on_the_way)
 
     def _load(self, cluster: Cluster, server: Sandbox) -> tuple[LoadSpec, Ledger]:
         first = cluster.first

@@ -24,9 +24,9 @@ from flushlab.crashed.cluster_killed import ClusterSpec, Disks, bring_back, node
 from flushlab.crashed.ledger import Note, read_notes
 from flushlab.crashed.live import Loading, make_ledger
 from flushlab.crashed.nodes import NotBack, as_one, require_alike, see
-from flushlab.crashed.survivor import Ledger, ask, said
+from flushlab.crashed.survivor import IDLE_S, Ledger, ask, said, unfinished
 from flushlab.datadir import DataRoot
-from flushlab.datadir.fault_disk import FaultDisk, FaultImage, FileSystemName, remove_record
+from flushlab.datadir.fault_disk import FaultDisk, FaultImage, FileSystemName, remove_record, trusted
 from flushlab.datadir.recording import Recording
 from flushlab.errors import FlushlabError, StartFailed, StorageError
 from flushlab.process import make_lasting
@@ -45,7 +45,6 @@ from flushlab.server.cluster import Cluster
 from flushlab.server.membership import Membership
 
 _NOTES, _RUN = "notes", "cluster.json"
-_RECOVERY_S = 120.0
 
 
 class ClusterRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -163,6 +162,8 @@ def _run(
             loading.let_run(spec.seconds)
             ended_ns = time.monotonic_ns()
             cluster.kill()
+        for disk in own:
+            disk.require_served()
         notes = loading.notes()
         return ClusterRun(
             build=spec.build.id,
@@ -244,10 +245,15 @@ class ClusterImages:
         record = self._folder / self.run.disks[number]
         return FaultImage(record, at, self._fail, point.seed + number, self._work, self.run.fs)
 
+    def _trusted(self, point: CrashPoint, number: int, stack: ExitStack) -> FaultImage:
+        image = stack.enter_context(self._image(point, number))
+        stack.enter_context(trusted(image))
+        return image
+
     def _alone(self, point: CrashPoint, number: int, notes: Sequence[Note], moment: int) -> NodeAlone:
         """A server without Galera on one node's data."""
         run = self.run
-        with self._image(point, number) as image:
+        with self._image(point, number) as image, trusted(image):
             try:
                 with Sandbox.start(
                     self._build,
@@ -255,13 +261,14 @@ class ClusterImages:
                     arguments=run.arguments,
                     data_root=DataRoot.open(image.mount),
                     adopt=image.mount / run.datadirs[number],
-                    limit_s=_RECOVERY_S,
+                    idle_s=IDLE_S,
+                    check=image.require_served,  # some wait for room for ever, and say so all the time
                 ) as server:
                     survivor = ask(server, Ledger(run.database, run.rows))
                 found = judge.judge(point, notes, moment, survivor)
             except StartFailed as error:
                 if error.unfinished:
-                    return NodeAlone(outcome="unknown", reasons=(error.message.partition(";")[0],))
+                    return NodeAlone(outcome="unknown", reasons=(unfinished(error),))
                 found = judge.not_started(point, notes, said(error.message))
         return NodeAlone(outcome=found.outcome, lost=found.lost, binlog=found.binlog, reasons=found.reasons)
 
@@ -274,7 +281,7 @@ class ClusterImages:
         with ExitStack() as stack:
             nodes = [
                 node_on(
-                    stack.enter_context(self._image(point, number)),
+                    self._trusted(point, number, stack),
                     Path(run.datadirs[number]),
                     build=self._build,
                     settings=run.settings,

@@ -15,7 +15,7 @@ import msgspec
 from flushlab.crashed import judge
 from flushlab.crashed.judge import Commits, Survivor
 from flushlab.crashed.ledger import TABLE, Note
-from flushlab.crashed.survivor import Ledger, look, said
+from flushlab.crashed.survivor import Ledger, dies, look, said
 from flushlab.errors import MeasurementError, ServerDied, ServerError
 from flushlab.record import CrashImage, CrashNode, CrashPoint, NodeWay, Value
 from flushlab.server import Sandbox, failures
@@ -24,8 +24,6 @@ from flushlab.server.control import StatementFailed
 
 _POLL_S = 0.05
 _TOGETHER_S = 60.0
-_ANSWER_S = 600.0
-"""Longest wait for what a node has: CHECK TABLE reads all that the load has made."""
 _TOLD = 3
 _CANNOT_NOW = {1021, 1037, 1038, 1040, 1041, 1047, 1205}
 """Errors that tell of no damage: no space, no memory, too many connections, no quorum, a lock."""
@@ -118,18 +116,18 @@ def see(cluster: Cluster, ledger: Ledger, *, only: Sequence[int] = ()) -> list[S
 
 
 def _seen(number: int, node: Sandbox, ledger: Ledger) -> Seen:
-    before, node.answer_s = node.answer_s, _ANSWER_S
     try:
         return Seen(number, look(node, ledger)._replace(binlog=None), _checksum(node, ledger))
-    except (ServerDied, StatementFailed) as error:
-        if isinstance(error, StatementFailed) and error.errno in _CANNOT_NOW:
+    except ServerError as error:
+        if isinstance(error, StatementFailed):
+            if error.errno in _CANNOT_NOW:
+                raise
+        elif not isinstance(error, ServerDied) and not dies(node):
             raise
         if node.was_killed:
             raise failures.killed(f"node {number}") from error
         text = said(error.message) if isinstance(error, ServerDied) else error.message
         return Seen(number, Survivor(None, extra=[f"node {number} cannot read its tables: {text}"]), None)
-    finally:
-        node.answer_s = before
 
 
 def _checksum(node: Sandbox, ledger: Ledger) -> int | None:

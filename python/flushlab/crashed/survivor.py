@@ -56,7 +56,7 @@ def ask(server: Sandbox, ledger: Ledger | None) -> Survivor:
     try:
         found = look(server, ledger)
     except ServerError as error:
-        if not isinstance(error, StatementFailed | ServerDied) and not _dies(server):
+        if not isinstance(error, StatementFailed | ServerDied) and not dies(server):
             raise
         return Survivor(None if ledger is None else {}, extra=(f"its tables cannot be read: {error}",))
     try:
@@ -70,7 +70,7 @@ def ask(server: Sandbox, ledger: Ledger | None) -> Survivor:
     return found._replace(again=again)
 
 
-def _dies(server: Sandbox) -> bool:
+def dies(server: Sandbox) -> bool:
     """Whether a server that gave no answer is dead, or so in a moment."""
     until = time.monotonic() + _DYING_S
     while server.alive():

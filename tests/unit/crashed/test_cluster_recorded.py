@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from contextlib import nullcontext
 from pathlib import Path
-from types import SimpleNamespace
+from typing import NamedTuple
 
 import msgspec
 import pytest
@@ -89,6 +89,30 @@ def test_a_crash_that_the_file_system_does_not_let_judge_is_unknown_with_its_rea
     assert image.reasons == ("[Errno 5] Input/output error",)
 
 
+class Image(NamedTuple):
+    """One that served all that was asked of it, or did not."""
+
+    mount: Path
+    full: bool = False
+
+    def require_served(self) -> None:
+        if self.full:
+            raise StorageError("3 writes to a disk of flushlab's failed")
+
+
+def test_a_node_whose_disk_could_not_be_written_says_nothing_of_the_crash(
+    images: ClusterImages, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise StartFailed("its log says:\nInnoDB: I/O error")
+
+    monkeypatch.setattr(images, "_image", lambda *_: nullcontext(Image(tmp_path, full=True)))
+    monkeypatch.setattr("flushlab.crashed.cluster_recorded.Sandbox.start", fails)
+    monkeypatch.setattr("flushlab.crashed.cluster_recorded.DataRoot.open", lambda *_: None)
+    image = images.judge(CrashPoint(at=10, kind="random", seed=1))
+    assert (image.outcome, image.reasons) == ("unknown", ("3 writes to a disk of flushlab's failed",))
+
+
 @pytest.mark.parametrize(("unfinished", "outcome"), [(True, "unknown"), (False, "not_started")])
 def test_a_node_alone_that_takes_too_long_is_not_one_that_does_not_start(
     images: ClusterImages, monkeypatch: pytest.MonkeyPatch, unfinished: bool, outcome: str, tmp_path: Path
@@ -98,7 +122,7 @@ def test_a_node_alone_that_takes_too_long_is_not_one_that_does_not_start(
         error.unfinished = unfinished
         raise error
 
-    monkeypatch.setattr(images, "_image", lambda *_: nullcontext(SimpleNamespace(mount=tmp_path)))
+    monkeypatch.setattr(images, "_image", lambda *_: nullcontext(Image(tmp_path)))
     monkeypatch.setattr("flushlab.crashed.cluster_recorded.Sandbox.start", fails)
     monkeypatch.setattr("flushlab.crashed.cluster_recorded.DataRoot.open", lambda *_: None)
     alone = images._alone(CrashPoint(at=10, kind="random", seed=1), 0, [], 110)

@@ -69,16 +69,16 @@ def test_how_a_node_came_back_is_in_its_log(said: str, way: str) -> None:
 
 def cluster_that_answers(monkeypatch: pytest.MonkeyPatch, error: Exception, *, killed: bool = False) -> Any:
     """Two nodes; the second one answers with an error."""
-    one, two = (SimpleNamespace(answer_s=None, was_killed=killed, limits=[]) for _ in range(2))
+    one, two = (SimpleNamespace(was_killed=killed) for _ in range(2))
 
     def look(node: Any, _: Ledger) -> Survivor:
-        node.limits.append(node.answer_s)
         if node is two:
             raise error
         return Survivor({1: Commits(5, 5)})
 
     monkeypatch.setattr(looked_at, "look", look)
     monkeypatch.setattr(looked_at, "_checksum", lambda *_: 1)
+    monkeypatch.setattr(looked_at, "dies", lambda _: "dying" in str(error))
     return SimpleNamespace(nodes=[one, two], settled=lambda: None)
 
 
@@ -90,6 +90,7 @@ LEDGER = Ledger("flushlab_crash", 1)
     [
         StatementFailed(1034, "Index for table 'flushlab_ledger' is corrupt", "SELECT c"),
         ServerDied("its log says:\n2026-11-25  2:00:00 0 [ERROR] InnoDB: the index is corrupt"),
+        ServerError("no answer from a server that is dying: corrupt"),
     ],
 )
 def test_a_node_that_cannot_read_its_tables_is_inconsistent_and_counts(
@@ -119,10 +120,3 @@ def test_a_node_that_cannot_be_asked_says_nothing_of_its_data(
 ) -> None:
     with pytest.raises(kind):
         see(cluster_that_answers(monkeypatch, error, killed=killed), LEDGER)
-
-
-def test_nodes_are_asked_with_a_limit_that_ends_with_the_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = cluster_that_answers(monkeypatch, StatementFailed(1034, "corrupt", "SELECT c"))
-    see(cluster, LEDGER)
-    assert [node.limits for node in cluster.nodes] == [[600.0], [600.0]]
-    assert [node.answer_s for node in cluster.nodes] == [None, None]
