@@ -175,8 +175,12 @@ def test_a_servers_rsa_key_is_taken_only_where_the_endpoint_says_so(servers: Ser
     assert (refused.kind, refused.errno) == ("server", None)
     assert "RSA key" in refused.message
     assert "--ssl-mode required" in str(refused.hint)
+    with pytest.raises(StatementFailed, match="over an encrypted connection only") as not_asked:
+        control(endpoint, transport="tcp")
+    assert not_asked.value.hint == "use ssl-mode=required"
     connect(server, trusting, transport="tcp")  # now the cache knows the password, and no key is needed
     connect(server, endpoint, transport="tcp")
+    control(endpoint, transport="tcp")
 
 
 def test_a_load_runs_over_tls(servers: Servers) -> None:

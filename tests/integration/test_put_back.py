@@ -145,6 +145,14 @@ def test_a_login_that_is_refused_is_no_refused_statement(sandbox: Sandbox) -> No
     assert refused.value.hint
 
 
+def test_a_password_may_have_any_characters(sandbox: Sandbox) -> None:
+    sandbox.query("CREATE USER keyed@'%' IDENTIFIED BY 'schlüssel€'")
+    with Attached(
+        from_dsn(f"mysql://keyed:schl%C3%BCssel%E2%82%AC@127.0.0.1:{sandbox.endpoint.port}/")
+    ) as owned:
+        assert str(owned.query("SELECT CURRENT_USER()")[0][0]).startswith("keyed@")
+
+
 def test_what_somebody_else_sets_meanwhile_stays(owned: Attached) -> None:
     before, said = owned.read_back(NAMES), list[str]()
     changes = Changes(owned, {"innodb_io_capacity": 170})

@@ -38,6 +38,9 @@ _GONE = {
     0,
 }
 _CONNECT_S = 600.0
+_NOT_IN_THE_CLEAR = 2061  # CR_AUTH_PLUGIN_ERROR, as MySQL's clients refuse it
+_NO_KEY = b"none"
+"""In the place of a server's RSA key, so that PyMySQL takes none from whoever answers."""
 
 
 class StatementFailed(ServerError):
@@ -54,10 +57,9 @@ class ConnectionRefused(StatementFailed):
 
     def __init__(self, errno: int, text: str) -> None:
         hint = "check user and password, and from where that account may log in"
+        hints = {**dict.fromkeys(ACCESS_DENIED, hint), _NOT_IN_THE_CLEAR: "use ssl-mode=required"}
         ServerError.__init__(
-            self,
-            f"the server refused the connection: {text} (error {errno})",
-            hint=hint if errno in ACCESS_DENIED else None,
+            self, f"the server refused the connection: {text} (error {errno})", hint=hints.get(errno)
         )
         self.errno = errno
         self.text = text
@@ -186,7 +188,8 @@ def connect(
         answer_s: longest wait for an answer; for ever if None, since statements may take long.
         connect_s: longest wait for the connection.
         tls: what TCP is encrypted with. `caching_sha2_password` takes a password that it has not seen since
-            the server's start over a private channel only.
+            the server's start over a private channel, or encrypted with the server's key: only where the
+            endpoint says that the key may be taken unseen.
         local_infile: let LOAD DATA LOCAL read files here.
 
     Raises:
@@ -197,16 +200,24 @@ def connect(
         if transport == "socket"
         else {"host": endpoint.host, "port": endpoint.port, **_encryption(tls)}
     )
-    return pymysql.connect(
-        user=endpoint.user,
-        password=endpoint.password,
-        charset="utf8mb4",
-        autocommit=True,
-        connect_timeout=connect_s,
-        read_timeout=answer_s,
-        local_infile=local_infile,
-        **where,
-    )
+    try:
+        return pymysql.connect(
+            user=endpoint.user,
+            password=endpoint.password.encode(),  # as clients send it; PyMySQL would encode it in latin1
+            charset="utf8mb4",
+            autocommit=True,
+            connect_timeout=connect_s,
+            read_timeout=answer_s,
+            local_infile=local_infile,
+            server_public_key=None if endpoint.get_server_public_key else _NO_KEY,
+            **where,
+        )
+    except ValueError as error:  # of the key that is none
+        if endpoint.get_server_public_key:
+            raise
+        raise pymysql.OperationalError(
+            _NOT_IN_THE_CLEAR, "the account's plugin takes its password over an encrypted connection only"
+        ) from error
 
 
 def tls_context(mode: SslMode, ca: str = "") -> ssl.SSLContext | None:
