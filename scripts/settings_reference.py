@@ -64,7 +64,7 @@ def _section(entry: SettingEntry) -> str:
     if entry.on_cluster is not None:
         lines.append(f"\nGalera needs `{entry.on_cluster}`.")
     if entry.successor:
-        lines.append(f"\nWhere it does not exist: {', '.join(f'`{name}`' for name in entry.successor)}.")
+        lines.append(f"\nWhere it does not exist, see: {', '.join(f'`{name}`' for name in entry.successor)}.")
     lines += ["\n| server | values | default | change | notes |", "|---|---|---|---|---|"]
     catalog = load_catalog()
     for one in entry.version:

@@ -18,9 +18,9 @@ app = typer.Typer(no_args_is_help=True, help="Saved data directories: list them,
 
 @app.command("list")
 def list_(json: options.Json = None) -> None:
-    """What is kept, the last used first.
+    """List what is kept, the last used first.
 
-    Each is a copy of data, of the server's own or of yours, and only saves the time to make it again.
+    Each is a copy of data, the server's own or yours, and only saves the time to make it again.
 
     \b
     Example:
@@ -60,7 +60,7 @@ def prune(
     ] = None,
     json: options.Json = None,
 ) -> None:
-    """Remove what was used longest ago, but nothing that is in use.
+    """Remove the least recently used data, except what is in use.
 
     Without --size the limit is $FLUSHLAB_CACHE_SIZE, or a fifth of the disk.
 

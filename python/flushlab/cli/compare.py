@@ -89,13 +89,14 @@ def compare(
 ) -> None:
     """Compare settings, option files or servers with each other.
 
-    Example: flushlab compare base innodb_flush_log_at_trx_commit=2 --server mysql@8.0 --seconds 60
-
-    Example: flushlab compare base --server mysql@5.7 --server mysql@9.7
-
-    Example: flushlab compare my.cnf new.cnf --workload 'command: ./load.sh' --dataset backup.sql
-
-    Example: flushlab compare base sync_binlog=0 --dsn mysql://me:secret@db1 --allow-writes --tune-server
+    \b
+    Examples:
+      flushlab compare base innodb_flush_log_at_trx_commit=2 --server mysql@8.0
+      flushlab compare base --server mysql@5.7 --server mysql@9.7
+      flushlab compare my.cnf new.cnf --dataset backup.sql \\
+                       --workload 'command: ./load.sh'
+      flushlab compare base sync_binlog=0 --dsn mysql://me:secret@db1 \\
+                       --allow-writes --tune-server
 
     Workloads also take their own options; docs/reference/workloads.md lists them.
     """

@@ -56,14 +56,14 @@ def crash(
         typer.Option(
             "--fail",
             help="process (the server is killed), os (the system crashes), power (what the disk has not"
-            " flushed is lost), lying-disk (so is what it only claimed to have flushed), torn (a write of"
-            " pages is cut), eio (a flush fails under load, later the power does) or full (the file system"
-            " fills up, later the power fails).",
+            " flushed is lost), lying-disk (so is what it only claimed to have flushed), torn (a page"
+            " write is cut short), eio (a flush fails under load, later the power does) or full (the file"
+            " system fills up, later the power fails).",
         ),
     ] = "power",
     images: Annotated[int, typer.Option("--images", help="Crashes of each configuration.")] = 30,
     seconds: Annotated[
-        float, typer.Option("--seconds", help="Load that is recorded; or before each kill, at most.")
+        float, typer.Option("--seconds", help="Seconds of load to record, or at most before each kill.")
     ] = 3.0,
     threads: Annotated[int, typer.Option("--threads", help="Number of connections.")] = 4,
     rows: Annotated[int, typer.Option("--rows", help="Rows of each of the ledger's transactions.")] = 1,
@@ -140,7 +140,7 @@ def crash(
     watch: options.Watch = False,
     json: options.Json = None,
     out: Annotated[
-        str | None, typer.Option("--out", metavar="FILE", help="Write the page.", show_default=False)
+        str | None, typer.Option("--out", metavar="FILE", help="Write an HTML page.", show_default=False)
     ] = None,
 ) -> None:
     """Crash a server many times and count what it loses.
@@ -153,8 +153,8 @@ def crash(
       flushlab crash --cluster 3 --nodes all --server mariadb@10.11
       flushlab crash --replica --server mysql@8.0 --set sync_binlog=0
 
-    A run is recorded once, on a disk of its own, and cut at many points: needs
-    root, FUSE and a loop device, but for --fail process.
+    A run is recorded once, on a disk of its own, and cut at many points. That
+    needs root, FUSE and a loop device; --fail process needs none of them.
     """
     from flushlab.campaign.crash.control import require_judged
     from flushlab.campaign.crash.crash import crash as run

@@ -53,13 +53,11 @@ def fill(
     create: Annotated[
         bool, typer.Option("--create", help="Create the database and its tables if they are missing.")
     ] = False,
-    append: Annotated[bool, typer.Option("--append", help="Add rows to a table that has some.")] = False,
+    append: Annotated[bool, typer.Option("--append", help="Add rows to tables that have some.")] = False,
     truncate: Annotated[
         bool, typer.Option("--truncate", help="Remove all rows of the tables first.")
     ] = False,
-    seed: Annotated[
-        int | None, typer.Option("--seed", help="Another seed gives other rows; default: the plan's.")
-    ] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="Seed of the rows; default: the plan's.")] = None,
     tune_server: Annotated[
         bool,
         typer.Option(
@@ -83,21 +81,19 @@ def fill(
     resume: Annotated[bool, typer.Option("--resume", help="Resume a load that was interrupted.")] = False,
     ladder: Annotated[
         bool,
-        typer.Option(
-            "--ladder", help="First show what each way of loading gives, from one row a statement up."
-        ),
+        typer.Option("--ladder", help="First measure each way of loading, from one row per statement up."),
     ] = False,
     export: Annotated[
         Path | None,
         typer.Option(
             "--export",
             metavar="FILE",
-            help="Write the rows to FILE.csv, .tsv or .sql instead, perhaps .gz or .zst.",
+            help="Write the rows to FILE.csv, .tsv or .sql instead, optionally .gz or .zst.",
             show_default=False,
         ),
     ] = None,
     print_plan: Annotated[
-        bool, typer.Option("--print-plan", help="Print the plan: the start of one of your own.")
+        bool, typer.Option("--print-plan", help="Print the plan, to start your own from.")
     ] = False,
     from_schema: Annotated[
         str | None,
@@ -134,8 +130,8 @@ def fill(
       flushlab fill users --rows 1000000 --export users.csv.zst
       flushlab fill mine.toml --from-schema mysql://me:secret@db/app
 
-    Rows are verified afterwards. A load that was interrupted goes on with
-    --resume, without a duplicate or a hole.
+    Rows are verified afterwards. An interrupted load continues with --resume,
+    without duplicates or gaps.
     """
     require_writable(json)
     if export or print_plan or from_schema:

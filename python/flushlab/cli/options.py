@@ -63,7 +63,7 @@ TuneServer = Annotated[
     bool,
     typer.Option(
         "--tune-server",
-        help="Let settings of your own server be changed, on every node of a cluster; all is put back.",
+        help="Let settings of your own server be changed, on every node of a cluster; all are put back.",
     ),
 ]
 BaseDir = Annotated[
@@ -207,7 +207,10 @@ NetworkLatency = Annotated[
 ]
 DryRun = Annotated[
     bool,
-    typer.Option("--dry-run", help="Say what would be tried, taken and written; start and write nothing."),
+    typer.Option(
+        "--dry-run",
+        help="Say what would be tried and written, and how long it would take; start and write nothing.",
+    ),
 ]
 Fresh = Annotated[
     bool,

@@ -49,7 +49,7 @@ def series(
         list[str] | None,
         typer.Option(
             "--only",
-            help="Run this arm and not all; its name's beginning will do; repeat it for several.",
+            help="Run only this arm; the beginning of its name will do; repeatable.",
             metavar="ARM",
             show_default=False,
         ),
@@ -76,7 +76,7 @@ def series(
     watch: options.Watch = False,
     json: options.Json = None,
     out: Annotated[
-        Path | None, typer.Option("--out", help="Folder for series.json.", show_default=False)
+        Path | None, typer.Option("--out", help="Folder for series.json and report.html.", show_default=False)
     ] = None,
     resume: Annotated[
         str | None,

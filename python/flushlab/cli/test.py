@@ -34,7 +34,9 @@ def test(
     ] = None,
     server: Annotated[
         str,
-        typer.Option(help="A build (mariadb, mysql@5.7), or a tarball (path or URL, optionally #sha256=…)."),
+        typer.Option(
+            help="A build (mariadb, mysql@5.7), or a tarball (path or URL, optionally with #sha256=…)."
+        ),
     ] = "mariadb",
     prepare: Annotated[
         str | None,

@@ -69,7 +69,7 @@ def watch(
       flushlab watch --defaults-file ~/.my.cnf
 
     Without a server it shows what flushlab runs on this machine: tune,
-    series, compare, bench, fill and test, started before or after it.
+    series, compare, bench, fill, crash and test, started before or after it.
     """
     if print_grafana or print_prometheus:
         _write_files(print_grafana, print_prometheus, f"{host}:{port or 9194}")
