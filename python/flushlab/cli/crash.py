@@ -172,9 +172,10 @@ def crash(
             hint=f"flushlab crash --resume {resume}",
         )
     if replay and (others := others - _OF_REPLAYS):
+        known = ", ".join(f"--{_spelled([name])}" for name in sorted(_OF_REPLAYS - {"replay"}))
         raise UsageError(
             f"--replay takes no {_spelled(others)}: the record keeps what it was made with",
-            hint="remove it: --replay takes --server, --cluster, --fail, --tear and --lying-flushes",
+            hint=f"remove it: --replay takes {known}",
         )
     with watched(watch):
         facts = run(words, **flags, progress=say)
