@@ -404,7 +404,7 @@ def decide(loaded: Loaded, asked: Asked, target: Target, volumes: Volumes, watch
         has=has,
         goes_on=target.external is not None and not compared,
     )
-    all_of_them = {*crossed(plan.factors).values()} - {BASE}
+    of_factors = {*crossed(plan.factors).values()} - {BASE}
     bound = bind(
         plan,
         here,
@@ -432,7 +432,7 @@ def decide(loaded: Loaded, asked: Asked, target: Target, volumes: Volumes, watch
         memory=asked.memory,
         arms=bound.arms,
         only=asked.only,
-        factors=plan.factors if all_of_them <= {*(asked.only or all_of_them)} else (),
+        factors=plan.factors if of_factors <= {*(asked.only or of_factors)} else (),
         claims=tuple(one for one in plan.claims if _can_be_answered(one, asked.only)),
         blocks=asked.blocks or plan.blocks,
         looks=asked.looks,

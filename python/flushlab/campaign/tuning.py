@@ -304,9 +304,8 @@ def _note_recovery(
             seconds[arm.name] = runner.recovery_s(arm)
         except ServerError:
             raise
-        except (
-            FlushlabError
-        ) as error:  # no verdict about the recovery, and what is proven is told all the same
+        except FlushlabError as error:
+            # No verdict about the recovery, and what is proven is told all the same.
             unchecked[arm.name] = f"{arm.name}: recovery after SIGKILL could not be checked: {error.message}"
         else:
             unchecked.pop(arm.name, None)

@@ -55,11 +55,8 @@ class _Ending:
         self, _kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
     ) -> NoReturn:
         threading.excepthook = threading.__excepthook__
-        for one in (
-            signal.SIGINT,
-            signal.SIGTERM,
-            signal.SIGHUP,
-        ):  # every server is gone: now it ends at once
+        # Every server is gone: from here on it ends at once.
+        for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(one) in (signal.default_int_handler, _terminate, _hang_up):
                 signal.signal(one, signal.SIG_DFL)
         if isinstance(error, SystemExit) and isinstance(error.__context__, BrokenPipeError):

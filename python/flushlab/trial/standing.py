@@ -179,9 +179,8 @@ class StandingRunner:
                     parts.append(_Part(draft, *found))
 
             self._start(drafts, warm_up)
-            parts.sort(
-                key=lambda part: drafts.index(part.draft)
-            )  # in the order of the seed, not of readiness
+            # In the order of the seed, not of readiness.
+            parts.sort(key=lambda part: drafts.index(part.draft))
             stood_s = time.monotonic() - began
             observed = is_observed(request.block)
             for part in parts:
