@@ -15,7 +15,7 @@ import msgspec
 from flushlab.crashed import judge
 from flushlab.crashed.judge import Commits, Survivor
 from flushlab.crashed.ledger import TABLE, Note
-from flushlab.crashed.survivor import Ledger, dies, look, said
+from flushlab.crashed.survivor import CANNOT_NOW, Ledger, dies, look, said
 from flushlab.errors import MeasurementError, ServerDied, ServerError
 from flushlab.record import CrashImage, CrashNode, CrashPoint, NodeWay, Value
 from flushlab.server import Sandbox, failures
@@ -25,8 +25,6 @@ from flushlab.server.control import StatementFailed
 _POLL_S = 0.05
 _TOGETHER_S = 60.0
 _TOLD = 3
-_CANNOT_NOW = {1021, 1037, 1038, 1040, 1041, 1047, 1205}
-"""Errors that tell of no damage: no space, no memory, too many connections, no quorum, a lock."""
 _STATUS = (
     "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_local_state_comment', 'wsrep_cluster_status',"
     " 'wsrep_cluster_size', 'wsrep_local_recv_queue')"
@@ -120,7 +118,7 @@ def _seen(number: int, node: Sandbox, ledger: Ledger) -> Seen:
         return Seen(number, look(node, ledger)._replace(binlog=None), _checksum(node, ledger))
     except ServerError as error:
         if isinstance(error, StatementFailed):
-            if error.errno in _CANNOT_NOW:
+            if error.errno in CANNOT_NOW:
                 raise
         elif not isinstance(error, ServerDied) and not dies(node):
             raise

@@ -11,7 +11,7 @@ from flushlab.crashed import binlog, churn
 from flushlab.crashed.judge import Commits, Survivor
 from flushlab.crashed.ledger import TABLE
 from flushlab.errors import ServerDied, ServerError, StartFailed
-from flushlab.server import Sandbox
+from flushlab.server import Sandbox, failures
 from flushlab.server.control import StatementFailed
 
 _MOST_SAID = 400
@@ -21,6 +21,8 @@ IDLE_S = 60.0
 pages that neither their place nor the doublewrite file has whole."""
 _ANSWER_S = 900.0
 """Longest wait for one answer."""
+CANNOT_NOW = {1021, 1037, 1038, 1040, 1041, 1047, 1205}
+"""Errors that tell of no damage: no space, no memory, too many connections, no quorum, a lock."""
 _DYING_S = 30.0
 """A server that ends itself writes a stack trace first, and nobody has an answer meanwhile."""
 _POLL_S = 0.05
@@ -56,8 +58,13 @@ def ask(server: Sandbox, ledger: Ledger | None) -> Survivor:
     try:
         found = look(server, ledger)
     except ServerError as error:
-        if not isinstance(error, StatementFailed | ServerDied) and not dies(server):
+        if isinstance(error, StatementFailed):
+            if error.errno in CANNOT_NOW:
+                raise
+        elif not isinstance(error, ServerDied) and not dies(server):
             raise
+        if server.was_killed:
+            raise failures.killed("the server") from error
         return Survivor(None if ledger is None else {}, extra=(f"its tables cannot be read: {error}",))
     try:
         server.kill()
@@ -65,6 +72,8 @@ def ask(server: Sandbox, ledger: Ledger | None) -> Survivor:
         again = _rows(server, ledger) if ledger else None
     except (StartFailed, ServerDied, StatementFailed) as error:
         if isinstance(error, StartFailed) and error.unfinished:
+            raise
+        if isinstance(error, StatementFailed) and error.errno in CANNOT_NOW:
             raise
         return found._replace(not_again=said(str(error)))
     return found._replace(again=again)

@@ -8,7 +8,7 @@ import pytest
 
 from flushlab.crashed import survivor
 from flushlab.crashed.survivor import counted_mariadb, counted_mysql, said
-from flushlab.errors import ServerDied, ServerError
+from flushlab.errors import NoSpace, ServerDied, ServerError
 from flushlab.server.control import StatementFailed
 
 
@@ -41,8 +41,8 @@ def test_gtids_are_counted_as_the_servers_write_them() -> None:
 class Silent:
     """A server that answers nothing."""
 
-    def __init__(self, error: ServerError, *, dies: bool = False) -> None:
-        self.error, self.dies = error, dies
+    def __init__(self, error: ServerError, *, dies: bool = False, was_killed: bool = False) -> None:
+        self.error, self.dies, self.was_killed = error, dies, was_killed
 
     def query(self, _sql: str) -> object:
         raise self.error
@@ -59,6 +59,19 @@ def test_a_server_that_lives_and_does_not_answer_in_time_has_lost_nothing_that_i
     with pytest.raises(ServerError, match="within 900 s"):
         survivor.ask(silent, None)
     assert silent.answer_s == 900.0
+
+
+@pytest.mark.parametrize("errno", [1021, 1037, 1040, 1041])
+def test_a_server_that_lacks_memory_space_or_a_connection_has_lost_nothing_that_is_known(errno: int) -> None:
+    silent: Any = Silent(StatementFailed(errno, "Out of memory", "SELECT 1"))
+    with pytest.raises(StatementFailed, match="Out of memory"):
+        survivor.ask(silent, None)
+
+
+def test_a_server_that_the_kernel_kills_has_lost_nothing_that_is_known() -> None:
+    silent: Any = Silent(ServerDied("it is no longer running"), dies=True, was_killed=True)
+    with pytest.raises(NoSpace, match="SIGKILL"):
+        survivor.ask(silent, None)
 
 
 @pytest.mark.parametrize(
