@@ -97,12 +97,19 @@ def counts(images: Sequence[CrashImage]) -> dict[str, Any]:
     ddl = [image.ddl for image in images if image.ddl is not None]
     binlogs = [image.binlog for image in images if image.binlog is not None]
     unread = sum(bool(image.binlog_unread) for image in images)
+    unflushed = [image for image in judged if image.unflushed]
     return {
         "images": len(images),
         **{name: sum(image.outcome == name for image in images) for name in OUTCOMES},
         "lost_commits": spread(lost),
         "lost_s": spread(seconds),
         "bound_95": upper_bound(len(bad), len(judged)) if judged else None,
+        "unflushed": {
+            "images": len(unflushed),
+            "bad": sum(image.outcome not in ("kept", "sound") for image in unflushed),
+        }
+        if any(image.unflushed is not None for image in images)
+        else None,
         "binlog": None
         if not binlogs and not unread
         else {

@@ -6,7 +6,8 @@ import errno
 import os
 import shutil
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
@@ -46,6 +47,7 @@ from flushlab.server import Sandbox
 from flushlab.units import counted as number_of
 
 _NOTES, _RUN = "notes", "run.json"
+_CHEAPER: Mapping[str, Value] = {"performance_schema": "OFF"}
 _FILLER = "filler"
 """A file that leaves no space to others."""
 
@@ -78,6 +80,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         fault: what the server did when the disk failed so; empty if it did not.
         arm: whose run it is.
         storage: what the data lay on; None in records of earlier versions.
+        workload, beside: what the server was under, by name; empty in records of earlier versions.
         whole: False while it is recorded, and for ever if that was cut short; then what is there counts.
     """
 
@@ -95,6 +98,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     faulty: Fault | None = None
     fault: str = ""
     storage: Storage | None = None
+    workload: str = ""
+    beside: str = ""
     arm: str = ""
     whole: bool = True
     ddl: bool = False
@@ -170,6 +175,8 @@ def record(
     folder: Path,
     record_in: Path | None = None,
     arm: str = "",
+    workload: str = "",
+    beside: str = "",
     size: int,
     fs: FileSystemName,
     fault: Fault | None = None,
@@ -185,6 +192,7 @@ def record(
         folder: that the disk and its record are made in.
         record_in: that the record is made in; None: `folder`.
         arm: whose run it is.
+        workload, beside: the load, by name.
         size: of the disk, in bytes.
         fs: file system.
         emulate: how slow the disk is.
@@ -224,6 +232,8 @@ def record(
                     ended_ns=0,
                     commits_per_s=0.0,
                     arm=arm,
+                    workload=workload,
+                    beside=beside,
                     faulty=fault,
                     storage=root.storage,
                     whole=False,
@@ -345,6 +355,10 @@ class Images:
         self._statements: Sequence[Note] = read_notes(folder / churn.NOTES)
         self._recording = Recording(folder)
         self.run = Run.read(folder).completed(self._recording, self._notes)
+        self._flushes = _waiting(self._recording)
+        self._flushed = sorted(self._flushes)
+        # A sixth of what a start of MySQL costs, and no part of what a crash has left.
+        self._settings = {**self.run.settings, **_CHEAPER}
         self.received = Received(folder) if there_is(folder) else None
         """What the replica has received that listened; None if none did, or its recording was cut short."""
 
@@ -366,7 +380,7 @@ class Images:
             first,
             last,
             () if torn else [note.position for note in self._notes],
-            _waiting(self._recording),
+            self._flushes,
             images,
             seed,
             _large(self._recording, first, last, int(self.run.settings.get("innodb_page_size", PAGE_BYTES)))
@@ -406,7 +420,11 @@ class Images:
     ) -> CrashImage:
         began = time.monotonic()
         found = self._judge(point, left, received)
-        return msgspec.structs.replace(found, seconds=time.monotonic() - began)
+        return msgspec.structs.replace(
+            found,
+            seconds=time.monotonic() - began,
+            unflushed=self._unflushed(point.at) if self.run.ledger else None,
+        )
 
     def _judge(
         self,
@@ -440,6 +458,12 @@ class Images:
         found = judge.judge(point, notes, crashed_ns, survivor, statements)
         return msgspec.structs.replace(found, replica=old, new_replica=new)
 
+    def _unflushed(self, at: int) -> int:
+        """Commits acknowledged by record `at`, and since the last flush before it."""
+        earlier = bisect_right(self._flushed, at)
+        last = self._flushed[earlier - 1] if earlier else 0
+        return sum(last <= note.position <= at for note in self._notes)
+
     def _left(self, point: CrashPoint) -> AbstractContextManager[tuple[FaultImage, Path]]:
         """What the crash has left, and the data directory on it."""
         run = self.run
@@ -466,7 +490,7 @@ class Images:
         (image.mount / _FILLER).unlink(missing_ok=True)
         return Sandbox.start(
             self._build,
-            settings=self.run.settings,
+            settings=self._settings,
             arguments=self.run.arguments,
             data_root=DataRoot.open(image.mount),
             adopt=datadir,

@@ -184,6 +184,8 @@ class CrashImage(msgspec.Struct, frozen=True, kw_only=True):
         acknowledged: commits before the crash; 0 without a ledger.
         lost: of them, those that the tables do not have.
         lost_s: from the acknowledgement of the first of them to the crash.
+        unflushed: commits acknowledged since the disk's last flush before the crash; None where no disk was
+            recorded. A server that syncs before it answers keeps them; one that does not loses them.
         binlog: None without a binary log, or where it could not be read.
         binlog_unread: why it could not be read; empty if it was, or if there is none.
         gtid: None without GTIDs, or where other transactions than the ledger's have some, too.
@@ -202,6 +204,7 @@ class CrashImage(msgspec.Struct, frozen=True, kw_only=True):
     acknowledged: int
     lost: int = 0
     lost_s: float = 0.0
+    unflushed: int | None = None
     binlog: BinlogState | None = None
     binlog_unread: str = ""
     gtid: GtidState | None = None

@@ -234,6 +234,12 @@ def _rows_of(arm: CrashArm) -> Table:
             f"{lost['p50']:,.0f} in the median, {lost['max']:,.0f} at most;"
             f" {seconds['p50']:.2f} and {seconds['max']:.2f} s",
         )
+    if arm.control and (unflushed := found["unflushed"]) and unflushed["images"]:
+        cut = counted(unflushed["images"], "image")
+        table.add_row(
+            "it must lose",
+            f"{unflushed['bad']:,} of {cut} cut between an acknowledgement and the next flush do",
+        )
     if arm.fault:
         table.add_row("the server", arm.fault)
     if binlog := found["binlog"]:

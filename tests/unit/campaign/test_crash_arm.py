@@ -16,7 +16,7 @@ from flushlab.campaign.crash.request import MOST_IMAGES
 from flushlab.campaign.watcher import Watcher
 from flushlab.crashed.points import kills
 from flushlab.crashed.recorded import Images
-from flushlab.errors import NoMemory, NoSpace
+from flushlab.errors import NoMemory, NoSpace, UsageError
 from flushlab.record import CrashArm, CrashImage, CrashKind, CrashOutcome, CrashPoint, Failure, Storage
 from tests.unit.builds import MARIADB
 from tests.unit.campaign.test_crash_replay import record
@@ -107,23 +107,36 @@ def test_kills_that_could_not_be_judged_come_again_when_it_is_resumed(
     assert victims.points == [points[1]]
 
 
-def test_a_record_that_was_kept_is_judged_with_what_its_data_lay_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    disk = Storage(filesystem="xfs", volatile_cache=True)
-    record(tmp_path, 7, storage=disk)
-    monkeypatch.setattr(crash_arms, "record_of", lambda *_: tmp_path)
+def kept_arm(folder: Path, monkeypatch: pytest.MonkeyPatch) -> CrashArm:
+    """The arm of a record that lies there, without images."""
+    monkeypatch.setattr(crash_arms, "record_of", lambda *_: folder)
     monkeypatch.setattr(crash_arms, "judge_all", lambda *_: ([], False))
     monkeypatch.setattr(Images, "points", lambda *_: [])
     plan: Any = SimpleNamespace(
+        target=SimpleNamespace(build=MARIADB),
         kind="power",
         which_of=lambda _: "",
         seed=1,
-        keep=tmp_path,
+        keep=folder,
         replica=False,
         watcher=Watcher(),
         images_in=lambda folder: Images(folder, Failure(kind="power"), MARIADB, folder),
         guarantee=lambda _, storage: storage.filesystem,
     )
     arm, _ = crash_arm(plan, CrashArm(name="base", settings={}), 1, (), lambda _: None, "campaign base")
-    assert arm.guarantee == "xfs"
+    return arm
+
+
+def test_a_record_that_was_kept_is_judged_with_what_its_data_lay_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record(tmp_path, 7, storage=Storage(filesystem="xfs", volatile_cache=True))
+    assert kept_arm(tmp_path, monkeypatch).guarantee == "xfs"
+
+
+def test_a_record_that_was_kept_is_not_judged_with_another_build(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record(tmp_path, 7, build="another")
+    with pytest.raises(UsageError, match="of the build another, not of"):
+        kept_arm(tmp_path, monkeypatch)

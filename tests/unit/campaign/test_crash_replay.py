@@ -11,11 +11,11 @@ import pytest
 
 from flushlab.campaign.crash.crash import crash
 from flushlab.campaign.crash.plan import CrashPlan
-from flushlab.campaign.crash.replay import as_recorded, read_line, replay
+from flushlab.campaign.crash.replay import as_recorded, read_line, replay, under_its_load
 from flushlab.crashed.recorded import Images, Run
 from flushlab.datadir.recording import ENTRY
 from flushlab.errors import StorageError, UsageError
-from flushlab.record import CrashKind, CrashPoint, Failure
+from flushlab.record import CrashFacts, CrashKind, CrashPoint, Failure
 from flushlab.report.crash import line, moment
 from tests.unit.builds import MARIADB
 from tests.unit.crashes import LOSING
@@ -58,7 +58,7 @@ def record(folder: Path, entries: int, **other: Any) -> None:
     """A run of so many entries."""
     (folder / "record.json").write_text('{"version": 1, "size": 4096}')
     (folder / "position").write_bytes(entries.to_bytes(8, "little"))
-    (folder / "entries").write_bytes(bytes(ENTRY.size * entries))
+    (folder / "entries").write_bytes(ENTRY.pack(1, 0, 0, 0, 0, 0) * entries)
     run = Run(
         build=MARIADB.id,
         settings={},
@@ -125,3 +125,15 @@ def test_a_folder_that_there_is_not_is_named_in_words(tmp_path: Path) -> None:
         replay(plan, f"{tmp_path}:at=1:seed=1")
     assert refused.value.message == f"{tmp_path} is no recorded run: run.json is missing"
     assert refused.value.hint
+
+
+def test_a_replayed_image_names_the_load_that_was_recorded(tmp_path: Path) -> None:
+    facts = CrashFacts(server="MariaDB 10.11.19", workload="ledger", fail="power")
+    line = f"{tmp_path}:at=1:seed=1"
+    record(tmp_path, 7)
+    assert under_its_load(facts, line) == facts
+    record(tmp_path, 7, workload="oltp_write_only", beside="ddl")
+    assert (under_its_load(facts, line).workload, under_its_load(facts, line).beside) == (
+        "oltp_write_only",
+        "ddl",
+    )

@@ -123,6 +123,26 @@ def test_a_file_system_that_a_dishonest_disk_has_damaged_is_lost(tmp_path: Path,
     assert judged(tmp_path, OSError(28, "No space left"), LYING).outcome == "unknown"
 
 
+def test_an_image_tells_what_was_acknowledged_since_the_last_flush(tmp_path: Path) -> None:
+    recording(tmp_path, WRITE, FLUSH, WRITE, WRITE, FLUSH)
+    msgspec.structs.replace(cut_short(), first=1, last=5, whole=True).write(tmp_path)
+    images = Images(tmp_path, POWER, MARIADB, tmp_path)
+
+    def since(at: int) -> int | None:
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(
+                Images,
+                "_judge",
+                lambda *_: CrashImage(
+                    point=CrashPoint(at=at, kind="random", seed=1), outcome="lost", acknowledged=1
+                ),
+            )
+            return images.judge(CrashPoint(at=at, kind="random", seed=1)).unflushed
+
+    # Commit n was acknowledged when n entries had been answered, the second of them a flush, and the fifth.
+    assert [since(at) for at in range(1, 6)] == [1, 1, 2, 3, 1]
+
+
 def test_a_server_that_does_not_start_has_lost_everything(tmp_path: Path) -> None:
     image = judged(tmp_path, StartFailed("it ended"), POWER)
     assert (image.outcome, image.lost) == ("not_started", 2)

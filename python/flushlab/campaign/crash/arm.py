@@ -16,7 +16,7 @@ import msgspec
 from flushlab.campaign.crash.judging import judge_all
 from flushlab.campaign.crash.plan import CrashPlan
 from flushlab.campaign.crash.request import MOST_IMAGES
-from flushlab.campaign.crash.stored import record_of
+from flushlab.campaign.crash.stored import record_of, require_build
 from flushlab.campaign.target import connection_arguments
 from flushlab.campaign.watcher import Watcher
 from flushlab.crashed import points as points_of
@@ -150,6 +150,7 @@ def _recorded(
         if folder is not None:
             plan.watcher.say(f"{arm.name}: judging the record that was kept")
             recorded = plan.images_in(folder)
+            require_build(folder, recorded.run.build, plan.target.build.id)
             storage = recorded.run.storage if isinstance(recorded, Images) else None
         else:
             plan.watcher.say(f"{arm.name}: recording")
@@ -192,6 +193,8 @@ def _record(plan: CrashPlan, arm: CrashArm, where: Path, mine: str) -> tuple[Pat
         folder=plan.target.volume.data_root.path,
         record_in=where,
         arm=mine,
+        workload=plan.load.name,
+        beside=plan.load.beside_name,
         size=plan.disk_bytes,
         fs=plan.fs,
         fault=None if arm.control else _FAULTS.get(plan.kind),

@@ -14,7 +14,7 @@ from flushlab.campaign.crash.cluster import require_ledger_alone, which_nodes
 from flushlab.campaign.crash.control import doubts
 from flushlab.campaign.crash.load import LEDGER, CrashLoad, read_load, require_replicable
 from flushlab.campaign.crash.plan import CrashPlan
-from flushlab.campaign.crash.replay import as_recorded, require_record
+from flushlab.campaign.crash.replay import as_recorded, require_record, under_its_load
 from flushlab.campaign.crash.replay import replay as replay_image
 from flushlab.campaign.crash.request import (
     FILE_SYSTEMS,
@@ -224,7 +224,8 @@ def _crash(
             if asked.replay:
                 plan = as_recorded(plan, asked.replay)
                 arm = replay_image(plan, asked.replay, minimised=minimise)
-                return CrashCampaign(plan, asked.workload).facts([arm], warnings=doubts([arm]))
+                facts = CrashCampaign(plan, asked.workload).facts([arm], warnings=doubts([arm]))
+                return under_its_load(facts, asked.replay)
             assert store is not None, "what is not replayed is stored"
             warnings: list[Warning] = []
             common = asked.settings or {}

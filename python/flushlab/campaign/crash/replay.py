@@ -8,11 +8,12 @@ from typing import get_args
 import msgspec
 
 from flushlab.campaign.crash.plan import CrashPlan
+from flushlab.campaign.crash.stored import require_build
 from flushlab.crashed.cluster_recorded import ClusterImages, ClusterRun
 from flushlab.crashed.minimise import minimise
 from flushlab.crashed.recorded import Fault, Images, Run
 from flushlab.errors import StorageError, UsageError
-from flushlab.record import CrashArm, CrashPoint
+from flushlab.record import CrashArm, CrashFacts, CrashPoint
 
 RECOVERY = "recovery"
 _SEEDS = 1 << 64
@@ -39,6 +40,16 @@ def as_recorded(plan: CrashPlan, line: str) -> CrashPlan:
     return msgspec.structs.replace(plan, fs=run.fs, kind=kind)
 
 
+def under_its_load(facts: CrashFacts, line: str) -> CrashFacts:
+    """The facts of a replayed image with the load that its record names; records of earlier versions name
+    none."""
+    folder, _ = require_record(line)
+    run = None if facts.nodes > 1 else Run.read(folder)
+    if run is None or not run.workload:
+        return facts
+    return msgspec.structs.replace(facts, workload=run.workload, beside=run.beside)
+
+
 def replay(plan: CrashPlan, line: str, *, minimised: bool = False) -> CrashArm:
     """The image that a line names, as an arm of its own.
 
@@ -53,11 +64,7 @@ def replay(plan: CrashPlan, line: str, *, minimised: bool = False) -> CrashArm:
     """
     folder, point = require_record(line)
     run = ClusterRun.read(folder) if plan.which else Run.read(folder)
-    if run.build != plan.target.build.id:
-        raise UsageError(
-            f"the record {folder} is of the build {run.build}, not of {plan.target.build.id}",
-            hint="name its server with --server",
-        )
+    require_build(folder, run.build, plan.target.build.id)
     images = plan.images_in(folder)
     _require_within(images, point)
     if minimised:

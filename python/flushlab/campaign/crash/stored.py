@@ -118,3 +118,20 @@ def record_of(keep: Path | None, arm: str) -> Path | None:
         except StorageError:
             continue
     return None
+
+
+def require_build(record: Path, recorded: str, build: str) -> None:
+    """Refuses to judge a record with another build than the one that wrote it.
+
+    Args:
+        record: its folder.
+        recorded, build: ids of the build that wrote it, and of the one at hand.
+
+    Raises:
+        UsageError: they differ.
+    """
+    if recorded != build:
+        raise UsageError(
+            f"the record {record} is of the build {recorded}, not of {build}",
+            hint="name its server with --server, or record again in another folder",
+        )
