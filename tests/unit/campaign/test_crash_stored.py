@@ -11,12 +11,14 @@ import msgspec
 import pytest
 
 from flushlab.campaign.crash import campaign as campaigns
+from flushlab.campaign.crash import stored
 from flushlab.campaign.crash.campaign import CrashCampaign
-from flushlab.campaign.crash.stored import Book, carry_out
+from flushlab.campaign.crash.stored import Book, carry_out, record_of, remove_stumps
 from flushlab.campaign.watcher import watching
 from flushlab.errors import ServerError
 from flushlab.record import CrashArm, CrashFacts, Failure
 from flushlab.store import Store
+from tests.unit.campaign.test_crash_replay import record
 from tests.unit.crashes import REQUEST, facts, image
 
 PLAN: Any = SimpleNamespace(
@@ -100,3 +102,18 @@ def test_a_ctrl_c_before_anything_was_judged_says_how_it_goes_on(
     campaign, said = ending(store, monkeypatch, KeyboardInterrupt(), second=False)
     assert store.campaign(campaign).state == "interrupted"
     assert said[-1].endswith(f"interrupted; resume it with: flushlab crash --resume {campaign}")
+
+
+def test_a_record_that_was_cut_short_too_soon_is_removed_before_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = {"stump": ("mine", False), "whole": ("mine", True), "other": ("another", False)}
+    for name, (arm, whole) in begun.items():
+        (tmp_path / f"{name}.record").mkdir()
+        record(tmp_path / f"{name}.record", 7, arm=arm, whole=whole)
+    (tmp_path / "nobodys.record").mkdir()
+    removed: list[str] = []
+    monkeypatch.setattr(stored, "remove_record", lambda folder: removed.append(folder.name))
+    remove_stumps(tmp_path, "mine")
+    assert removed == ["stump.record"]
+    assert record_of(tmp_path, "mine") == tmp_path / "whole.record"

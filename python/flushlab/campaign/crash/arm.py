@@ -16,7 +16,7 @@ import msgspec
 from flushlab.campaign.crash.judging import judge_all
 from flushlab.campaign.crash.plan import CrashPlan
 from flushlab.campaign.crash.request import MOST_IMAGES
-from flushlab.campaign.crash.stored import record_of, require_build
+from flushlab.campaign.crash.stored import record_of, remove_stumps, require_build
 from flushlab.campaign.target import connection_arguments
 from flushlab.campaign.watcher import Watcher
 from flushlab.crashed import points as points_of
@@ -153,6 +153,8 @@ def _recorded(
             require_build(folder, recorded.run.build, plan.target.build.id)
             storage = recorded.run.storage if isinstance(recorded, Images) else None
         else:
+            if mine:
+                remove_stumps(plan.keep, mine)
             plan.watcher.say(f"{arm.name}: recording")
             (folder, storage), known = _record(plan, arm, where, mine), ()
             recorded = plan.images_in(folder)

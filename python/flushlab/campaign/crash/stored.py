@@ -7,7 +7,8 @@ was killed, at most those of `EVERY_S`, are found again: an image depends on its
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -17,6 +18,7 @@ from flushlab.campaign.watcher import Watcher
 from flushlab.crashed.ledger import read_notes
 from flushlab.crashed.recorded import Run
 from flushlab.datadir import Recording
+from flushlab.datadir.fault_disk import remove_record
 from flushlab.errors import FlushlabError, StorageError, UsageError
 from flushlab.process.running import board
 from flushlab.record import CrashArm, CrashFacts
@@ -110,14 +112,29 @@ def carry_out(
 def record_of(keep: Path | None, arm: str) -> Path | None:
     """The record that an earlier session has made for an arm, whole or cut short; None if nothing was
     committed in it."""
+    return next((folder for folder in _records_of(keep, arm) if _can_be_judged(folder)), None)
+
+
+def remove_stumps(keep: Path | None, arm: str) -> None:
+    """Removes records that an earlier session has begun for an arm, and that nothing can be judged of."""
+    for folder in list(_records_of(keep, arm)):
+        if not _can_be_judged(folder):
+            remove_record(folder)
+
+
+def _records_of(keep: Path | None, arm: str) -> Iterator[Path]:
     for file in sorted(keep.glob("*.record/run.json")) if keep else ():
-        try:
-            run = Run.read(file.parent)
-            if run.arm == arm and run.completed(Recording(file.parent), read_notes(file.parent / "notes")):
-                return file.parent
-        except StorageError:
-            continue
-    return None
+        with suppress(StorageError):
+            if Run.read(file.parent).arm == arm:
+                yield file.parent
+
+
+def _can_be_judged(record: Path) -> bool:
+    try:
+        Run.read(record).completed(Recording(record), read_notes(record / "notes"))
+    except StorageError:
+        return False
+    return True
 
 
 def require_build(record: Path, recorded: str, build: str) -> None:
