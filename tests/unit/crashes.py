@@ -77,7 +77,10 @@ CONTROL = CrashArm(
     name="control: innodb_flush_log_at_trx_commit=2",
     settings={"innodb_flush_log_at_trx_commit": 2},
     control=True,
-    images=(image(0, "lost", 500), image(1)),
+    images=(
+        msgspec.structs.replace(image(0, "lost", 500), unflushed=3),
+        msgspec.structs.replace(image(1), unflushed=0),
+    ),
 )
 
 _WAYS: tuple[NodeWay, ...] = ("bootstrap", "ist", "sst")

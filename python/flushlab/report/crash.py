@@ -235,10 +235,10 @@ def _rows_of(arm: CrashArm) -> Table:
             f" {seconds['p50']:.2f} and {seconds['max']:.2f} s",
         )
     if arm.control and (unflushed := found["unflushed"]) and unflushed["images"]:
-        cut = counted(unflushed["images"], "image")
         table.add_row(
-            "it must lose",
-            f"{unflushed['bad']:,} of {cut} cut between an acknowledgement and the next flush do",
+            "must lose",
+            f"{unflushed['bad']:,} of {unflushed['images']:,} cut between an acknowledgement and the next"
+            " flush did not keep all",
         )
     if arm.fault:
         table.add_row("the server", arm.fault)
