@@ -1,17 +1,19 @@
 """What configurations lose when the power fails: the tables of docs/guides/crash-measured.md, by recordings.
 
     python benchmarks/crash_table.py cells.jsonl [--images 32] [--minutes 4] [--only mariadb@10.11]
-        [--fs xfs] [--fail os] [--match sync_binlog=0] [--ddl] [--replica]
+        [--fs xfs] [--fail os] [--match sync_binlog=0] [--ddl] [--replica] [--keep records]
 
 Cells that the file has already are left out, so that it can be run in turns; with nothing left to do it
-prints the table of all that the file has. `--fail os` is a power cut on a disk whose cache survives. Needs
-root.
+prints the table of all that the file has. `--fail os` is a power cut on a disk whose cache survives. `--seed`
+makes another recording of each cell. Records of what was inconsistent or did not start stay with `--keep`.
+Needs root.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import sys
 import time
 from collections import Counter
@@ -34,6 +36,8 @@ HEAD = """\
 PAGES: Mapping[str, Any] = {"workload": "oltp_update_non_index", "tables": 1, "table_size": 50_000}
 """A load that changes many pages: of what is written, most are pages and their doublewrite copies."""
 FLUSH, SYNC = "innodb_flush_log_at_trx_commit", "sync_binlog"
+MARIADB_ALONE = 3
+"""A flush policy that MySQL does not have."""
 METHOD, DOUBLEWRITE = "innodb_flush_method", "innodb_doublewrite"
 
 
@@ -43,8 +47,11 @@ def cells(servers: tuple[str, ...]) -> Iterator[tuple[str, Mapping[str, Value], 
     through: dict[str, Value] = {**direct, METHOD: "fsync"}
     for settings in (direct, through, {**direct, DOUBLEWRITE: "OFF"}):
         yield from ((server, settings, PAGES) for server in servers)
-    for flush, sync in ((1, 1), (1, 0), (2, 1), (2, 0), (0, 1), (0, 0)):
-        yield from ((server, {FLUSH: flush, SYNC: sync}, {}) for server in servers)
+    for flush, sync in ((1, 1), (1, 0), (2, 1), (2, 0), (0, 1), (0, 0), (1, 100), (3, 1)):
+        taking = [server for server in servers if flush != MARIADB_ALONE or server.startswith("mariadb")]
+        yield from ((server, {FLUSH: flush, SYNC: sync}, {}) for server in taking)
+    for method in ("O_DSYNC", "O_DIRECT_NO_FSYNC"):
+        yield from ((server, {**direct, METHOD: method}, PAGES) for server in servers)
 
 
 def churning(servers: tuple[str, ...]) -> Iterator[tuple[str, Mapping[str, Value], Mapping[str, Any]]]:
@@ -65,6 +72,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", action="append")
     parser.add_argument("--match", default="", help="only cells with this in their settings")
+    parser.add_argument("--keep", type=Path)
     parser.add_argument("--ddl", action="store_true", help="DDL beside the load")
     parser.add_argument("--replica", action="store_true", help="with replicas, where the ledger runs alone")
     asked = parser.parse_args()
@@ -80,6 +88,7 @@ def main() -> None:
             continue
         if time.monotonic() > until:
             return
+        record = asked.keep / cell.replace(" ", "_") if asked.keep else None
         facts = flushlab.crash(
             server=server,
             images=asked.images,
@@ -91,9 +100,14 @@ def main() -> None:
             fail=asked.fail,
             replica=replica,
             seed=asked.seed,
+            keep=record,
             progress=say,
         )
         arm = document(facts)["arms"][0]
+        if record and not any(
+            image.outcome in ("inconsistent", "not_started", "unknown") for image in arm["details"]
+        ):
+            shutil.rmtree(record)
         where = {"fs": facts.fs, "fail": asked.fail}
         done[cell] = {"cell": cell, "server": server, "settings": settings, **where, "arm": arm}
         line = msgspec.json.encode(done[cell])
