@@ -22,8 +22,16 @@ sys.exit(ended.exit_code)
 
 
 def start(*words: str) -> subprocess.Popen[bytes]:
+    """It takes a SIGHUP, even if these tests run under `nohup`."""
     return subprocess.Popen(
-        [sys.executable, "-c", RUNNER, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [
+            sys.executable,
+            "-c",
+            f"import signal; signal.signal(signal.SIGHUP, signal.SIG_DFL)\n{RUNNER}",
+            *words,
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import shutil
 import threading
+from itertools import count
 from pathlib import Path
 from typing import Any, cast
 
@@ -88,7 +89,8 @@ def test_a_copy_that_somebody_removed_costs_one_reset_and_not_the_server(
     server = SuiteServer(cast(Sandbox, sandbox), cast(Snapshot, None), Snapshots(tmp_path / "snapshots"))
     with pytest.raises(OSError, match="removed"):
         server.reset()
-    monkeypatch.setattr(servers, "fresh_copy", lambda *_: copied(tmp_path / "memory/next"))
+    numbers = count()  # the copy for the reset after this one is made meanwhile
+    monkeypatch.setattr(servers, "fresh_copy", lambda *_: copied(tmp_path / f"memory/next{next(numbers)}"))
     (sandbox.datadir / "rows").write_text("what a test left")
     server.reset()
     assert (sandbox.datadir / "rows").read_text() == "pristine"
