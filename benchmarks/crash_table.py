@@ -5,7 +5,8 @@
 
 Cells that the file has already are left out, so that it can be run in turns; with nothing left to do it
 prints the table of all that the file has. `--fail os` is a power cut on a disk whose cache survives. `--seed`
-makes another recording of each cell. Records of what was inconsistent or did not start stay with `--keep`.
+makes another recording of each cell. `--keep` keeps the records of cells in which an image was inconsistent, did not
+start or could not be judged.
 Needs root.
 """
 
@@ -13,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 import sys
 import time
 from collections import Counter
@@ -24,6 +24,7 @@ from typing import Any
 import msgspec
 
 import flushlab
+from flushlab.datadir import remove_record
 from flushlab.record import Value
 from flushlab.report.crash import document
 
@@ -72,7 +73,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", action="append")
     parser.add_argument("--match", default="", help="only cells with this in their settings")
-    parser.add_argument("--keep", type=Path)
+    parser.add_argument("--keep", type=Path, help="folder for the records of cells with broken images")
     parser.add_argument("--ddl", action="store_true", help="DDL beside the load")
     parser.add_argument("--replica", action="store_true", help="with replicas, where the ledger runs alone")
     asked = parser.parse_args()
@@ -104,10 +105,9 @@ def main() -> None:
             progress=say,
         )
         arm = document(facts)["arms"][0]
-        if record and not any(
-            image.outcome in ("inconsistent", "not_started", "unknown") for image in arm["details"]
-        ):
-            shutil.rmtree(record)
+        outcomes = {image.outcome for image in arm["details"]}
+        if arm["record"] and outcomes and outcomes <= {"kept", "lost"}:
+            remove_record(Path(arm["record"]))  # only with flushlab's mark in it; the folder around it stays
         where = {"fs": facts.fs, "fail": asked.fail}
         done[cell] = {"cell": cell, "server": server, "settings": settings, **where, "arm": arm}
         line = msgspec.json.encode(done[cell])
