@@ -112,6 +112,9 @@ def test_a_record_that_was_cut_short_too_soon_is_removed_before_the_next(
         (tmp_path / f"{name}.record").mkdir()
         record(tmp_path / f"{name}.record", 7, arm=arm, whole=whole)
     (tmp_path / "nobodys.record").mkdir()
+    (tmp_path / "newer.record").mkdir()
+    record(tmp_path / "newer.record", 7, arm="mine", whole=False)
+    (tmp_path / "newer.record/record.json").write_text('{"version": 2, "size": 4096}')
     removed: list[str] = []
     monkeypatch.setattr(stored, "remove_record", lambda folder: removed.append(folder.name))
     remove_stumps(tmp_path, "mine")

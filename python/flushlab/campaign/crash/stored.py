@@ -116,10 +116,13 @@ def record_of(keep: Path | None, arm: str) -> Path | None:
 
 
 def remove_stumps(keep: Path | None, arm: str) -> None:
-    """Removes records that an earlier session has begun for an arm, and that nothing can be judged of."""
+    """Removes records that an earlier session has begun for an arm, and that were cut short before anything
+    could be judged; what this flushlab cannot read stays."""
     for folder in list(_records_of(keep, arm)):
-        if not _can_be_judged(folder):
-            remove_record(folder)
+        with suppress(StorageError):
+            recording, run = Recording(folder), Run.read(folder)
+            if not run.whole and not _is_enough(run, recording):
+                remove_record(folder)
 
 
 def _records_of(keep: Path | None, arm: str) -> Iterator[Path]:
@@ -131,7 +134,14 @@ def _records_of(keep: Path | None, arm: str) -> Iterator[Path]:
 
 def _can_be_judged(record: Path) -> bool:
     try:
-        Run.read(record).completed(Recording(record), read_notes(record / "notes"))
+        return _is_enough(Run.read(record), Recording(record))
+    except StorageError:
+        return False
+
+
+def _is_enough(run: Run, recording: Recording) -> bool:
+    try:
+        run.completed(recording, read_notes(recording.folder / "notes"))
     except StorageError:
         return False
     return True
