@@ -5,9 +5,8 @@
 
 Cells that the file has already are left out, so that it can be run in turns; with nothing left to do it
 prints the table of all that the file has. `--fail os` is a power cut on a disk whose cache survives. `--seed`
-makes another recording of each cell. `--keep` keeps the records of cells in which an image was inconsistent, did not
-start or could not be judged.
-Needs root.
+makes another recording of each cell. `--keep` keeps the records of cells in which an image was inconsistent,
+did not start or could not be judged. Needs root.
 """
 
 from __future__ import annotations
