@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -13,10 +14,12 @@ import pytest
 
 from flushlab.crashed.ledger import Note, packed
 from flushlab.crashed.recorded import Fault, Images, Run
+from flushlab.datadir import DataRoot
 from flushlab.datadir.fault_disk import NotMounted
 from flushlab.datadir.recording import ENTRY, Recording
 from flushlab.errors import ServerError, StartFailed, StorageError
 from flushlab.record import CrashImage, CrashPoint, Failure
+from flushlab.server import Sandbox
 from tests.unit.builds import MARIADB
 
 NOTES = [Note(1, number, number, 1000 * number) for number in range(1, 6)]
@@ -141,6 +144,37 @@ def test_an_image_tells_what_was_acknowledged_since_the_last_flush(tmp_path: Pat
 
     # Commit n was acknowledged when n entries had been answered, the second of them a flush, and the fifth.
     assert [since(at) for at in range(1, 6)] == [1, 1, 2, 3, 1]
+
+
+def test_images_start_without_the_performance_schema_and_else_as_the_server_did(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recording(tmp_path, WRITE, FLUSH)
+    run = msgspec.structs.replace(
+        cut_short(),
+        first=1,
+        last=2,
+        whole=True,
+        settings={"sync_binlog": 1, "performance_schema": "ON"},
+        arguments=("--max-connections=300",),
+    )
+    run.write(tmp_path)
+    started: dict[str, Any] = {}
+
+    @contextmanager
+    def left(*_: object) -> Iterator[tuple[Any, Path]]:
+        yield SimpleNamespace(mount=tmp_path, require_served=None), tmp_path
+
+    def start(_build: object, **asked: Any) -> None:
+        started.update(asked)
+        raise StartFailed("it ended")
+
+    monkeypatch.setattr(Images, "_left", left)
+    monkeypatch.setattr(Sandbox, "start", start)
+    monkeypatch.setattr(DataRoot, "open", lambda path: path)
+    Images(tmp_path, POWER, MARIADB, tmp_path).judge(CrashPoint(at=2, kind="random", seed=1))
+    assert started["settings"] == {"sync_binlog": 1}
+    assert started["arguments"] == ("--max-connections=300", "--loose-performance-schema=OFF")
 
 
 def test_a_server_that_does_not_start_has_lost_everything(tmp_path: Path) -> None:
