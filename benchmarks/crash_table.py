@@ -105,8 +105,12 @@ def main() -> None:
         )
         arm = document(facts)["arms"][0]
         outcomes = {image.outcome for image in arm["details"]}
-        if arm["record"] and outcomes and outcomes <= {"kept", "lost"}:
+        cut_short = facts.ending == "interrupted"
+        if arm["record"] and (cut_short or (outcomes and outcomes <= {"kept", "lost"})):
             remove_record(Path(arm["record"]))  # only with flushlab's mark in it; the folder around it stays
+        if cut_short:
+            say(f"interrupted; this cell is not written: {cell}")
+            raise SystemExit(130)
         where = {"fs": facts.fs, "fail": asked.fail}
         done[cell] = {"cell": cell, "server": server, "settings": settings, **where, "arm": arm}
         line = msgspec.json.encode(done[cell])

@@ -234,13 +234,8 @@ def _rows_of(arm: CrashArm) -> Table:
             f"{lost['p50']:,.0f} in the median, {lost['max']:,.0f} at most;"
             f" {seconds['p50']:.2f} and {seconds['max']:.2f} s",
         )
-    relaxed = arm.settings.get("innodb_flush_log_at_trx_commit") in (0, 2)
-    if arm.control and relaxed and (unflushed := found["unflushed"]) and unflushed["images"]:
-        table.add_row(
-            "must lose",
-            f"{unflushed['bad']:,} of {unflushed['images']:,} cut between an acknowledgement and the next"
-            " flush did not keep everything",
-        )
+    if must := must_lose(arm, found):
+        table.add_row("must lose", must)
     if arm.fault:
         table.add_row("the server", arm.fault)
     if binlog := found["binlog"]:
@@ -263,6 +258,24 @@ def _rows_of(arm: CrashArm) -> Table:
     if arm.commits_per_s:
         table.add_row("load", f"{arm.commits_per_s:,.0f} commits/s")
     return table
+
+
+def must_lose(arm: CrashArm, found: Mapping[str, Any]) -> str:
+    """Of a control that answers before it syncs: how many of the crashes that had something to lose were
+    noticed; empty for any other arm, or where none had.
+
+    Args:
+        arm: the control.
+        found: `counts` of its images.
+    """
+    relaxed = arm.settings.get("innodb_flush_log_at_trx_commit") in (0, 2)
+    unflushed = found["unflushed"]
+    if not (arm.control and relaxed and unflushed and unflushed["images"]):
+        return ""
+    return (
+        f"{unflushed['bad']:,} of {unflushed['images']:,} cut between an acknowledgement and the next flush"
+        " did not keep everything"
+    )
 
 
 def _in_words(images: Sequence[CrashImage]) -> str:

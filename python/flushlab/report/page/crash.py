@@ -20,7 +20,7 @@ from flushlab.crashed.measured import (
     replica_in_words,
 )
 from flushlab.record import CrashArm, CrashFacts, CrashImage
-from flushlab.report.crash import failing, load, moment, replay_words, which
+from flushlab.report.crash import failing, load, moment, must_lose, replay_words, which
 from flushlab.report.page.parts import Cell, Section, Subject, Table
 
 _POINTS = {
@@ -95,6 +95,8 @@ def _measured_rows(arm: CrashArm) -> Iterator[tuple[Cell, ...]]:
     )
     if binlog:
         yield (Cell(f"Binary log: {binlog_in_words(binlog)}."),)
+    if must := must_lose(arm, found):
+        yield (Cell(f"It must lose: {must}."),)
     if gtid := found["gtid"]:
         yield (Cell(f"GTIDs: {gtid_in_words(gtid)}."),)
     if ddl := found["ddl"]:
