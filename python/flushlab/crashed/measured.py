@@ -30,7 +30,13 @@ REPLICAS: Mapping[str, str] = {"replica": "replica", "new_replica": "new replica
 
 def age(lost_s: float) -> str:
     """How old lost commits were when the crash came, in words; of the oldest, in seconds."""
-    return f"at most {math.ceil(lost_s * 100 - 1e-6) / 100:.2f} s old"
+    return f"at most {at_most(lost_s)} old"
+
+
+def at_most(seconds: float) -> str:
+    """A duration in words, rounded up; in milliseconds if it is less than a second."""
+    ms = max(1, math.ceil(seconds * 1e3 - 1e-6))
+    return f"{ms} ms" if ms < 1000 else f"{math.ceil(seconds * 100 - 1e-6) / 100:.2f} s"
 
 
 def measured(arm: CrashArm) -> list[str]:

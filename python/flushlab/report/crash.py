@@ -14,6 +14,7 @@ from flushlab.crashed.measured import (
     OUTCOMES,
     REPLICAS,
     WHAT,
+    at_most,
     binlog_in_words,
     counts,
     ddl_in_words,
@@ -99,6 +100,12 @@ def verdict_of(arm: CrashArm) -> str:
 def failing(arm: CrashArm) -> list[CrashImage]:
     """Images that did not keep everything."""
     return [image for image in arm.images if image.outcome in ("lost", "inconsistent", "not_started")]
+
+
+def worst_first(arm: CrashArm) -> list[CrashImage]:
+    """As `failing`: servers that do not start, then inconsistent ones, then those that lost most."""
+    rank = ("not_started", "inconsistent", "lost")
+    return sorted(failing(arm), key=lambda image: (rank.index(image.outcome), -image.lost))
 
 
 def line(arm: CrashArm, image: CrashImage) -> str | None:
@@ -232,7 +239,7 @@ def _rows_of(arm: CrashArm) -> Table:
         table.add_row(
             "lost commits",
             f"{lost['p50']:,.0f} in the median, {lost['max']:,.0f} at most;"
-            f" {seconds['p50']:.2f} and {seconds['max']:.2f} s",
+            f" {at_most(seconds['p50'])} and {at_most(seconds['max'])} old",
         )
     if must := must_lose(arm, found):
         table.add_row("must lose", must)
@@ -284,7 +291,7 @@ def _in_words(images: Sequence[CrashImage]) -> str:
     seen = counts(images)
     found = [f"{seen[name]:,} {name.replace('_', ' ')}" for name in OUTCOMES if seen[name]]
     bound = seen["bound_95"]
-    upper = "" if bound is None else f"; at most {bound:.1%} fail (95 %)"
+    upper = "" if bound is None or bound == 1 else f"; at most {bound:.1%} fail (95 %)"
     return f"{counted(len(images), 'image')}: {', '.join(found)}{upper}"
 
 
@@ -360,9 +367,10 @@ def _lost_what(arms: Sequence[CrashArm]) -> str:
 
 def _listed(facts: CrashFacts, arm: CrashArm) -> list[RenderableType]:
     found: list[RenderableType] = []
-    bad = failing(arm)
+    bad = worst_first(arm)
     for image in bad[:_TOLD]:
-        what = f"{image.lost:,} lost" if image.lost and image.outcome == "lost" else "; ".join(image.reasons)
+        of_commits = image.lost and image.outcome == "lost"
+        what = counted(image.lost, "commit") if of_commits else "; ".join(image.reasons)
         found.append(Text(f"  {arm.name}, {moment(arm, image)}: {image.outcome.replace('_', ' ')}: {what}"))
         if replay := replay_words(facts, arm, image):
             found.append(Text(f"    {replay}", style="dim"))

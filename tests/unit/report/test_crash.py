@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
+from flushlab.crashed.measured import at_most
 from flushlab.record import CrashArm
-from flushlab.report.crash import document, render, said, verdict
+from flushlab.report.crash import document, render, said, verdict, worst_first
 from tests.golden.test_reports import text_of
 from tests.unit.crashes import BASE, CONTROL, LOSING, facts, image
 
@@ -40,9 +42,9 @@ def test_what_replay_needs_beside_the_line_is_told() -> None:
     options = ["--fail", "lying-disk", "--tear", "4096", "--lying-flushes", "20"]
     assert document(lying)["failing"][0]["options"] == options
     told = " ".join(text_of(render(lying)).split())
-    assert "--replay /records/r1:at=1000:seed=0 --fail lying-disk --tear 4096 --lying-flushes 20" in told
+    assert "--replay /records/r1:at=1011:seed=11 --fail lying-disk --tear 4096 --lying-flushes 20" in told
     elsewhere = msgspec.structs.replace(LOSING, folder="/my records")
-    assert "--replay '/my records:at=1000:seed=0'" in text_of(render(facts(elsewhere)))
+    assert "--replay '/my records:at=1011:seed=11'" in text_of(render(facts(elsewhere)))
 
 
 def test_the_binary_log_is_counted_beside_the_tables() -> None:
@@ -75,3 +77,19 @@ def test_it_is_said_why_nothing_is_known() -> None:
 def test_a_rate_is_told_only_of_a_load_that_ran() -> None:
     assert "1,290 commits/s" in text_of(render(facts(BASE)))
     assert "commits/s" not in text_of(render(facts(CONTROL)))
+
+
+def test_the_worst_images_are_shown_first_and_the_others_counted() -> None:
+    many = (*(image(number, "lost", 10 + number) for number in range(30)), image(30, "not_started"))
+    arm = msgspec.structs.replace(LOSING, images=(image(31, "inconsistent"), *many))
+    assert [one.outcome for one in worst_first(arm)[:3]] == ["not_started", "inconsistent", "lost"]
+    assert worst_first(arm)[2].lost == 39
+    assert "not started: [ERROR] InnoDB: page 7 is torn" in " ".join(text_of(render(facts(arm))).split())
+    assert "and 27 more" in text_of(render(facts(arm)))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(0.0, "1 ms"), (0.0042, "5 ms"), (0.99999, "1.00 s"), (2.501, "2.51 s")]
+)
+def test_ages_are_rounded_up(seconds: float, words: str) -> None:
+    assert at_most(seconds) == words

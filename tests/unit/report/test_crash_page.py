@@ -40,8 +40,17 @@ def test_the_answer_comes_first_then_what_was_measured_beside_the_model() -> Non
 def test_each_failing_crash_says_what_is_wrong_and_how_to_judge_it_again() -> None:
     text = text_of(shown())
     assert text.count("--replay /records/r1:at=") == 12
-    assert "110 of 4,000 commits lost, at most 0.11 s old" in text
+    assert "110 of 4,000 commits lost, at most 110 ms old" in text
     assert "[ERROR] InnoDB: page 7 is torn" in text
+
+
+def test_a_page_shows_the_worst_crashes_and_counts_the_others() -> None:
+    many = tuple(image(number, "lost", 100) for number in range(250))
+    arm = msgspec.structs.replace(LOSING, images=(*many, image(250, "not_started")))
+    text = text_of(shown(arm))
+    assert text.count("--replay /records/r1:at=") == 20
+    assert "page 7 is torn" in text
+    assert "and 231 more" in text
 
 
 def test_a_control_is_told_apart_and_its_losses_are_no_failures() -> None:

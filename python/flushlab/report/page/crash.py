@@ -20,7 +20,7 @@ from flushlab.crashed.measured import (
     replica_in_words,
 )
 from flushlab.record import CrashArm, CrashFacts, CrashImage
-from flushlab.report.crash import failing, load, moment, must_lose, replay_words, which
+from flushlab.report.crash import failing, load, moment, must_lose, replay_words, which, worst_first
 from flushlab.report.page.parts import Cell, Section, Subject, Table
 
 _POINTS = {
@@ -30,6 +30,7 @@ _POINTS = {
     "most_unsynced": "just before a flush with the most data waiting for it",
     "in_recovery": "and again in recovery",
 }
+_SHOWN = 20
 _KEPT = "A crash kept everything if each commit that had been acknowledged before it was there afterwards."
 _SOUND = (
     "Without a ledger no commits are known: a crash counts as kept if the server started and its tables were"
@@ -61,7 +62,10 @@ def sections(facts: CrashFacts) -> Iterator[Section]:
     )
     if rows := tuple(row for arm in facts.arms if not arm.control for row in _failing(facts, arm)):
         head = (Cell("configuration"), Cell("cut"), Cell("outcome"), Cell("what is wrong"))
-        lead = "Where the record was kept (--keep), flushlab crash --replay LINE judges one of them again."
+        lead = (
+            f"The worst first, at most {_SHOWN} of each configuration; --json has all. Where the record was"
+            " kept (--keep), flushlab crash --replay LINE judges one of them again."
+        )
         yield Section("failing", "Crashes that did not keep everything", lead, tables=(Table(head, rows),))
 
 
@@ -139,7 +143,8 @@ def _on_controls(facts: CrashFacts) -> Iterator[str]:
 
 
 def _failing(facts: CrashFacts, arm: CrashArm) -> Iterator[tuple[Cell, ...]]:
-    for image in failing(arm):
+    bad = worst_first(arm)
+    for image in bad[:_SHOWN]:
         wrong = list(image.reasons)
         if image.lost:
             wrong.insert(0, f"{image.lost:,} of {image.acknowledged:,} commits lost, {age(image.lost_s)}")
@@ -151,3 +156,5 @@ def _failing(facts: CrashFacts, arm: CrashArm) -> Iterator[tuple[Cell, ...]]:
         )
         if replay := replay_words(facts, arm, image):
             yield (Cell(replay, "code"),)
+    if len(bad) > _SHOWN:
+        yield (Cell(f"{arm.name}: and {len(bad) - _SHOWN:,} more"),)
