@@ -148,6 +148,16 @@ def test_doublewrite_off_is_covered_by_a_file_system_that_writes_whole_pages() -
     assert level(judge(MYSQL57, zfs, innodb_doublewrite="OFF")) is Floor.STRICT
 
 
+def test_doublewrite_does_not_cover_the_pages_of_aria() -> None:
+    said = "with one torn, the server may not start"
+    for identity in ALL:
+        assert (said in judge(identity).torn_page.text) is (identity.flavor == "mariadb")
+    assert level(judge(MARIADB1011)) is Floor.STRICT, "no setting would mend it"
+    assert said not in judge(MARIADB1011, innodb_doublewrite="OFF").torn_page.text, "no page is covered"
+    zfs = Storage(filesystem="zfs", record_size_bytes=16384)
+    assert said not in judge(MARIADB1011, zfs).torn_page.text
+
+
 @pytest.mark.parametrize(
     "storage",
     [

@@ -49,6 +49,14 @@ def _find_unsynced_copy(situation: Situation) -> Iterator[Effect]:
         yield Effect(on="torn_page", level="nothing_lost", text=text)
 
 
+def _find_aria(situation: Situation) -> Iterator[Effect]:
+    """Tables of Aria, which MariaDB's own are since 10.4, have no doublewrite. No setting changes that."""
+    repairs = str(situation.value("innodb_doublewrite")) not in (*_TORN, "fast")
+    if repairs and not situation.storage.in_memory and not _whole_pages(situation):
+        text = "but not those of Aria tables (accounts): with one torn, the server may not start"
+        yield Effect(on="torn_page", level="nothing_lost", text=text, remark=True)
+
+
 def _whole_pages(situation: Situation) -> bool:
     """The file system is seen, and makes writes of whole pages atomic."""
     storage, page = situation.storage, int(situation.value("innodb_page_size") or 16384)
@@ -69,4 +77,12 @@ UNSYNCED_COPY = Rule(
     " (is_fsync_required); docs/guides/crash-measured.md",
     flavor="mysql",
     find=_find_unsynced_copy,
+)
+ARIA_PAGES = Rule(
+    name="aria-pages",
+    source="https://mariadb.com/kb/en/library/is-aria-a-good-choice-in-environments-where-power-often-fails/;"
+    " docs/guides/crash-measured.md",
+    flavor="mariadb",
+    since=(10, 4),
+    find=_find_aria,
 )
