@@ -239,7 +239,8 @@ def test_ctrl_c_puts_back_what_is_as_flushlab_set_it_and_nothing_else(tuned: Tun
 
 
 IN_A_TERMINAL = """
-import fcntl, os, sys, termios
+import fcntl, os, signal, sys, termios
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # should these tests run under nohup
 os.setsid()
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 os.execv(sys.executable, [sys.executable, "-m", "flushlab", *sys.argv[1:]])
