@@ -24,14 +24,16 @@ def choose(
     seed: int,
     among: Sequence[int] = (),
     *,
+    writes: Mapping[str, Sequence[int]] | None = None,
     recovery: bool = False,
 ) -> list[CrashPoint]:
     """So many points, in the order in which they are to be judged.
 
     A bound holds for points that are drawn at random from this record, so the others are marked: they lie
     just after an acknowledgement, which is where a server that answered too early is caught, just before a
-    flush, and just before those that most was waiting for: pages, and the copies they are restored from.
-    Or they lie anywhere, and there is another crash while the server recovers.
+    flush, just before those that most was waiting for: pages, and the copies they are restored from; and
+    just after a write to a file, one that is seldom written as often as the redo log. Or they lie anywhere,
+    and there is another crash while the server recovers.
 
     Args:
         first: the first record that may be the last one before the crash.
@@ -41,6 +43,7 @@ def choose(
         images: how many.
         seed: of the draws, and of each point's own seed.
         among: the records that random ones are drawn from; all if there are none.
+        writes: to each file, by name; None: it is not known which file is written.
         recovery: recoveries may crash, too.
     """
     assert 0 <= first <= last, f"{first} to {last} is no range"
@@ -49,20 +52,26 @@ def choose(
     in_front = sorted({number - 1 for number in flushes if first <= number - 1 <= last})
     largest = sorted(in_front, key=lambda at: (-flushes[at + 1], at))[: -(-len(in_front) // _LARGEST)]
     anywhere = among or range(first, last + 1)
-    kinds: list[tuple[PointKind, Sequence[int]]] = [
-        ("after_ack", after),
-        ("before_flush", in_front),
-        ("most_unsynced", largest),
-        ("in_recovery", anywhere if recovery else ()),
+    by_file = [
+        inside
+        for _, numbers in sorted((writes or {}).items())
+        if (inside := [number for number in numbers if first <= number <= last])
     ]
-    kinds = [one for one in kinds if one[1]]
+    kinds: list[tuple[PointKind, Sequence[Sequence[int]]]] = [
+        ("after_ack", [after]),
+        ("before_flush", [in_front]),
+        ("most_unsynced", [largest]),
+        ("after_write", by_file),
+        ("in_recovery", [anywhere] if recovery else []),
+    ]
+    kinds = [(kind, groups) for kind, groups in kinds if any(groups)]
     points = []
     for number in range(images):
         kind: PointKind = "random"
         at = draws.choice(anywhere)
         if kinds and number % _ADVERSARIAL == _ADVERSARIAL - 1:
-            kind, positions = kinds[number // _ADVERSARIAL % len(kinds)]
-            at = draws.choice(positions)
+            kind, groups = kinds[number // _ADVERSARIAL % len(kinds)]
+            at = draws.choice(draws.choice(groups))
         points.append(CrashPoint(at=at, kind=kind, seed=draws.getrandbits(32)))
     return points
 

@@ -7,7 +7,7 @@ import os
 import shutil
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
@@ -386,8 +386,26 @@ class Images:
             _large(self._recording, first, last, int(self.run.settings.get("innodb_page_size", PAGE_BYTES)))
             if torn
             else (),
+            writes=None if torn else self._writes_by_file(),
             recovery=not self._fail.lying_flushes,  # which may have undone the very move of the data
         )
+
+    def _writes_by_file(self) -> Mapping[str, Sequence[int]] | None:
+        """Numbers of the writes under load to each file that there is at its end, by the file's path; those
+        to the file system's own places, and to files that are gone, under an empty one. None: not known."""
+        run = self.run
+        found: dict[str, list[int]] = {}
+        try:
+            with FaultImage(self._folder, run.last, _ALL_KEPT, 0, self._work, run.fs) as image:
+                extents = Extents(image.mount, known=run.fs != "btrfs")
+        except (FlushlabError, OSError):  # a disk that has failed, or is full
+            return None
+        if not extents.known:
+            return None
+        for one in self._recording.records("write", run.first or 1, run.last):
+            place = extents.file_at(one.offset)
+            found.setdefault(place[0] if place else "", []).append(one.number)
+        return found
 
     def judge(self, point: CrashPoint) -> CrashImage:
         """Mounts an image, starts the server on it, judges what it has, and throws it away."""

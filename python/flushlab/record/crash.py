@@ -18,7 +18,7 @@ CrashOutcome = Literal["kept", "sound", "lost", "inconsistent", "not_started", "
 without a ledger no more is known; `lost`: a whole end of it is not there; `inconsistent`: what is there is no
 state that the server was ever in; `not_started`: the server does not start on it; `unknown`: flushlab could
 not look."""
-PointKind = Literal["random", "after_ack", "before_flush", "most_unsynced", "in_recovery"]
+PointKind = Literal["random", "after_ack", "before_flush", "most_unsynced", "after_write", "in_recovery"]
 """`in_recovery`: it crashes once more while the server recovers."""
 
 ReplicaOutcome = Literal["follows", "diverged", "stopped", "unknown"]

@@ -33,6 +33,15 @@ def test_a_quarter_is_chosen_after_acknowledgements_and_before_flushes_and_large
     assert counts == [30, 4, 3, 3]
 
 
+def test_a_file_that_is_written_once_is_cut_as_often_as_the_log() -> None:
+    writes = {"log": range(10, 400), "accounts": [401], "before the load": [3]}
+    points = choose(10, 500, [], {}, 400, 7, writes=writes)
+    places = [point.at for point in points if point.kind == "after_write"]
+    assert len(places) == 100
+    assert 30 < places.count(401) < 70
+    assert min(places) >= 10
+
+
 def test_recoveries_crash_at_any_point_where_they_may() -> None:
     points = choose(10, 500, [20], {}, 40, 7, recovery=True)
     kinds = [point.kind for point in points]
