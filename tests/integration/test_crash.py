@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import pytest
@@ -27,7 +27,7 @@ from flushlab.cli.app import make_app
 from flushlab.crashed import cluster_killed
 from flushlab.errors import CommandFailed, MeasurementError, StorageError, UsageError
 from flushlab.experiment.frontier import FrontierPoint
-from flushlab.record import CrashFacts, NodeWay, Ratio, ReplicaState, Value
+from flushlab.record import CrashFacts, NodeWay, PointKind, Ratio, ReplicaState, Value
 from flushlab.report.crash import document, verdict_of
 from flushlab.server import Sandbox
 from flushlab.server.cluster import Cluster
@@ -427,6 +427,7 @@ def test_a_killed_campaign_goes_on_with_what_it_has_kept(
     (arm,) = facts.arms
     assert [image for image in arm.images if image.outcome != "kept"] == []
     assert len(arm.images) == 24
+    assert {image.point.kind for image in arm.images} == set(get_args(PointKind))
     assert all(image.acknowledged > 0 for image in arm.images if image.point.kind == "after_ack")
     assert [str(folder) for folder in keep.glob("*.record")] == [arm.folder], "it was not recorded again"
     (again,) = existing_store().campaigns()
