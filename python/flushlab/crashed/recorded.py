@@ -392,16 +392,23 @@ class Images:
 
     def _writes_by_file(self) -> Mapping[str, Sequence[int]] | None:
         """Numbers of the writes under load to each file that there is at its end, by the file's path; those
-        to the file system's own places, and to files that are gone, under an empty one. None: not known."""
+        to the file system's own places, and to files that are gone, under an empty one. None: not known.
+
+        Raises:
+            FlushlabError: this machine does not let it look.
+        """
         run = self.run
-        found: dict[str, list[int]] = {}
+        if run.fs == "btrfs":
+            return None
         try:
-            with FaultImage(self._folder, run.last, _ALL_KEPT, 0, self._work, run.fs) as image:
-                extents = Extents(image.mount, known=run.fs != "btrfs")
-        except (FlushlabError, OSError):  # a disk that has failed, or is full
+            with (
+                FaultImage(self._folder, run.last, _ALL_KEPT, 0, self._work, run.fs) as image,
+                trusted(image),
+            ):
+                extents = Extents(image.mount)
+        except NotMounted:  # its disk had failed
             return None
-        if not extents.known:
-            return None
+        found: dict[str, list[int]] = {}
         for one in self._recording.records("write", run.first or 1, run.last):
             place = extents.file_at(one.offset)
             found.setdefault(place[0] if place else "", []).append(one.number)

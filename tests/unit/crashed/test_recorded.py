@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from flushlab.crashed import recorded
 from flushlab.crashed.ledger import Note, packed
 from flushlab.crashed.recorded import Fault, Images, Run
 from flushlab.datadir import DataRoot
@@ -144,6 +145,46 @@ def test_an_image_tells_what_was_acknowledged_since_the_last_flush(tmp_path: Pat
 
     # Commit n was acknowledged when n entries had been answered, the second of them a flush, and the fifth.
     assert [since(at) for at in range(1, 6)] == [1, 1, 2, 3, 1]
+
+
+def of_file(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every place on every image belongs to that file."""
+
+    @contextmanager
+    def image(*_: object) -> Iterator[Any]:
+        yield SimpleNamespace(mount=Path("/mount"), require_served=lambda: None)
+
+    monkeypatch.setattr(recorded, "FaultImage", image)
+    monkeypatch.setattr(recorded, "Extents", lambda _: SimpleNamespace(file_at=lambda _: (path, 0)))
+
+
+def kinds_of(folder: Path, fail: Failure, **of_run: Any) -> set[str]:
+    recording(folder, WRITE, FLUSH, WRITE)
+    msgspec.structs.replace(cut_short(), first=1, last=3, whole=True, **of_run).write(folder)
+    return {point.kind for point in Images(folder, fail, MARIADB, folder).points(200, seed=1)}
+
+
+def test_runs_are_cut_just_after_writes_to_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    of_file("mysql/global_priv.MAD", monkeypatch)
+    assert "after_write" in kinds_of(tmp_path, POWER)
+    assert "after_write" not in kinds_of(tmp_path, POWER, fs="btrfs"), "places are not told there"
+    assert "after_write" not in kinds_of(tmp_path, Failure(kind="torn", tear=512))
+
+
+def test_what_cannot_be_mounted_has_no_files_but_a_fault_of_the_machine_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(error: Exception) -> None:
+        def image(*_: object) -> None:
+            raise error
+
+        monkeypatch.setattr(recorded, "FaultImage", image)
+
+    failing(NotMounted("damaged"))
+    assert "after_write" not in kinds_of(tmp_path, POWER, faulty="eio")
+    failing(StorageError("no space"))
+    with pytest.raises(StorageError, match="no space"):
+        kinds_of(tmp_path, POWER)
 
 
 def test_images_start_without_the_performance_schema_and_else_as_the_server_did(
