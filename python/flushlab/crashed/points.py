@@ -32,8 +32,8 @@ def choose(
     A bound holds for points that are drawn at random from this record, so the others are marked: they lie
     just after an acknowledgement, which is where a server that answered too early is caught, just before a
     flush, just before those that most was waiting for: pages, and the copies they are restored from; and
-    just after a write to a file, one that is seldom written as often as the redo log. Or they lie anywhere,
-    and there is another crash while the server recovers.
+    just after a write to a file, each file equally often. Or they lie anywhere, and there is another crash
+    while the server recovers.
 
     Args:
         first: the first record that may be the last one before the crash.
@@ -43,7 +43,7 @@ def choose(
         images: how many.
         seed: of the draws, and of each point's own seed.
         among: the records that random ones are drawn from; all if there are none.
-        writes: to each file, by name; None: it is not known which file is written.
+        writes: numbers of the writes to each file, by name; None: not known.
         recovery: recoveries may crash, too.
     """
     assert 0 <= first <= last, f"{first} to {last} is no range"

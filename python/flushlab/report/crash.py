@@ -280,8 +280,8 @@ def must_lose(arm: CrashArm, found: Mapping[str, Any]) -> str:
     if not (arm.control and relaxed and unflushed and unflushed["images"]):
         return ""
     return (
-        f"{unflushed['bad']:,} of {unflushed['images']:,} cut between an acknowledgement and the next flush"
-        " did not keep everything"
+        f"{unflushed['bad']:,} of {counted(unflushed['images'], 'image')} cut between an acknowledgement and"
+        " the next flush did not keep everything"
     )
 
 

@@ -57,7 +57,8 @@ def test_a_control_is_told_apart_and_its_losses_are_no_failures() -> None:
     html = shown(BASE, CONTROL)
     assert "failing" not in Reader(html).sections
     assert "it must lose" in text_of(html)
-    assert "It must lose: 1 of 1 cut between an acknowledgement and the next flush did not" in text_of(html)
+    said = "It must lose: 1 of 1 image cut between an acknowledgement and the next flush did not keep"
+    assert said in text_of(html)
     alone = text_of(shown(BASE))
     assert "no control was run, so nothing shows that loss would have been seen" in alone
 

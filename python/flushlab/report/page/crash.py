@@ -28,7 +28,7 @@ _POINTS = {
     "after_ack": "just after an acknowledgement",
     "before_flush": "just before a flush",
     "most_unsynced": "just before a flush with the most data waiting for it",
-    "after_write": "just after a write to a file, each as often",
+    "after_write": "just after a write, each file equally often",
     "in_recovery": "and again in recovery",
 }
 _SHOWN = 20
