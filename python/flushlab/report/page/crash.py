@@ -28,7 +28,7 @@ _POINTS = {
     "after_ack": "just after an acknowledgement",
     "before_flush": "just before a flush",
     "most_unsynced": "just before a flush with the most data waiting for it",
-    "after_write": "just after a write, each file equally often",
+    "after_write": "just after a write to a file",
     "in_recovery": "and again in recovery",
 }
 _SHOWN = 20
@@ -64,8 +64,8 @@ def sections(facts: CrashFacts) -> Iterator[Section]:
     if rows := tuple(row for arm in facts.arms if not arm.control for row in _failing(facts, arm)):
         head = (Cell("configuration"), Cell("cut"), Cell("outcome"), Cell("what is wrong"))
         lead = (
-            f"The worst first, at most {_SHOWN} of each configuration; --json has all. Where the record was"
-            " kept (--keep), flushlab crash --replay LINE judges one of them again."
+            f"The worst first, at most {_SHOWN} of each configuration; the JSON has all. If the record was"
+            " kept, flushlab crash with the line below a crash judges it again."
         )
         yield Section("failing", "Crashes that did not keep everything", lead, tables=(Table(head, rows),))
 
