@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
+import subprocess
 import threading
 import time
 from collections.abc import Callable
+
+import pytest
 
 PATIENCE_S = 300.0
 """For whatever must come: machines that run tests stand still for seconds, and give a twentieth of a core."""
@@ -17,3 +22,19 @@ def wait_until(condition: Callable[[], object], what: str, seconds: float = PATI
     while not condition():
         assert time.monotonic() < deadline, f"not within {seconds:.0f} s: {what}"
         pause.wait(0.01)
+
+
+def wait_for_end(process: subprocess.Popen[str], what: str, seconds: float = PATIENCE_S) -> tuple[str, str]:
+    """What a Python program printed until its end. Fails after `seconds`, and tells where its threads are if
+    it was started with PYTHONFAULTHANDLER."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        return process.communicate(timeout=seconds)
+    ended = process.poll()
+    process.send_signal(signal.SIGABRT)
+    try:
+        said = process.communicate(timeout=10)[1]
+    except subprocess.TimeoutExpired as error:  # another process holds its output, too
+        said = (error.stderr or b"").decode(errors="replace")
+    process.kill()
+    how = "runs" if ended is None else f"has ended ({ended}), and another process holds its output"
+    pytest.fail(f"not within {seconds:.0f} s: {what}; it {how}: {said}", pytrace=False)

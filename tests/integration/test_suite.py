@@ -21,7 +21,7 @@ from flushlab.suite.servers import SuiteServer
 from flushlab.suite.templates import FACTS
 from tests.conftest import StartSandbox, require_build
 from tests.integration.suite_project import SHM, Project, python, wait_until_memory_is_free
-from tests.waiting import wait_until
+from tests.waiting import wait_for_end, wait_until
 
 ALL = ["mariadb@10.11", "mysql@5.7", "mysql@8.0", "mysql@9.7"]
 
@@ -308,6 +308,7 @@ def sleeping(project: Project) -> Iterator[subprocess.Popen[str]]:
     run = subprocess.Popen(
         project.words(*python(code), prepare=False),
         cwd=project.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        env={**os.environ, "PYTHONFAULTHANDLER": "1"},
     )  # fmt: skip
     yield run
     with contextlib.suppress(ProcessLookupError):  # its command outlives it if it was killed
@@ -328,7 +329,7 @@ def test_interrupt_ends_the_command_and_then_everything(sleeping: subprocess.Pop
     assert sleeping.stdout is not None
     datadir, _ = sleeping.stdout.readline().split()
     os.killpg(sleeping.pid, signal.SIGINT)  # as a terminal does
-    _, err = sleeping.communicate(timeout=600)
+    _, err = wait_for_end(sleeping, "flushlab ends after Ctrl-C")
     assert sleeping.returncode == 1 or sleeping.returncode == 130
     assert "KeyboardInterrupt" in err, "the command was interrupted itself"
     assert not Path(datadir).exists()
