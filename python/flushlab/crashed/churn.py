@@ -16,12 +16,15 @@ from flushlab.crashed.ledger import Note, packed
 from flushlab.crashed.side_tables import Shape, Tables
 from flushlab.errors import MeasurementError, ServerError
 from flushlab.server import Sandbox
+from flushlab.server.activity import Activity, of_process
 from flushlab.server.control import ConnectionGone, Control, StatementFailed
 
 NOTES = "ddl"
 """File beside the ledger's notes."""
-_TIDY_S = 5.0
-"""How long a server that has just started may take to remove what is left of tables that it dropped."""
+_TIDY_S = 60.0
+_IDLE_S = 5.0
+"""How long a server that has just started may take to remove what is left of tables that it dropped, and how
+long it must do nothing before nobody waits any longer."""
 _POLL_S = 0.05
 _LIKE = side_tables.PREFIX.replace("_", r"\_") + "%"
 
@@ -83,8 +86,11 @@ def look(server: Sandbox, database: str) -> tuple[Tables, list[str]]:
             rows = -1
             wrong.append(f"{name} cannot be read: {error.message}")
         found[str(name)] = Shape(tuple(columns), tuple(indexes), int(rows))
-    deadline = time.monotonic() + _TIDY_S
-    while (left := left_over(server.datadir / database, found)) and time.monotonic() < deadline:
+    process, deadline = server.pid, time.monotonic() + _TIDY_S
+    activity = Activity(lambda: of_process(process, server.log) if process else None, _IDLE_S)
+    while left := left_over(server.datadir / database, found):
+        if activity.idle() or time.monotonic() > deadline:
+            break
         time.sleep(_POLL_S)
     return found, wrong + [f"a leftover file belongs to no table: {name}" for name in left]
 

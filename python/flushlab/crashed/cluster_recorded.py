@@ -44,7 +44,7 @@ from flushlab.server import Sandbox, account, addresses
 from flushlab.server.cluster import Cluster
 from flushlab.server.membership import Membership
 
-_NOTES, _RUN = "notes", "cluster.json"
+_NOTES, RUN = "notes", "cluster.json"
 
 
 class ClusterRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,9 +82,9 @@ class ClusterRun(msgspec.Struct, frozen=True, kw_only=True):
             StorageError: nothing does.
         """
         try:
-            return msgspec.json.decode((folder / _RUN).read_bytes(), type=ClusterRun)
+            return msgspec.json.decode((folder / RUN).read_bytes(), type=ClusterRun)
         except (OSError, msgspec.DecodeError) as error:
-            why = f"{_RUN} is missing" if isinstance(error, FileNotFoundError) else str(error)
+            why = f"{RUN} is missing" if isinstance(error, FileNotFoundError) else str(error)
             raise StorageError(
                 f"{folder} is no recorded run of a cluster: {why}",
                 hint="name a folder that --keep has written, and leave out --cluster for one server",
@@ -92,7 +92,7 @@ class ClusterRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def record_cluster(
-    spec: ClusterSpec, prepare: Callable[[Sandbox], LoadSpec], disks: Disks, where: Path
+    spec: ClusterSpec, prepare: Callable[[Sandbox], LoadSpec], disks: Disks, where: Path, arm: str = ""
 ) -> tuple[Path, Storage]:
     """Runs a load on one node of a cluster whose disks record, and kills all nodes.
 
@@ -101,6 +101,7 @@ def record_cluster(
         prepare: makes the load's tables and tells how it is driven.
         disks: of the nodes.
         where: an existing folder that the records are made in.
+        arm: whose records they are, to be found again; empty: nobody's.
 
     Returns:
         The folder of the records, with the notes and the `ClusterRun` in it; what the data lay on.
@@ -109,20 +110,26 @@ def record_cluster(
         FlushlabError: the disks cannot be made, or the cluster does not run on them.
     """
     folder = where / f"flushlab-disk-{secrets.token_hex(4)}.record"
-    make_lasting(folder, "disk-record")
+    make_lasting(folder, "disk-record", **({"arm": arm} if arm else {}))
     own: list[FaultDisk] = []
     try:
         with ExitStack() as stack:
             for _ in range(spec.size):
                 disk = FaultDisk(
-                    disks.folder, disks.size, disks.fs, disks.emulate, record=True, record_in=where
+                    disks.folder,
+                    disks.size,
+                    disks.fs,
+                    disks.emulate,
+                    record=True,
+                    record_in=where,
+                    record_of=arm,
                 )
                 own.append(stack.enter_context(disk))
             roots = [DataRoot.open(disk.mount) for disk in own]
             run = _run(spec, prepare, own, roots, folder)
         for disk in own:
             disk.record.rename(folder / disk.record.name)
-        (folder / _RUN).write_bytes(msgspec.json.encode(run))
+        (folder / RUN).write_bytes(msgspec.json.encode(run))
         return folder, roots[0].storage
     except BaseException:
         for disk in own:

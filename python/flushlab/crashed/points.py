@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 
 from flushlab.record import CrashPoint, PointKind
 
 _ADVERSARIAL = 4
-"""One point in so many is where a promise is most likely to break; the others are drawn from all records."""
+"""One point in so many is where a promise is most likely to break; the others are random moments."""
 
 
 _LARGEST = 20
@@ -24,12 +25,13 @@ def choose(
     seed: int,
     among: Sequence[int] = (),
     *,
+    times: Sequence[int] = (),
     writes: Mapping[str, Sequence[int]] | None = None,
     recovery: bool = False,
 ) -> list[CrashPoint]:
     """So many points, in the order in which they are to be judged.
 
-    A bound holds for points that are drawn at random from this record, so the others are marked: they lie
+    A bound holds for points that are drawn at random from this run, so the others are marked: they lie
     just after an acknowledgement, which is where a server that answered too early is caught, just before a
     flush, just before those that most was waiting for: pages, and the copies they are restored from; and
     just after a write to a file, each file equally often. Or they lie anywhere, and there is another crash
@@ -43,6 +45,8 @@ def choose(
         images: how many.
         seed: of the draws, and of each point's own seed.
         among: the records that random ones are drawn from; all if there are none.
+        times: when each record was the last one, from `first` on, and when the run ended: ascending, one more
+            than records. Random points are moments in that time; without it, each record is as likely.
         writes: numbers of the writes to each file, by name; None: not known.
         recovery: recoveries may crash, too.
     """
@@ -51,7 +55,15 @@ def choose(
     after = sorted({position for position in acknowledged if first <= position <= last})
     in_front = sorted({number - 1 for number in flushes if first <= number - 1 <= last})
     largest = sorted(in_front, key=lambda at: (-flushes[at + 1], at))[: -(-len(in_front) // _LARGEST)]
+    assert len(times) in (0, last - first + 2), f"{len(times)} times of {last - first + 1} records"
     anywhere = among or range(first, last + 1)
+
+    def moment() -> int:
+        if among or not times:
+            return draws.choice(anywhere)
+        place = bisect_right(times, draws.randint(times[0], times[-1])) - 1
+        return min(first + place, last)
+
     by_file = [
         inside
         for _, numbers in sorted((writes or {}).items())
@@ -68,10 +80,10 @@ def choose(
     points = []
     for number in range(images):
         kind: PointKind = "random"
-        at = draws.choice(anywhere)
+        at = moment()
         if kinds and number % _ADVERSARIAL == _ADVERSARIAL - 1:
             kind, groups = kinds[number // _ADVERSARIAL % len(kinds)]
-            at = draws.choice(draws.choice(groups))
+            at = moment() if kind == "in_recovery" else draws.choice(draws.choice(groups))
         points.append(CrashPoint(at=at, kind=kind, seed=draws.getrandbits(32)))
     return points
 

@@ -10,6 +10,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
+from itertools import accumulate
 from pathlib import Path
 from typing import Literal
 
@@ -46,15 +47,15 @@ from flushlab.record import CrashImage, CrashPoint, DiskProfile, Failure, Storag
 from flushlab.server import Sandbox
 from flushlab.units import counted as number_of
 
-_NOTES, _RUN = "notes", "run.json"
+_NOTES, RUN = "notes", "run.json"
 _CHEAPER = "--loose-performance-schema=OFF"
 """On images: it takes a sixth of an image's time on MySQL 9.7, and nothing of what a crash has left. Some
 servers are built without it."""
 _FILLER = "filler"
 """A file that leaves no space to others."""
 
-_DAMAGED = {errno.EIO, errno.ENOENT, errno.ENOTDIR, errno.EROFS, errno.EUCLEAN}
-"""What a file system says that is not whole."""
+_DAMAGED = {errno.EIO, errno.ENOENT, errno.ENOTDIR, errno.EROFS, errno.EUCLEAN, errno.EBADMSG}
+"""What a file system says that is not whole; the last one of checksums, ext4's and XFS's EFSBADCRC."""
 
 _SPARED_BYTES = 8 << 20
 """Where less is free, it is not the disk that is too small, but what its record lies on."""
@@ -80,7 +81,6 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         commits_per_s: acknowledged.
         faulty: what the disk was to do in the middle of the load; None: nothing.
         fault: what the server did when the disk failed so; empty if it did not.
-        arm: whose run it is.
         storage: what the data lay on; None in records of earlier versions.
         workload, beside: what the server was under, by name; empty in records of earlier versions.
         whole: False while it is recorded, and for ever if that was cut short; then what is there counts.
@@ -102,7 +102,6 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     storage: Storage | None = None
     workload: str = ""
     beside: str = ""
-    arm: str = ""
     whole: bool = True
     ddl: bool = False
     alone: bool = False
@@ -114,9 +113,9 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     def write(self, record: Path) -> None:
         """Puts it beside the record that it describes."""
-        beside = record / f".{_RUN}"
+        beside = record / f".{RUN}"
         beside.write_bytes(msgspec.json.encode(self))
-        beside.rename(record / _RUN)
+        beside.rename(record / RUN)
 
     def completed(self, recording: Recording, notes: Sequence[Note]) -> Run:
         """With the end that was left, if it was cut short.
@@ -159,9 +158,9 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
             StorageError: nothing does.
         """
         try:
-            return msgspec.json.decode((record / _RUN).read_bytes(), type=Run)
+            return msgspec.json.decode((record / RUN).read_bytes(), type=Run)
         except (OSError, msgspec.DecodeError) as error:
-            why = f"{_RUN} is missing" if isinstance(error, FileNotFoundError) else str(error)
+            why = f"{RUN} is missing" if isinstance(error, FileNotFoundError) else str(error)
             raise StorageError(
                 f"{record} is no recorded run: {why}", hint="name a folder that --keep has written"
             ) from error
@@ -193,7 +192,7 @@ def record(
         seconds: of load; less where it ends by itself.
         folder: that the disk and its record are made in.
         record_in: that the record is made in; None: `folder`.
-        arm: whose run it is.
+        arm: whose record it is, to be found again; empty: nobody's.
         workload, beside: the load, by name.
         size: of the disk, in bytes.
         fs: file system.
@@ -207,7 +206,7 @@ def record(
     Raises:
         FlushlabError: the disk cannot be made, the server does not run on it, or nothing met the fault.
     """
-    with FaultDisk(folder, size, fs, emulate, record=True, record_in=record_in) as disk:
+    with FaultDisk(folder, size, fs, emulate, record=True, record_in=record_in, record_of=arm) as disk:
         try:
             root = DataRoot.open(disk.mount)
             with Sandbox.start(build, settings=settings, arguments=arguments, data_root=root) as server:
@@ -233,7 +232,6 @@ def record(
                     alone=bool(load.ledger and load.ledger.alone),
                     ended_ns=0,
                     commits_per_s=0.0,
-                    arm=arm,
                     workload=workload,
                     beside=beside,
                     faulty=fault,
@@ -386,9 +384,18 @@ class Images:
             _large(self._recording, first, last, int(self.run.settings.get("innodb_page_size", PAGE_BYTES)))
             if torn
             else (),
+            times=() if torn else self._times(),
             writes=None if torn else self._writes_by_file(),
             recovery=not self._fail.lying_flushes,  # which may have undone the very move of the data
         )
+
+    def _times(self) -> list[int]:
+        """When each record under load was the last one, and when the load ended; see `points.choose`."""
+        run = self.run
+        found = [one.time_ns for one in self._recording.records(first=max(run.first, 1), last=run.last)]
+        if run.first == 0:  # before anything was recorded
+            found.insert(0, min((note.time_ns for note in self._notes), default=(found or [0])[0]))
+        return list(accumulate([*found, run.ended_ns], max))
 
     def _writes_by_file(self) -> Mapping[str, Sequence[int]] | None:
         """Numbers of the writes under load to each file that there is at its end, by the file's path; those
@@ -459,10 +466,8 @@ class Images:
     ) -> CrashImage:
         run, notes = self.run, before(self._notes, point.at)
         statements = len(before(self._statements, point.at))
-        nearest = max(
-            point.at, 1
-        )  # commits that need no sync may be acknowledged before anything is recorded
-        at = next(self._recording.records(first=nearest, last=nearest), None)
+        # What was acknowledged before the next record counts, so the crash is no earlier than that one.
+        following = next(self._recording.records(first=point.at + 1, last=point.at + 1), None)
         try:
             with left as (image, datadir), self._start(image, datadir) as server:
                 survivor = ask(server, run.ledger)
@@ -472,14 +477,13 @@ class Images:
                 return judge.unknown(point, notes, unfinished(error))
             return judge.not_started(point, notes, said(error.message))
         except (FlushlabError, OSError) as error:  # of ours, of the machine's, or of the file system
-            damaged = isinstance(error, NotMounted) or (
-                isinstance(error, OSError) and error.errno in _DAMAGED
-            )
+            told = error if isinstance(error, OSError) else error.__cause__
+            damaged = isinstance(error, NotMounted) or (isinstance(told, OSError) and told.errno in _DAMAGED)
             # An honest disk's file system is always whole.
             if damaged and (self._fail.lying_flushes or run.faulty or run.fault):
                 return judge.not_started(point, notes, str(error))
             return judge.unknown(point, notes, str(error))
-        crashed_ns = at.time_ns if at else run.ended_ns
+        crashed_ns = following.time_ns if following else run.ended_ns
         found = judge.judge(point, notes, crashed_ns, survivor, statements)
         return msgspec.structs.replace(found, replica=old, new_replica=new)
 

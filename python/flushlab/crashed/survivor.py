@@ -75,6 +75,8 @@ def ask(server: Sandbox, ledger: Ledger | None) -> Survivor:
             raise
         if isinstance(error, StatementFailed) and error.errno in CANNOT_NOW:
             raise
+        if server.was_killed:
+            raise failures.killed("the server") from error
         return found._replace(not_again=said(str(error)))
     return found._replace(again=again)
 

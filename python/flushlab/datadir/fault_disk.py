@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import mmap
 import os
+import platform
+import re
 import secrets
 import shutil
 import socket
@@ -22,7 +24,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -43,6 +45,7 @@ _MAIN = Path(__file__).with_name("fault_disk_main.py")
 _READY_S = 120.0
 _POLL_S = 0.002
 _COMMAND_S = 300.0
+_DYING_S = 2.0
 _BUSY_S = 20.0
 """How long a server that was just killed may still hold the mount."""
 
@@ -125,6 +128,21 @@ def require_fault_disk(fs: FileSystemName = "ext4") -> None:
             raise HarnessError(f"no separate disk can be made here: {device} is missing", hint=_HOST_HINT)
 
 
+def require_images(fs: FileSystemName) -> None:
+    """Finds out whether several images of one disk can be mounted at a time.
+
+    Raises:
+        UsageError: before Linux 6.7 the kernel refuses another btrfs with the same identity.
+    """
+    release = platform.release()
+    if fs == "btrfs" and tuple(int(part) for part in re.findall(r"\d+", release)[:2]) < (6, 7):
+        raise UsageError(
+            f"crashes on btrfs need Linux 6.7, which mounts copies of one file system side by side; this is"
+            f" {release}",
+            hint="take --fs ext4 or --fs xfs",
+        )
+
+
 class _Disk:
     """A served disk, mounted; what the live disk and images have in common."""
 
@@ -140,6 +158,7 @@ class _Disk:
         """Name of the loop device while it is open."""
         self.record = folder / f"{self.name}.record"
         """Folder of the record, if there is one; it outlives the disk."""
+        self._record_of = ""
         self._outlives = False
         self._guard: Guard | None = None
         self._process: GuardedProcess | None = None
@@ -330,7 +349,13 @@ class _Disk:
                 hint="make room there, or name a folder elsewhere with --data-root or --keep",
             )
         try:
-            make_lasting(self.record, "disk-record", fs=self.fs, sector_bytes=str(self._sector_bytes))
+            make_lasting(
+                self.record,
+                "disk-record",
+                fs=self.fs,
+                sector_bytes=str(self._sector_bytes),
+                **({"arm": self._record_of} if self._record_of else {}),
+            )
         except OSError as error:
             raise StorageError(f"the record {self.record} cannot be made: {error.strerror}") from error
 
@@ -346,6 +371,7 @@ class FaultDisk(_Disk):
         record: it can record; see `start_recording`.
         record_limit_bytes: what the record may take; writes beyond it fail. None: what is free.
         record_in: an existing directory that its record is made in; None: `folder`.
+        record_of: whose record it is, in its mark: see `record_owner`.
         punctual: its program runs before whatever else runs on the machine, so that a slow disk is as slow as
             that, and no slower.
         outlives: it may be kept; see `keep`.
@@ -366,6 +392,7 @@ class FaultDisk(_Disk):
         *,
         record_limit_bytes: int | None = None,
         record_in: Path | None = None,
+        record_of: str = "",
         punctual: bool = False,
         outlives: bool = False,
         sector_bytes: Literal[512, 4096] = 512,
@@ -373,6 +400,7 @@ class FaultDisk(_Disk):
         super().__init__(folder, fs, sector_bytes)
         self.record = (record_in or folder) / self.record.name
         self.size_bytes = size // 4096 * 4096
+        self._record_of = record_of
         self._emulate = emulate
         self._punctual = punctual
         self._outlives = outlives
@@ -532,6 +560,12 @@ def leave_memory_limit(pid: int) -> None:
         ) from error
 
 
+def record_owner(record: Path) -> str:
+    """Whose a record is, however much there is of it; empty: nobody's, or it is no record of flushlab's."""
+    mark = ownership.read_mark(str(record)) or {}
+    return mark.get("arm", "") if mark.get("what") == "disk-record" else ""
+
+
 def remove_record(record: Path) -> None:
     """Removes the folder of a record."""
     discard(record, what="disk-record")
@@ -550,21 +584,43 @@ def _delays(profile: DiskProfile | None, way: Way | None = None) -> dict[str, An
 
 def _run(command: list[str], failed: str) -> None:
     try:
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=_COMMAND_S,
-            start_new_session=True,  # a Ctrl-C is for flushlab, which waits for it
-        )
+        status, errors = _outcome(command, _COMMAND_S)
     except subprocess.TimeoutExpired as error:
         raise HarnessError(f"{failed}: {command[0]} did not end in {error.timeout:.0f} s") from error
     except OSError as error:
         raise HarnessError(f"{failed}: {error}") from error
-    if done.returncode != 0:
-        said = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
+    if status != 0:
+        said = errors.strip().splitlines() or [f"exit status {status}"]
         raise HarnessError(f"{failed}: {said[0]}")
+
+
+def _outcome(command: list[str], seconds: float) -> tuple[int, str]:
+    """A command's exit status and what it said of errors.
+
+    Raises:
+        subprocess.TimeoutExpired: it does not end in time. It is killed, and waited for no longer than a
+            moment: it may wait in the kernel for the disk, whose program has to end first.
+        OSError: it cannot be executed.
+    """
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,  # a Ctrl-C is for flushlab, which waits for it
+    )
+    try:
+        _, errors = process.communicate(timeout=seconds)
+    except BaseException:
+        process.kill()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_DYING_S)
+        raise
+    finally:
+        if process.stderr:
+            process.stderr.close()
+    return process.returncode, errors
 
 
 def _unmount(point: Path) -> None:
@@ -572,16 +628,9 @@ def _unmount(point: Path) -> None:
     deadline = time.monotonic() + _BUSY_S
     while point.is_mount():
         try:
-            done = subprocess.run(
-                ["umount", str(point)],
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=_BUSY_S,
-                start_new_session=True,
-            )
+            status, _ = _outcome(["umount", str(point)], _BUSY_S)
         except subprocess.TimeoutExpired:
             return
-        if done.returncode == 0 or time.monotonic() > deadline:
+        if status == 0 or time.monotonic() > deadline:
             return
         time.sleep(_POLL_S * 10)

@@ -18,6 +18,8 @@ _LEAST_SHARE = 0.02
 """Of a processor. A server that waits for ever takes 0.002 of one to see that it still has to."""
 _TICKS = os.sysconf("SC_CLK_TCK")
 _LOOK_S = 0.5
+_MOST_S = 10.0
+"""So much of the time between two looks counts: nobody works on a machine that is paused for a minute."""
 
 
 class Done(NamedTuple):
@@ -47,7 +49,8 @@ class Activity:
         self, done: Callable[[], Done | None], idle_s: float, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._done, self._idle_s, self._clock = done, idle_s, clock
-        self._since = self._looked = clock()
+        self._looked = clock()
+        self._idle_for_s = 0.0
         self._then = done()
 
     def idle(self) -> bool:
@@ -55,11 +58,12 @@ class Activity:
         now = self._clock()
         if now - self._looked < _LOOK_S:
             return False
+        self._idle_for_s += min(now - self._looked, _MOST_S)
         self._looked = now
         done = self._done()
         if done is None or self._then is None or self._works(self._then, done):
-            self._since, self._then = now, done
-        return now - self._since >= self._idle_s
+            self._idle_for_s, self._then = 0.0, done
+        return self._idle_for_s >= self._idle_s
 
     def _works(self, then: Done, now: Done) -> bool:
         return (

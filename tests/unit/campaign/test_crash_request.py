@@ -23,6 +23,8 @@ from tests.unit.crashes import REQUEST
         ({"images": 100_000_000}, "--images 100000000 is out of range", "it takes 1 to 100000"),
         ({"seconds": 0.05}, "--seconds 0.05 is out of range", "it takes 0.2 to 600"),
         ({"seconds": 700.0}, "--seconds 700 is out of range", "it takes 0.2 to 600"),
+        ({"seed": -1}, "--seed -1 is out of range", "it takes 0 to 999999999"),
+        ({"seed": 1 << 60}, "--seed 1152921504606846976 is out of range", "it takes 0 to 999999999"),
         ({"fs": "zfs"}, "--fs 'zfs' is not known", "there are ext4"),
     ],
 )

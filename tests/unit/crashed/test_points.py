@@ -42,6 +42,20 @@ def test_a_file_that_is_written_once_is_cut_as_often_as_the_log() -> None:
     assert min(places) >= 10
 
 
+def test_random_points_are_moments_in_time_however_many_records_there_are_of_it() -> None:
+    times = [0, *range(1000, 1100), 2000]  # nothing for a second, a hundred at once, nothing for a second
+    points = choose(5, 105, [], {}, 400, 7, times=times, recovery=True)
+    for kind in ("random", "in_recovery"):
+        places = [point.at for point in points if point.kind == kind]
+        assert 0.35 < places.count(5) / len(places) < 0.65, "the last record before the silence"
+        assert 0.3 < places.count(105) / len(places) < 0.6
+        assert len({5, 105, *places}) > 3, "and some among the hundred"
+
+
+def test_the_end_of_the_run_is_a_moment_of_its_last_record() -> None:
+    assert {point.at for point in choose(3, 3, [], {}, 20, 1, times=[7, 7])} == {3}
+
+
 def test_recoveries_crash_at_any_point_where_they_may() -> None:
     points = choose(10, 500, [20], {}, 40, 7, recovery=True)
     kinds = [point.kind for point in points]

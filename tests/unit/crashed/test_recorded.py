@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +12,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from flushlab.crashed import recorded
+from flushlab.crashed import judge as judging
+from flushlab.crashed import recorded, replicated
 from flushlab.crashed.ledger import Note, packed
 from flushlab.crashed.recorded import Fault, Images, Run
 from flushlab.datadir import DataRoot
@@ -120,11 +121,50 @@ def test_an_image_that_cannot_be_judged_is_unknown_with_the_reason(
     assert image.acknowledged == 2
 
 
-@pytest.mark.parametrize("error", [NotMounted("damaged"), OSError(117, "Structure needs cleaning")])
+def wrapped(error: OSError) -> StorageError:
+    """As `DataRoot.open` tells that nothing can be written."""
+    told = StorageError("the data root cannot be used")
+    told.__cause__ = error
+    return told
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        NotMounted("damaged"),
+        OSError(117, "Structure needs cleaning"),
+        wrapped(OSError(30, "Read-only file system")),
+        wrapped(OSError(74, "Bad message")),
+    ],
+)
 def test_a_file_system_that_a_dishonest_disk_has_damaged_is_lost(tmp_path: Path, error: Exception) -> None:
     assert judged(tmp_path, error, LYING).outcome == "not_started"
     assert judged(tmp_path, error, POWER, faulty="eio").outcome == "not_started"
     assert judged(tmp_path, OSError(28, "No space left"), LYING).outcome == "unknown"
+
+
+@pytest.mark.parametrize(("at", "crashed_ns"), [(0, 1000), (1, 2000), (2, 9000), (3, 50_000)])
+def test_a_crash_is_no_earlier_than_the_next_record_by_which_commits_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int, crashed_ns: int
+) -> None:
+    recording(tmp_path, WRITE, FLUSH, WRITE)
+    entries = [ENTRY.pack(1, 0, time_ns, 0, 0, 0) for time_ns in (1000, 2000, 9000)]
+    (tmp_path / "entries").write_bytes(b"".join(entries))
+    whole = msgspec.structs.replace(cut_short(), first=0, last=3, whole=True, ended_ns=50_000)
+    whole.write(tmp_path)
+    monkeypatch.setattr(Images, "_left", lambda *_: nullcontext((None, None)))
+    monkeypatch.setattr(Images, "_start", lambda *_: nullcontext(None))
+    monkeypatch.setattr(recorded, "ask", lambda *_: None)
+    monkeypatch.setattr(replicated, "of_image", lambda *_: (None, None))
+    seen: list[int] = []
+
+    def judge(point: CrashPoint, notes: object, moment: int, *_: object) -> CrashImage:
+        seen.append(moment)
+        return CrashImage(point=point, outcome="kept", acknowledged=0)
+
+    monkeypatch.setattr(judging, "judge", judge)
+    Images(tmp_path, POWER, MARIADB, tmp_path).judge(CrashPoint(at=at, kind="random", seed=1))
+    assert seen == [crashed_ns]
 
 
 def test_an_image_tells_what_was_acknowledged_since_the_last_flush(tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from flushlab.crashed import survivor
-from flushlab.crashed.survivor import counted_mariadb, counted_mysql, said
+from flushlab.crashed.judge import Survivor
+from flushlab.crashed.survivor import Ledger, counted_mariadb, counted_mysql, said
 from flushlab.errors import NoSpace, ServerDied, ServerError
 from flushlab.server.control import StatementFailed
 
@@ -72,6 +73,21 @@ def test_a_server_that_the_kernel_kills_has_lost_nothing_that_is_known() -> None
     silent: Any = Silent(ServerDied("it is no longer running"), dies=True, was_killed=True)
     with pytest.raises(NoSpace, match="SIGKILL"):
         survivor.ask(silent, None)
+
+
+@pytest.mark.parametrize("killed_by_the_kernel", [True, False])
+def test_a_server_that_the_kernel_kills_after_its_second_start_has_lost_nothing_that_is_known(
+    monkeypatch: pytest.MonkeyPatch, killed_by_the_kernel: bool
+) -> None:
+    monkeypatch.setattr(survivor, "look", lambda *_: Survivor({}))
+    died = ServerDied("it is no longer running; its log ends with:\n[ERROR] page 4")
+    server: Any = Silent(died, dies=True, was_killed=killed_by_the_kernel)
+    server.kill = server.start_again = lambda: None
+    if killed_by_the_kernel:
+        with pytest.raises(NoSpace, match="SIGKILL"):
+            survivor.ask(server, Ledger("d", 1))
+    else:
+        assert survivor.ask(server, Ledger("d", 1)).not_again == "[ERROR] page 4"
 
 
 @pytest.mark.parametrize(

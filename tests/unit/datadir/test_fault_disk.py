@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import platform
+import subprocess
+import time
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -7,6 +10,7 @@ import msgspec
 import pytest
 
 from flushlab.datadir import fault_disk
+from flushlab.datadir.fault_disk import FileSystemName
 from flushlab.errors import HarnessError, StartFailed, StorageError, UsageError
 from flushlab.machine.cgroup import Group, Version
 
@@ -84,3 +88,29 @@ def test_what_happens_on_a_disk_that_has_itself_failed_does_not_count(
         if error:
             raise error
     disk.require_served(2)
+
+
+@pytest.mark.parametrize(
+    ("release", "fs", "refused"),
+    [
+        ("6.1.0-28-amd64", "btrfs", True),
+        ("6.7.0", "btrfs", False),
+        ("6.18.1-arch", "btrfs", False),
+        ("10.0", "btrfs", False),
+        ("5.10.0", "xfs", False),
+    ],
+)
+def test_images_of_btrfs_need_a_kernel_that_mounts_several(
+    monkeypatch: pytest.MonkeyPatch, release: str, fs: FileSystemName, refused: bool
+) -> None:
+    monkeypatch.setattr(platform, "release", lambda: release)
+    with pytest.raises(UsageError, match=r"need Linux 6\.7") if refused else nullcontext():
+        fault_disk.require_images(fs)
+
+
+def test_a_command_that_does_not_end_is_given_up_though_something_holds_its_output() -> None:
+    began = time.monotonic()
+    with pytest.raises(subprocess.TimeoutExpired):
+        fault_disk._outcome(["sh", "-c", "sleep 60 & echo; wait"], 0.2)
+    assert time.monotonic() - began < 50
+    assert fault_disk._outcome(["sh", "-c", "echo no disk >&2; exit 32"], 60) == (32, "no disk\n")

@@ -24,6 +24,12 @@ def test_who_waits_for_ever_is_idle_though_it_looks_whether_there_is_something_t
     assert watched(*waits) == [False] * 5 + [True]
 
 
+def test_a_pause_of_the_machine_makes_nobody_idle() -> None:
+    seconds = iter([0.0, 10.0, 20.0, 620.0, 621.0, 630.0, 645.0, 655.0])
+    activity = Activity(lambda: STILL, 60.0, lambda: next(seconds))
+    assert [activity.idle() for _ in range(7)] == [False] * 6 + [True]
+
+
 def test_who_computes_reads_or_says_something_is_not_idle() -> None:
     for change in ({"cpu_s": 3.0}, {"io_bytes": 501}, {"log_bytes": 81}):
         later = STILL._replace(**change)

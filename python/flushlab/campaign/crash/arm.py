@@ -164,15 +164,19 @@ def _recorded(
         judged = {image.point: image for image in known if image.outcome != "unknown"}
         points = recorded.points(images, plan.seed)
 
+        def with_known(found: Sequence[CrashImage]) -> list[CrashImage]:
+            done = {**judged, **{image.point: image for image in found}}
+            return [done[at] for at in points if at in done]
+
         def tell(found: Sequence[CrashImage]) -> None:
-            note(found)
+            note(with_known(found))
             _tell(plan.watcher, arm.name, found, len(points))
 
         found, ended = judge_all(points, lambda at: judged.get(at) or recorded.judge(at), tell)
     return (
         msgspec.structs.replace(
             arm,
-            images=tuple(found),
+            images=tuple(with_known(found)),
             commits_per_s=recorded.run.commits_per_s,
             records=recorded.records,
             fault=recorded.run.fault if isinstance(recorded, Images) else "",
@@ -185,7 +189,7 @@ def _recorded(
 
 def _record(plan: CrashPlan, arm: CrashArm, where: Path, mine: str) -> tuple[Path, Storage]:
     if plan.which:
-        return record_cluster(plan.cluster_of(arm), partial(plan.spec_on, arm), plan.disks(), where)
+        return record_cluster(plan.cluster_of(arm), partial(plan.spec_on, arm), plan.disks(), where, mine)
     return record(
         plan.target.build,
         dict(arm.settings),

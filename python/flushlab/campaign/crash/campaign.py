@@ -39,7 +39,7 @@ class CrashCampaign:
         ended = False
 
         def facts(arm: CrashArm) -> CrashFacts:
-            return self.facts([*arms, arm], ended=True, warnings=warnings)
+            return self.facts(self._with_known([*arms, arm]), ended=True, warnings=warnings)
 
         for name, settings in planned.items():
             arm = CrashArm(name=name, settings=settings, checks_rows=plan.load.has_ledger)
@@ -54,7 +54,13 @@ class CrashCampaign:
                 ledger=plan.load.has_ledger,
             )
             ended = control is not None and self._add(arms, control, control_images(plan.images), facts)
-        return self.facts(arms, ended=ended, warnings=(*warnings, *doubts(arms)))
+        found = self._with_known(arms)
+        return self.facts(found, ended=ended, warnings=(*warnings, *doubts(found)))
+
+    def _with_known(self, arms: Sequence[CrashArm]) -> list[CrashArm]:
+        """Arms of this session, and what an earlier one has found of others."""
+        known = self._book.known if self._book else {}
+        return [*{**known, **{arm.name: arm for arm in arms}}.values()]
 
     def facts(
         self,
@@ -88,26 +94,31 @@ class CrashCampaign:
         """Adds an arm; True if a Ctrl-C has ended it."""
         book = self._book
         known = book.known.get(arm.name) if book else None
-        mine = f"{book.campaign} {arm.name}" if book and not self._plan.which else ""
+        mine = f"{book.campaign} {arm.name}" if book else ""
         if known is not None and len(known.images) >= images:
             all_judged = judged_images(known) == len(known.images)
             if all_judged or not judges_again(self._plan, known, mine):
                 arms.append(known)
                 return False
 
+        so_far = known
+
         def note(images: Sequence[CrashImage]) -> None:
+            nonlocal so_far
+            so_far = msgspec.structs.replace(known or arm, images=tuple(images))
             if book:
-                book.note(lambda: facts(msgspec.structs.replace(arm, images=tuple(images))))
+                book.note(lambda: facts(so_far or arm))
 
         try:
             judged, ended = crash_arm(self._plan, arm, images, known.images if known else (), note, mine)
-        except KeyboardInterrupt:
-            if not arms:
-                raise
-            return True
-        except FlushlabError:
-            if book and arms:
-                book.keep(self.facts(arms, ended=True))
+        except (KeyboardInterrupt, FlushlabError) as error:
+            if so_far is not None:
+                arms.append(so_far)
+            found = self._with_known(arms)
+            if isinstance(error, KeyboardInterrupt) and found:
+                return True
+            if book and found:
+                book.keep(self.facts(found, ended=True))
             raise
         arms.append(judged)
         return ended

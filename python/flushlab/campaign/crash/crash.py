@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
+import msgspec
+
 from flushlab.build import Progress, silent
 from flushlab.campaign.configurations import Configuration
 from flushlab.campaign.configurations import read as read_configurations
@@ -29,7 +31,7 @@ from flushlab.campaign.crash.stored import Book, carry_out, earlier_request
 from flushlab.campaign.target import Target, latency_of, open_target
 from flushlab.campaign.watcher import Watcher, watching
 from flushlab.datadir.disk_profile import parse_disk
-from flushlab.datadir.fault_disk import FileSystemName, require_fault_disk
+from flushlab.datadir.fault_disk import FileSystemName, require_fault_disk, require_images
 from flushlab.errors import UsageError
 from flushlab.process.running import on_board
 from flushlab.record import CrashFacts, Failure, Value, Warning
@@ -186,10 +188,17 @@ def _crash(
         require_record(asked.replay)
     if kind != "process":
         require_fault_disk(file_system)
-    found = read_configurations(asked.configurations, asked.base, alone=True)
+        require_images(file_system)
+    known = asked.planned  # a campaign that goes on; its files may be others by now
+    found = {} if known else read_configurations(asked.configurations, asked.base, alone=True)
     load = read_load(
         asked.workload, asked.options, asked.threads, asked.rows, asked.beside, Path(asked.folder)
     )
+    if known and asked.workload_digest != load.digest:
+        raise UsageError(
+            f"the workload {asked.workload} has changed since the campaign began",
+            hint="restore its file, or start a new campaign: counts of two workloads are not comparable",
+        )
     if asked.cluster:
         require_ledger_alone(load)
     if asked.replica:
@@ -227,15 +236,33 @@ def _crash(
                 facts = CrashCampaign(plan, asked.workload).facts([arm], warnings=doubts([arm]))
                 return under_its_load(facts, asked.replay)
             assert store is not None, "what is not replayed is stored"
-            warnings: list[Warning] = []
-            common = asked.settings or {}
-            planned = {name: plan.settings_of(one, common, warnings) for name, one in found.items()}
+            if known:
+                _require_same_build(asked, target)
+            else:
+                warnings: list[Warning] = []
+                common = asked.settings or {}
+                planned = {name: plan.settings_of(one, common, warnings) for name, one in found.items()}
+                asked = msgspec.structs.replace(
+                    asked,
+                    build_id=target.build.id,
+                    workload_digest=load.digest,
+                    planned=planned,
+                    warnings=tuple(warnings),
+                )
 
             def run(book: Book) -> CrashFacts:
                 campaign = CrashCampaign(plan, asked.workload, book)
-                return campaign.crash_all(planned, controls=asked.controls, warnings=warnings)
+                return campaign.crash_all(asked.planned, controls=asked.controls, warnings=asked.warnings)
 
             return carry_out(store, asked, resume, watcher, run)
+
+
+def _require_same_build(asked: CrashRequest, target: Target) -> None:
+    if asked.build_id != target.build.id:
+        raise UsageError(
+            f"the campaign ran on {asked.build_id}, but {asked.server} is now {target.build.id}",
+            hint="start a new campaign: counts of two binaries are not comparable",
+        )
 
 
 def crash_settings(

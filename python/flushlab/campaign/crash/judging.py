@@ -43,8 +43,10 @@ def judge_all(
             ended.put(None)
 
     with ThreadPoolExecutor(_SIDE_BY_SIDE, initializer=lambda: threads.add(get_ident())) as pool:
-        waiting = [pool.submit(judge_one, number, at) for number, at in enumerate(points)]
+        waiting: list[Future[None]] = []
         try:
+            for number, at in enumerate(points):
+                waiting.append(pool.submit(judge_one, number, at))
             for _ in waiting:
                 if (failed := ended.get()) is not None:
                     raise failed

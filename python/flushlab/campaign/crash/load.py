@@ -24,6 +24,7 @@ from flushlab.workload import (
     Shape,
     SqlWorkload,
     Workload,
+    fingerprint,
     parse_workload,
     shape_of,
     workload_options,
@@ -68,6 +69,12 @@ class CrashLoad(msgspec.Struct, frozen=True, kw_only=True):
         if self.beside is None:
             return ""
         return self.beside if self.beside == DDL else self.beside.name
+
+    @property
+    def digest(self) -> str:
+        """Changes with anything that it is made of, the contents of its files included."""
+        parts = (self.workload, None if self.beside == DDL else self.beside)
+        return " ".join(fingerprint(one) for one in parts if one is not None)
 
     def spec_on(self, server: Sandbox, threads: int, seed: int) -> LoadSpec:
         """Makes the tables of the ledger's load; how it is driven."""

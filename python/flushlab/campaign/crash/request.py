@@ -9,7 +9,7 @@ import msgspec
 
 from flushlab.datadir.fault_disk import FileSystemName
 from flushlab.errors import StorageError, UsageError
-from flushlab.record import CrashKind, Value
+from flushlab.record import CrashKind, Value, Warning
 from flushlab.settings import durability
 
 FAILURES: Mapping[CrashKind, durability.Failure] = {
@@ -24,6 +24,7 @@ FAILURES: Mapping[CrashKind, durability.Failure] = {
 """What the durability model calls them."""
 FILE_SYSTEMS: tuple[FileSystemName, ...] = ("ext4", "xfs", "btrfs")
 MOST_IMAGES, MOST_SECONDS, MOST_ROWS, MOST_LYING_FLUSHES = 100_000, 600.0, 1000, 1_000_000
+MOST_SEED = 999_999_999
 LEAST_DISK_MIB, MOST_DISK_MIB = 256, 65_536
 OF_DISKS: Mapping[str, Value | None] = {
     "fs": "ext4",
@@ -39,7 +40,12 @@ SECONDS = 3.0
 
 
 class CrashRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What `crash` was asked for; its arguments under their names, `options` those of the workload."""
+    """What `crash` was asked for; its arguments under their names, `options` those of the workload.
+
+    What has been read at the start is in it as well, so that a campaign goes on with that whatever has become
+    of the files: the build's id, a digest of the workload, the settings of each configuration, and what was
+    said of them.
+    """
 
     configurations: Any = ()
     server: str
@@ -68,6 +74,10 @@ class CrashRequest(msgspec.Struct, frozen=True, kw_only=True):
     basedir: str | None = None
     data_root: str | None = None
     folder: str = ""
+    build_id: str = ""
+    workload_digest: str = ""
+    planned: dict[str, dict[str, Value]] = {}
+    warnings: tuple[Warning, ...] = ()
     options: dict[str, Value] = {}
 
     def plan(self) -> bytes:
@@ -135,6 +145,7 @@ def require_in_range(asked: CrashRequest) -> None:
         ("rows", asked.rows, 1, MOST_ROWS),
         ("lying-flushes", asked.lying_flushes, 1, MOST_LYING_FLUSHES),
         ("disk-size", asked.disk_size, LEAST_DISK_MIB, MOST_DISK_MIB),
+        ("seed", asked.seed, 0, MOST_SEED),
     )
     for name, value, least, most in bounds:
         if not least <= value <= most:

@@ -15,10 +15,12 @@ import msgspec
 
 from flushlab.campaign.crash.request import CrashRequest
 from flushlab.campaign.watcher import Watcher
+from flushlab.crashed.cluster_recorded import RUN as CLUSTER_RUN
+from flushlab.crashed.cluster_recorded import ClusterRun
 from flushlab.crashed.ledger import read_notes
-from flushlab.crashed.recorded import Run
+from flushlab.crashed.recorded import RUN, Run
 from flushlab.datadir import Recording
-from flushlab.datadir.fault_disk import remove_record
+from flushlab.datadir.fault_disk import record_owner, remove_record
 from flushlab.errors import FlushlabError, StorageError, UsageError
 from flushlab.process.running import board
 from flushlab.record import CrashArm, CrashFacts
@@ -119,21 +121,29 @@ def remove_stumps(keep: Path | None, arm: str) -> None:
     """Removes records that an earlier session has begun for an arm, and that were cut short before anything
     could be judged; what this flushlab cannot read stays."""
     for folder in list(_records_of(keep, arm)):
-        with suppress(StorageError):
-            recording, run = Recording(folder), Run.read(folder)
-            if not run.whole and not _is_enough(run, recording):
-                remove_record(folder)
+        if _is_stump(folder):
+            remove_record(folder)
 
 
 def _records_of(keep: Path | None, arm: str) -> Iterator[Path]:
-    for file in sorted(keep.glob("*.record/run.json")) if keep else ():
-        with suppress(StorageError):
-            if Run.read(file.parent).arm == arm:
-                yield file.parent
+    for folder in sorted(keep.glob("*.record")) if keep else ():
+        if record_owner(folder) == arm:
+            yield folder
+
+
+def _is_stump(record: Path) -> bool:
+    if not any((record / name).exists() for name in (RUN, CLUSTER_RUN)):
+        return True  # its server was not under load yet, or it is one node's
+    with suppress(StorageError):
+        recording, run = Recording(record), Run.read(record)
+        return not run.whole and not _is_enough(run, recording)
+    return False
 
 
 def _can_be_judged(record: Path) -> bool:
     try:
+        if (record / CLUSTER_RUN).exists():
+            return bool(ClusterRun.read(record).disks)
         return _is_enough(Run.read(record), Recording(record))
     except StorageError:
         return False
