@@ -37,7 +37,7 @@ WIDTH = 80
 
 def text_of(thing: RenderableType) -> str:
     console = Console(file=io.StringIO(), width=WIDTH, highlight=False, color_system=None)
-    console.print(thing)
+    console.print(thing, crop=False)  # as `stdout` does
     assert isinstance(console.file, io.StringIO)
     return "\n".join(line.rstrip() for line in console.file.getvalue().splitlines()) + "\n"
 

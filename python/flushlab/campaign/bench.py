@@ -218,7 +218,8 @@ def bench(
         if trial.outcome == "refused":
             raise refusal(trial.reason, target.build)
         warnings = (*co_located(target.nodes, target.latency_s), *as_warnings(fit), *trial.warnings)
-        return _counted(msgspec.structs.replace(trial, warnings=warnings))
+        slow = target.volume.slow_disk
+        return _counted(msgspec.structs.replace(trial, warnings=warnings, disk=slow.record if slow else None))
 
 
 def _on_kept(

@@ -26,7 +26,7 @@ _LABELLED = re.compile(r"([^:=/\s][^:=/]*):\s+(.+)")
 _A_PATH = re.compile(r".*(/|\.(cnf|ini|conf))", re.IGNORECASE)
 _SPACED = re.compile(r"""('[^']*'|"[^"]*")|\s*=\s*(?![\w-]+\s*=)""")
 """What is quoted, and an equals sign with the blanks that an option file may have around it."""
-_EXAMPLE = "for example: flushlab compare base innodb_flush_log_at_trx_commit=2"
+_EXAMPLE = "name configurations, for example: base innodb_flush_log_at_trx_commit=2"
 
 
 class Given(NamedTuple):

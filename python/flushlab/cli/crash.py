@@ -166,17 +166,19 @@ def crash(
     flags = options.given(context, "configurations", "json", "out", "watch") | own
     typed = options.typed(context) if words else options.typed(context) - {"configurations"}
     others = (typed | {*own}) - {"json", "out", "watch"}
-    if resume and (others := others - {"resume"}):
+    if resume is not None and (others := others - {"resume"}):
         raise UsageError(
             f"--resume takes no {_spelled(others)}: the campaign keeps what it was started with",
             hint=f"flushlab crash --resume {resume}",
         )
-    if replay and (others := others - _OF_REPLAYS):
-        known = ", ".join(f"--{_spelled([name])}" for name in sorted(_OF_REPLAYS - {"replay"}))
+    if replay is not None and (others := others - _OF_REPLAYS):
+        known = ", ".join(_spelled([name]) for name in sorted(_OF_REPLAYS - {"replay"}))
         raise UsageError(
             f"--replay takes no {_spelled(others)}: the record keeps what it was made with",
             hint=f"remove it: --replay takes {known}",
         )
+    if replay is not None and out:
+        raise UsageError("one image alone has no page", hint="remove --out")
     with watched(watch):
         facts = run(words, **flags, progress=say)
     deliver(
@@ -191,19 +193,17 @@ def crash(
 
 
 def _spelled(names: Collection[str]) -> str:
-    """The first of some options, as it is typed."""
-    return {"setting": "set"}.get(first := min(names), first).replace("_", "-")
+    """The first of some options, as it is typed; the configurations have no option."""
+    first = {"setting": "set"}.get(name := min(names), name)
+    return first if first == "configurations" else f"--{first.replace('_', '-')}"
 
 
 def _write_page(facts: CrashFacts, out: str) -> None:
     """Writes the page of what was found, and says so.
 
     Raises:
-        UsageError: it is not of a campaign that was stored.
         NotWritable: the file cannot be written.
     """
-    if not facts.campaign:
-        raise UsageError("one image alone has no page", hint="remove --out")
     from flushlab.cli.report import stored_page
 
     write_file(Path(out), stored_page(facts.campaign))

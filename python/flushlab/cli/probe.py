@@ -18,7 +18,7 @@ from flushlab.errors import UsageError
 if TYPE_CHECKING:
     from flushlab.probe.against import MeasuredServer
     from flushlab.probe.ceilings import Matrix
-    from flushlab.record import ProbeRecord
+    from flushlab.record import DiskEmulation, ProbeRecord
 
 MIN_SECONDS, MAX_SECONDS = 0.05, 60.0
 BENCH_SECONDS, QUICK_BENCH_SECONDS = 5.0, 2.0
@@ -119,9 +119,10 @@ def probe(
     _check(seconds, against, server, setting, json, report)
     matrix = _matrix(quick, policy, flush, committers)
     asked = _directory(directory)
-    with _disk(asked, disk) as where:
+    with _disk(asked, disk) as (where, emulated):
         request = Request(
             directory=where,
+            disk=emulated,
             quick=quick,
             seconds=seconds,
             matrix=matrix,
@@ -191,15 +192,16 @@ def _directory(chosen: Path | None) -> Path:
 
 
 @contextmanager
-def _disk(where: Path, disk: str | None) -> Iterator[Path]:
-    """Where to probe: a disk of its own in that place, if one is asked for."""
+def _disk(where: Path, disk: str | None) -> Iterator[tuple[Path, DiskEmulation | None]]:
+    """Where to probe: a disk of its own in that place, if one is asked for, and how slow that is."""
     from flushlab.datadir import open_volume
 
     if disk is None:
-        yield where
+        yield where, None
         return
     with open_volume(where, None, disk, say) as volume:
-        yield volume.data_root.path
+        assert volume.slow_disk is not None, "it was asked for"
+        yield volume.data_root.path, volume.slow_disk.record
 
 
 def _matrix(

@@ -102,7 +102,7 @@ def judge(
             if fewer is None:
                 reasons.append("killed and started once more, it has rows that were not there before")
             else:
-                reasons += _impossible("after another kill the tables", promised, survivor.again)
+                reasons += _impossible("the tables after another kill", promised, survivor.again)
                 remarks.append(f"killed and started once more, it has {number_of(fewer, 'commit')} fewer")
                 lost = max(lost, _missing(promised, survivor.again))
                 lost_s = _seconds(notes, crashed_ns, survivor.again)
@@ -174,10 +174,12 @@ def _impossible(where: str, promised: Mapping[int, int], found: Mapping[int, Com
         limit = promised.get(connection, 0) + 1
         if commits.number != commits.last:
             missing = number_of(commits.last - commits.number, "commit")
-            reasons.append(f"connection {connection}: {where} lack {missing} before the last, {commits.last}")
+            reasons.append(
+                f"connection {connection}: {missing} before the last, {commits.last}, not in {where}"
+            )
         if commits.last > limit:
             reasons.append(
-                f"connection {connection}: {where} have commit {commits.last}, but {limit} was under way"
+                f"connection {connection}: commit {commits.last} is in {where}, but {limit} was under way"
             )
     return reasons[:_TOLD]
 

@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from flushlab.errors import StorageError
+
 TABLE = "flushlab_ledger"
 _NOTE = struct.Struct("<QQQQ")
 NOTE_BYTES = _NOTE.size
@@ -49,12 +51,23 @@ def packed(note: Note) -> bytes:
 
 
 def read_notes(file: Path) -> list[Note]:
-    """The notes of a file, up to its last whole one; none if there is no file."""
+    """The notes of a file, up to its last whole one; none if there is no file.
+
+    Raises:
+        StorageError: it is damaged: a connection's commits do not count from 1 without gaps.
+    """
     if not file.exists():
         return []
     content = file.read_bytes()
     whole = len(content) - len(content) % _NOTE.size
-    return [Note(*one) for one in _NOTE.iter_unpack(content[:whole])]
+    notes = [Note(*one) for one in _NOTE.iter_unpack(content[:whole])]
+    numbers = Counter(note.connection for note in notes)
+    if any(numbers[connection] != last for connection, last in counted(notes).items()):
+        raise StorageError(
+            f"{file} is damaged: acknowledged commits are missing in it",
+            hint="remove the record, and record again",
+        )
+    return notes
 
 
 def before(notes: Sequence[Note], at: int) -> list[Note]:

@@ -218,10 +218,10 @@ def gtid_in_words(gtid: dict[str, Any]) -> str:
     parts = []
     if gtid["behind"]:
         most = gtid["behind_commits"]["max"]
-        parts.append(f"those of up to {most:,.0f} commits will be given again in {gtid['behind']}")
+        parts.append(f"up to {most:,.0f} will be given out a second time in {gtid['behind']}")
     if gtid["ahead"]:
         most = gtid["ahead_commits"]["max"]
-        parts.append(f"up to {most:,.0f} of commits that the tables lack in {gtid['ahead']}")
+        parts.append(f"up to {most:,.0f} belong to commits missing from the tables in {gtid['ahead']}")
     of = counted(gtid["images"], "image")
     return f"of {of}: {'; '.join(parts)}" if parts else f"as the tables in {of}"
 

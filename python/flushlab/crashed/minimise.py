@@ -37,46 +37,59 @@ def minimise(images: Images, point: CrashPoint, say: Callable[[str], object]) ->
     """
     image = images.judge(point)
     if image.outcome not in ("lost", "inconsistent", "not_started"):
+        if image.outcome != "unknown":
+            say("it kept everything: there is nothing to minimise")
         return image
-    return msgspec.structs.replace(image, cause=_Search(images, image, say).cause())
+    search = _Search(images, image, say)
+    try:
+        return msgspec.structs.replace(image, cause=search.cause())
+    except KeyboardInterrupt:
+        say(f"interrupted after {counted(search.tries, 'image')}: the fewest sectors are not known yet")
+        return image
 
 
 class _Search:
+    """What makes an image what it is.
+
+    Attributes:
+        tries: images that were judged.
+    """
+
     def __init__(self, images: Images, image: CrashImage, say: Callable[[str], object]) -> None:
         self._images, self._image, self._say = images, image, say
         self._kept, self._missing = images.unsynced(image.point)
         self._all = sorted({*self._kept, *self._missing})
         self._among = {part.number for part in self._all}
-        self._tries = 0
+        self.tries = 0
 
     def cause(self) -> CrashCause:
         """The fewest sectors."""
         if not self._breaks(()):
             return self._told("kept", self._fewest(self._kept, self._breaks), self._kept)
         if self._breaks(self._all):
-            return CrashCause(way="any", tries=self._tries)
+            return CrashCause(way="any", tries=self.tries)
         return self._told("missing", self._fewest(self._missing, self._breaks_without), self._missing)
 
     def _fewest(self, parts: Sequence[Part], breaks: Callable[[Sequence[Part]], bool]) -> list[Part]:
         """Of whole parts first: most are of no account."""
 
         def tried(some: Sequence[Part]) -> bool:
-            if self._tries >= MOST_TRIES:
+            if self.tries >= MOST_TRIES:
                 return False
             found = breaks(some)
-            if self._tries % _TELL == 0:
-                self._say(f"{counted(self._tries, 'image')} judged to find the fewest sectors")
+            if self.tries % _TELL == 0:
+                self._say(f"{counted(self.tries, 'image')} judged to find the fewest sectors")
             return found
 
         coarse = fewest(parts, tried)
         return _joined(fewest([sector for part in coarse for sector in part.single()], tried))
 
     def _breaks(self, parts: Sequence[Part]) -> bool:
-        self._tries += 1
+        self.tries += 1
         found = self._images.judge_parts(self._image.point, self._among, sorted(parts))
         if found.outcome == "unknown":
             raise MeasurementError(
-                f"the fewest sectors cannot be found: image {self._tries:,} could not be judged:"
+                f"the fewest sectors cannot be found: image {self.tries:,} could not be judged:"
                 f" {found.reasons[0]}",
                 hint="mend that, and run it again",
             )
@@ -92,8 +105,8 @@ class _Search:
             way="kept" if way == "kept" else "missing",
             parts=tuple(_named(part, extents) for part in found),
             sectors=sum(part.sectors for part in of),
-            tries=self._tries,
-            ended="limit" if self._tries >= MOST_TRIES else "done",
+            tries=self.tries,
+            ended="limit" if self.tries >= MOST_TRIES else "done",
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import random
 import shutil
 import time
 from bisect import bisect_right
@@ -455,7 +456,7 @@ class Images:
         return msgspec.structs.replace(
             found,
             seconds=time.monotonic() - began,
-            unflushed=self._unflushed(point.at) if self.run.ledger else None,
+            unflushed=self._unflushed(point) if self.run.ledger else None,
         )
 
     def _judge(
@@ -464,10 +465,9 @@ class Images:
         left: AbstractContextManager[tuple[FaultImage, Path]],
         received: Received | None,
     ) -> CrashImage:
-        run, notes = self.run, before(self._notes, point.at)
-        statements = len(before(self._statements, point.at))
-        # What was acknowledged before the next record counts, so the crash is no earlier than that one.
-        following = next(self._recording.records(first=point.at + 1, last=point.at + 1), None)
+        run, crashed_ns = self.run, self._moment(point)
+        notes = self._by_then(self._notes, point)
+        statements = len(self._by_then(self._statements, point))
         try:
             with left as (image, datadir), self._start(image, datadir) as server:
                 survivor = ask(server, run.ledger)
@@ -483,15 +483,39 @@ class Images:
             if damaged and (self._fail.lying_flushes or run.faulty or run.fault):
                 return judge.not_started(point, notes, str(error))
             return judge.unknown(point, notes, str(error))
-        crashed_ns = following.time_ns if following else run.ended_ns
         found = judge.judge(point, notes, crashed_ns, survivor, statements)
         return msgspec.structs.replace(found, replica=old, new_replica=new)
 
-    def _unflushed(self, at: int) -> int:
-        """Commits acknowledged by record `at`, and since the last flush before it."""
-        earlier = bisect_right(self._flushed, at)
+    def _moment(self, point: CrashPoint) -> int:
+        """When it crashes, in ns of CLOCK_MONOTONIC.
+
+        Between two records the disk stays as it is, while commits go on to be acknowledged. A random moment
+        lies anywhere in between, drawn by the point's seed; a chosen one at the end, where most is at stake.
+        """
+        first = max(point.at, 1)
+        near = [one.time_ns for one in self._recording.records(first=first, last=point.at + 1)]
+        end = near.pop() if len(near) > min(point.at, 1) else self.run.ended_ns
+        if not self._is_drawn(point):
+            return end
+        begin = near[0] if near else min((note.time_ns for note in self._notes), default=end)
+        return begin + round(max(0, end - begin) * random.Random(point.seed).random())
+
+    def _is_drawn(self, point: CrashPoint) -> bool:
+        return self._fail.kind != "torn" and point.kind in ("random", "in_recovery")
+
+    def _by_then(self, notes: Sequence[Note], point: CrashPoint) -> list[Note]:
+        """What was acknowledged before it crashed."""
+        found = before(notes, point.at)
+        if not self._is_drawn(point):
+            return list(found)
+        moment = self._moment(point)
+        return [note for note in found if note.time_ns <= moment]
+
+    def _unflushed(self, point: CrashPoint) -> int:
+        """Commits acknowledged before it crashed, and since the last flush before that."""
+        earlier = bisect_right(self._flushed, point.at)
         last = self._flushed[earlier - 1] if earlier else 0
-        return sum(last <= note.position <= at for note in self._notes)
+        return sum(last <= note.position for note in self._by_then(self._notes, point))
 
     def _left(self, point: CrashPoint) -> AbstractContextManager[tuple[FaultImage, Path]]:
         """What the crash has left, and the data directory on it."""

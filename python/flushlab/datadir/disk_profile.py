@@ -15,6 +15,8 @@ from flushlab.units import parse_latency, parse_size
 LEAST_US = 100.0
 """The way to a disk that is served by a program, and back, takes nearly as long."""
 MOST_US = 1e6
+LEAST_IOPS, LEAST_BYTES_PER_S = 10, 100_000
+"""On a slower one a server does not even start in minutes."""
 _FILE = Path(__file__).with_name("disk_profiles.toml")
 _REQUESTS = ("flush", "write", "read")
 _EXAMPLE = "--disk flush=1ms,write=0.1ms,iops=3000"
@@ -65,10 +67,11 @@ def parse_disk(text: str) -> DiskProfile:
         name, _, value = word.partition("=")
         if name in _REQUESTS:
             latencies[name] = _latency(name, value)
-        elif name == "iops" and value.isdecimal() and int(value) > 0:
-            rates["iops"] = float(value)
-        elif name == "bandwidth" and (size := parse_size(value.removesuffix("/s"))) > 0:
-            rates["bytes_per_s"] = float(size)
+        elif name == "iops" and value.isdecimal():
+            rates["iops"] = _rate(word, int(value), LEAST_IOPS, f"{LEAST_IOPS} a second")
+        elif name == "bandwidth":
+            size = parse_size(value.removesuffix("/s"))
+            rates["bytes_per_s"] = _rate(word, size, LEAST_BYTES_PER_S, "100K")
         else:
             raise UsageError(
                 f"--disk {text}: {word!r} is not understood",
@@ -84,10 +87,21 @@ def parse_disk(text: str) -> DiskProfile:
     )
 
 
+def _rate(word: str, value: int, least: int, words: str) -> float:
+    if value < least:
+        raise UsageError(f"--disk {word} is too slow for any server", hint=f"it takes {words} at least")
+    return float(value)
+
+
 def _latency(name: str, value: str) -> RequestLatency:
     median, _, tail = value.partition("/")
-    p50_us = parse_latency(median) * 1e6
-    p99_us = parse_latency(tail) * 1e6 if tail else p50_us
+    try:
+        p50_us = parse_latency(median) * 1e6
+        p99_us = parse_latency(tail) * 1e6 if tail else p50_us
+    except UsageError:
+        raise UsageError(
+            f"--disk {name}={value} is not a latency", hint=f"for example {name}=1ms, or {name}=1ms/5ms"
+        ) from None
     if p50_us < LEAST_US:
         raise UsageError(
             f"a disk with {name}={value} cannot be emulated: any emulated disk takes about 0.1 ms to answer",

@@ -505,7 +505,7 @@ class FaultImage(_Disk):
             HarnessError: something has files open on it, or it records; the file system does not mount.
         """
         _unmount(self.mount)
-        if self.mount.is_mount():
+        if _is_mount(self.mount):
             raise HarnessError(f"{self.mount} is in use")
         self.at, self.fail, self.seed = at, fail, seed
         self._tell("image", image=self._spec())
@@ -623,10 +623,18 @@ def _outcome(command: list[str], seconds: float) -> tuple[int, str]:
     return process.returncode, errors
 
 
+def _is_mount(point: Path) -> bool:
+    """Whether a file system is there, be it one that has shut itself down and answers nothing (XFS: EIO)."""
+    try:
+        return point.is_mount()
+    except OSError:
+        return True
+
+
 def _unmount(point: Path) -> None:
     """Takes the file system off, once nobody has anything open on it; in the end the guard detaches it."""
     deadline = time.monotonic() + _BUSY_S
-    while point.is_mount():
+    while _is_mount(point):
         try:
             status, _ = _outcome(["umount", str(point)], _BUSY_S)
         except subprocess.TimeoutExpired:

@@ -84,8 +84,14 @@ class Recording:
             while number <= end:
                 chunk = file.read(min(_READ_AT_ONCE, end - number + 1) * ENTRY.size)
                 for code, length, time_ns, offset, _, before in ENTRY.iter_unpack(chunk):
-                    if kind is None or _KINDS[code] == kind:
-                        yield Record(number, time_ns, _KINDS[code], offset, length, before)
+                    found = _KINDS.get(code)
+                    if found is None:
+                        raise StorageError(
+                            f"the record {self.folder} is damaged: entry {number:,} is none",
+                            hint="remove it, and record again",
+                        )
+                    if kind is None or found == kind:
+                        yield Record(number, time_ns, found, offset, length, before)
                     number += 1
 
     def flushes(self) -> list[int]:

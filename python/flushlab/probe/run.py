@@ -27,6 +27,7 @@ from flushlab.probe.policy import Policy
 from flushlab.probe.reading import headline, read
 from flushlab.record import (
     Ceiling,
+    DiskEmulation,
     DiskFigure,
     Machine,
     Medium,
@@ -59,6 +60,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         matrix: of the ceilings.
         servers: that are compared with the ceilings of their own policies.
         switch: also change the flush mode while committers commit.
+        disk: that was made slow for it; None: the directory's own.
         command: the command line that asks for this.
     """
 
@@ -68,6 +70,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     matrix: Matrix
     servers: tuple[MeasuredServer, ...] = ()
     switch: bool = False
+    disk: DiskEmulation | None = None
     command: str = "flushlab probe"
 
 
@@ -100,7 +103,7 @@ def probe(request: Request, watch: Watch, make: Maker) -> ProbeRecord:
         with _below(folder, "commits") as own:
             reached = tuple(steps.ceilings(own, medium, most, make))
         switched = tuple(steps.switches(folder, medium, most, make))
-    facts = machine.describe(directory)
+    facts = machine.describe(directory, slow_disk=request.disk)
     record = ProbeRecord(
         started_at=started,
         seconds=time.monotonic() - begin.at,

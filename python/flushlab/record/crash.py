@@ -257,6 +257,7 @@ class CrashFacts(msgspec.Struct, frozen=True, kw_only=True):
         beside: what ran beside it; empty: nothing.
         fail: what crashed.
         fs: file system; empty where the process was killed.
+        disk: how slow the disk was while the run was recorded, as it was asked for; empty: not made slow.
         tear: bytes that the disk wrote whole; 0: it tore no write.
         lying_flushes: flushes that a lying disk had not done; 0: it did not lie.
         nodes: of the cluster; 1: a server alone.
@@ -273,6 +274,7 @@ class CrashFacts(msgspec.Struct, frozen=True, kw_only=True):
     beside: str = ""
     fail: CrashKind
     fs: str = ""
+    disk: str = ""
     tear: int = 512
     lying_flushes: int = 0
     nodes: int = 1

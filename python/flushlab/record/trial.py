@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 
 from flushlab.record.arm import Arm, Value
+from flushlab.record.fault import DiskEmulation
 from flushlab.record.load import LoadResult
 from flushlab.record.node import LostNode, NodeActivity
 from flushlab.record.performance import Performance
@@ -139,6 +140,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     data_bytes: int | None = None
     server: ServerIdentity | None = None
     storage: Storage | None = None
+    disk: DiskEmulation | None = None
     launch: Launch | None = None
     before: ServerSample | None = None
     after: ServerSample | None = None

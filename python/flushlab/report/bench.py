@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from flushlab.record import KindTime, Latency, LoadResult, NodeActivity, Trial
-from flushlab.report.identity import server_document
+from flushlab.report.identity import disk_words, server_document
 
 SCHEMA = "flushlab.bench/1"
 
@@ -57,6 +57,7 @@ def document(trial: Trial) -> dict[str, Any]:
         "reason": trial.reason,
         "server": server_document(trial.server),
         "storage": trial.storage,
+        "disk": trial.disk,
         "settings": dict(trial.settings),
         "deltas": dict(trial.deltas),
         "files": dict(trial.file_activity),
@@ -88,6 +89,8 @@ def render(trial: Trial) -> RenderableType:
     if lines := trial.output.strip().splitlines():
         table.add_row("printed", Text(lines[-1]))
     table.add_row("server", trial.server.title)
+    if trial.disk is not None:
+        table.add_row("disk", disk_words(trial.disk))
     table.add_row(
         "window",
         f"{trial.seconds.get('window', 0):.1f} s after {trial.seconds.get('warm_up', 0):.1f} s of warm-up",

@@ -58,6 +58,7 @@ def document(facts: CrashFacts) -> dict[str, Any]:
         "beside": facts.beside or None,
         "fail": facts.fail,
         "fs": facts.fs,
+        "disk": facts.disk or None,
         "tear": facts.tear,
         "lying_flushes": facts.lying_flushes,
         "seed": facts.seed,
@@ -112,12 +113,12 @@ def line(arm: CrashArm, image: CrashImage) -> str | None:
     """What `--replay` takes; None where the record was not kept."""
     if not arm.folder:
         return None
-    recovery = ":recovery" if image.point.kind == "in_recovery" else ""
-    return f"{arm.folder}:at={image.point.at}:seed={image.point.seed}{recovery}"
+    kind = {"random": "", "in_recovery": ":recovery"}.get(image.point.kind, f":{image.point.kind}")
+    return f"{arm.folder}:at={image.point.at}:seed={image.point.seed}{kind}"
 
 
 def options(facts: CrashFacts) -> list[str]:
-    """What `--replay` needs beside the line to judge the same crash, apart from `--server`."""
+    """What `--replay` needs beside the line to judge the same crash."""
     found = [] if facts.fail == "power" else ["--fail", facts.fail]
     if facts.tear != 512:
         found += ["--tear", str(facts.tear)]
@@ -129,9 +130,9 @@ def options(facts: CrashFacts) -> list[str]:
 
 
 def replay_words(facts: CrashFacts, arm: CrashArm, image: CrashImage) -> str | None:
-    """The same as it is typed, with its line; None where the record was not kept."""
+    """The command that judges an image again; None where its record was not kept."""
     said = line(arm, image)
-    return None if said is None else shlex.join(["--replay", said, *options(facts)])
+    return None if said is None else shlex.join(["flushlab", "crash", "--replay", said, *options(facts)])
 
 
 def moment(arm: CrashArm, image: CrashImage) -> str:
@@ -183,9 +184,8 @@ def _nodes(images: Sequence[CrashImage]) -> dict[str, Any] | None:
 
 def render(facts: CrashFacts) -> RenderableType:
     """What a person reads; fits 80 columns."""
-    where = f" on {facts.fs}" if facts.fs else ""
     parts: list[RenderableType] = [
-        Text(f"{facts.server}, {load(facts)}: {which(facts)}{WHAT[facts.fail]}{where}", style="bold"),
+        Text(f"{facts.server}, {load(facts)}: {which(facts)}{WHAT[facts.fail]}{where(facts)}", style="bold"),
         Text(""),
     ]
     for arm in facts.arms:
@@ -205,6 +205,12 @@ def render(facts: CrashFacts) -> RenderableType:
 def which(facts: CrashFacts) -> str:
     """On which nodes of a cluster, in words; empty for a server alone."""
     return _NODES[facts.crashed] if facts.crashed else ""
+
+
+def where(facts: CrashFacts) -> str:
+    """File system and disk, in words; empty where the process was killed."""
+    disk = f", on a disk like {facts.disk}" if facts.disk else ""
+    return f" on {facts.fs}{disk}" if facts.fs else ""
 
 
 def load(facts: CrashFacts) -> str:
@@ -230,7 +236,8 @@ def _rows_of(arm: CrashArm) -> Table:
     table.add_column()
     at_random = [image for image in arm.images if image.point.kind == "random"]
     chosen = [image for image in arm.images if image.point.kind != "random"]
-    table.add_row("random", _in_words(at_random))
+    if at_random or not chosen:
+        table.add_row("random", _in_words(at_random))
     if chosen:
         table.add_row("chosen", _in_words(chosen))
     found = counts(arm.images)
@@ -244,7 +251,7 @@ def _rows_of(arm: CrashArm) -> Table:
     if must := must_lose(arm, found):
         table.add_row("must lose", must)
     if arm.fault:
-        table.add_row("the server", arm.fault)
+        table.add_row("the server", arm.fault.removeprefix("the server "))
     if binlog := found["binlog"]:
         table.add_row("binary log", binlog_in_words(binlog))
     if gtid := found["gtid"]:
@@ -349,7 +356,7 @@ def cause_in_words(cause: CrashCause) -> list[str]:
     number = counted(sum(part.length for part in cause.parts) // 512, "sector")
     fate = "kept" if cause.way == "kept" else "lost"
     fewest = "the fewest" if cause.ended == "done" else "perhaps not the fewest"
-    said = f"for that, {number} must be {fate}, of {cause.sectors:,} unsynced ones that were: {fewest}"
+    said = f"this takes {number} {fate}, of {cause.sectors:,} unsynced ones {fate} here: {fewest}"
     return [f"{said}{after}", *(f"  {_place(part)}" for part in cause.parts)]
 
 
@@ -373,7 +380,7 @@ def _listed(facts: CrashFacts, arm: CrashArm) -> list[RenderableType]:
         what = counted(image.lost, "commit") if of_commits else "; ".join(image.reasons)
         found.append(Text(f"  {arm.name}, {moment(arm, image)}: {image.outcome.replace('_', ' ')}: {what}"))
         if replay := replay_words(facts, arm, image):
-            found.append(Text(f"    {replay}", style="dim"))
+            found.append(Text(f"    {replay}", style="dim", overflow="ignore", no_wrap=True))
         if image.cause:
             found += [Text(f"    {one}") for one in cause_in_words(image.cause)]
     if len(bad) > _TOLD:

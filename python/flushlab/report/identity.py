@@ -1,10 +1,17 @@
-"""A server as JSON documents have it. Pure."""
+"""A server as JSON documents have it, and a disk in words. Pure."""
 
 from __future__ import annotations
 
-from flushlab.record import ServerIdentity
+from flushlab.record import DiskEmulation, ServerIdentity
+from flushlab.units import format_latency
 
 
 def server_document(server: ServerIdentity) -> dict[str, str | int]:
     """Flavor, version as the server prints it, and the number of a cluster's nodes (1: it is alone)."""
     return {"flavor": server.flavor, "version": server.version_text, "nodes": server.nodes}
+
+
+def disk_words(slow: DiskEmulation) -> str:
+    """`gp3: 1.10 ms a sync, 1.12 ms measured`."""
+    asked, measured = format_latency(slow.asked_sync_us_p50), format_latency(slow.measured_sync_us_p50)
+    return f"{slow.profile.name}: {asked} a sync, {measured} measured"

@@ -14,6 +14,7 @@ from flushlab.probe.policy import Policy
 from flushlab.probe.reading import by_policy, duration
 from flushlab.probe.scaling import PROCESSORS, curves
 from flushlab.record import Ceiling, DiskFigure, ProbeRecord, Switching, SwitchPhase, Warning
+from flushlab.report.identity import disk_words
 from flushlab.units import format_size
 
 SCHEMA = "flushlab.probe/1"
@@ -71,6 +72,8 @@ def device_words(record: ProbeRecord) -> str:
     if medium.device is None:
         return "none visible to the kernel"
     words = [medium.device]
+    if (slow := record.machine.slow_disk) is not None:
+        words.append(f"emulating {disk_words(slow)}")
     if medium.scheduler:
         words.append(f"scheduler {medium.scheduler}")
     if medium.rotational is not None:

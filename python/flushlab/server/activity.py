@@ -18,6 +18,7 @@ _LEAST_SHARE = 0.02
 """Of a processor. A server that waits for ever takes 0.002 of one to see that it still has to."""
 _TICKS = os.sysconf("SC_CLK_TCK")
 _LOOK_S = 0.5
+SPINS = 5
 _MOST_S = 10.0
 """So much of the time between two looks counts: nobody works on a machine that is paused for a minute."""
 
@@ -41,7 +42,8 @@ class Activity:
 
     Args:
         done: what it has done by now; None once it is gone.
-        idle_s: for how long it must have done nothing to be idle.
+        idle_s: for how long it must have done nothing to be idle. One that keeps processors busy, and reads,
+            writes and says nothing, is idle after `SPINS` times as long: it turns in circles.
         clock: seconds.
     """
 
@@ -50,27 +52,43 @@ class Activity:
     ) -> None:
         self._done, self._idle_s, self._clock = done, idle_s, clock
         self._looked = clock()
-        self._idle_for_s = 0.0
-        self._then = done()
+        self._idle_for_s = self._still_for_s = 0.0
+        self._then = self._still = done()
 
     def idle(self) -> bool:
         """Whether it has done nothing for so long; to be asked again and again."""
         now = self._clock()
         if now - self._looked < _LOOK_S:
             return False
-        self._idle_for_s += min(now - self._looked, _MOST_S)
+        passed = min(now - self._looked, _MOST_S)
+        self._idle_for_s += passed
+        self._still_for_s += passed
         self._looked = now
         done = self._done()
         if done is None or self._then is None or self._works(self._then, done):
             self._idle_for_s, self._then = 0.0, done
-        return self._idle_for_s >= self._idle_s
+        if done is None or self._still is None or _is_heard(self._still, done):
+            self._still_for_s, self._still = 0.0, done
+        return self._idle_for_s >= self._idle_s or self._spins
+
+    @property
+    def words(self) -> str:
+        """What has been seen of one that is idle."""
+        if self._spins:
+            return f"has read, written and said nothing for {self._still_for_s:.0f} s"
+        return f"has done nothing for {self._idle_s:.0f} s"
+
+    @property
+    def _spins(self) -> bool:
+        return self._still_for_s >= SPINS * self._idle_s
 
     def _works(self, then: Done, now: Done) -> bool:
-        return (
-            now.io_bytes is None
-            or now[1:] != then[1:]
-            or now.cpu_s - then.cpu_s > _LEAST_SHARE * self._idle_s
-        )
+        return _is_heard(then, now) or now.cpu_s - then.cpu_s > _LEAST_SHARE * self._idle_s
+
+
+def _is_heard(then: Done, now: Done) -> bool:
+    """Whether it has read, written or said anything; or that is hidden."""
+    return now.io_bytes is None or now[1:] != then[1:]
 
 
 def of_process(pid: int, log_file: Path) -> Done | None:

@@ -162,9 +162,7 @@ class Start:
                 checks_at = time.monotonic() + _CHECK_S
             if self.idle_s is not None and activity.idle():
                 end(process, signal.SIGKILL)
-                raise self._failed(
-                    f"is not ready and has done nothing for {self.idle_s:.0f} s: {complaint}", log_start
-                )
+                raise self._failed(f"is not ready and {activity.words}: {complaint}", log_start)
             if time.monotonic() > deadline:
                 end(process, signal.SIGKILL)
                 failed = self._failed(f"was not ready after {self.limit_s:.0f} s: {complaint}", log_start)

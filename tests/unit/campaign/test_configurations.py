@@ -83,8 +83,8 @@ def test_configurations_by_name_are_whole_unless_there_is_a_base() -> None:
 @pytest.mark.parametrize(
     ("words", "message", "hint"),
     [
-        ([], "nothing to compare", "flushlab compare base"),
-        (["base"], "nothing to compare", "flushlab compare base"),
+        ([], "nothing to compare", "name configurations, for example: base"),
+        (["base"], "nothing to compare", "name configurations, for example: base"),
         (["text.cnf"], "text.cnf is not an option file", "my.cnf"),
         (["pipe"], "option file pipe is a pipe", "my.cnf"),
         (["innodb-doublewrite"], "neither `base` nor", "give it a value: innodb_doublewrite="),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import pytest
@@ -15,13 +15,13 @@ from flushlab.campaign.crash.replay import as_recorded, read_line, replay, under
 from flushlab.crashed.recorded import Images, Run
 from flushlab.datadir.recording import ENTRY
 from flushlab.errors import StorageError, UsageError
-from flushlab.record import CrashFacts, CrashKind, CrashPoint, Failure
+from flushlab.record import CrashFacts, CrashKind, CrashPoint, Failure, PointKind
 from flushlab.report.crash import line, moment
 from tests.unit.builds import MARIADB
 from tests.unit.crashes import LOSING
 
 
-@pytest.mark.parametrize("kind", ["random", "in_recovery"])
+@pytest.mark.parametrize("kind", get_args(PointKind))
 def test_what_the_report_names_is_judged_again(kind: str) -> None:
     point = msgspec.convert({"at": 1007, "kind": kind, "seed": 7}, CrashPoint)
     image = msgspec.structs.replace(LOSING.images[0], point=point)
@@ -51,7 +51,7 @@ def test_what_names_no_image_is_refused(said: str) -> None:
 
 def test_a_record_that_is_not_there_is_told_before_a_server_is_looked_for() -> None:
     with pytest.raises(StorageError, match="there is no folder /nope/record"):
-        crash(replay="/nope/record:at=1:seed=1", fail="process", server="mariadb@3.23")
+        crash(replay="/nope/record:at=1:seed=1", server="mariadb@3.23")
 
 
 def record(folder: Path, entries: int, **other: Any) -> None:
@@ -102,7 +102,7 @@ def test_a_record_knows_its_file_system_and_how_its_disk_failed(tmp_path: Path) 
     found = as_recorded(plan_of(tmp_path, "power"), f"{tmp_path}:at=1:seed=1")
     assert (found.fs, found.kind) == ("xfs", "eio")
     assert as_recorded(plan_of(tmp_path, "os"), f"{tmp_path}:at=1:seed=1").kind == "os"
-    with pytest.raises(UsageError, match="--fail full is of a disk that fails under load"):
+    with pytest.raises(UsageError, match="--fail full is for a record whose disk failed under load"):
         as_recorded(plan_of(tmp_path, "full"), f"{tmp_path}:at=1:seed=1")
 
 

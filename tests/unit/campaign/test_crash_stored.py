@@ -30,6 +30,7 @@ PLAN: Any = SimpleNamespace(
     which="",
     kind="power",
     fs="ext4",
+    emulate=None,
     seed=1,
     failure=Failure(kind="power"),
     load=SimpleNamespace(has_ledger=True, beside_name=""),

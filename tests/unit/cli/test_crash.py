@@ -29,12 +29,12 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("flags", "named"),
     [
-        (["--replay", "r:at=1:seed=1", "--images", "4"], "--replay takes no images:"),
-        (["--replay", "r:at=1:seed=1", "--set", "sync_binlog=1"], "--replay takes no set:"),
+        (["--replay", "r:at=1:seed=1", "--images", "4"], "--replay takes no --images:"),
+        (["--replay", "r:at=1:seed=1", "--set", "sync_binlog=1"], "--replay takes no --set:"),
         (["--replay", "r:at=1:seed=1", "sync_binlog=1"], "--replay takes no configurations:"),
-        (["--replay", "r:at=1:seed=1", "--tables", "2"], "--replay takes no tables:"),
-        (["--resume", "crash-1", "--images", "4"], "--resume takes no images:"),
-        (["--resume", "crash-1", "--set", "sync_binlog=1"], "--resume takes no set:"),
+        (["--replay", "r:at=1:seed=1", "--tables", "2"], "--replay takes no --tables:"),
+        (["--resume", "crash-1", "--images", "4"], "--resume takes no --images:"),
+        (["--resume", "crash-1", "--set", "sync_binlog=1"], "--resume takes no --set:"),
     ],
 )
 def test_what_a_record_or_a_campaign_was_made_with_cannot_be_changed(

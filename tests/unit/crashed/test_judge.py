@@ -60,12 +60,12 @@ def test_a_connection_without_any_row_has_lost_all() -> None:
 def test_a_gap_is_no_state_that_the_server_was_ever_in() -> None:
     image = judged(notes(5), Survivor({1: Commits(4, 5)}))
     assert image.outcome == "inconsistent"
-    assert image.reasons == ("connection 1: the tables lack 1 commit before the last, 5",)
+    assert image.reasons == ("connection 1: 1 commit before the last, 5, not in the tables",)
 
 
 def test_commits_that_nobody_asked_for_are_inconsistent() -> None:
     image = judged(notes(5), Survivor(rows(7)))
-    assert image.reasons == ("connection 1: the tables have commit 7, but 6 was under way",)
+    assert image.reasons == ("connection 1: commit 7 is in the tables, but 6 was under way",)
 
 
 def test_half_a_transaction_and_a_damaged_table_are_inconsistent() -> None:
@@ -98,7 +98,7 @@ def test_the_binary_log_has_a_column_of_its_own() -> None:
 
 def test_a_gap_in_the_binary_log_is_inconsistent() -> None:
     image = judged(notes(5), Survivor(rows(5), binlog={1: Commits(3, 5)}))
-    assert image.reasons == ("connection 1: the binary log lack 2 commits before the last, 5",)
+    assert image.reasons == ("connection 1: 2 commits before the last, 5, not in the binary log",)
 
 
 def test_a_server_that_does_not_start_has_lost_everything() -> None:

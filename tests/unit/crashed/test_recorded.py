@@ -20,7 +20,7 @@ from flushlab.datadir import DataRoot
 from flushlab.datadir.fault_disk import NotMounted
 from flushlab.datadir.recording import ENTRY, Recording
 from flushlab.errors import ServerError, StartFailed, StorageError
-from flushlab.record import CrashImage, CrashPoint, Failure
+from flushlab.record import CrashImage, CrashPoint, Failure, PointKind
 from flushlab.server import Sandbox
 from tests.unit.builds import MARIADB
 
@@ -163,8 +163,28 @@ def test_a_crash_is_no_earlier_than_the_next_record_by_which_commits_count(
         return CrashImage(point=point, outcome="kept", acknowledged=0)
 
     monkeypatch.setattr(judging, "judge", judge)
-    Images(tmp_path, POWER, MARIADB, tmp_path).judge(CrashPoint(at=at, kind="random", seed=1))
+    images = Images(tmp_path, POWER, MARIADB, tmp_path)
+    images.judge(CrashPoint(at=at, kind="after_ack", seed=1))
     assert seen == [crashed_ns]
+
+
+def test_a_random_crash_is_at_any_moment_while_the_disk_stays_as_it_is(tmp_path: Path) -> None:
+    recording(tmp_path, WRITE, WRITE)
+    acknowledged = [Note(1, 1, 1, 1000), *(Note(1, number, 1, 1000 + number) for number in range(2, 1001))]
+    (tmp_path / "notes").write_bytes(b"".join(map(packed, acknowledged)))
+    msgspec.structs.replace(cut_short(), first=1, last=2, whole=True, ended_ns=9000).write(tmp_path)
+
+    def counted(fail: Failure, *kinds: PointKind) -> list[int]:
+        images = Images(tmp_path, fail, MARIADB, tmp_path)
+        points = [CrashPoint(at=1, kind=kind, seed=seed) for kind in kinds for seed in range(200)]
+        return [len(images._by_then(images._notes, point)) for point in points]
+
+    found = counted(POWER, "random", "in_recovery")
+    assert 400 < sum(found) / len(found) < 600
+    assert (min(found) < 50, max(found) > 950) == (True, True)
+    assert found == counted(POWER, "random", "in_recovery"), "by the seed"
+    assert {*counted(POWER, "after_ack", "before_flush", "most_unsynced", "after_write")} == {1000}
+    assert {*counted(Failure(kind="torn"), "random")} == {1000}
 
 
 def test_an_image_tells_what_was_acknowledged_since_the_last_flush(tmp_path: Path) -> None:

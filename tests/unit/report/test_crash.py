@@ -42,9 +42,10 @@ def test_what_replay_needs_beside_the_line_is_told() -> None:
     options = ["--fail", "lying-disk", "--tear", "4096", "--lying-flushes", "20"]
     assert document(lying)["failing"][0]["options"] == options
     told = " ".join(text_of(render(lying)).split())
-    assert "--replay /records/r1:at=1011:seed=11 --fail lying-disk --tear 4096 --lying-flushes 20" in told
+    line = "/records/r1:at=1011:seed=11:after_ack"
+    assert f"flushlab crash --replay {line} --fail lying-disk --tear 4096 --lying-flushes 20" in told
     elsewhere = msgspec.structs.replace(LOSING, folder="/my records")
-    assert "--replay '/my records:at=1011:seed=11'" in text_of(render(facts(elsewhere)))
+    assert "--replay '/my records:at=1011:seed=11:after_ack'" in text_of(render(facts(elsewhere)))
 
 
 def test_the_binary_log_is_counted_beside_the_tables() -> None:

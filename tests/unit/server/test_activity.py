@@ -37,6 +37,16 @@ def test_who_computes_reads_or_says_something_is_not_idle() -> None:
         assert watched(*[STILL] * 4, *[later] * 7)[-1], change
 
 
+def test_who_only_computes_for_five_times_as_long_turns_in_circles() -> None:
+    seconds = iter(range(0, 10_000, 10))
+    computed = iter(range(1000))
+    activity = Activity(
+        lambda: STILL._replace(cpu_s=3.0 * next(computed)), 60.0, lambda: float(next(seconds))
+    )
+    assert [activity.idle() for _ in range(30)] == [False] * 29 + [True]
+    assert activity.words == "has read, written and said nothing for 300 s"
+
+
 def test_nobody_is_idle_whose_input_and_output_are_hidden() -> None:
     assert watched(*[STILL._replace(io_bytes=None)] * 20) == [False] * 19
 

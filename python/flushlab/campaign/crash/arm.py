@@ -25,7 +25,7 @@ from flushlab.crashed.cluster_recorded import record_cluster
 from flushlab.crashed.killed import Killed, KilledAfresh
 from flushlab.crashed.recorded import Fault, Images, record
 from flushlab.crashed.survivor import IDLE_S
-from flushlab.errors import NoSpace, StartFailed, StorageError
+from flushlab.errors import MeasurementError, NoSpace, StartFailed, StorageError
 from flushlab.process.passing import passing_folder
 from flushlab.record import CrashArm, CrashImage, CrashKind, Storage
 from flushlab.server import Sandbox
@@ -33,6 +33,8 @@ from flushlab.server.refusal import refusal
 
 _FAULTS: Mapping[CrashKind, Fault] = {"eio": "eio", "full": "full"}
 _TELL = 10
+_FULL = ("No space left on device", "is full")
+"""What servers say whose disk is full: of errno 28, and error 1114."""
 
 Note = Callable[[Sequence[CrashImage]], None]
 """Told what is known of an arm so far."""
@@ -60,12 +62,20 @@ def crash_arm(
         return _recorded(plan, arm, images, known, note, mine)
     except NoSpace as error:
         if error.of_data and plan.kind != "process":
-            error.hint = f"make the disk larger: --disk-size {2 * (plan.disk_bytes >> 20)} (MiB)"
+            error.hint = _larger(plan)
+        raise
+    except MeasurementError as error:
+        if plan.kind != "process" and any(words in error.message for words in _FULL):
+            error.hint = f"{_larger(plan)}, or record fewer --seconds"
         raise
     except StartFailed as error:
         if error.refusal is None:
             raise
         raise refusal(error.refusal, plan.target.build) from error
+
+
+def _larger(plan: CrashPlan) -> str:
+    return f"make the disk larger: --disk-size {2 * (plan.disk_bytes >> 20)} (MiB)"
 
 
 def judges_again(plan: CrashPlan, arm: CrashArm, mine: str) -> bool:

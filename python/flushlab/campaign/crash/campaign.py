@@ -77,6 +77,7 @@ class CrashCampaign:
             beside=plan.load.beside_name,
             fail=plan.kind,
             fs="" if plan.kind == "process" else plan.fs,
+            disk=plan.emulate.name if plan.emulate else "",
             tear=plan.failure.tear or 0,
             lying_flushes=plan.failure.lying_flushes,
             nodes=plan.target.nodes,

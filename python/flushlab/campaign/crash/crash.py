@@ -16,7 +16,7 @@ from flushlab.campaign.crash.cluster import require_ledger_alone, which_nodes
 from flushlab.campaign.crash.control import doubts
 from flushlab.campaign.crash.load import LEDGER, CrashLoad, read_load, require_replicable
 from flushlab.campaign.crash.plan import CrashPlan
-from flushlab.campaign.crash.replay import as_recorded, require_record, under_its_load
+from flushlab.campaign.crash.replay import as_recorded, recorded_build, require_record, under_its_load
 from flushlab.campaign.crash.replay import replay as replay_image
 from flushlab.campaign.crash.request import (
     FILE_SYSTEMS,
@@ -32,17 +32,20 @@ from flushlab.campaign.target import Target, latency_of, open_target
 from flushlab.campaign.watcher import Watcher, watching
 from flushlab.datadir.disk_profile import parse_disk
 from flushlab.datadir.fault_disk import FileSystemName, require_fault_disk, require_images
-from flushlab.errors import UsageError
+from flushlab.errors import FlushlabError, UsageError
 from flushlab.process.running import on_board
 from flushlab.record import CrashFacts, Failure, Value, Warning
 from flushlab.store import Store, open_store
 from flushlab.workload import Workload
 
+_DEFAULT = "mariadb"
+"""The server, unless it is named; of a record, the one that wrote it."""
+
 
 def crash(
     configurations: Sequence[str] | Mapping[str, Configuration] = (),
     *,
-    server: str = "mariadb",
+    server: str = _DEFAULT,
     workload: str = LEDGER,
     beside: str | None = None,
     fail: str = "power",
@@ -78,7 +81,8 @@ def crash(
 
     Args:
         configurations: as of `compare`; the base alone if there are none.
-        server: a build (`mariadb`, `mysql@5.7`), a tarball or a URL.
+        server: a build (`mariadb`, `mysql@5.7`), a tarball or a URL. `replay` takes the one that wrote the
+            record, unless another is named.
         workload: `ledger`, or one of the load engine's, which then has the ledger in its transactions. Of
             `command: …` and `sql:FILE` no commits are known: this judges only whether the server starts and
             its tables are sound.
@@ -151,12 +155,22 @@ def crash(
         folder=str(Path.cwd()),
         options={name: value for name, value in options.items() if value is not None},
     )
-    if replay:
+    for name, value in (("disk", disk), ("keep", keep), ("replay", replay), ("data-root", data_root)):
+        if value is not None and not str(value):
+            raise UsageError(f"--{name} is empty", hint="name one, or leave it out")
+    if replay is not None:
+        if fail == "process":
+            raise UsageError(
+                "--replay judges what a crash left of a disk, and --fail process leaves the disk as it is",
+                hint="remove --fail process",
+            )
+        if server == _DEFAULT and basedir is None and not cluster:
+            asked = msgspec.structs.replace(asked, server=recorded_build(replay) or server)
         return _crash(asked, watching(progress), progress, None, None, minimise=minimise)
     if minimise:
         raise UsageError("--minimise needs a single image", hint="name it with --replay")
     with open_store() as store:
-        if resume:
+        if resume is not None:
             asked = earlier_request(store, resume)
         return _crash(asked, watching(progress), progress, store, resume)
 
@@ -187,7 +201,11 @@ def _crash(
     if asked.replay:
         require_record(asked.replay)
     if kind != "process":
-        require_fault_disk(file_system)
+        try:
+            require_fault_disk(file_system)
+        except FlushlabError as error:
+            error.hint = f"{error.hint}; --fail process needs no disk of its own"
+            raise
         require_images(file_system)
     known = asked.planned  # a campaign that goes on; its files may be others by now
     found = {} if known else read_configurations(asked.configurations, asked.base, alone=True)

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import get_args
 
 import msgspec
 
+from flushlab.build import list_builds
 from flushlab.campaign.crash.plan import CrashPlan
 from flushlab.campaign.crash.stored import require_build
 from flushlab.crashed.cluster_recorded import ClusterImages, ClusterRun
 from flushlab.crashed.minimise import minimise
 from flushlab.crashed.recorded import Fault, Images, Run
 from flushlab.errors import StorageError, UsageError
-from flushlab.record import CrashArm, CrashFacts, CrashPoint
+from flushlab.record import CrashArm, CrashFacts, CrashPoint, PointKind
 
 RECOVERY = "recovery"
+KINDS: Mapping[str, PointKind] = {
+    "": "random",
+    RECOVERY: "in_recovery",
+    **{kind: kind for kind in get_args(PointKind) if kind not in ("random", "in_recovery")},
+}
+"""What may be behind a line, with a colon."""
 _SEEDS = 1 << 64
 _HINT = "copy the line from the list of failing images"
 
@@ -33,11 +41,23 @@ def as_recorded(plan: CrashPlan, line: str) -> CrashPlan:
     run = Run.read(folder)
     if plan.kind in get_args(Fault) and plan.kind != run.faulty and not run.fault:
         raise UsageError(
-            f"--fail {plan.kind} is of a disk that fails under load, and that of the record {folder} has not",
+            f"--fail {plan.kind} is for a record whose disk failed under load, and that of {folder} did not",
             hint="leave out --fail",
         )
     kind = run.faulty if run.faulty and plan.kind == "power" else plan.kind
     return msgspec.structs.replace(plan, fs=run.fs, kind=kind)
+
+
+def recorded_build(line: str) -> str | None:
+    """Id of the build that wrote the record that a line names, if it is installed here by a name.
+
+    Raises:
+        UsageError: it names none.
+        StorageError: nothing was recorded there.
+    """
+    folder, _ = require_record(line)
+    wanted = Run.read(folder).build
+    return wanted if any(build.id == wanted for build in list_builds()) else None
 
 
 def under_its_load(facts: CrashFacts, line: str) -> CrashFacts:
@@ -55,7 +75,7 @@ def replay(plan: CrashPlan, line: str, *, minimised: bool = False) -> CrashArm:
 
     Args:
         plan: what crashed, and the server.
-        line: `FOLDER:at=N:seed=N`, with `:recovery` behind it if recovery crashed, too.
+        line: `FOLDER:at=N:seed=N`, and behind it how the point was chosen: see `KINDS`.
         minimised: find the fewest unsynced sectors that make it what it is.
 
     Raises:
@@ -118,11 +138,11 @@ def read_line(line: str) -> tuple[Path, CrashPoint]:
     """
     folder, _, rest = line.partition(":at=")
     at, _, rest = rest.partition(":seed=")
-    seed, _, recovery = rest.partition(":")
+    seed, _, kind = rest.partition(":")
     try:
-        point = CrashPoint(at=int(at), kind="in_recovery" if recovery else "random", seed=int(seed))
-        if recovery not in ("", RECOVERY) or point.at < 0 or not 0 <= point.seed < _SEEDS:
+        point = CrashPoint(at=int(at), kind=KINDS[kind], seed=int(seed))
+        if point.at < 0 or not 0 <= point.seed < _SEEDS:
             raise ValueError
-    except ValueError:
+    except (ValueError, KeyError):
         raise UsageError(f"--replay {line!r} names no image", hint=_HINT) from None
     return Path(folder).expanduser().absolute(), point

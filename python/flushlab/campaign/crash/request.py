@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from flushlab.datadir.fault_disk import FileSystemName
+from flushlab.datadir.fault_disk import LEAST_BYTES, FileSystemName
 from flushlab.errors import StorageError, UsageError
 from flushlab.record import CrashKind, Value, Warning
 from flushlab.settings import durability
@@ -153,6 +153,12 @@ def require_in_range(asked: CrashRequest) -> None:
             raise UsageError(f"--{name} {typed} is out of range", hint=f"it takes {least:.9g} to {most:.9g}")
     if asked.fs not in FILE_SYSTEMS:
         raise UsageError(f"--fs {asked.fs!r} is not known", hint=f"there are {', '.join(FILE_SYSTEMS)}")
+    least_mib = LEAST_BYTES[asked.fs] >> 20
+    if asked.fail != "process" and asked.disk_size < least_mib:
+        raise UsageError(
+            f"--disk-size {asked.disk_size} is too small for {asked.fs}",
+            hint=f"it takes at least {least_mib} (MiB)",
+        )
 
 
 def require_effect(asked: CrashRequest) -> None:
@@ -166,6 +172,14 @@ def require_effect(asked: CrashRequest) -> None:
         raise UsageError(
             f"--{given[0].replace('_', '-')} needs a disk of its own, and --fail process has none",
             hint="remove it",
+        )
+    if "tear" in given and asked.fail == "os":
+        raise UsageError(
+            "--tear has no effect with --fail os: the disk keeps what it was given", hint="remove it"
+        )
+    if asked.tear == 0 and asked.fail == "torn":
+        raise UsageError(
+            "--fail torn cuts a write short, and a disk with --tear 0 tears none", hint="remove --tear 0"
         )
     if "lying_flushes" in given and asked.fail != "lying-disk":
         raise UsageError(f"--lying-flushes is for --fail lying-disk, not {asked.fail}", hint="remove it")

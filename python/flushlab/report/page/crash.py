@@ -20,7 +20,7 @@ from flushlab.crashed.measured import (
     replica_in_words,
 )
 from flushlab.record import CrashArm, CrashFacts, CrashImage
-from flushlab.report.crash import failing, load, moment, must_lose, replay_words, which, worst_first
+from flushlab.report.crash import failing, load, moment, must_lose, replay_words, where, which, worst_first
 from flushlab.report.page.parts import Cell, Section, Subject, Table
 
 _POINTS = {
@@ -52,12 +52,11 @@ def section(subject: Subject) -> Iterator[Section]:
 
 def sections(facts: CrashFacts) -> Iterator[Section]:
     """What was measured, and the crashes that did not keep everything."""
-    where = f" on {facts.fs}" if facts.fs else ""
     counted = _KEPT if _rows_checked(facts) else _SOUND
     yield Section(
         "crashes",
         "What crashes left",
-        f"{load(facts)}: {which(facts)}{WHAT[facts.fail]}{where}. {counted}",
+        f"{load(facts)}: {which(facts)}{WHAT[facts.fail]}{where(facts)}. {counted}",
         tables=(_measured(facts), _by_moment(facts)),
         notes=(_BOUND, *_on_controls(facts)),
     )
@@ -65,7 +64,7 @@ def sections(facts: CrashFacts) -> Iterator[Section]:
         head = (Cell("configuration"), Cell("cut"), Cell("outcome"), Cell("what is wrong"))
         lead = (
             f"The worst first, at most {_SHOWN} of each configuration; the JSON has all. If the record was"
-            " kept, flushlab crash with the line below a crash judges it again."
+            " kept, the command below a crash judges it again."
         )
         yield Section("failing", "Crashes that did not keep everything", lead, tables=(Table(head, rows),))
 
@@ -88,12 +87,17 @@ def _measured(facts: CrashFacts) -> Table:
 
 def _measured_rows(arm: CrashArm) -> Iterator[tuple[Cell, ...]]:
     found = counts(arm.images)
-    bound = counts([image for image in arm.images if image.point.kind == "random"])["bound_95"]
+    at_random = tuple(image for image in arm.images if image.point.kind == "random")
+    bound = counts(at_random)["bound_95"]
     lost, seconds, binlog = found["lost_commits"], found["lost_s"], found["binlog"]
     yield (
         Cell(arm.name, "name", "it must lose" if arm.control else ""),
         _kept(arm.images),
-        Cell("" if bound is None or bound == 1 else f"{bound:.1%}", "num"),
+        Cell(
+            "" if bound is None or bound == 1 else f"{bound:.1%}",
+            "num",
+            f"{len(at_random):,} random" if at_random else "",
+        ),
         Cell(f"up to {lost['max']:,.0f}", "num", age(seconds["max"]))
         if lost
         else Cell("none" if arm.checks_rows else "not known", "num"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from flushlab.report.identity import disk_words
 from flushlab.report.page.parts import (
     Cell,
     Section,
@@ -11,7 +12,7 @@ from flushlab.report.page.parts import (
     Table,
     when,
 )
-from flushlab.units import counted, format_latency, format_seconds, format_size
+from flushlab.units import counted, format_seconds, format_size
 
 
 def section(subject: Subject) -> Iterator[Section]:
@@ -44,11 +45,7 @@ def _machine_rows(subject: Subject) -> Iterator[tuple[str, str]]:
             gave = f"{limit.measured_write_iops:.0f} measured{syncs}"
             yield "disk limit", f"{limit.write_iops} writes/s requested, {gave} ({limit.way})"
         if (slow := found.slow_disk) is not None:
-            gave = f"{format_latency(slow.measured_sync_us_p50)} measured"
-            yield (
-                "emulated disk",
-                f"{slow.profile.name}: {format_latency(slow.asked_sync_us_p50)} a sync, {gave}",
-            )
+            yield "emulated disk", disk_words(slow)
     if (others := what.others) is not None:
         waited = f", after {format_seconds(others.waited_s)} of waiting" if others.waited_s else ""
         yield "before the first trial", f"{others.words}{waited}"
