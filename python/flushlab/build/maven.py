@@ -149,7 +149,8 @@ def _fetch(artifact: Artifact, prefix: Path, progress: Progress) -> Path:
         raise ServerError(f"mvn did not fetch {coordinates} within {_TIMEOUT_S} s", hint=way_out) from None
     jar = folder / artifact.file
     if done.returncode != 0 or not jar.is_file():
-        errors = [line for line in done.stdout.splitlines() if line.startswith("[ERROR]")]
+        told = (line for line in done.stdout.splitlines() if line.startswith("[ERROR]"))
+        errors = [words for line in told if (words := line.removeprefix("[ERROR]").strip())]
         reason = errors[0] if errors else f"exit code {done.returncode}"
         raise ServerError(f"mvn could not fetch {coordinates}: {reason}", hint=way_out)
     return jar

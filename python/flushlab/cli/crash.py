@@ -177,6 +177,10 @@ def crash(
             f"--replay takes no {_spelled(others)}: the record keeps what it was made with",
             hint=f"remove it: --replay takes {known}",
         )
+    if out == "-":
+        raise UsageError(
+            "--out writes a file", hint="flushlab report --out - writes the page of a campaign to stdout"
+        )
     if replay is not None and out:
         raise UsageError("one image alone has no page", hint="remove --out")
     with watched(watch):

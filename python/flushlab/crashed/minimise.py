@@ -23,8 +23,8 @@ MOST_TRIES = 300
 _TELL = 10
 
 
-def minimise(images: Images, point: CrashPoint, say: Callable[[str], object]) -> CrashImage:
-    """An image with its cause; without one if it keeps everything or could not be judged.
+def minimise(images: Images, point: CrashPoint, say: Callable[[str], object]) -> tuple[CrashImage, bool]:
+    """An image with its cause; without one if it keeps all, could not be judged, or a Ctrl-C came: True.
 
     Args:
         images: of the record.
@@ -39,13 +39,13 @@ def minimise(images: Images, point: CrashPoint, say: Callable[[str], object]) ->
     if image.outcome not in ("lost", "inconsistent", "not_started"):
         if image.outcome != "unknown":
             say("it kept everything: there is nothing to minimise")
-        return image
+        return image, False
     search = _Search(images, image, say)
     try:
-        return msgspec.structs.replace(image, cause=search.cause())
+        return msgspec.structs.replace(image, cause=search.cause()), False
     except KeyboardInterrupt:
         say(f"interrupted after {counted(search.tries, 'image')}: the fewest sectors are not known yet")
-        return image
+        return image, True
 
 
 class _Search:

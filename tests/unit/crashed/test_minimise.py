@@ -46,7 +46,7 @@ class Invented:
 
 
 def cause(breaks: Callable[[set[tuple[int, int]]], bool]) -> CrashCause:
-    found = minimise(cast(Images, Invented(breaks)), POINT, lambda line: None).cause
+    found = minimise(cast(Images, Invented(breaks)), POINT, lambda line: None)[0].cause
     assert found is not None
     return found
 
@@ -72,7 +72,23 @@ def test_what_breaks_whatever_was_kept() -> None:
 
 
 def test_what_keeps_everything_has_no_cause() -> None:
-    assert minimise(cast(Images, Invented(lambda there: False)), POINT, lambda line: None).cause is None
+    said: list[str] = []
+    image, ended = minimise(cast(Images, Invented(lambda there: False)), POINT, said.append)
+    assert (image.cause, ended) == (None, False)
+    assert said == ["it kept everything: there is nothing to minimise"]
+
+
+def test_a_ctrl_c_ends_the_search_and_leaves_the_image() -> None:
+    class Interrupted(Invented):
+        def judge_parts(self, point: CrashPoint, among: Collection[int], parts: Sequence[Part]) -> CrashImage:
+            if parts == KEPT:
+                return super().judge_parts(point, among, parts)
+            raise KeyboardInterrupt
+
+    said: list[str] = []
+    image, ended = minimise(cast(Images, Interrupted(lambda there: True)), POINT, said.append)
+    assert (image.outcome, image.cause, ended) == ("not_started", None, True)
+    assert "interrupted after 1 image" in said[-1]
 
 
 def test_a_search_has_a_limit_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -250,8 +250,8 @@ def _crash(
         with on_board("crash", server=target.identity.title, workload=asked.workload):
             if asked.replay:
                 plan = as_recorded(plan, asked.replay)
-                arm = replay_image(plan, asked.replay, minimised=minimise)
-                facts = CrashCampaign(plan, asked.workload).facts([arm], warnings=doubts([arm]))
+                arm, ended = replay_image(plan, asked.replay, minimised=minimise)
+                facts = CrashCampaign(plan, asked.workload).facts([arm], ended=ended, warnings=doubts([arm]))
                 return under_its_load(facts, asked.replay)
             assert store is not None, "what is not replayed is stored"
             if known:

@@ -70,8 +70,8 @@ def under_its_load(facts: CrashFacts, line: str) -> CrashFacts:
     return msgspec.structs.replace(facts, workload=run.workload, beside=run.beside)
 
 
-def replay(plan: CrashPlan, line: str, *, minimised: bool = False) -> CrashArm:
-    """The image that a line names, as an arm of its own.
+def replay(plan: CrashPlan, line: str, *, minimised: bool = False) -> tuple[CrashArm, bool]:
+    """The image that a line names, as an arm of its own; True if a Ctrl-C has ended the search for its cause.
 
     Args:
         plan: what crashed, and the server.
@@ -96,10 +96,10 @@ def replay(plan: CrashPlan, line: str, *, minimised: bool = False) -> CrashArm:
                 " each time",
                 hint=f"minimise the first crash: leave out :{RECOVERY}",
             )
-        image = minimise(images, point, plan.watcher.say)
+        image, ended = minimise(images, point, plan.watcher.say)
     else:
-        image = images.judge(point)
-    return CrashArm(
+        image, ended = images.judge(point), False
+    arm = CrashArm(
         name="replay",
         settings=run.settings,
         checks_rows=run.rows > 0,
@@ -108,6 +108,7 @@ def replay(plan: CrashPlan, line: str, *, minimised: bool = False) -> CrashArm:
         folder=str(folder),
         images=(image,),
     )
+    return arm, ended
 
 
 def _require_within(images: Images | ClusterImages, point: CrashPoint) -> None:
