@@ -96,7 +96,7 @@ def _measured_rows(arm: CrashArm) -> Iterator[tuple[Cell, ...]]:
         Cell(
             "" if bound is None or bound == 1 else f"{bound:.1%}",
             "num",
-            f"{len(at_random):,} random" if at_random else "",
+            f"of {len(at_random):,} random" if at_random else "",
         ),
         Cell(f"up to {lost['max']:,.0f}", "num", age(seconds["max"]))
         if lost
