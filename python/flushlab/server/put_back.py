@@ -27,6 +27,9 @@ from flushlab.settings.configuration import Configuration, literal
 
 FOLDER = "put-back"
 _LOCK = "flushlab_tunes_this_server"
+_RUNS_ON_S = 60.0
+"""Longest wait for a statement that a Ctrl-C has left alone: the server carries it out all the same, and
+resizing a redo log takes MariaDB seconds."""
 _BOUNDS = {
     "innodb_io_capacity": "innodb_io_capacity_max",
     "innodb_max_dirty_pages_pct_lwm": "innodb_max_dirty_pages_pct",
@@ -215,12 +218,26 @@ class Changes:
             return
         try:
             await_answer(self._server.query, self.where, say)
+            self._await_own_statement(say)
             _restore(self._server, self._all, say, _no if self._came_of_it else _yes)
         except ServerError as error:
             say(_not_yet(self._server.address, self.undo, error))
         else:
             self._path.unlink(missing_ok=True)
             self._path = None
+
+    def _await_own_statement(self, say: Say) -> None:
+        """Waits until a statement that was interrupted has ended. Its connection had the lock, and is not
+        this one any more; what it set would come after everything has been put back.
+
+        Raises:
+            ServerError: it still runs.
+        """
+        if _lock(self._query, wait_s=0):
+            return
+        say(f"{self.where}: waiting for the statement that was interrupted; then all is put back")
+        if not _lock(self._query, wait_s=_RUNS_ON_S):
+            raise ServerError(f"a statement that was interrupted still runs on {self.where}")
 
     def _write(self, path: Path, *, whatever_it_is: bool, new: bool) -> None:
         written = _Written(

@@ -139,6 +139,7 @@ class Tuned:
     target: Target
     dsn: str
     before: Mapping[str, Value]
+    redo_before: Value
 
     def fill(self, rows: int = 10, **flags: Any) -> Filled:
         return self.target.fill(rows, dsn=self.dsn, database=None, tune_server=True, **flags)
@@ -148,12 +149,16 @@ class Tuned:
         return self.target.server.read_back(STRICT)
 
     @property
+    def redo(self) -> Value:
+        return self.target.server.read_back(["innodb_log_file_size"])["innodb_log_file_size"]
+
+    @property
     def left(self) -> list[Path]:
         return list((state_path() / FOLDER).glob("*"))
 
     @property
     def is_as_before(self) -> bool:
-        return self.state == self.before and not self.left
+        return self.state == self.before and self.redo == self.redo_before and not self.left
 
 
 @pytest.fixture
@@ -163,7 +168,12 @@ def tuned(target: Target, private_home: Path) -> Iterator[Tuned]:
     target.server.query(f"CREATE USER {name}@'%' IDENTIFIED BY 'secret'")
     target.server.query(f"GRANT ALL ON *.* TO {name}@'%'")
     dsn = f"mysql://{name}:secret@127.0.0.1:{target.server.endpoint.port}/{target.database}"
-    yield Tuned(target, dsn, target.server.read_back(STRICT))
+    yield Tuned(
+        target,
+        dsn,
+        target.server.read_back(STRICT),
+        target.server.read_back(["innodb_log_file_size"])["innodb_log_file_size"],
+    )
     for variable, value in STRICT.items():
         target.server.query(f"SET GLOBAL {variable} = {value}")
 
@@ -263,8 +273,13 @@ def test_what_is_changed_is_put_back_when_the_terminal_is_closed(tuned: Tuned) -
 def test_what_is_changed_is_put_back_though_nobody_reads_of_it_any_more(tuned: Tuned) -> None:
     words = ["fill", "users", "--rows", "50000000", "--create", "--dsn", tuned.dsn, "--tune-server"]
     child = subprocess.Popen([sys.executable, "-m", "flushlab", *words], stderr=subprocess.PIPE)
-    wait_until(lambda: tuned.state["innodb_flush_log_at_trx_commit"] == 2, "it is changed")
     assert child.stderr is not None
+
+    def is_changed() -> bool:
+        assert child.poll() is None, child.stderr and child.stderr.read().decode()
+        return tuned.state["innodb_flush_log_at_trx_commit"] == 2
+
+    wait_until(is_changed, "it is changed")
     child.stderr.close()  # as `tee`, which Ctrl-C ends too
     child.send_signal(signal.SIGINT)
     assert child.wait(PATIENCE_S) == 130
