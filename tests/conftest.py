@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,6 @@ from flushlab.errors import FlushlabError
 from flushlab.machine import home_part
 from flushlab.record import Value
 from flushlab.server import Sandbox
-from tests.standstill import Standstills
 
 REQUIRED = {name for name in os.environ.get("FLUSHLAB_REQUIRE_BUILDS", "").split(",") if name}
 
@@ -35,13 +33,11 @@ settings.register_profile("any machine", deadline=None, suppress_health_check=[H
 settings.load_profile("any machine")
 
 SECOND_TRIES = 2
-"""So many tests may pass only when they are tried again; `make test` tries those with real servers twice.
-Those that ran while the machine stood still are not counted, and told."""
+"""So many tests may pass only when they are tried again; `make test` tries those with real servers twice."""
 
 _builds: dict[str, Build | FlushlabError] = {}
 _galeras: dict[str, Galera | FlushlabError] = {}
 _told_absent: set[str] = set()
-_standstills = pytest.StashKey[Standstills]()
 _running = pytest.StashKey[list[Sandbox]]()
 
 StartSandbox = Callable[..., Sandbox]
@@ -202,21 +198,13 @@ def pytest_runtest_makereport(
     return report
 
 
-def pytest_sessionstart(session: pytest.Session) -> None:
-    """The process that reports looks out for times in which the machine stands still."""
-    if not hasattr(session.config, "workerinput"):
-        session.config.stash[_standstills] = Standstills()
-
-
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """A worker of xdist tells the one who reports which builds were absent; too many second tries fail."""
     output = getattr(session.config, "workeroutput", None)
     if output is not None:
         output["absent"] = _absent()
-    if _standstills in session.config.stash:
-        session.config.stash[_standstills].close()
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-    if reporter is not None and len(_failed_by_themselves(session.config, reporter)) > SECOND_TRIES:
+    if reporter is not None and len(reporter.stats.get("rerun", ())) > SECOND_TRIES:
         session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
 
 
@@ -226,39 +214,23 @@ def pytest_testnodedown(node: Any) -> None:
     _told_absent.update(getattr(node, "workeroutput", {}).get("absent", ()))
 
 
-def pytest_terminal_summary(
-    terminalreporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config
-) -> None:
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Says which builds were absent and which tests failed first, so that a green run never hides it."""
     for report in (again := terminalreporter.stats.get("rerun", ())):
         terminalreporter.section(f"failed at first: {report.nodeid}")
         terminalreporter.write_line(report.longreprtext)
         for title, text in report.sections:
             terminalreporter.write_line(f"--- {title}\n{text}")
-    counted = _failed_by_themselves(config, terminalreporter)
-    for begin, end in config.stash[_standstills].found if _standstills in config.stash else ():
-        at = time.strftime("%H:%M:%S", time.localtime(begin))
-        terminalreporter.write_line(f"the machine stood still for {end - begin:.0f} s from {at}")
     for report in again:  # in few words and last: of a long log often the end alone is kept
-        when = "" if report in counted else ", while the machine stood still"
-        took = f"after {report.duration:.0f} s{when}"
+        took = f"after {report.duration:.0f} s"
         terminalreporter.write_line(f"failed at first {took}: {report.nodeid}\n    {_in_few_words(report)}")
-    if len(counted) > SECOND_TRIES:
+    if len(again) > SECOND_TRIES:
         terminalreporter.write_line(
-            f"{len(counted)} tests failed at first: more than {SECOND_TRIES} are a failure"
+            f"{len(again)} tests failed at first: more than {SECOND_TRIES} are a failure"
         )
     absent = _told_absent.union(_absent())
     if absent:
         terminalreporter.write_line(f"absent builds, whose tests did not run: {', '.join(sorted(absent))}")
-
-
-def _failed_by_themselves(
-    config: pytest.Config, reporter: pytest.TerminalReporter
-) -> list[pytest.TestReport]:
-    """Those that failed at first, but for those during which the machine stood still."""
-    failed = reporter.stats.get("rerun", [])
-    stood = config.stash.get(_standstills, None)
-    return [report for report in failed if stood is None or not stood.hit(report.start, report.stop)]
 
 
 def _in_few_words(report: pytest.TestReport) -> str:
