@@ -19,6 +19,7 @@ _LEAST_SHARE = 0.02
 _TICKS = os.sysconf("SC_CLK_TCK")
 _LOOK_S = 0.5
 SPINS = 5
+"""So many times as long a process may only compute; InnoDB reads and writes while it recovers."""
 _MOST_S = 10.0
 """So much of the time between two looks counts: nobody works on a machine that is paused for a minute."""
 
