@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -257,32 +258,39 @@ os.execv(sys.executable, [sys.executable, "-m", "flushlab", *sys.argv[1:]])
 """
 
 
+@contextmanager
+def changing(tuned: Tuned, words: list[str], **how: Any) -> Iterator[subprocess.Popen[bytes]]:
+    """A flushlab that has changed the server for a load; it ends with the test, whatever becomes of that."""
+    fill = ["fill", "users", "--rows", "50000000", "--create", "--dsn", tuned.dsn, "--tune-server"]
+    with subprocess.Popen([sys.executable, *words, *fill], **how) as child:
+
+        def is_changed() -> bool:
+            assert child.poll() is None, child.stderr.read().decode() if child.stderr else "it has ended"
+            return tuned.state["innodb_flush_log_at_trx_commit"] == 2
+
+        try:
+            wait_until(is_changed, "it is changed")
+            yield child
+        finally:
+            child.kill()
+
+
 def test_what_is_changed_is_put_back_when_the_terminal_is_closed(tuned: Tuned) -> None:
-    words = ["fill", "users", "--rows", "50000000", "--create", "--dsn", tuned.dsn, "--tune-server"]
     primary, secondary = os.openpty()
-    child = subprocess.Popen(
-        [sys.executable, "-c", IN_A_TERMINAL, *words], stdin=secondary, stdout=secondary, stderr=secondary
-    )
-    os.close(secondary)
-    wait_until(lambda: tuned.state["innodb_flush_log_at_trx_commit"] == 2, "it is changed")
-    os.close(primary)
-    assert child.wait(PATIENCE_S) == 130
+    terminal = {"stdin": secondary, "stdout": secondary, "stderr": secondary}
+    with changing(tuned, ["-c", IN_A_TERMINAL], **terminal) as child:
+        os.close(secondary)
+        os.close(primary)
+        assert child.wait(PATIENCE_S) == 130
     assert tuned.is_as_before
 
 
 def test_what_is_changed_is_put_back_though_nobody_reads_of_it_any_more(tuned: Tuned) -> None:
-    words = ["fill", "users", "--rows", "50000000", "--create", "--dsn", tuned.dsn, "--tune-server"]
-    child = subprocess.Popen([sys.executable, "-m", "flushlab", *words], stderr=subprocess.PIPE)
-    assert child.stderr is not None
-
-    def is_changed() -> bool:
-        assert child.poll() is None, child.stderr and child.stderr.read().decode()
-        return tuned.state["innodb_flush_log_at_trx_commit"] == 2
-
-    wait_until(is_changed, "it is changed")
-    child.stderr.close()  # as `tee`, which Ctrl-C ends too
-    child.send_signal(signal.SIGINT)
-    assert child.wait(PATIENCE_S) == 130
+    with changing(tuned, ["-m", "flushlab"], stderr=subprocess.PIPE) as child:
+        assert child.stderr is not None
+        child.stderr.close()  # as `tee`, which Ctrl-C ends too
+        child.send_signal(signal.SIGINT)
+        assert child.wait(PATIENCE_S) == 130
     assert tuned.is_as_before
 
 
