@@ -355,8 +355,8 @@ def cause_in_words(cause: CrashCause) -> list[str]:
         return [f"it ends this way whatever is kept of the unflushed writes{after}"]
     number = counted(sum(part.length for part in cause.parts) // 512, "sector")
     fate = "kept" if cause.way == "kept" else "lost"
-    fewest = "the fewest" if cause.ended == "done" else "perhaps not the fewest"
-    said = f"this takes {number} {fate}, of {cause.sectors:,} unsynced ones {fate} here: {fewest}"
+    fewer = "no fewer" if cause.ended == "done" else "perhaps fewer"
+    said = f"enough for this: {number} {fate}, out of {cause.sectors:,} unsynced ones {fate} here; {fewer}"
     return [f"{said}{after}", *(f"  {_place(part)}" for part in cause.parts)]
 
 
