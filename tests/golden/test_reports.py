@@ -8,9 +8,10 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 
 from flushlab.campaign.facts import Figures, TuneFacts
+from flushlab.cli.output import PlainConsole
 from flushlab.experiment.frontier import Excluded, FrontierPoint, Rejected, TuneResult
 from flushlab.record import (
     Arm,
@@ -36,7 +37,7 @@ WIDTH = 80
 
 
 def text_of(thing: RenderableType) -> str:
-    console = Console(file=io.StringIO(), width=WIDTH, highlight=False, color_system=None)
+    console = PlainConsole(file=io.StringIO(), width=WIDTH)
     console.print(thing, crop=False)  # as `stdout` does
     assert isinstance(console.file, io.StringIO)
     return "\n".join(line.rstrip() for line in console.file.getvalue().splitlines()) + "\n"

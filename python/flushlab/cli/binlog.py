@@ -56,9 +56,7 @@ def check(
     if json is not None:
         emit_json({"schema": SCHEMA, "files": reports}, json)
     if json != "-":
-        stdout.print(
-            "\n".join(line for report in reports for line in _lines(report)), markup=False, soft_wrap=True
-        )
+        stdout.print("\n".join(line for report in reports for line in _lines(report)), soft_wrap=True)
     _refuse(reports, crashed)
 
 

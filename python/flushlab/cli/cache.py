@@ -43,11 +43,9 @@ def list_(json: options.Json = None) -> None:
         used = f"{entry['used_at']:.16}".replace("T", " ")
         size = format_size(int(str(entry["bytes"])))
         state = "  in use" if entry["in_use"] else ""
-        stdout.print(
-            f"{entry['id']}  {used}  {size:>10}  {entry['what']}{state}", markup=False, soft_wrap=True
-        )
+        stdout.print(f"{entry['id']}  {used}  {size:>10}  {entry['what']}{state}", soft_wrap=True)
     total = format_size(sum(int(str(entry["bytes"])) for entry in entries))
-    stdout.print(f"{len(entries)} kept, {total}; `flushlab cache prune` makes room", markup=False)
+    stdout.print(f"{len(entries)} kept, {total}; `flushlab cache prune` makes room")
 
 
 @app.command()
@@ -82,7 +80,7 @@ def prune(
     freed = sum(int(str(entry["bytes"])) for entry in removed)
     emit_json({"schema": "flushlab.cache-prune/1", "freed_bytes": freed, "removed": removed}, json)
     if json != "-":
-        stdout.print(f"removed {len(removed)}, {format_size(freed)}", markup=False)
+        stdout.print(f"removed {len(removed)}, {format_size(freed)}")
 
 
 def _caches() -> list[tuple[str, Snapshots]]:

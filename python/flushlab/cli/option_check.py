@@ -105,4 +105,4 @@ def _print(text: str, *, indent: str = "    ") -> None:
         break_long_words=False,
         break_on_hyphens=False,
     )
-    stdout.print("\n".join(wrapped), markup=False, soft_wrap=True)
+    stdout.print("\n".join(wrapped), soft_wrap=True)

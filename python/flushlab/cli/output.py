@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 import msgspec
 from rich.console import Console
+from rich.text import Text
 
 from flushlab import atomic
 from flushlab.errors import FlushlabError, NotWritable
@@ -24,7 +25,16 @@ from flushlab.errors import FlushlabError, NotWritable
 _STYLES: Literal["auto"] | None = None if os.environ.get("NO_COLOR") else "auto"
 """rich takes NO_COLOR to allow bold; who sets it wants plain text."""
 
-console = Console(stderr=True, highlight=False, soft_wrap=True, color_system=_STYLES)
+
+class PlainConsole(Console):
+    """A console that prints text as it is: rich's markup and emoji codes mean nothing, for names, labels and
+    messages that hold them are not flushlab's. Styles come from arguments and `Text`."""
+
+    def __init__(self, **how: Any) -> None:
+        super().__init__(markup=False, emoji=False, highlight=False, color_system=_STYLES, **how)
+
+
+console = PlainConsole(stderr=True, soft_wrap=True)
 """Progress, notes and errors."""
 
 
@@ -45,13 +55,13 @@ def _to_stdout() -> Iterator[None]:
         raise stdout_lost(error) from error
 
 
-class _Stdout(Console):
+class _Stdout(PlainConsole):
     def print(self, *objects: Any, **how: Any) -> None:
         """Without blanks at the ends of lines. Text is taken as it is, and wrapped for a terminal only."""
         if len(objects) == 1 and isinstance(objects[0], str):
             if self.is_terminal and not how.get("soft_wrap"):
                 objects = (_wrapped(objects[0], self.width),)
-            how = {"markup": False, **how, "soft_wrap": True}
+            how = {**how, "soft_wrap": True}
         with _to_stdout():
             with self.capture() as printed:
                 super().print(*objects, **{"crop": False, **how})  # what does not wrap stays whole
@@ -83,7 +93,7 @@ def _wrapped(text: str, width: int) -> str:
     return "\n".join(lines)
 
 
-stdout = _Stdout(highlight=False, color_system=_STYLES)
+stdout = _Stdout()
 """Data for people."""
 
 
@@ -119,19 +129,19 @@ def deliver(*steps: Callable[[], object], kept: str | None = None) -> None:
 
 def print_error(error: FlushlabError) -> None:
     """Prints `error: …` and, where there is one, `hint: …` on stderr."""
-    console.print(f"[bold red]error:[/] {_plain(error.message)}")
+    console.print(Text.assemble(("error:", "bold red"), f" {error.message}"))
     if error.hint:
-        console.print(f"[bold]hint:[/] {_plain(error.hint)}")
+        console.print(Text.assemble(("hint:", "bold"), f" {error.hint}"))
 
 
 def say(text: str) -> None:
     """Prints a line of progress on stderr."""
-    console.print(text, markup=False, style="dim")
+    console.print(text, style="dim")
 
 
 def print_warning(text: str) -> None:
     """Prints `warning: …` on stderr."""
-    console.print(f"[yellow]warning:[/] {_plain(text)}")
+    console.print(Text.assemble(("warning:", "yellow"), f" {text}"))
 
 
 def kept(campaign_id: str) -> str:
@@ -145,7 +155,7 @@ def writing(path: Path, write: Callable[[], object], *, told: bool) -> Callable[
     def step() -> None:
         write()
         if told:
-            stdout.print(f"wrote {path}", markup=False, soft_wrap=True)
+            stdout.print(f"wrote {path}", soft_wrap=True)
 
     return step
 
@@ -232,7 +242,3 @@ def _encode(value: object) -> object:
     if isinstance(value, Path):
         return str(value)
     raise TypeError(f"{type(value).__name__} has no JSON form")
-
-
-def _plain(text: str) -> str:
-    return text.replace("[", r"\[")

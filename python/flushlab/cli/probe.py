@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flushlab.cli import options
-from flushlab.cli.output import console, deliver, emit_json, require_writable, say, stdout
+from flushlab.cli.output import deliver, emit_json, require_writable, say, stdout
 from flushlab.errors import UsageError
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ def _directory(chosen: Path | None) -> Path:
     from flushlab.process import reap, run_folder
 
     for reaped in reap():
-        console.print(f"[dim]cleaned up after an earlier run: {reaped}[/]")
+        say(f"cleaned up after an earlier run: {reaped}")
     from flushlab.probe.folder import existing
 
     return existing(chosen) if chosen is not None else run_folder()
@@ -278,7 +278,7 @@ def _save(record: ProbeRecord, page: str | None, *, told: bool) -> None:
         store.create_campaign(campaign, "probe", msgspec.json.encode(plan))
         store.set_state(campaign, "done", msgspec.json.encode(record))
         if told and not page:
-            stdout.print(f"HTML page: flushlab report {campaign}", markup=False, soft_wrap=True)
+            stdout.print(f"HTML page: flushlab report {campaign}", soft_wrap=True)
         if page:
             from flushlab.cli.report import write_page
 

@@ -20,9 +20,9 @@ class LiveBar:
 
     def __init__(self) -> None:
         self._bar = Bar(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=20),
-            TextColumn("{task.completed}/{task.total}"),
+            TextColumn("{task.completed}/{task.total}", markup=False),
             TimeElapsedColumn(),
             console=console,
             transient=True,

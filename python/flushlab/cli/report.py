@@ -75,7 +75,7 @@ def report(
         return
     write_file(Path(target), page)
     if json != "-":
-        stdout.print(f"wrote {target}", markup=False, soft_wrap=True)
+        stdout.print(f"wrote {target}", soft_wrap=True)
 
 
 def _write_openmetrics(store: Store, row: CampaignRow, target: str) -> None:
@@ -97,7 +97,7 @@ def _write_openmetrics(store: Store, row: CampaignRow, target: str) -> None:
         write_stdout(text)
         return
     write_file(Path(target), text)
-    stdout.print(f"wrote {target}", markup=False, soft_wrap=True)
+    stdout.print(f"wrote {target}", soft_wrap=True)
 
 
 def page_of(store: Store, row: CampaignRow) -> bytes:

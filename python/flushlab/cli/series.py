@@ -98,7 +98,7 @@ def series(
     if init:
         target = Path(plan or "plan.toml")
         _write_starter(target, force=force)
-        stdout.print(f"wrote {target}; run it with: flushlab series {target}", markup=False, soft_wrap=True)
+        stdout.print(f"wrote {target}; run it with: flushlab series {target}", soft_wrap=True)
         return
     from flushlab.campaign.series import series as run
     from flushlab.cli.progress import CampaignProgress

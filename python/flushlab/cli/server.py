@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flushlab.cli import options
-from flushlab.cli.output import console, emit_json, print_warning, stdout
+from flushlab.cli.output import console, emit_json, print_warning, say, stdout
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,9 +59,9 @@ def list_(json: options.Json = None) -> None:
     rows += [(one.name, "available", one.what) for one in more]
     _table(("build", "state", "where"), rows, fit=True)
     if any(Path(one.prefix).parent == folder for one in here.builds):
-        _say(f"folders without a path are in {folder}")
+        say(f"folders without a path are in {folder}")
     if more:
-        _say("`flushlab server get NAME` fetches an available build, and so does `--server NAME`")
+        say("`flushlab server get NAME` fetches an available build, and so does `--server NAME`")
 
 
 @app.command()
@@ -82,7 +82,7 @@ def get(
     """
     from flushlab.build import find_build, origin
 
-    build = find_build(name, progress=_say)
+    build = find_build(name, progress=say)
     files = [{"file": one.file, "sha256": one.sha256} for one in origin(build)]
     emit_json({"schema": "flushlab.server-get/1", **_build(build), "origin": files}, json)
     if json != "-":
@@ -136,7 +136,7 @@ def start(
         data_root=data_root,
         disk=disk,
         cluster=cluster,
-        progress=_say,
+        progress=say,
     ) as sandbox:
         emit_json(_description(sandbox), json)
         if json != "-":
@@ -171,7 +171,7 @@ def stop(
     for name in names or stopped_names():
         for left in stop_kept(name, keep_data=keep_data):
             print_warning(f"{left} has no mark that says it is flushlab's, and was left: remove it yourself")
-        console.print(f"stopped {name}", markup=False)
+        console.print(f"stopped {name}")
 
 
 @app.command()
@@ -192,7 +192,7 @@ def reset(
 
     seconds = reset_server(name)
     emit_json({"schema": "flushlab.server-reset/1", "name": name, "seconds": seconds}, json)
-    console.print(f"reset {name} in {seconds:.2f} s", markup=False)
+    console.print(f"reset {name} in {seconds:.2f} s")
 
 
 @app.command()
@@ -238,7 +238,7 @@ def status(
     from flushlab.server.cluster import node_names
 
     for name in reap():
-        _say(f"cleaned up after an earlier run: {name}")
+        say(f"cleaned up after an earlier run: {name}")
     wanted = [node for name in names or () for node in node_names(name) or [name]]
     for name in wanted:
         kept.load(name)  # one that there is not is an error
@@ -248,7 +248,7 @@ def status(
     if json == "-":
         return
     if not found:
-        _say("no kept sandboxes")
+        say("no kept sandboxes")
         return
     rows: list[Row] = [
         (one.saved.name, one.saved.build.name, _state(one), _address(one), one.saved.socket) for one in found
@@ -341,19 +341,15 @@ def _introduce(server: Sandbox | Cluster) -> None:
             f"           {client}",
         ]
     for line in (*lines, f"  stop it: flushlab server stop {name}"):
-        stdout.print(line, markup=False, soft_wrap=True)
+        stdout.print(line, soft_wrap=True)
 
 
 def _started_again(server: Sandbox | Cluster, choice: Choice | None, json: str | None) -> None:
     if choice is not None:
-        _say(f"bootstrapped from node {choice.number}: {choice.why}")
+        say(f"bootstrapped from node {choice.number}: {choice.why}")
     emit_json(_description(server), json)
     if json != "-":
         _introduce(server)
-
-
-def _say(text: str) -> None:
-    console.print(text, markup=False, style="dim")
 
 
 def _table(headings: Row, rows: Sequence[Row], *, fit: bool = False) -> None:
@@ -364,7 +360,7 @@ def _table(headings: Row, rows: Sequence[Row], *, fit: bool = False) -> None:
     for line in lines:
         last = _cut(line[-1], room) if fit else line[-1]
         cells = (cell.ljust(width) for cell, width in zip((*line[:-1], last), widths, strict=True))
-        stdout.print("  ".join(cells).rstrip(), markup=False, soft_wrap=True)
+        stdout.print("  ".join(cells).rstrip(), soft_wrap=True)
 
 
 def _cut(text: str, width: int) -> str:

@@ -80,11 +80,11 @@ def settings(
             {"schema": "flushlab.settings/1", "settings": [_document(entry) for entry in entries]}, json
         )
     elif name:
-        stdout.print(_explanation(entries[0]), markup=False)
+        stdout.print(_explanation(entries[0]))
     else:
         width = max(len(entry.name) for entry in entries)
         lines = [f"{entry.name:<{width}}  {entry.effect}" for entry in entries]
-        stdout.print("\n".join(lines), markup=False)
+        stdout.print("\n".join(lines))
 
 
 def _check(

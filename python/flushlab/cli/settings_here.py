@@ -80,9 +80,9 @@ def show(here: Here) -> None:
     for name in here.values:
         groups.setdefault(catalog.setting(name).group, []).append(name)
     for group, names in groups.items():
-        stdout.print(f"\n{group}", markup=False)
+        stdout.print(f"\n{group}")
         for name in names:
-            stdout.print(_line(name, here, catalog), markup=False, soft_wrap=True)
+            stdout.print(_line(name, here, catalog), soft_wrap=True)
 
 
 def _line(name: str, here: Here, catalog: Catalog) -> str:

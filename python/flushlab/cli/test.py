@@ -186,7 +186,7 @@ def test(
     from flushlab.report import suite as report
 
     for line in report.summary(result, request):
-        console.print(line, markup=False)
+        console.print(line)
     sys.stderr.flush()
     emit_json(report.document(result, request), json)
     raise typer.Exit(_exit_code(result))
@@ -237,6 +237,6 @@ def _compare(request: Request, blocks: int, disk_iops: int | None, disk: str | N
     with open_volume(request.data_root, disk_iops, disk, say) as volume:
         compared = compare(request, blocks, volume, say)
     for line in [*report.comparison(compared), *report.summary(compared.result, request)]:
-        console.print(line, markup=False)
+        console.print(line)
     emit_json(report.compared_document(compared, request), json)
     return _exit_code(compared.result)

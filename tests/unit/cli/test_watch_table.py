@@ -5,8 +5,8 @@ from __future__ import annotations
 import io
 
 import msgspec
-from rich.console import Console
 
+from flushlab.cli.output import PlainConsole
 from flushlab.cli.watch_table import line, table
 from flushlab.watch.sample import (
     Connections,
@@ -51,7 +51,7 @@ SAMPLE = Sample(
 
 
 def shown(sample: Sample) -> list[str]:
-    console = Console(file=io.StringIO(), width=80, color_system=None)
+    console = PlainConsole(file=io.StringIO(), width=80)
     with console.capture() as printed:
         console.print(table(sample))
     return printed.get().splitlines()
