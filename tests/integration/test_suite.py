@@ -348,6 +348,8 @@ def test_interrupt_ends_the_command_and_then_everything(sleeping: subprocess.Pop
         (["--cache", "/proc/no", "--", "true"], 5, "hint: choose another with --cache"),
         (["--json", "-", "--", "true"], 2, "name a file"),
         (["--database", "a b", "--", "true"], 2, "database"),
+        (["--database", "mysql", "--", "true"], 2, "the database mysql is the server's own"),
+        (["--database", "SYS", "--", "true"], 2, "the database SYS is the server's own"),
     ],
 )
 def test_what_cannot_be_done_is_said_before_anything_starts(

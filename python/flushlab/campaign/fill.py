@@ -29,6 +29,7 @@ from flushlab.record import DiskProfile
 from flushlab.record.running import FillProgress
 from flushlab.server.attached import Attached, from_dsn, from_nodes, from_option_file
 from flushlab.server.cluster import Cluster
+from flushlab.server.databases import require_not_system
 from flushlab.server.driven import driven
 from flushlab.server.made_tables import drop_left
 from flushlab.server.members import members, require_alike
@@ -162,6 +163,8 @@ def fill(
             f"no server accepts the name {database!r}",
             hint="characters beyond U+FFFF, such as emoji, are not for names",
         )
+    if database is not None:
+        require_not_system(database)
 
     def source_of(existing: int) -> Source:
         return _source(read_plan(str(plan), rows=largest + existing, seed=seed) if existing else asked_plan)
@@ -259,7 +262,7 @@ def _place(
             transport=address.transport,
             ssl_mode=address.ssl_mode,
             ssl_ca=address.ssl_ca,
-            database=name,
+            database=require_not_system(name),
             ours=False,
         )
         with ExitStack() as stack:

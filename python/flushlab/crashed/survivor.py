@@ -13,6 +13,7 @@ from flushlab.crashed.ledger import TABLE
 from flushlab.errors import ServerDied, ServerError, StartFailed
 from flushlab.server import Sandbox, failures
 from flushlab.server.control import StatementFailed
+from flushlab.server.databases import SYSTEM_LIST
 
 _MOST_SAID = 400
 _ERROR = re.compile(r"\d{4}-\d\d.*\[(ERROR|FATAL)\]|.*\bAssertion\b", re.IGNORECASE)
@@ -26,7 +27,6 @@ CANNOT_NOW = {1021, 1037, 1038, 1040, 1041, 1047, 1205}
 _DYING_S = 30.0
 """A server that ends itself writes a stack trace first, and nobody has an answer meanwhile."""
 _POLL_S = 0.05
-_SYSTEM = ("mysql", "sys", "information_schema", "performance_schema")
 
 
 class Ledger(NamedTuple):
@@ -177,10 +177,9 @@ def counted_mysql(executed: str) -> int:
 
 
 def _damaged(server: Sandbox) -> list[str]:
-    names = ", ".join(f"'{name}'" for name in _SYSTEM)
     tables = server.query(
         "SELECT table_schema, table_name FROM information_schema.tables"
-        f" WHERE table_type = 'BASE TABLE' AND table_schema NOT IN ({names})"
+        f" WHERE table_type = 'BASE TABLE' AND table_schema NOT IN {SYSTEM_LIST}"
     )
     if not tables:
         return []

@@ -18,9 +18,9 @@ from pathlib import Path
 import msgspec
 
 from flushlab.datadir.copy import copy_tree
-from flushlab.dataset.survey import SYSTEM_DATABASES
 from flushlab.errors import StorageError
 from flushlab.record import Value
+from flushlab.server.databases import is_system
 from flushlab.server.protocol import Server
 from flushlab.settings.catalog import canonical, load_catalog
 from flushlab.settings.layout import layout_of
@@ -83,7 +83,7 @@ class Directory(msgspec.Struct, frozen=True, kw_only=True):
         """Its folders."""
         folders = (entry.name for entry in sorted(Path(self.path).iterdir()) if entry.is_dir())
         names = (_ENCODED.sub(lambda code: chr(int(code[1], 16)), name) for name in folders)
-        return tuple(name for name in names if name.lower() not in SYSTEM_DATABASES and name[0] not in "#.")
+        return tuple(name for name in names if not is_system(name) and name[0] not in "#.")
 
     @property
     def takes_any(self) -> bool:

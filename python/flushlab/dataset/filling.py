@@ -26,12 +26,13 @@ import pymysql
 
 from flushlab import _core
 from flushlab.dataset.refused import refused
-from flushlab.dataset.survey import SYSTEM_DATABASES, Survey
+from flushlab.dataset.survey import Survey
 from flushlab.errors import DumpRefused, FlushlabError, HarnessError, ProtocolError, ServerError
 from flushlab.machine import cpu_count
 from flushlab.record import StreamProgress, StreamSpec
 from flushlab.server import Server
 from flushlab.server.control import connect, explain
+from flushlab.server.databases import SYSTEM_DATABASES
 from flushlab.server.identifier import quoted
 from flushlab.units import counted, format_seconds, format_size
 
@@ -167,7 +168,7 @@ class Filling:
             endpoint=self._server.endpoint,
             database=database,
             leave_out=LEFT_OUT,
-            leave_out_databases=tuple(sorted(SYSTEM_DATABASES)),
+            leave_out_databases=SYSTEM_DATABASES,
             leave_out_modes=tuple(modes),
             late_indexes_from_bytes=LATE_INDEXES_FROM_BYTES,
             connections=min(_WORKERS, cpu_count()) if alone else 1,

@@ -21,6 +21,7 @@ from flushlab.errors import StorageError, UsageError
 from flushlab.machine import available_memory_bytes
 from flushlab.record import Value
 from flushlab.server import Sandbox, Server
+from flushlab.server.databases import SYSTEM_LIST, is_system
 from flushlab.server.identifier import quoted
 from flushlab.units import counted, format_seconds, format_size
 
@@ -43,7 +44,7 @@ _LEAST_REDO, _MOST_REDO = 64 << 20, 1 << 30
 
 USER_TABLES = (
     "SELECT table_schema, table_name FROM information_schema.tables WHERE table_type = 'BASE TABLE' "
-    "AND table_schema NOT IN ('mysql', 'information_schema', 'performance_schema', 'sys')"
+    f"AND table_schema NOT IN {SYSTEM_LIST}"
 )
 
 
@@ -180,11 +181,7 @@ def _load(server: Server, dump: Loadable, database: str, progress: Callable[[str
 def _require(server: Server, database: str, path: str) -> None:
     """Raises UsageError if the database is not there, StorageError if there is none at all."""
     there = [str(name) for (name,) in server.query("SELECT schema_name FROM information_schema.schemata")]
-    own = [
-        name
-        for name in there
-        if name.lower() not in ("mysql", "sys", "performance_schema", "information_schema")
-    ]
+    own = [name for name in there if not is_system(name)]
     if not own:
         raise StorageError(f"{path} holds no database", hint="give a dump that has one")
     if database not in own:

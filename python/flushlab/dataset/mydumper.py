@@ -14,9 +14,10 @@ import msgspec
 
 from flushlab.dataset.filling import Filling
 from flushlab.dataset.pieces import pieces
-from flushlab.dataset.survey import SYSTEM_DATABASES, Survey, survey
+from flushlab.dataset.survey import Survey, survey
 from flushlab.errors import StorageError
 from flushlab.record import Value
+from flushlab.server.databases import is_system
 
 METADATA = "metadata"
 
@@ -74,7 +75,7 @@ class MydumperDump(msgspec.Struct, frozen=True, kw_only=True):
     def databases(self) -> tuple[str, ...]:
         """Those that its files are of."""
         names = (_database(file) for file in self.files)
-        return tuple(dict.fromkeys(name for name in names if name.lower() not in SYSTEM_DATABASES))
+        return tuple(dict.fromkeys(name for name in names if not is_system(name)))
 
     @property
     def key(self) -> Mapping[str, str]:

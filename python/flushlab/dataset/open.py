@@ -15,6 +15,7 @@ from flushlab.dataset.pieces import pieces
 from flushlab.dataset.shell import DONE, HEADER, ShellDump
 from flushlab.dataset.survey import Dataset
 from flushlab.errors import StorageError, UsageError
+from flushlab.server.databases import require_not_system
 
 TAKES = "--dataset takes an SQL dump (.sql, .sql.gz, .sql.zst), a dump folder or a stopped data directory"
 
@@ -61,12 +62,13 @@ def choose_database(data: Dataset, asked: str | None) -> str:
         asked: by the user, or None.
 
     Raises:
-        UsageError: there is no such database, or there are several and none was asked for.
+        UsageError: there is no such database, there are several and none was asked for, or it is the
+            server's own.
         StorageError: the data set cannot be read.
     """
     there = data.databases
     if asked is None and len(there) == 1:
-        return there[0]
+        return require_not_system(there[0])
     if asked is None:
         raise UsageError(
             f"{data.path} has {len(there)} databases: {_listed(there)}" if there else _none(data),
@@ -76,7 +78,7 @@ def choose_database(data: Dataset, asked: str | None) -> str:
         raise UsageError(
             f"there is no database {asked} in {data.path}", hint=f"it has {_listed(there)}" if there else None
         )
-    return asked
+    return require_not_system(asked)
 
 
 def _none(data: Dataset) -> str:

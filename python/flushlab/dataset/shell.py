@@ -18,9 +18,10 @@ import msgspec
 
 from flushlab.dataset.filling import Filling
 from flushlab.dataset.pieces import pieces
-from flushlab.dataset.survey import SYSTEM_DATABASES, Survey, survey
+from flushlab.dataset.survey import Survey, survey
 from flushlab.errors import StorageError
 from flushlab.record import Value
+from flushlab.server.databases import is_system
 from flushlab.server.identifier import quoted
 
 HEADER, DONE = "@.json", "@.done.json"
@@ -62,7 +63,7 @@ class ShellDump(msgspec.Struct, frozen=True, kw_only=True):
     def databases(self) -> tuple[str, ...]:
         """Those that its header names."""
         names = self._header.get("schemas", [])
-        return tuple(name for name in names if name.lower() not in SYSTEM_DATABASES)
+        return tuple(name for name in names if not is_system(name))
 
     @property
     def key(self) -> Mapping[str, str]:

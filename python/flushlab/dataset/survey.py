@@ -20,11 +20,10 @@ from flushlab.dataset.pieces import pieces
 from flushlab.errors import StorageError
 from flushlab.machine import home_path
 from flushlab.record import Value
+from flushlab.server.databases import is_system
 
 FORMAT = "2"
 """Raise this when a survey finds more."""
-
-SYSTEM_DATABASES = frozenset({"mysql", "sys", "performance_schema", "information_schema"})
 
 _OVERLAP_BYTES = 512
 _HEAD_BYTES = 8 << 10
@@ -212,7 +211,7 @@ def _read(path: Path, files: list[Path], sql: Callable[[Path], bool]) -> Survey:
         digest=whole.hexdigest(),
         bytes=size,
         sql_bytes=reader.sql_bytes,
-        databases=tuple(name for name in reader.databases if name.lower() not in SYSTEM_DATABASES),
+        databases=tuple(name for name in reader.databases if not is_system(name)),
         named=_text(header[1]) if header else "",
         definers=tuple(reader.definers),
         origin=origin,

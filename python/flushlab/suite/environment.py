@@ -16,6 +16,7 @@ import msgspec
 from flushlab.build import Build
 from flushlab.errors import UsageError
 from flushlab.record import Endpoint
+from flushlab.server.databases import require_not_system
 from flushlab.server.identifier import quoted
 
 FIELDS = ("host", "port", "socket", "user", "password", "database", "url", "jdbc_url")
@@ -74,16 +75,16 @@ def render(template: Template, fields: Mapping[str, str]) -> str:
 
 
 def check_database(name: str) -> str:
-    """The name, if a database can have it.
+    """The name, if a database of the user's can have it.
 
     Raises:
-        UsageError: it cannot.
+        UsageError: it cannot, or the server has one of that name for itself.
     """
     if not _DATABASE.fullmatch(name):
         raise UsageError(
             f"{name!r} is not a valid database name here", hint="use letters, digits, _, - and $, at most 64"
         )
-    return name
+    return require_not_system(name)
 
 
 def create_database(name: str, characters: str) -> str:

@@ -11,6 +11,7 @@ import time
 
 import msgspec
 
+from flushlab.server.databases import SYSTEM_LIST
 from flushlab.suite.servers import SuiteServer
 
 DROPS = ("Com_drop_table", "Com_drop_view", "Com_drop_procedure", "Com_drop_function", "Com_drop_trigger")
@@ -25,10 +26,7 @@ DATABASES = ("Com_drop_db", "Com_create_db")
 _NAMES = (*DROPS, *CREATES, *DATABASES)
 _SQL = f"SHOW GLOBAL STATUS WHERE Variable_name IN ({', '.join(repr(name) for name in _NAMES)})"
 
-OBJECTS = (
-    "SELECT COUNT(*) FROM information_schema.tables WHERE LOWER(table_schema)"
-    " NOT IN ('mysql', 'sys', 'performance_schema', 'information_schema')"
-)
+OBJECTS = f"SELECT COUNT(*) FROM information_schema.tables WHERE LOWER(table_schema) NOT IN {SYSTEM_LIST}"
 
 _LEAST = 5
 """Fewer objects dropped and created again are a test's own business."""

@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from flushlab.server.databases import is_system
 from flushlab.server.identifier import quoted
 from flushlab.suite.templates import History
 
@@ -32,7 +33,6 @@ ONE_STATE = frozenset(
 )
 """Tables in which migration tools write down what they applied; lower case."""
 
-_SYSTEM = ("mysql", "sys", "performance_schema", "information_schema")
 _ROUTINES = (
     "SELECT routine_schema, routine_name, routine_type, routine_definition FROM information_schema.routines",
     "SELECT trigger_schema, trigger_name, action_statement FROM information_schema.triggers",
@@ -89,7 +89,7 @@ def _tables(query: Query) -> list[tuple[str, str]]:
     rows = query(
         "SELECT table_schema, table_name FROM information_schema.tables WHERE table_type = 'BASE TABLE'"
     )
-    return sorted((str(schema), str(table)) for schema, table in rows if str(schema).lower() not in _SYSTEM)
+    return sorted((str(schema), str(table)) for schema, table in rows if not is_system(str(schema)))
 
 
 def _rows(query: Query, schema: str, table: str) -> int:

@@ -39,6 +39,7 @@ from flushlab.record import (
 )
 from flushlab.server import Server
 from flushlab.server.cluster import Cluster
+from flushlab.server.databases import SYSTEM_LIST
 from flushlab.server.driven import driven
 from flushlab.server.external import External
 from flushlab.settings.catalog import Catalog
@@ -355,7 +356,7 @@ def _bytes_by_engine(server: Server) -> dict[str, int]:
     """Size of all user tables by engine, as the server estimates it."""
     rows = server.query(
         "SELECT engine, SUM(data_length + index_length) FROM information_schema.tables"
-        " WHERE table_schema NOT IN ('mysql', 'information_schema', 'performance_schema', 'sys')"
+        f" WHERE table_schema NOT IN {SYSTEM_LIST}"
         " AND engine IS NOT NULL GROUP BY engine"
     )
     return {str(engine): int(size or 0) for engine, size in rows}

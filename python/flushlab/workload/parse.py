@@ -12,6 +12,7 @@ import msgspec
 
 from flushlab.errors import UsageError
 from flushlab.record import SslMode, Value
+from flushlab.server.databases import require_not_system
 from flushlab.workload import command, oltp, sql, sysbench, txn, upsert
 from flushlab.workload.command import CommandWorkload
 from flushlab.workload.driven import check_schedule
@@ -229,9 +230,13 @@ ON_DATA = (command.PREFIX, sql.PREFIX, txn.PREFIX)
 
 
 def on_data(workload: Workload, database: str) -> Workload:
-    """The workload on a database of the user's data; one that makes its own tables keeps its own database."""
+    """The workload on a database of the user's data; one that makes its own tables keeps its own database.
+
+    Raises:
+        UsageError: the database is the server's own.
+    """
     if isinstance(workload, (CommandWorkload, SqlWorkload, TxnWorkload)):
-        return msgspec.structs.replace(workload, database=database)
+        return msgspec.structs.replace(workload, database=require_not_system(database))
     return workload
 
 

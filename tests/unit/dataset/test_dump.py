@@ -70,8 +70,16 @@ def test_several_databases_are_listed_unless_one_is_asked_for(tmp_path: Path) ->
         choose_database(two, None)
     assert refused.value.hint == "choose the workload's with --database NAME"
     assert choose_database(two, "stock-`2") == "stock-`2"
-    with pytest.raises(UsageError, match="there is no database mysql in "):
-        choose_database(two, "mysql")
+    with pytest.raises(UsageError, match="there is no database other in "):
+        choose_database(two, "other")
+
+
+@pytest.mark.parametrize(("file", "asked"), [("nightly.sql", "MySQL"), ("sys.sql", None)])
+def test_dump_does_not_go_into_a_database_of_the_servers_own(
+    tmp_path: Path, file: str, asked: str | None
+) -> None:
+    with pytest.raises(UsageError, match="is the server's own"):
+        choose_database(dump(tmp_path, BODY, file), asked)
 
 
 def test_dump_that_lacks_its_last_line_is_known_to_be_cut_off(tmp_path: Path) -> None:

@@ -77,8 +77,8 @@ def test_a_template_that_cannot_be_filled_in_is_refused_before_anything_starts(a
         parse_templates([assignment])
 
 
-@pytest.mark.parametrize("name", ["", "a b", "a`b", "x" * 65, "a/b"])
-def test_names_that_no_database_has_are_refused(name: str) -> None:
+@pytest.mark.parametrize("name", ["", "a b", "a`b", "x" * 65, "a/b", "mysql", "Sys", "INFORMATION_SCHEMA"])
+def test_names_that_no_database_of_the_users_has_are_refused(name: str) -> None:
     with pytest.raises(UsageError, match="database"):
         check_database(name)
 

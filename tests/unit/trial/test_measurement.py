@@ -21,7 +21,7 @@ CATALOG = load_catalog()
 STAGES: tuple[Stage, Stage] = ("arms", "bench")
 DATA_BYTES = (
     "SELECT engine, SUM(data_length + index_length) FROM information_schema.tables"
-    " WHERE table_schema NOT IN ('mysql', 'information_schema', 'performance_schema', 'sys')"
+    " WHERE table_schema NOT IN ('information_schema', 'mysql', 'performance_schema', 'sys')"
     " AND engine IS NOT NULL GROUP BY engine"
 )
 HERE = ServerIdentity(flavor="mariadb", version=(10, 11, 19), version_text="10.11.19-MariaDB")

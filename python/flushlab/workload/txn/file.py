@@ -18,6 +18,7 @@ from flushlab.plan.draws import wrong
 from flushlab.plan.table import File, Table, nearest
 from flushlab.plan.toml import Entry, Node, read_toml
 from flushlab.record import Parameter, TxnSpec, TxnStatement, TxnTransaction
+from flushlab.server.databases import is_system
 from flushlab.workload.txn.parameters import read_parameter
 from flushlab.workload.txn.statements import Mistake, Sentence, read_statements
 
@@ -115,6 +116,10 @@ class _Reader(ABC):
         if not _SCHEMA.fullmatch(database):
             raise wrong(
                 self.root, "database", f"{database!r} is not a valid database name", "for example shop"
+            )
+        if is_system(database):
+            raise wrong(
+                self.root, "database", f"the database {database} is the server's own", "choose another name"
             )
         parameters = self.parameters()
         self.names = list(parameters)

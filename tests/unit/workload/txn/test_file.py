@@ -153,6 +153,12 @@ MISTAKES = [
     (", :total)", ")", "12:12: no statement uses the parameter :total", "remove it"),
     ('"exponential"', '"exponentially"', "25:9: unknown think 'exponentially'", "exponential?"),
     ('database = "shop"', 'database = "a/b"', "2:12: 'a/b' is not a valid database name", "for example shop"),
+    (
+        'database = "shop"',
+        'database = "MySQL"',
+        "2:12: the database MySQL is the server's own",
+        "another name",
+    ),
     ("[parameter.item]", '[parameter."the item"]', "'the item' is not a valid parameter name", "letters"),
     ('"UPDATE item SET n = 1"', "5", "32:3: an item of statements is an integer", "UPDATE"),
     ('"UPDATE item SET n = 1"', '" -- nothing"', "32:3: the statement is empty", "item of statements"),

@@ -1,0 +1,33 @@
+"""Databases: those that are the server's own. The one place that lists them.
+
+Server layer; pure.
+"""
+
+from __future__ import annotations
+
+from flushlab.errors import UsageError
+
+SYSTEM_DATABASES = ("information_schema", "mysql", "performance_schema", "sys")
+"""MySQL 5.7 and later; MariaDB has `sys` since 10.6, and a user's database of that name is none before."""
+
+SYSTEM_LIST = f"({', '.join(repr(name) for name in SYSTEM_DATABASES)})"
+"""For SQL: `table_schema NOT IN (…)`."""
+
+
+def is_system(name: str) -> bool:
+    """Whether a database is the server's own, in whatever case it is spelled."""
+    return name.lower() in SYSTEM_DATABASES
+
+
+def require_not_system(name: str) -> str:
+    """The name of a database that is to be written to.
+
+    Raises:
+        UsageError: it is the server's own.
+    """
+    if is_system(name):
+        raise UsageError(
+            f"the database {name} is the server's own: flushlab writes nothing into it",
+            hint="choose another name",
+        )
+    return name
