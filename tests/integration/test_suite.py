@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -113,6 +114,7 @@ def test_miss_hit_prefix_and_full_run_when_a_file_changed(project: Project) -> N
     result, out, err = project.test(*show)
     assert (result["template"], out) == ("miss", "[2, 2]\n")
     assert err.count("applying") == 2
+    assert err.index("applying V2.sql") < err.index("runs the prepare command again: if that changes nothing")
     result, out, err = project.test(*show)
     assert (result["template"], out, result["seconds"]["prepare"]) == ("hit", "[2, 2]\n", 0)
     assert "applying" not in err
@@ -124,6 +126,14 @@ def test_miss_hit_prefix_and_full_run_when_a_file_changed(project: Project) -> N
     result, out, err = project.test(*show)
     assert (result["template"], out) == ("miss", "[3, 3]\n")
     assert err.count("applying") == 3
+    project.migration(4, "not SQL")
+    done = subprocess.run(
+        project.words("--", "true"), cwd=project.folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    _, first, *second = re.split("applying V4.sql", done.stderr)
+    assert "the prepare command failed on top of the template of the first 3 inputs" in first
+    assert len(second) == 1, "why there is another run is said before it"
 
 
 def test_a_script_without_a_history_is_never_built_upon(project: Project) -> None:
@@ -173,6 +183,16 @@ def test_an_edited_script_makes_a_template_of_its_own(project: Project) -> None:
         script.chmod(0o755)
         found.append(project.test(*words, prepare=False)[0]["template"])
     assert found == ["miss", "hit", "miss"]
+
+
+def test_a_script_that_can_no_longer_be_executed_fails_as_without_a_template(project: Project) -> None:
+    script = project.folder / "migrate.sh"
+    script.write_text(f"#!/bin/sh\nexec {sys.executable} migrate.py\n")
+    words = ("--prepare", "./migrate.sh", "--inputs", "db/*.sql", "--", "true")
+    for mode, code in ((0o755, 0), (0o644, 126)):
+        script.chmod(mode)
+        _, _, err = project.test(*words, prepare=False, code=code)
+    assert "Permission denied" in err and "nothing was kept" in err
 
 
 def test_a_failing_prepare_shows_its_output_and_keeps_nothing(project: Project) -> None:

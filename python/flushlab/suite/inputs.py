@@ -28,10 +28,12 @@ class Input(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         path: as it was found, relative to the working directory unless the pattern was absolute.
         sha256: of its content.
+        executable: flushlab's user may execute it: without that a script fails.
     """
 
     path: str
     sha256: str
+    executable: bool = False
 
 
 def read_inputs(patterns: Sequence[str], folder: Path) -> tuple[Input, ...]:
@@ -55,7 +57,7 @@ def read_inputs(patterns: Sequence[str], folder: Path) -> tuple[Input, ...]:
                 hint="quote the pattern, and name the files that the prepare command reads",
             )
         found.update(files)
-    return tuple(Input(path=name, sha256=_digest(found[name])) for name in sorted(found, key=natural_order))
+    return tuple(_input(name, found[name]) for name in sorted(found, key=natural_order))
 
 
 def read_scripts(command: str, folder: Path) -> tuple[Input, ...]:
@@ -82,7 +84,7 @@ def read_scripts(command: str, folder: Path) -> tuple[Input, ...]:
             file = place / os.path.expanduser(word)  # noqa: PTH111
             if os.path.isfile(file) and not _is_program(file):  # noqa: PTH113
                 found[os.path.relpath(file, folder)] = file
-    return tuple(Input(path=name, sha256=_digest(file)) for name, file in sorted(found.items()))
+    return tuple(_input(name, file) for name, file in sorted(found.items()))
 
 
 def natural_order(name: str) -> tuple[tuple[int, int | str], ...]:
@@ -95,7 +97,7 @@ def chain(inputs: Sequence[Input]) -> tuple[str, ...]:
     """A digest per number of leading inputs, from none to all: equal ones mean equal beginnings."""
     digests = [hashlib.sha256(b"no inputs").hexdigest()]
     for one in inputs:
-        line = f"{digests[-1]} {one.sha256} {one.path}"
+        line = f"{digests[-1]} {one.sha256} {'x' if one.executable else '-'} {one.path}"
         digests.append(hashlib.sha256(line.encode(errors="surrogateescape")).hexdigest())
     return tuple(digests)
 
@@ -134,6 +136,10 @@ def _is_program(file: Path) -> bool:
             return stream.read(4) == b"\x7fELF"
     except OSError:
         return False  # its digest says why it cannot be read
+
+
+def _input(name: str, file: Path) -> Input:
+    return Input(path=name, sha256=_digest(file), executable=os.access(file, os.X_OK))
 
 
 def _digest(file: Path) -> str:

@@ -392,10 +392,7 @@ class Session:
             if known is not None:
                 added = len(self._recipe.inputs) - len(known.inputs)
                 if ended.exit_code != 0 or not prepare.grew(known.histories, after, added):
-                    self._note(
-                        f"the template of the first {len(known.inputs)} inputs could not be built on;"
-                        " the prepare command runs in full"
-                    )
+                    self._say(_in_full(known, ended))
                     return None
                 seconds += known.prepare_seconds
             sandbox.stop()
@@ -428,11 +425,17 @@ class Session:
         Raises:
             PrepareFailed: the user interrupted it.
         """
+        self._say(
+            "flushlab runs the prepare command again: if that changes nothing, later runs can add migrations"
+            " to this template"
+        )
         sandbox.start_again()
         before = prepare.fingerprint(sandbox.query)
         ended = self._prepare_once(environment)
         if ended.exit_code != 0 and ended.interrupted:
             raise PrepareFailed(ended)
+        if ended.exit_code != 0:
+            self._say("the second run failed, which does no harm: the template is what the first one left")
         return ended.exit_code == 0 and prepare.fingerprint(sandbox.query) == before
 
     def _start(self, snapshot: Snapshot, count: int, clones: int = 0) -> Servers:
@@ -488,6 +491,17 @@ def settings_of(sandbox: Sandbox, names: Iterable[str]) -> dict[str, Value]:
 def since_process_start() -> float:
     """Seconds since this process was started, the interpreter's own start included: proc(5)."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) - myself().start_ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _in_full(known: Facts, ended: Ended) -> str:
+    """Why the prepare command runs once more, on an empty server."""
+    template = f"the template of the first {len(known.inputs)} inputs"
+    if ended.exit_code != 0:
+        return f"the prepare command failed on top of {template}; it runs again in full, without the template"
+    return (
+        f"{template} cannot be built on: the migration tool's table did not grow by the new inputs;"
+        " the prepare command runs again in full"
+    )
 
 
 RESET_FILE = "reset.url"

@@ -1,9 +1,10 @@
 """Templates: prepared data directories, kept as snapshots under a key of all that shaped them.
 
 Suite layer, on `datadir`. The key holds the build, every setting, the database and, with a prepare command,
-that command and the content of its inputs in order. Inputs that were only appended leave a template of the
-first of them usable: the longest such prefix is found by the digests' chain. Whether it may be used is for
-`prepare` to judge, by the facts that lie in the data directory itself (`flushlab-template.json`).
+that command and its inputs in order: content, and whether they may be executed. Inputs that were only
+appended leave a template of the first of them usable: the longest such prefix is found by the digests' chain.
+Whether it may be used is for `prepare` to judge, by the facts that lie in the data directory itself
+(`flushlab-template.json`).
 
 A template is captured from a server that was shut down in an orderly way; `auto.cnf` goes (two servers of one
 UUID), the RSA keys stay (drivers remember them).
@@ -27,7 +28,7 @@ from flushlab.record import Value
 from flushlab.suite.archive import archive_name, export_archive, import_archive, is_ours
 from flushlab.suite.inputs import Input, chain
 
-FORMAT = "3"
+FORMAT = "4"
 """Raise this when the way templates are made changes."""
 
 FACTS = "flushlab-template.json"

@@ -87,6 +87,18 @@ def test_an_appended_file_leaves_the_beginning_as_it_was(tmp_path: Path) -> None
     assert len(after) == len(before) + 1
 
 
+def test_whether_a_file_can_be_executed_is_part_of_it(tmp_path: Path) -> None:
+    script = tmp_path / "migrate.sh"
+    script.write_text("#!/bin/sh\n")
+    found = []
+    for mode in (0o755, 0o750, 0o644):
+        script.chmod(mode)
+        found += [chain(read_scripts("./migrate.sh", tmp_path)), chain(read_inputs(["*.sh"], tmp_path))]
+    runs, runs_too, does_not = (found[i : i + 2] for i in (0, 2, 4))
+    assert runs == runs_too
+    assert all(one != other for one, other in zip(runs, does_not, strict=True))
+
+
 @pytest.mark.parametrize("change", ["content", "rename", "insert", "remove"])
 def test_any_other_change_is_another_beginning(tmp_path: Path, change: str) -> None:
     files(tmp_path, V1="a", V2="b", V3="c")
