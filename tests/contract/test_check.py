@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +17,7 @@ from flushlab.settings.catalog import SettingHere, load_catalog
 from flushlab.settings.check import check
 from flushlab.settings.helptext import HelpText, read_help
 from flushlab.settings.option_names import Release, load_option_names
+from flushlab.settings.optionfile import groups_of, instance_of
 from flushlab.settings.reading import read
 
 CATALOG = load_catalog()
@@ -38,6 +41,24 @@ def heres(build: Build) -> Iterator[SettingHere]:
 def asked(build: Build, values: dict[str, str]) -> HelpText:
     arguments = [f"--{name.replace('_', '-')}={text}" for name, text in values.items()]
     return read_help(verbose_help(build, arguments).text)
+
+
+@pytest.mark.parametrize("suffix", ["", "@s1", "@S1", "1", "_other"])
+def test_an_instance_reads_the_groups_that_end_in_its_suffix(
+    any_build: Build, suffix: str, tmp_path: Path
+) -> None:
+    names = ("mysqld", "server", "mariadb", "mariadbd", "client-server", "galera", "client", "mysqld_safe")
+    series = (f"{name}-{version}" for name in names[:4] for version in ("5.7", "8.0", "9.7", "10.11", "11.8"))
+    groups = [f"{name}{end}" for name in (*names, *series) for end in ("", "@s1", "1", "_other")]
+    file = tmp_path / "my.cnf"
+    file.write_text("".join(f"[{name}]\nport={port}\n" for port, name in enumerate(groups, start=1)))
+    words = [f"--defaults-file={file}", f"--defaults-group-suffix={suffix}", "--print-defaults"]
+    said = subprocess.run(
+        [*any_build.command, *words], env=any_build.environment, capture_output=True, text=True, check=True
+    )
+    read = [groups[int(word.removeprefix("--port=")) - 1] for word in said.stdout.split() if "port=" in word]
+    assert set(read) == groups_of(identity_of(any_build), suffix) & set(groups)
+    assert not suffix or {instance_of(name) for name in read} >= {suffix.lower()}
 
 
 def test_the_list_of_options_is_the_builds_own(any_build: Build) -> None:

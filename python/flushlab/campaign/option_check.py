@@ -122,6 +122,7 @@ def judge(
     static: bool = False,
     memory: str | None = None,
     start: bool = False,
+    suffix: str = "",
     progress: Progress = silent,
 ) -> Judged:
     """What the file means to the server.
@@ -134,6 +135,7 @@ def judge(
         static: judge by the packaged lists alone, even where the build is here.
         memory: of the machine that the file is for, like `64G`; this one's if None.
         start: start the build with the file, on an empty data directory.
+        suffix: the --defaults-group-suffix that the server is started with.
         progress: told what takes long.
 
     Raises:
@@ -149,7 +151,7 @@ def judge(
     else:
         identity, build, assumed = server_of(server, basedir)
     asked = None if static else build
-    checked = examine(file, text, identity, asked)
+    checked = examine(file, text, identity, asked, suffix=suffix)
     disk = Storage(in_memory_files=_in_memory(checked))
     kept = checked.guarantees(identity, disk)
     ignored = _ignored(file)

@@ -48,6 +48,14 @@ def settings(
         str | None,
         typer.Option("--memory", help="Memory of the machine that the checked file is for, such as 64G."),
     ] = None,
+    defaults_group_suffix: Annotated[
+        str | None,
+        typer.Option(
+            "--defaults-group-suffix",
+            metavar="SUFFIX",
+            help="Check the file as this instance reads it: @NAME for mysqld@NAME, N for [mysqldN].",
+        ),
+    ] = None,
     basedir: options.BaseDir = None,
     json: Annotated[
         str | None,
@@ -66,10 +74,24 @@ def settings(
             raise UsageError(f"--check cannot be combined with the setting {name}", hint="remove one of them")
         if start and static:
             raise UsageError("--start asks the build, --static does not", hint="remove one of them")
-        _check(check, server, basedir, floor, json, static=static, strict=strict, start=start, memory=memory)
+        _check(
+            check,
+            server,
+            basedir,
+            floor,
+            json,
+            static=static,
+            strict=strict,
+            start=start,
+            memory=memory,
+            suffix=defaults_group_suffix or "",
+        )
         return
-    if static or strict or start or memory:
-        raise UsageError("--static, --strict, --start and --memory need --check", hint="add --check FILE")
+    if static or strict or start or memory or defaults_group_suffix:
+        raise UsageError(
+            "--static, --strict, --start, --memory and --defaults-group-suffix need --check",
+            hint="add --check FILE",
+        )
     if server is not None or basedir is not None or floor is not None:
         _here(name, server or "mariadb", basedir, floor, json)
         return
@@ -98,6 +120,7 @@ def _check(
     strict: bool,
     start: bool,
     memory: str | None,
+    suffix: str,
 ) -> None:
     from flushlab.campaign.option_check import judge
     from flushlab.cli import option_check
@@ -110,6 +133,7 @@ def _check(
         static=static,
         memory=memory,
         start=start,
+        suffix=suffix,
         progress=say,
     )
     if json is not None:

@@ -160,7 +160,9 @@ def _too_little(fitted: Fit, fit_to: Callable[[int], Fit]) -> UsageError:
     )
 
 
-def examine(file: Path, text: str, identity: ServerIdentity, build: Build | None) -> Checked:
+def examine(
+    file: Path, text: str, identity: ServerIdentity, build: Build | None, *, suffix: str = ""
+) -> Checked:
     """What an option file means to a server; its build is asked too, unless it is not here.
 
     Args:
@@ -168,12 +170,13 @@ def examine(file: Path, text: str, identity: ServerIdentity, build: Build | None
         text: its `content`. It is not read here: a pipe gives it only once.
         identity: the server.
         build: of the server, if it is here.
+        suffix: the --defaults-group-suffix that the server is started with.
 
     Raises:
         ServerError: the build cannot be executed.
     """
     known = read_help(verbose_help(build).text) if build is not None else None
-    checked = check(text, identity, path=str(file), loader=loader(file), known=known)
+    checked = check(text, identity, path=str(file), loader=loader(file), known=known, suffix=suffix)
     asked = arguments(checked)
     if build is None or not asked:
         return checked

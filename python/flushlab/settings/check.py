@@ -24,14 +24,12 @@ from flushlab.settings.durability import Guarantees, guarantees
 from flushlab.settings.finding import Finding, Severity
 from flushlab.settings.helptext import HelpText
 from flushlab.settings.option_names import load_option_names
-from flushlab.settings.optionfile import INCLUDES_AT_MOST, Line, Loader, lines
+from flushlab.settings.optionfile import INCLUDES_AT_MOST, Line, Loader, instance_of, lines
 from flushlab.settings.options_here import OptionsHere
 from flushlab.settings.provider_options import parts_of
 from flushlab.settings.stranger import stranger
 
-_OF_A_SERVER = re.compile(
-    r"(mysqld|server|mariadb|mariadbd|embedded)(-\d+\.\d+)?|mysqld\d+|client-server|galera"
-)
+_OF_A_SERVER = re.compile(r"(mysqld|server|mariadb|mariadbd|embedded)(-\d+\.\d+)?|client-server|galera")
 _GROUPS = re.compile(r"^\s*\[([^\]]*)\]", re.MULTILINE)
 _A_GROUP = re.compile(
     r"(my|maria|client|server|galera|embedded|isam|aria|sst|xtrabackup|perror|ndb|innodb|safe_)"
@@ -100,6 +98,7 @@ def check(
     path: str = "my.cnf",
     loader: Loader | None = None,
     known: HelpText | None = None,
+    suffix: str = "",
 ) -> Checked:
     """What an option file means to one server.
 
@@ -109,18 +108,28 @@ def check(
         path: of the file, for places.
         loader: reads included files; may raise OSError, which becomes a finding. Without it none is read.
         known: what the build itself says of its options; without it the packaged lists decide.
+        suffix: the --defaults-group-suffix that the server is started with.
     """
-    server = OptionsHere(identity, known)
+    server = OptionsHere(identity, known, suffix)
     findings: list[Finding] = []
     given: list[_Given] = []
+    instances: dict[str, Line] = {}
+    read_as = not suffix
     for line in _gather(text, path, loader, findings):
+        read_as |= line.group in server.groups and line.group.endswith(suffix.lower())
         if line.problem:
             findings += _syntax(line, server)
             given += _judge(line, server, []) if line.orphan else []
         elif line.group in server.groups:
             given += _judge(line, server, findings)
+        elif instance_of(line.group) is not None:
+            instances.setdefault(line.group, line)
         else:
             findings += _elsewhere(line, server)
+    if not read_as:
+        says, hint = f"has no group that ends in {suffix}", f"[mysqld{suffix}] is one"
+        findings.append(Finding.at((path, 0), "instance", "warning", "", says, hint))
+    findings += _instances(instances)
     findings += _duplicates(given)
     last = {one.name: one for one in given}
     settings = {name: one.value for name, one in last.items() if one.value is not None}
@@ -262,6 +271,15 @@ def _elsewhere(line: Line, server: OptionsHere) -> list[Finding]:
         return []
     says = f"is in [{line.group}], which the server does not read"
     return [Finding.at((line.path, line.line), "wrong-group", "error", name, says, "put it under [mysqld]")]
+
+
+def _instances(first: Mapping[str, Line]) -> Iterator[Finding]:
+    """Groups of other instances than the one that is checked, each by its first line."""
+    for group, line in first.items():
+        suffix = instance_of(group)
+        says = f"[{group}] is for a server with --defaults-group-suffix={suffix}; this check passes over it"
+        hint = f"check the file as that instance, too: --defaults-group-suffix={suffix}"
+        yield Finding.at((line.path, line.line), "instance", "note", "", says, hint)
 
 
 def _judge(line: Line, server: OptionsHere, findings: list[Finding]) -> list[_Given]:

@@ -42,11 +42,13 @@ class Removal(NamedTuple):
 
     Attributes:
         ends: the first version of each flavor that lacks it.
-        successors: options that do its work, on servers that have them.
+        successors: options that do its work, on servers that have them; NAME=VALUE where only one value does.
+        note: what to know before the line is changed.
     """
 
     ends: Mapping[str, tuple[int, ...]]
     successors: tuple[str, ...]
+    note: str = ""
 
 
 class OptionNames:
@@ -80,9 +82,15 @@ class OptionNames:
         found = removal.successors if removal else ()
 
         def has(option: str) -> bool:
-            return "." in option or self.knows(option, flavor, version) is not False
+            name = option.partition("=")[0]
+            return "." in name or self.knows(name, flavor, version) is not False
 
         return tuple(one for one in found if has(one) or has(one.removeprefix("skip_")))
+
+    def note(self, name: str) -> str:
+        """What to know before a line with an option that ended is changed; empty if there is nothing."""
+        removal = self._removals.get(name)
+        return removal.note if removal else ""
 
     def ended(self) -> Mapping[str, Removal]:
         """All options that ended somewhere, by name."""
@@ -177,11 +185,14 @@ def _read_removals() -> dict[str, Removal]:
     text = (resources.files("flushlab.settings") / "removed_options.txt").read_text(encoding="utf-8")
     found = {}
     for line in text.splitlines():
-        words = line.split()
+        facts, _, note = line.partition(";")
+        words = facts.split()
         if words and words[0] != "#":
             ends = [_release(word) for word in words[1:] if "@" in word]
             successors = [word for word in words[1:] if "@" not in word and word != "-"]
-            found[words[0]] = Removal({one.flavor: one.version for one in ends}, tuple(successors))
+            found[words[0]] = Removal(
+                {one.flavor: one.version for one in ends}, tuple(successors), note.strip()
+            )
     return found
 
 

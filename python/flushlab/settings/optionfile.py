@@ -20,6 +20,10 @@ Loader = Callable[[str, bool], Iterable[tuple[str, str]]]
 """(path, is a directory) -> (path, text) of each file, in reading order."""
 
 _GROUP = re.compile(r"\[([^\]]*)\].*")
+_INSTANCE = re.compile(
+    r"(?:mysqld|server|mariadb|mariadbd|galera)(?!-\d+\.\d+$|[-_](?:safe|multi)$)((?:[@.:#_]|\d)\S*|(?<=d)-\S+)"
+)
+"""A server's group and a suffix; mariadb-NAME are clients, mysqldump is one."""
 _NAME = re.compile(r"[a-z][a-z0-9_.]*")
 _INCLUDE = re.compile(r"!(include|includedir)\s+(.+?)\s*")
 _PLAIN = re.compile(r"[\w.,:/+@%=-]*")
@@ -104,13 +108,26 @@ def render(
     return "\n".join(lines) + "\n"
 
 
-def groups_of(identity: ServerIdentity) -> set[str]:
-    """The groups that this server reads."""
+def groups_of(identity: ServerIdentity, suffix: str = "") -> set[str]:
+    """The groups that this server reads.
+
+    Args:
+        identity: the server.
+        suffix: its --defaults-group-suffix: for each of its groups it reads a second one that ends in this.
+            systemd starts mysqld@INSTANCE with `@INSTANCE`, mysqld_multi starts servers with [mysqldN]
+            (https://dev.mysql.com/doc/refman/8.0/en/option-file-options.html, …/using-systemd.html).
+    """
     series = ".".join(map(str, identity.version[:2]))
     names = {"mysqld", "server", f"mysqld-{series}"}
     if identity.flavor == "mariadb":
         names |= {"mariadb", "mariadbd", "client-server", "galera", f"mariadb-{series}", f"mariadbd-{series}"}
-    return names
+    return names | ({f"{name}{suffix.lower()}" for name in names} if suffix else set())
+
+
+def instance_of(group: str) -> str | None:
+    """The --defaults-group-suffix with which a server reads this group; None if none does."""
+    match = _INSTANCE.fullmatch(group)
+    return None if match is None else match[1]
 
 
 def lines(text: str, path: str) -> Iterator[Line]:

@@ -14,13 +14,19 @@ from flushlab.settings.optionfile import groups_of
 
 
 class OptionsHere:
-    """What is known of the server: its groups, its options, its catalog."""
+    """What is known of the server: its groups, its options, its catalog.
 
-    def __init__(self, identity: ServerIdentity, known: HelpText | None) -> None:
+    Args:
+        identity: the server.
+        known: what its build says of its options, if it was asked.
+        suffix: its --defaults-group-suffix.
+    """
+
+    def __init__(self, identity: ServerIdentity, known: HelpText | None, suffix: str = "") -> None:
         self.identity = identity
         self.catalog: Catalog = load_catalog()
         self.names: OptionNames = load_option_names()
-        self.groups = groups_of(identity)
+        self.groups = groups_of(identity, suffix)
         self._told = known.names if known else None
         self._key = (identity.flavor, identity.version)
 

@@ -34,7 +34,11 @@ def stranger(name: str, line: Line, loose: bool, server: OptionsHere, findings: 
     this = server.told_as
     end = server.ended(name)
     if end and not ignored:
-        say("removed", f"was removed in {server.identity.flavor} {end}", _instead(server.successors(name)))
+        say(
+            "removed",
+            f"was removed in {server.identity.flavor} {end}",
+            _instead(server.successors(name), server.names.note(name)),
+        )
         return None
     if name in server.catalog:
         entry = server.catalog.setting(name)
@@ -69,8 +73,10 @@ def stranger(name: str, line: Line, loose: bool, server: OptionsHere, findings: 
     return None
 
 
-def _instead(successors: Sequence[str]) -> str:
-    return f"write {' and '.join(successors)}" if successors else "remove the line; nothing replaces it"
+def _instead(successors: Sequence[str], note: str) -> str:
+    if not successors:
+        return f"remove the line; {note or 'nothing replaces it'}"
+    return f"write {' and '.join(successors)}{f': {note}' if note else ''}"
 
 
 def _in_its_place(successors: Sequence[str]) -> str | None:

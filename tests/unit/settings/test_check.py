@@ -269,9 +269,41 @@ def test_a_directory_that_the_server_lacks_too_stops_it_and_a_file_does_not() ->
 
 
 def test_a_group_of_another_version_or_flavor_is_no_mistake() -> None:
-    text = "[mysqld-8.0]\nsync_binlog=1\n[mariadb]\nsync_binlog=1\n[mysqld2]\nsync_binlog=1\n"
+    text = "[mysqld-8.0]\nsync_binlog=1\n[mariadb]\nsync_binlog=1\n"
     assert of(text, MYSQL57).findings == ()
     assert [one.kind for one in of("[mysqd]\nsync_binlog = 1\n").findings] == ["wrong-group"]
+
+
+INSTANCES = "[mysqld]\nsync_binlog=1\n[mysqld@s1]\nsync_binlog=0\nport=1\n[mysqld1]\nsync_binlog=5\n"
+
+
+def test_a_group_of_an_instance_is_noted_once_and_not_moved_to_all() -> None:
+    findings = check(INSTANCES, MYSQL80).findings
+    assert [(one.kind, one.severity, one.line) for one in findings] == [
+        ("instance", "note", 4),
+        ("instance", "note", 7),
+    ]
+    assert [(one.hint or "").rpartition("=")[2] for one in findings] == ["@s1", "1"]
+
+
+@pytest.mark.parametrize(
+    ("suffix", "syncs", "others"), [("@s1", 0, 1), ("@S1", 0, 1), ("1", 5, 1), ("", 1, 2)]
+)
+def test_a_file_is_checked_as_one_instance(suffix: str, syncs: int, others: int) -> None:
+    checked = check(INSTANCES, MYSQL80, suffix=suffix)
+    assert checked.settings["sync_binlog"] == syncs
+    assert sum(one.kind == "instance" for one in checked.findings) == others
+
+
+def test_an_instance_that_the_file_does_not_have_is_a_doubt() -> None:
+    findings = check(INSTANCES, MYSQL80, suffix="@s2").findings
+    assert [one.text for one in findings if one.severity == "warning"] == ["has no group that ends in @s2"]
+
+
+@pytest.mark.parametrize("group", ["mysqldump", "mysqld_safe", "mysqld_multi", "mariadb-dump", "mysql"])
+def test_a_group_of_another_program_is_no_instance(group: str) -> None:
+    (finding,) = check(f"[{group}]\nsync_binlog=1\n", MARIADB1011).findings
+    assert finding.kind == "wrong-group"
 
 
 def test_values_of_other_options_that_the_build_adjusts_are_told() -> None:
