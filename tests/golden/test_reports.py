@@ -10,9 +10,10 @@ import msgspec
 import pytest
 from rich.console import RenderableType
 
-from flushlab.campaign.facts import Figures, TuneFacts
+from flushlab.campaign.facts import BASE_BROKE, Figures, TuneFacts
 from flushlab.cli.output import PlainConsole
 from flushlab.experiment.frontier import Excluded, FrontierPoint, Rejected, TuneResult
+from flushlab.experiment.objective import Objective
 from flushlab.record import (
     Arm,
     Comparison,
@@ -125,10 +126,35 @@ NOTHING = msgspec.structs.replace(
         frontier=(FrontierPoint(floor=Floor.STRICT, arm="base", settings={}),),
     ),
     ending="interrupted",
-    lifted=("innodb_doublewrite = ON so that torn pages can be repaired",),
     recovery_s={},
     files=(),
 )
+COST = ratio(0.45, 0.40, 0.50)
+RAISED_POINT = FrontierPoint(floor=Floor.STRICT, arm="base", settings={}, versus_yours=COST)
+RAISED = msgspec.structs.replace(
+    FACTS,
+    floor="strict",
+    base={"innodb_flush_log_at_trx_commit": 1},
+    lifted=(
+        "innodb_flush_log_at_trx_commit = 1 so that a crash loses no more commits than the floor allows",
+    ),
+    raised={"innodb_flush_log_at_trx_commit": 1},
+    yours="second",
+    result=msgspec.structs.replace(
+        FACTS.result,
+        winner=None,
+        frontier=(RAISED_POINT,),
+        yours=comparison("yours", COST.inverse()),
+    ),
+    guarantees={"base": SAFE, "yours": LOSSY},
+    figures={
+        "base": Figures(figure=12_345.6, p99_us=1_900.0),
+        "control": Figures(figure=12_410.0, p99_us=1_850.0),
+        "yours": Figures(figure=27_434.0, p99_us=850.0),
+    },
+    recovery_s={},
+)
+"""Settings that lose a second, raised to strict; nothing else gains."""
 
 
 ROWS = RowCounts(
@@ -150,6 +176,49 @@ def test_tune_gives_the_answer_first() -> None:
 
 def test_tune_without_improvement_says_what_it_would_have_seen() -> None:
     check("tune-nothing.txt", text_of(tune.render(NOTHING)))
+
+
+def test_settings_below_the_floor_are_told_what_meeting_it_costs() -> None:
+    check("tune-raised.txt", text_of(tune.render(RAISED)))
+    document = msgspec.json.decode(msgspec.json.encode(tune.document(RAISED)))
+    (strict,) = document["frontier"]
+    assert document["handed_over"] == strict
+    assert strict["changes"] == {"innodb_flush_log_at_trx_commit": 1}
+    assert strict["versus_yours"] == {"estimate": 0.45, "low": 0.40, "high": 0.50}
+    assert "about 1 s" not in str(strict["guarantees"]) + str(document["base"]["guarantees"])
+    assert document["yours"]["floor"] == "second"
+    assert "about 1 s" in document["yours"]["guarantees"]["os_crash"]
+
+
+def test_a_gain_on_raised_settings_says_against_which_settings() -> None:
+    free = msgspec.structs.replace(STRICT, versus_yours=ratio(0.49, 0.44, 0.54))
+    result = msgspec.structs.replace(RAISED.result, winner=free, frontier=(free,))
+    lines = tune.answer(msgspec.structs.replace(RAISED, result=result)).plain.splitlines()
+    assert lines[:3] == [
+        "Your settings do not meet strict; meeting it costs: 0.45× as fast [0.40, 0.50]",
+        "1.08× as fast as your settings raised to strict at floor strict [1.03, 1.13]",
+        "Against your settings as they are: 0.49× as fast [0.44, 0.54]",
+    ]
+
+
+def test_a_cost_that_was_not_seen_or_not_measured_is_not_claimed() -> None:
+    def said(yours: Comparison | None, objective: Objective = "throughput") -> str:
+        result = msgspec.structs.replace(RAISED.result, yours=yours)
+        facts = msgspec.structs.replace(RAISED, result=result, objective=objective)
+        return tune.answer(facts).plain.splitlines()[0]
+
+    no_cost = comparison("yours", ratio(1.02, 0.97, 1.07))
+    assert "no cost of meeting it was found: 0.98× as fast [0.93, 1.03]" in said(no_cost)
+    assert said(None) == "Your settings do not meet strict; the cost of meeting it was not measured."
+    assert "costs: p99 2.22× higher" in said(RAISED.result.yours, "p99")
+
+
+def test_raised_settings_that_break_the_floor_in_crashes_are_not_handed_over() -> None:
+    broke = (Warning(BASE_BROKE, "your base breaks the floor strict in crashes"),)
+    facts = msgspec.structs.replace(RAISED, warnings=broke)
+    assert facts.handed_over is None
+    assert tune.next_steps(facts) == ()
+    assert "Nothing is handed over" in tune.answer(facts).plain
 
 
 def test_tune_that_rejects_what_is_faster_says_so() -> None:

@@ -1,4 +1,4 @@
-"""The files that a tuning hands over: its winner as an option file and statements, and the way back. Pure."""
+"""The files that a tuning hands over: the changes as an option file and statements, the way back. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from flushlab.campaign.request import TuneRequest
 from flushlab.campaign.running_server import HONEST
 from flushlab.crashed.measured import WHAT, measured
 from flushlab.experiment.frontier import FrontierPoint
-from flushlab.record import Launch, Storage, Value
+from flushlab.record import Launch, Ratio, Storage, Value
 from flushlab.settings.durability import guarantees, keeps
 
 
@@ -31,26 +31,27 @@ class TunedFiles(NamedTuple):
 def tuned_files(
     facts: TuneFacts, request: TuneRequest, before: Mapping[str, Value], storage: Storage, launch: Launch
 ) -> TunedFiles:
-    """The winner's files.
+    """The files of what is handed over.
 
     Args:
-        facts: with a winner.
+        facts: that hand something over.
         request: that led to them.
         before: what a server with the base reported.
         storage, launch: what the guarantees were judged by.
     """
-    winner = facts.result.winner
-    assert winner is not None
+    chosen = facts.handed_over
+    assert chosen is not None
     storage = HONEST if request.external else storage
-    changes = {**_lifted(request), **winner.settings}
-    settings = {**request.base, **winner.settings}
+    changes = facts.changes(chosen)
+    settings = {**request.base, **chosen.settings}
     text = option_file(
         changes,
         request.original,
         facts.server,
         guarantees(settings, facts.server, storage, launch),
-        reasons=_reasons(winner, request, facts, storage, launch),
-        comments=_comments(facts, winner),
+        reasons=dict.fromkeys(facts.raised, f"Raises your settings to the floor {facts.floor}.")
+        | _reasons(chosen, request, facts, storage, launch),
+        comments=_comments(facts, chosen),
         standalone=request.standalone,
     )
     campaign = f"flushlab tune, campaign {facts.campaign_id}"
@@ -68,28 +69,18 @@ def _lines(lines: Iterable[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _lifted(request: TuneRequest) -> dict[str, int | float | str]:
-    """What brings the user's settings up to the floor; what was only scaled to this machine stays."""
-    scaled = {one.name for one in request.scaled}
-    return {
-        name: value
-        for name, value in request.base.items()
-        if name not in scaled and request.original.get(name) != value
-    }
-
-
 def _reasons(
-    winner: FrontierPoint, request: TuneRequest, facts: TuneFacts, storage: Storage, launch: Launch
+    chosen: FrontierPoint, request: TuneRequest, facts: TuneFacts, storage: Storage, launch: Launch
 ) -> dict[str, str]:
     """What each change was measured to give, where the confirmation tells it apart from the others."""
-    ratio, free = winner.ratio, winner.free_ratio
-    if len(winner.settings) == 1:
-        (name,) = winner.settings
+    ratio, free = chosen.ratio, chosen.free_ratio
+    if len(chosen.settings) == 1:
+        (name,) = chosen.settings
         return {name: f"Alone it gives {ratio.estimate:.2f}x ({ratio.low:.2f} to {ratio.high:.2f})."}
     reference = guarantees(request.base, facts.server, storage, launch)
     bought = [
         name
-        for name, value in winner.settings.items()
+        for name, value in chosen.settings.items()
         if not keeps(guarantees({**request.base, name: value}, facts.server, storage, launch), reference)
     ]
     if not bought or free is None:
@@ -98,30 +89,40 @@ def _reasons(
     left = f"{free.estimate:.2f}x ({free.low:.2f} to {free.high:.2f})"
     reasons = dict.fromkeys(bought, f"Without {what}: {left} instead of {ratio.estimate:.2f}x.")
     others = f"Weakens no guarantee; such changes alone give {left}."
-    return reasons | {name: others for name in winner.settings if name not in bought}
+    return reasons | {name: others for name in chosen.settings if name not in bought}
 
 
-def _comments(facts: TuneFacts, winner: FrontierPoint) -> list[str]:
-    ratio, control = winner.ratio, facts.result.control
-    gain = f"{ratio.estimate:.2f}x"
-    what = f"p99 {gain} lower than the base's" if facts.objective == "p99" else f"{gain} the base"
-    free = f"{winner.free_ratio.estimate:.2f}x" if winner.free_ratio else "not measured"
-    lines = [
-        f"flushlab tune, campaign {facts.campaign_id}: {facts.workload}",
-        f"Measured: {what}, interval {ratio.low:.2f} to {ratio.high:.2f},"
-        f" {facts.result.blocks} blocks; free part {free}.",
-    ]
+def _comments(facts: TuneFacts, chosen: FrontierPoint) -> list[str]:
+    control = facts.result.control
+    lines = [f"flushlab tune, campaign {facts.campaign_id}: {facts.workload}"]
+    if facts.raised:
+        lines.append(f"Your settings do not meet {facts.floor}; these lines do.")
+        if chosen.versus_yours is None:
+            lines.append("What meeting it costs was not measured.")
+        else:
+            lines.append(_measured(facts, chosen.versus_yours, "your settings as they are") + ".")
+    if chosen.settings:
+        free = f"{chosen.free_ratio.estimate:.2f}x" if chosen.free_ratio else "not measured"
+        against = f"your settings raised to {facts.floor}" if facts.raised else "the base"
+        lines.append(f"{_measured(facts, chosen.ratio, against)}; free part {free}.")
     if control is not None:
         lines.append(f"Control (the base again): {control.ratio.low:.2f} to {control.ratio.high:.2f}.")
-    if facts.crash is not None:
-        arm = next(one for one in facts.crash.arms if one.name == winner.arm)
-        lines.append(
-            f"Crashed {len(arm.images)} times, {WHAT[facts.crash.fail]}: {'; '.join(measured(arm))}."
-        )
+    crashed = [] if facts.crash is None else [arm for arm in facts.crash.arms if arm.name == chosen.arm]
+    lines += [
+        f"Crashed {len(arm.images)} times, {WHAT[facts.crash.fail]}: {'; '.join(measured(arm))}."
+        for arm in crashed
+        if facts.crash is not None
+    ]
     for dropped in facts.result.dropped:
-        if dropped.floor is winner.floor:
+        if dropped.floor is chosen.floor:
             change = ", ".join(f"{name} = {value}" for name, value in dropped.settings.items())
             cost = f"{dropped.cost:.1%}, standard error {dropped.error:.1%}"
             lines.append(f"Left out, because it gains too little ({cost}): {change}.")
     lines += [f"Doubt: {warning.text.removesuffix('.')}." for warning in facts.warnings]
     return lines
+
+
+def _measured(facts: TuneFacts, ratio: Ratio, against: str) -> str:
+    gain, blocks = f"{ratio.estimate:.2f}x", f"{facts.result.blocks} blocks"
+    what = f"p99 {gain} lower than that of {against}" if facts.objective == "p99" else f"{gain} {against}"
+    return f"Measured: {what}, interval {ratio.low:.2f} to {ratio.high:.2f}, {blocks}"

@@ -10,7 +10,7 @@ from typing import Literal, get_args
 
 import msgspec
 
-from flushlab.experiment.frontier import TuneResult
+from flushlab.experiment.frontier import FrontierPoint, TuneResult
 from flushlab.experiment.objective import Objective
 from flushlab.record import (
     Comparison,
@@ -109,11 +109,13 @@ class TuneFacts(msgspec.Struct, frozen=True, kw_only=True):
         unit: of the workload's figure.
         floor: the least that was accepted.
         base: settings of the base (the user's, lifted to the floor).
-        lifted: what was changed in the user's base to reach the floor.
+        lifted: what was changed in the user's settings to reach the floor, in words.
+        raised: these changes as settings; empty where the user's settings meet the floor.
+        yours: the safest floor that the user's settings meet.
         result: of the experiment.
         base_figure: geometric mean of the base's figures in the confirmation blocks, or None.
-        guarantees: plain words per failure, for the user's base under `base` and for every frontier arm
-            under its name.
+        guarantees: plain words per failure, for the base under `base`, for the user's settings under `yours`
+            and for every frontier arm under its name.
         recovery_s: seconds from SIGKILL under load to the first answer, per arm.
         data_bytes, pool_bytes, redo_bytes: the workload's data, the base's buffer pool and redo capacity.
         machine: that measured.
@@ -139,6 +141,8 @@ class TuneFacts(msgspec.Struct, frozen=True, kw_only=True):
     floor: str
     base: Mapping[str, Value]
     lifted: tuple[str, ...]
+    raised: Mapping[str, Value] = {}
+    yours: str = ""
     result: TuneResult
     base_figure: float | None
     guarantees: Mapping[str, Mapping[str, str]]
@@ -160,6 +164,27 @@ class TuneFacts(msgspec.Struct, frozen=True, kw_only=True):
     outlook: Outlook | None = None
     crash: CrashFacts | None = None
 
+    @property
+    def cost(self) -> Ratio | None:
+        """The base against the user's settings, which it raises to the floor; None: not measured."""
+        return self.result.yours.ratio.inverse() if self.result.yours else None
+
+    @property
+    def handed_over(self) -> FrontierPoint | None:
+        """The settings that the user is told to use: the winner's, or else those that raise the user's own to
+        the floor; None: the user's own settings stay."""
+        if self.result.winner is not None or not self.raised or not self.result.frontier:
+            return self.result.winner
+        is_broken = any(warning.slug == BASE_BROKE for warning in self.warnings)
+        return None if is_broken else self.result.frontier[0]
+
+    def changes(self, point: FrontierPoint) -> dict[str, Value]:
+        """What a point changes in the user's settings; see `FrontierPoint.settings` for the base's."""
+        return {**self.raised, **point.settings}
+
+
+BASE_BROKE = "crash-broke-base"
+"""Slug of the warning that the base breaks the floor in crashes."""
 
 EXTERNAL = "external"
 """Slug of the warning that the server is not flushlab's own."""

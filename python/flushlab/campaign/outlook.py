@@ -79,7 +79,6 @@ def of_tune(tuning: Tuning, target: Target) -> Outlook:
         least, most = tuning.experiment().least_trials, None
     shape = msgspec.structs.asdict(request.shape)
     data_bytes = data_bytes_of(request.workload, shape, request.dataset)
-    settings = [{**request.base, **candidate.settings} for candidate in request.candidates]
     return Outlook(
         tries=tuple(
             Foreseen(what=_changes(candidate.settings), why=candidate.why) for candidate in request.candidates
@@ -90,10 +89,8 @@ def of_tune(tuning: Tuning, target: Target) -> Outlook:
         least_s=seconds[0],
         likely_s=None if seconds[1] is None else min(seconds[1], request.budget_s or seconds[1]),
         most_s=request.budget_s,
-        takes=_takes(
-            [request.base, *settings], target, data_bytes, servers=target.nodes * (request.side_by_side or 1)
-        ),
-        writes=_writes([request.base, *settings], target, request.data_root),
+        takes=_takes(request.run, target, data_bytes, servers=target.nodes * (request.side_by_side or 1)),
+        writes=_writes(request.run, target, request.data_root),
     )
 
 

@@ -32,6 +32,8 @@ class TuneRequest(msgspec.Struct, frozen=True, kw_only=True):
         minutes, trials: the budget; one of both.
         base: the user's settings as they run here, lifted to the floor.
         original: the user's settings as they were.
+        yours: the user's settings as they run here, where they are below the floor and may be measured; None:
+            `base` is theirs, or they do not run.
         lifted: what was changed to reach the floor, in words.
         scaled: what of the user's settings this machine cannot hold; `base` has it as it runs here.
         notes: doubts that were known before the first trial.
@@ -72,6 +74,7 @@ class TuneRequest(msgspec.Struct, frozen=True, kw_only=True):
     trials: int | None = None
     base: Mapping[str, Value]
     original: Mapping[str, Value]
+    yours: Mapping[str, Value] | None = None
     lifted: tuple[str, ...] = ()
     scaled: tuple[Scaled, ...] = ()
     notes: tuple[Warning, ...] = ()
@@ -105,3 +108,19 @@ class TuneRequest(msgspec.Struct, frozen=True, kw_only=True):
     def budget_s(self) -> float | None:
         """The budget in seconds, or None if it counts trials."""
         return None if self.minutes is None else self.minutes * 60
+
+    @property
+    def raised(self) -> dict[str, Value]:
+        """What raises the user's settings to the floor; what was only scaled to this machine is not in it."""
+        scaled = {one.name for one in self.scaled}
+        return {
+            name: value
+            for name, value in self.base.items()
+            if name not in scaled and self.original.get(name) != value
+        }
+
+    @property
+    def run(self) -> list[Mapping[str, Value]]:
+        """All settings that a server may run with, apart from mixtures of candidates."""
+        yours = [] if self.yours is None else [self.yours]
+        return [self.base, *yours, *({**self.base, **one.settings} for one in self.candidates)]

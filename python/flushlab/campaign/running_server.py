@@ -58,6 +58,12 @@ def without_restarts(
     return msgspec.structs.replace(plan, base=base, alternate=False), notes
 
 
+def has_all(settings: Mapping[str, Value], has: Mapping[str, Value], identity: ServerIdentity) -> bool:
+    """Whether a server has these settings already."""
+    same = Configuration({}, identity).same
+    return all(name in has and same(name, has[name], value) for name, value in settings.items())
+
+
 def guarding(has: Mapping[str, Value], catalog: Catalog) -> dict[str, Value]:
     """The settings of a server that decide what it keeps."""
     return {

@@ -29,7 +29,7 @@ from flushlab.campaign.loop import Budget, Ending
 from flushlab.campaign.outlook import of_tune, require_new
 from flushlab.campaign.quiet import look_around
 from flushlab.campaign.request import TuneRequest
-from flushlab.campaign.running_server import HONEST, guarding, lifted, tried
+from flushlab.campaign.running_server import HONEST, guarding, has_all, lifted, tried
 from flushlab.campaign.stored import carry_out as carry_out_stored
 from flushlab.campaign.stored import stored_request
 from flushlab.campaign.target import (
@@ -344,6 +344,7 @@ def decide(asked: Asked, target: Target, watcher: Watcher) -> TuneRequest:
         trials=asked.trials,
         base=start.base,
         original=start.original,
+        yours=start.yours,
         has=start.has,
         lifted=start.lifted,
         scaled=start.scaled,
@@ -382,6 +383,7 @@ class _Start(NamedTuple):
     scaled: tuple[Scaled, ...] = ()
     notes: tuple[Warning, ...] = ()
     has: Mapping[str, Value] = {}
+    yours: Mapping[str, Value] | None = None
 
 
 def _start_here(
@@ -434,7 +436,8 @@ def _start_here(
         steady_state=steady,
     )
     notes = (*co_located(target.nodes, target.latency_s), *as_warnings(fit))
-    return _Start(base, original, reasons, candidates, fit.scaled, notes)
+    yours = {name: made.get(name, value) if name not in changes else value for name, value in runs.items()}
+    return _Start(base, original, reasons, candidates, fit.scaled, notes, yours=yours if changes else None)
 
 
 def _start_there(
@@ -470,7 +473,8 @@ def _start_there(
     possible, notes = tried(every, seen, identity, unlike)
     out = {name for one in every if one not in possible for name in one.settings}
     candidates, _ = tried(proposed([*kept, *out]), seen, identity, unlike)  # what is out keeps nothing out
-    return _Start(base, original, reasons, candidates, notes=(*doubts(), *notes), has=has)
+    yours = original if changes and has_all(given, seen, identity) else None  # nothing below a floor is set
+    return _Start(base, original, reasons, candidates, notes=(*doubts(), *notes), has=has, yours=yours)
 
 
 def _by_the_way(request: TuneRequest, asked: Asked, target: Target, watcher: Watcher) -> TuneRequest:
@@ -603,7 +607,7 @@ def _used(request: TuneRequest, target: Target, watcher: Watcher) -> Iterator[No
         target.external,
         target.own,
         load,
-        [request.base, *({**request.base, **one.settings} for one in request.candidates)],
+        request.run,
         watcher.say,
         connections=request.side_by_side * sum(request.threads),
         lasts_s=request.budget_s,

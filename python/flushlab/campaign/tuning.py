@@ -19,7 +19,7 @@ from flushlab.campaign.facts import Figures, TuneFacts
 from flushlab.campaign.loop import Ending
 from flushlab.campaign.request import TuneRequest
 from flushlab.errors import FlushlabError, ServerError
-from flushlab.experiment.blocks import BASE, CONTROL
+from flushlab.experiment.blocks import BASE, CONTROL, YOURS
 from flushlab.experiment.guards import Guards
 from flushlab.experiment.tune import Tune, TunePlan
 from flushlab.record import (
@@ -76,6 +76,7 @@ class Tuning:
         request = self.request
         return TunePlan(
             base=request.base,
+            yours=request.yours,
             candidates=request.candidates,
             floor=request.floor,
             level_of=self.level_of,
@@ -155,14 +156,15 @@ class Tuning:
         recover()
         checked = Checked()
         if crash is not None:
-            checked = check(experiment, crash, self.request.crash_fail, self.request.floor, recover)
+            raised = bool(self.request.raised)
+            checked = check(experiment, crash, self.request.crash_fail, self.request.floor, recover, raised)
         result = experiment.result()
         shown = {point.arm: point.settings for point in result.frontier if point.arm != BASE}
-        words = {"base": describe(self.guarantees(self.request.original))}
+        yours = self.guarantees(self.request.original)
+        words = {YOURS: describe(yours), BASE: describe(self.guarantees(self.request.base))}
         words |= {
             arm: describe(self.guarantees({**self.request.base, **changes})) for arm, changes in shown.items()
         }
-        words.setdefault(BASE, words["base"])
         base = [trial for trial in trials if trial.arm.name == BASE and trial.figure is not None]
         confirmed = [trial for trial in base if trial.stage == "confirm"] or base
         settings = base[-1].settings if base else {}
@@ -178,6 +180,8 @@ class Tuning:
             floor=self.request.floor.value,
             base=self.request.base,
             lifted=self.request.lifted,
+            raised=self.request.raised,
+            yours=level(yours),
             result=result,
             base_figure=mean_figure(confirmed),
             guarantees=words,

@@ -82,11 +82,13 @@ def beside(request: TuneRequest, workloads: Sequence[Workload], target: Target) 
         return Beside(0, LIMITED_DISK)
     if request.steady_state:
         return Beside(0, "some candidates take effect later, in background work")
-    settings = [request.base, *({**request.base, **one.settings} for one in request.candidates)]
+    settings = request.run
     data_bytes = data_bytes_of(request.workload, msgspec.structs.asdict(request.shape), request.dataset)
     found = _room(settings, target, data_bytes)
     if target.nodes > 1:
-        restarts = any(restart_settings(one.settings, target.identity) for one in request.candidates)
+        changed = [one.settings for one in request.candidates]
+        changed += [request.raised] if request.yours is not None else []
+        restarts = any(restart_settings(one, target.identity) for one in changed)
         room = min(found.servers, CLUSTERS_MOST) if restarts else BESIDE_MOST * min(found.servers, 1)
         return Beside(room) if room >= 2 else Beside(0, found.why)
     if found.servers >= BESIDE_MOST:

@@ -144,7 +144,7 @@ def _named(facts: TuneFacts, out: Path | None) -> TuneFacts:
     """The facts with the names of their files: result and page, and option file and statements if any."""
     import msgspec
 
-    names = FILES if facts.result.winner is not None else FILES[:2]
+    names = FILES if facts.handed_over is not None else FILES[:2]
     folder = out or Path(f"flushlab-{facts.campaign_id}")
     return msgspec.structs.replace(facts, files=tuple(str(folder / name) for name in names))
 
@@ -170,7 +170,7 @@ def _write_files(facts: TuneFacts, *, told: bool) -> None:
             "tune.json": lambda: json_bytes(report.document(facts)),
             "report.html": lambda: page_of(store, store.campaign(facts.campaign_id)),
         }
-        if facts.result.winner is not None:
+        if facts.handed_over is not None:
             request = msgspec.json.decode(store.campaign(facts.campaign_id).plan, type=TuneRequest)
             ran = next(trial for trial in store.trials(facts.campaign_id) if trial.storage and trial.launch)
             assert ran.storage and ran.launch

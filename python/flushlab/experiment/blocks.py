@@ -23,6 +23,9 @@ BASE = "base"
 CONTROL = "control"
 """Name of the arm that runs the base's settings once more."""
 
+YOURS = "yours"
+"""Name of the arm that runs the user's own settings, where the base had to be raised to the floor."""
+
 ATTEMPTS = 3
 """How often one cell is tried when the base fails."""
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from flushlab.experiment.blocks import BASE, CONTROL, is_disturbed, undisturbed
+from flushlab.experiment.blocks import BASE, CONTROL, YOURS, is_disturbed, undisturbed
 from flushlab.experiment.frontier import UNCHANGED, FrontierPoint, Rejected
 from flushlab.experiment.guards import Guards
 from flushlab.experiment.objective import is_stalled, p99_us, stall_share
@@ -48,7 +48,7 @@ class Confirmation:
         self._space = space
         self._guards = guards
         self.selections: dict[str, Selection] = {}
-        """Selection of each arm, base and control left out."""
+        """Selection of each arm that may be handed over."""
         self._scores: dict[str, dict[int, float]] = {BASE: {}, CONTROL: {}}
         self._trials: dict[str, list[Trial]] = {}
         self._disturbed: set[tuple[str, int]] = set()
@@ -61,6 +61,10 @@ class Confirmation:
     def admit(self, arm: str, selection: Selection) -> None:
         """Enters an arm."""
         self.selections[arm] = selection
+        self._scores[arm] = {}
+
+    def admit_reference(self, arm: str) -> None:
+        """Enters an arm that others are compared with and that is never handed over."""
         self._scores[arm] = {}
 
     def record(self, arm: str, block: int, score: float, trials: Sequence[Trial]) -> None:
@@ -164,7 +168,9 @@ class Confirmation:
         for floor in floors:
             best = max(self._proven(floor), key=lambda c: c.ratio.estimate, default=None)
             if best is None:
-                points.append(FrontierPoint(floor=floor, arm=BASE, settings={}))
+                if self._space.legal(frozenset(), floor):  # else nothing that was proven is at the floor
+                    point = FrontierPoint(floor=floor, arm=BASE, settings={})
+                    points.append(msgspec.structs.replace(point, versus_yours=self._versus_yours(BASE)))
                 continue
             safer = points[-1].arm if points else BASE
             points.append(
@@ -175,6 +181,7 @@ class Confirmation:
                     ratio=best.ratio,
                     free_ratio=self._free_ratio(best),
                     comparison=best,
+                    versus_yours=self._versus_yours(best.arm),
                     versus_safer=self._against(best.arm, safer) if points and safer != best.arm else None,
                 )
             )
@@ -246,6 +253,16 @@ class Confirmation:
             if self._space.changes(other) == part and (found := self.compared(name)) is not None:
                 return found.ratio
         return None
+
+    def _versus_yours(self, arm: str) -> Ratio | None:
+        """The base or an arm against the user's own settings; None where these were not measured."""
+        yours = self.compared(YOURS)
+        if yours is None:
+            return None
+        if arm == BASE:
+            return yours.ratio.inverse()
+        found = self._against(arm, YOURS)
+        return found.ratio if found is not None else None
 
     def _against(self, arm: str, other: str) -> Comparison | None:
         """An arm against another one, at the looks' error rates for this one comparison."""

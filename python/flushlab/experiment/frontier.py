@@ -30,6 +30,8 @@ class FrontierPoint(msgspec.Struct, frozen=True, kw_only=True):
         comparison: the one that `ratio` stands in; None for the base.
         versus_safer: against the point of the next safer floor, with its own error rate; None for the first
             point and where both points are the same arm.
+        versus_yours: against the user's own settings, where the base is what raises them to the floor; None
+            where the base is theirs, or theirs were not measured.
     """
 
     floor: Floor
@@ -39,6 +41,7 @@ class FrontierPoint(msgspec.Struct, frozen=True, kw_only=True):
     free_ratio: Ratio | None = UNCHANGED
     comparison: Comparison | None = None
     versus_safer: Comparison | None = None
+    versus_yours: Ratio | None = None
 
 
 class Dropped(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,6 +97,8 @@ class TuneResult(msgspec.Struct, frozen=True, kw_only=True):
         frontier: from the safest reachable floor down to the plan's; empty before the first look.
         winner: the safest point that no lower floor beats; None: no improvement found.
         control: the base against itself; None before the first look.
+        yours: the user's own settings against the base that raises them to the floor; None where the base is
+            theirs, or theirs were not measured.
         confirmed: all comparisons of the last look.
         dropped: by reduction.
         rejected: by the guards or from outside.
@@ -110,6 +115,7 @@ class TuneResult(msgspec.Struct, frozen=True, kw_only=True):
     frontier: tuple[FrontierPoint, ...] = ()
     winner: FrontierPoint | None = None
     control: Comparison | None = None
+    yours: Comparison | None = None
     confirmed: tuple[Comparison, ...] = ()
     dropped: tuple[Dropped, ...] = ()
     rejected: tuple[Rejected, ...] = ()

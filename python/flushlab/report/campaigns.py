@@ -28,13 +28,15 @@ class _Compared(msgspec.Struct, frozen=True):
     verdict: str = ""
 
 
-class _Winner(msgspec.Struct, frozen=True):
+class _Point(msgspec.Struct, frozen=True):
     floor: str
     ratio: Ratio
+    versus_yours: Ratio | None = None
 
 
 class _Tuned(msgspec.Struct, frozen=True):
-    winner: _Winner | None = None
+    winner: _Point | None = None
+    frontier: tuple[_Point, ...] = ()
     detectable: float | None = None
     blocks: int = 0
 
@@ -169,6 +171,8 @@ def _answer(row: CampaignRow, summary: _Summary) -> str:
     result = summary.result
     if result is not None and result.winner is not None:
         return f"{_ratio(result.winner.ratio)} at floor {result.winner.floor}"
+    if result is not None and result.frontier and (cost := result.frontier[0].versus_yours):
+        return f"settings below the floor; meeting it costs: {_ratio(cost)}"
     if busy := too_busy(summary.trials, summary.disturbed):
         return busy
     if result is None or not result.blocks:

@@ -146,16 +146,11 @@ def _other_version(row: CampaignRow, error: Exception) -> StorageError:
 def advised(row: CampaignRow, facts: Facts | None) -> dict[str, Value]:
     """The settings that the campaign says to change; empty if it says to change nothing.
 
-    A tuning: what was lifted to the floor and what the winner changes. A series: what `best` changes, or
-    else its fastest arm, unless that one is a place.
+    A tuning: what raises the user's settings to the floor and what the winner changes. A series: what
+    `best` changes, or else its fastest arm, unless that one is a place.
     """
     if isinstance(facts, TuneFacts):
-        if facts.result.winner is None:
-            return {}
-        plan = plan_of(row)
-        same = {**plan.original, **{one.name: facts.base.get(one.name) for one in plan.scaled}}
-        lifted = {name: value for name, value in facts.base.items() if same.get(name) != value}
-        return {**lifted, **facts.result.winner.settings}
+        return facts.changes(facts.handed_over) if facts.handed_over else {}
     if isinstance(facts, SeriesFacts):
         chosen = fastest(facts)
         is_place = chosen is not None and (chosen.data_root or chosen.disk_iops or chosen.disk)

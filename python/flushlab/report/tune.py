@@ -13,6 +13,7 @@ from rich.text import Text
 
 from flushlab.campaign.facts import Figures, SeriesFacts, TuneFacts
 from flushlab.campaign.quiet import blame
+from flushlab.experiment.blocks import YOURS
 from flushlab.experiment.frontier import FrontierPoint
 from flushlab.plan.plan import BASE, CONTROL
 from flushlab.record import Ratio, Value
@@ -40,12 +41,15 @@ def document(facts: TuneFacts) -> dict[str, Any]:
         "base": {
             "settings": dict(facts.base),
             "lifted": list(facts.lifted),
+            "raised": dict(facts.raised),
             "figure": facts.base_figure,
             "p99_us": facts.base_p99_us,
-            "guarantees": facts.guarantees["base"],
+            "guarantees": facts.guarantees[BASE],
         },
+        "yours": _yours(facts) if facts.raised else None,
         "frontier": [_point(facts, point) for point in result.frontier],
         "winner": _point(facts, result.winner) if result.winner else None,
+        "handed_over": _point(facts, facts.handed_over) if facts.handed_over else None,
         "control": result.control.ratio if result.control else None,
         "detectable": result.detectable,
         "figures": dict(facts.figures),
@@ -70,12 +74,25 @@ def document(facts: TuneFacts) -> dict[str, Any]:
     }
 
 
+def _yours(facts: TuneFacts) -> dict[str, Any]:
+    """The user's settings, where they are below the floor."""
+    return {
+        "floor": facts.yours,
+        "ratio": facts.result.yours.ratio if facts.result.yours else None,
+        "figure": facts.figures.get(YOURS, Figures()).figure,
+        "p99_us": facts.figures.get(YOURS, Figures()).p99_us,
+        "guarantees": facts.guarantees.get(YOURS, {}),
+    }
+
+
 def _point(facts: TuneFacts, point: FrontierPoint) -> dict[str, Any]:
     return {
         "floor": point.floor.value,
         "arm": point.arm,
         "settings": dict(point.settings),
+        "changes": facts.changes(point),
         "ratio": point.ratio,
+        "versus_yours": point.versus_yours,
         "free_ratio": point.free_ratio,
         "figure": facts.figures.get(point.arm, Figures()).figure,
         "p99_us": facts.figures.get(point.arm, Figures()).p99_us,
@@ -100,28 +117,66 @@ def render(facts: TuneFacts) -> RenderableType:
 
 
 def answer(facts: TuneFacts) -> Text:
-    """One or two sentences: what the tuning concludes."""
+    """A few sentences: what the tuning concludes."""
+    if not facts.raised:
+        return _found(facts)
+    text = Text(f"Your settings do not meet {facts.floor}", style="bold")
+    cost = facts.cost
+    if cost is None:
+        text.append("; the cost of meeting it was not measured.")
+    elif cost.high < 1:
+        text.append(f"; meeting it costs: {_times(facts, cost)} ").append(_bracket(cost), style="not bold")
+    else:
+        text.append(f"; no cost of meeting it was found: {_times(facts, cost)} ")
+        text.append(_bracket(cost), style="not bold")
+    return text.append("\n").append_text(_found(facts))
+
+
+def _times(facts: TuneFacts, ratio: Ratio) -> str:
+    """A ratio in words: at a fixed rate it is one of latencies."""
+    if facts.objective == "p99":
+        lower = ratio.estimate >= 1
+        return f"p99 {ratio.estimate if lower else 1 / ratio.estimate:.2f}× {'lower' if lower else 'higher'}"
+    return f"{ratio.estimate:.2f}× as fast"
+
+
+def _bracket(ratio: Ratio) -> str:
+    return f"[{ratio.low:.2f}, {ratio.high:.2f}]"
+
+
+def _found(facts: TuneFacts) -> Text:
+    """What is faster than the base."""
     winner, result = facts.result.winner, facts.result
     if not result.frontier:
         stopped = "You stopped it" if facts.ending == "interrupted" else "Time ran out"
         return _blaming(facts, f"{stopped} before any result could be confirmed.")
+    keep = "Keep your settings."
+    if facts.raised:
+        raise_them = f"Raise your settings to {facts.floor}, and change nothing else."
+        keep = raise_them if facts.handed_over else "Nothing is handed over."
     faster = {one.arm for one in result.confirmed if one.verdict == "faster"}
     if winner is None and faster & {one.arm for one in result.rejected}:
-        return Text("Every faster arm was rejected, for the reasons below. Keep your settings.", style="bold")
+        return Text(f"Every faster arm was rejected, for the reasons below. {keep}", style="bold")
     if winner is None:
         seen = (
             f" (a gain of {result.detectable:.1%} or more would probably have been detected)"
             if result.detectable is not None
             else ""
         )
-        return _blaming(facts, f"No improvement found{seen}. Keep your settings.")
+        found = "No further improvement found" if facts.raised else "No improvement found"
+        return _blaming(facts, f"{found}{seen}. {keep}")
     text = Text(style="bold")
     gain = f"{winner.ratio.estimate:.2f}×"
+    base = f"your settings raised to {facts.floor}" if facts.raised else "the base"
     if facts.objective == "p99":
-        text.append(f"p99 latency is {gain} lower than the base's at floor {winner.floor.value} ")
+        whose = f"that of {base}" if facts.raised else f"{base}'s"
+        text.append(f"p99 latency is {gain} lower than {whose} at floor {winner.floor.value} ")
     else:
-        text.append(f"{gain} as fast as the base at floor {winner.floor.value} ")
-    text.append(f"[{winner.ratio.low:.2f}, {winner.ratio.high:.2f}]", style="not bold")
+        text.append(f"{gain} as fast as {base} at floor {winner.floor.value} ")
+    text.append(_bracket(winner.ratio), style="not bold")
+    if winner.versus_yours is not None:
+        text.append(f"\nAgainst your settings as they are: {_times(facts, winner.versus_yours)} ")
+        text.append(_bracket(winner.versus_yours), style="not bold")
     free = winner.free_ratio
     if free is None:
         words = "How much of it is free could not be measured."
@@ -161,31 +216,40 @@ def _frontier(facts: TuneFacts) -> Iterator[RenderableType]:
     unit = facts.unit or "figure"
     shows_p99 = any(figures.p99_us is not None for figures in facts.figures.values())
     width = max(len(unit), 9)
+    shows_yours = facts.cost is not None
 
-    def row(name: str, ratio: str, interval: str, free: str, arm: str, style: str = "") -> Text:
+    def row(
+        name: str, ratio: str, interval: str, free: str, arm: str, style: str = "", of_yours: str = ""
+    ) -> Text:
         own = facts.figures.get(arm, Figures())
         absolute = "" if own.figure is None else f"{own.figure:,.{2 if own.figure < 100 else 0}f}"
-        text = f"{name:<8} {ratio:>6}  {interval:<13}  {free:>4}  {absolute:>{width}}"
+        beside = f"  {of_yours:>8}" if shows_yours else ""
+        text = f"{name:<8} {ratio:>6}  {interval:<13}  {free:>4}{beside}  {absolute:>{width}}"
         if shows_p99:
             text += f"  {'' if own.p99_us is None else format_latency(own.p99_us):>10}"
         return Text(text.rstrip(), style=style)
 
-    header = (
-        f"{'floor':<8} {'ratio':>6}  {'interval':<13}  {'free':>4}  {unit if facts.figures else '':>{width}}"
-    )
+    beside = "  of yours" if shows_yours else ""
+    header = f"{'floor':<8} {'ratio':>6}  {'interval':<13}  {'free':>4}{beside}"
+    header += f"  {unit if facts.figures else '':>{width}}"
     yield Text((header + (f"  {'p99':>10}" if shows_p99 else "")).rstrip(), style="dim")
+    if (yours := facts.result.yours) is not None:
+        yield row("yours", f"{yours.ratio.estimate:.2f}", _interval(yours.ratio), "", YOURS, "", "1.00")
+        yield Text(f"  below {facts.floor}: they meet {facts.yours}", style="yellow")
     if facts.figures:
-        yield row("base", "", "", "", BASE)
+        yield row("raised" if facts.raised else "base", "", "", "", BASE)
     for point in facts.result.frontier:
+        of_yours = f"{point.versus_yours.estimate:.2f}" if point.versus_yours else ""
         if not point.settings:
-            yield row(point.floor.value, "1.00", "", "1.00", "")
-            yield Text("  keep your settings", style="dim")
-            continue
-        free = f"{point.free_ratio.estimate:.2f}" if point.free_ratio else "?"
-        ratio = f"{point.ratio.estimate:.2f}"
-        yield row(point.floor.value, ratio, _interval(point.ratio), free, point.arm)
-        for name, value in point.settings.items():
+            yield row(point.floor.value, "1.00", "", "1.00", "", of_yours=of_yours)
+        else:
+            free = f"{point.free_ratio.estimate:.2f}" if point.free_ratio else "?"
+            ratio = f"{point.ratio.estimate:.2f}"
+            yield row(point.floor.value, ratio, _interval(point.ratio), free, point.arm, of_yours=of_yours)
+        for name, value in facts.changes(point).items():
             yield Text(f"  {name}={spell(value)}", style="bold")
+        if not facts.changes(point):
+            yield Text("  keep your settings", style="dim")
     if facts.result.control is not None:
         again = facts.result.control.ratio
         yield row("control", f"{again.estimate:.2f}", _interval(again), "", CONTROL, "dim")
@@ -193,6 +257,9 @@ def _frontier(facts: TuneFacts) -> Iterator[RenderableType]:
 
 
 def _legend(facts: TuneFacts) -> Iterator[RenderableType]:
+    if facts.raised:
+        beside = "; of yours: against those as they are" if facts.cost else ""
+        yield Text(f"ratio: against your settings raised to {facts.floor}{beside}", style="dim")
     if any(point.settings for point in facts.result.frontier):
         yield Text("free: the part of the ratio that weakens no guarantee", style="dim")
 
@@ -201,8 +268,9 @@ def _guarantees(facts: TuneFacts) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("when")
     table.add_column("before", overflow="fold", ratio=1)
-    shown = facts.result.winner or facts.result.frontier[-1]
-    before, after = facts.guarantees["base"], facts.guarantees.get(shown.arm, {})
+    shown = facts.handed_over or facts.result.frontier[-1]
+    before = facts.guarantees[YOURS if facts.raised else BASE]
+    after = facts.guarantees.get(shown.arm, {})
     changed = any(before.get(failure) != after.get(failure) for failure in FAILURES)
     if changed:
         table.add_column("after", overflow="fold", ratio=1)
@@ -221,7 +289,8 @@ def _notes(facts: TuneFacts) -> Group:
         figure = f"{facts.base_figure:,.{digits}f} {facts.unit}"
         if facts.objective == "p99" and facts.base_p99_us is not None:
             figure = f"p99 {facts.base_p99_us / 1000:,.1f} ms at {figure}"
-        lines.append(Text(f"base: {figure} ({looks})", style="dim"))
+        name = "raised" if facts.raised else "base"
+        lines.append(Text(f"{name}: {figure} ({looks})", style="dim"))
         lines += way(facts)
     sizes = [("data", facts.data_bytes), ("pool", facts.pool_bytes), ("redo", facts.redo_bytes)]
     known = " : ".join(f"{name} {format_size(size)}" for name, size in sizes if size is not None)
@@ -280,8 +349,8 @@ def ways(facts: SeriesFacts | TuneFacts) -> Iterator[str]:
 
 def next_steps(facts: TuneFacts) -> tuple[Step, ...]:
     """What to do on the real server; nothing where nothing is to be changed."""
-    winner = facts.result.winner
-    return steps(facts.server, floor=winner.floor.value, workload=facts.workload) if winner else ()
+    chosen = facts.handed_over
+    return steps(facts.server, floor=chosen.floor.value, workload=facts.workload) if chosen else ()
 
 
 def _what_now(facts: TuneFacts) -> Iterator[RenderableType]:

@@ -11,7 +11,7 @@ from flushlab.record import CrashArm, Launch, Ratio, Storage, Value
 from flushlab.settings.fit import Scaled
 from flushlab.settings.floor import Floor
 from flushlab.workload import Shape, Timing
-from tests.golden.test_reports import FACTS, SECOND
+from tests.golden.test_reports import FACTS, RAISED, SECOND
 from tests.unit.crashes import facts as crash_facts
 from tests.unit.crashes import image
 
@@ -81,6 +81,22 @@ def test_what_was_dropped_at_the_winners_floor_says_what_dropping_it_cost() -> N
     assert found.count("Left out") == 1
 
 
+def test_settings_below_the_floor_are_raised_although_nothing_else_was_found() -> None:
+    own: dict[str, Value] = {"innodb_flush_log_at_trx_commit": 2}
+    request = msgspec.structs.replace(REQUEST, base=RAISED.base, original=own, yours=own)
+    assert request.raised == RAISED.raised
+    files = tuned_files(RAISED, request, {}, DISK, Launch())
+    lines = [line for line in files.option_file.splitlines() if line and not line.startswith("#")]
+    assert lines == ["[mysqld]", "innodb_flush_log_at_trx_commit = 1"]
+    assert above("innodb_flush_log_at_trx_commit", files.option_file) == (
+        "# Raises your settings to the floor strict."
+    )
+    assert "# Your settings do not meet strict; these lines do." in files.option_file
+    assert "Measured: 0.45x your settings as they are, interval 0.40 to 0.50" in files.option_file
+    assert "SET GLOBAL innodb_flush_log_at_trx_commit = 1;" in files.statements
+    assert "SET GLOBAL innodb_flush_log_at_trx_commit = 2;" in files.rollback_statements
+
+
 def test_what_was_scaled_to_the_machine_that_measured_is_not_written_down() -> None:
     here = Scaled(name="innodb_buffer_pool_size", yours="96G", here="4G", why="too little memory")
     request = msgspec.structs.replace(
@@ -89,6 +105,7 @@ def test_what_was_scaled_to_the_machine_that_measured_is_not_written_down() -> N
         original={"sync_binlog": 1, "innodb_buffer_pool_size": 96 << 30},
         scaled=(here,),
     )
+    assert request.raised == {}
     files = tuned_files(facts(SECOND), request, {}, DISK, Launch())
     assert not [text for text in files if "innodb_buffer_pool_size" in str(text)]
 

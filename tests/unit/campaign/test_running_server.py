@@ -6,7 +6,15 @@ from collections.abc import Mapping
 
 import pytest
 
-from flushlab.campaign.running_server import guarding, lifted, restarts, tried, why_not, without_restarts
+from flushlab.campaign.running_server import (
+    guarding,
+    has_all,
+    lifted,
+    restarts,
+    tried,
+    why_not,
+    without_restarts,
+)
 from flushlab.errors import BelowFloor
 from flushlab.record import ServerIdentity, Value
 from flushlab.settings.candidate import Candidate
@@ -78,3 +86,11 @@ def test_a_server_is_lifted_to_its_floor_only_by_what_it_takes_while_it_runs() -
 
 def test_what_decides_what_a_server_keeps_is_known() -> None:
     assert {*guarding({**HAS, "innodb_io_capacity": 200}, load_catalog())} == {*HAS}
+
+
+def test_settings_below_a_floor_run_on_a_server_only_if_it_has_them() -> None:
+    has: dict[str, Value] = {"innodb_flush_log_at_trx_commit": 2, "innodb_doublewrite": "ON"}
+    assert has_all({}, has, MARIADB)
+    assert has_all({"innodb_flush_log_at_trx_commit": 2, "innodb_doublewrite": 1}, has, MARIADB)
+    assert not has_all({"innodb_flush_log_at_trx_commit": 0}, has, MARIADB)
+    assert not has_all({"sync_binlog": 1}, has, MARIADB)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from flushlab.campaign.facts import TuneFacts
@@ -12,8 +13,9 @@ from flushlab.campaign.tuning import RECOVERY_ATTEMPTS, Tuning
 from flushlab.errors import FlushlabError, MeasurementError, NoMemory, StartFailed
 from flushlab.experiment.simulated import Noise, SimulatedTrials
 from flushlab.experiment.tune import Tune
-from flushlab.record import Arm, Launch, Machine, Trial
+from flushlab.record import Arm, Launch, Machine, Trial, Value
 from flushlab.settings.catalog import load_catalog
+from flushlab.settings.floor import Floor
 from tests.unit.campaign.test_bound_series import BASE, MARIADB, STORAGE, effect
 from tests.unit.campaign.test_so_far import simulate, tune_request
 
@@ -105,3 +107,30 @@ def test_a_base_that_failed_late_is_said_beside_what_was_proven() -> None:
     assert facts.result.frontier
     (text,) = said(facts, "base-failed")
     assert text.endswith("what had been proven by then holds: it died")
+
+
+def test_settings_below_the_floor_are_compared_with_the_base_that_raises_them() -> None:
+    own: dict[str, Value] = {**BASE, "innodb_flush_log_at_trx_commit": 2}
+    request = msgspec.structs.replace(tune_request(), floor=Floor.STRICT, trials=80, original=own, yours=own)
+    tuning = Tuning(request, MARIADB, STORAGE, Launch())
+    experiment = tuning.experiment()
+    trials = simulate(experiment, 1_000)
+    facts = tuning.conclude(experiment, trials, "done", "x-1", MACHINE, load_catalog(), None)
+    assert facts.raised == {"innodb_flush_log_at_trx_commit": 1}
+    assert facts.yours == "second"
+    assert facts.cost is not None and facts.cost.high < 1
+    assert facts.handed_over is not None
+    assert facts.changes(facts.handed_over)["innodb_flush_log_at_trx_commit"] == 1
+    assert "may be lost" in facts.guarantees["yours"]["os_crash"]
+    assert "nothing is lost" in facts.guarantees["base"]["os_crash"]
+
+
+def test_settings_that_do_not_run_are_still_told_to_be_below_the_floor() -> None:
+    own: dict[str, Value] = {**BASE, "innodb_flush_log_at_trx_commit": 2}
+    request = msgspec.structs.replace(tune_request(), floor=Floor.STRICT, trials=80, original=own)
+    tuning = Tuning(request, MARIADB, STORAGE, Launch())
+    experiment = tuning.experiment()
+    trials = simulate(experiment, 1_000)
+    facts = tuning.conclude(experiment, trials, "done", "x-1", MACHINE, load_catalog(), None)
+    assert (facts.cost, facts.yours) == (None, "second")
+    assert facts.handed_over is not None

@@ -78,18 +78,9 @@ def test_a_plan_that_cannot_be_read_is_no_plan(plan: bytes) -> None:
 
 
 def test_a_tuning_advises_its_winner_and_what_was_lifted() -> None:
-    facts = made.tune_facts(base={**made.BASE, "innodb_doublewrite": "ON"})
-    plan = {**made.TUNE_PLAN, "original": made.BASE}
-    row = made.row("tune", facts, plan)
+    facts = made.tune_facts(raised={"innodb_doublewrite": "ON"})
+    row = made.row("tune", facts, made.TUNE_PLAN)
     assert advised(row, facts_of(row)) == {"innodb_doublewrite": "ON", **made.FAST}
-
-
-def test_what_was_only_scaled_to_the_machine_is_no_advice() -> None:
-    facts = made.tune_facts(base={**made.BASE, "innodb_buffer_pool_size": 4 << 30})
-    scaled = [{"name": "innodb_buffer_pool_size", "yours": "96G", "here": "4G", "why": "too little memory"}]
-    original = {**made.BASE, "innodb_buffer_pool_size": 96 << 30}
-    row = made.row("tune", facts, {**made.TUNE_PLAN, "original": original, "scaled": scaled})
-    assert advised(row, facts_of(row)) == made.FAST
 
 
 def test_a_tuning_without_a_winner_advises_nothing() -> None:

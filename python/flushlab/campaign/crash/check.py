@@ -15,6 +15,7 @@ import msgspec
 
 from flushlab.campaign.crash.load import require_known_commits
 from flushlab.campaign.crash.request import MOST_IMAGES
+from flushlab.campaign.facts import BASE_BROKE
 from flushlab.crashed.promise import broken, unproven
 from flushlab.datadir.fault_disk import require_fault_disk
 from flushlab.errors import FlushlabError, HarnessError, MeasurementError, UsageError
@@ -107,7 +108,7 @@ def way_of(storage: Storage) -> Way:
 
 def not_passed(warnings: Iterable[Warning]) -> bool:
     """Whether a tuning was to be crashed and has not kept its floor, or could not be crashed."""
-    return any(warning.slug in (BROKE, NOT_CRASHED) for warning in warnings)
+    return any(warning.slug in (BROKE, BASE_BROKE, NOT_CRASHED) for warning in warnings)
 
 
 def disk_bytes(settings: Mapping[str, Value], identity: ServerIdentity) -> int:
@@ -121,10 +122,12 @@ def check(
     kind: CrashKind,
     floor: Floor,
     guard: Callable[[], object],
+    raised: bool = False,
 ) -> Checked:
     """Crashes the winner; while it breaks its floor, it is rejected and the next one crashed.
 
-    If none is left, the base is crashed too: what it breaks as well is not the fault of the changes.
+    If none is left, the base is crashed too: what it breaks as well is not the fault of the changes. A base
+    that raises the user's settings to the floor is handed over where nothing wins, so it is crashed, too.
 
     Args:
         experiment: with all records told.
@@ -132,6 +135,7 @@ def check(
         kind: what crashes.
         floor: that was asked for.
         guard: judges a new winner in the other ways.
+        raised: the base is what raises the user's settings to the floor.
 
     Raises:
         KeyboardInterrupt: Ctrl-C.
@@ -160,10 +164,12 @@ def check(
             experiment.reject(winner.arm, text)
             warnings.append(Warning(BROKE, f"{winner.arm} is not handed over: {text}"))
             guard()
-        if rejected and winner is None and (reason := why(BASE, experiment.result().base.settings, floor)):
-            warnings.append(
-                Warning(BROKE, f"your base breaks the floor {floor} in crashes as well: {reason}")
-            )
+        if (
+            (rejected or raised)
+            and winner is None
+            and (reason := why(BASE, experiment.result().base.settings, floor))
+        ):
+            warnings.append(Warning(BASE_BROKE, f"your base breaks the floor {floor} in crashes: {reason}"))
     except FlushlabError as error:
         warnings.append(Warning(NOT_CRASHED, f"not crashed, so not checked: {error.message}"))
     return Checked(_together(found), tuple(warnings))

@@ -207,7 +207,8 @@ class Budget:
         return min(max(left - reserve, 0) // max(arms, 1), self.blocks.reduce_most)
 
     def confirm_arms_most(self) -> int:
-        """Base, control, one combination per floor that allows more than the floor above, free parts."""
+        """Base, control, the user's own settings, free parts, and one combination per floor that allows more
+        than the floor above."""
         allowed = [
             frozenset(i for i in self._pool.usable if self._pool.space.level(frozenset({i})).at_least(floor))
             for floor in Floor.STRICT.down_to(self._plan.floor)
@@ -216,7 +217,8 @@ class Budget:
         non_free = len(
             {found for found in allowed if any(not self._pool.space.free(frozenset({i})) for i in found)}
         )
-        return 2 + max(distinct, 1) + (non_free if self._pool.free() else 0)
+        yours = self._plan.yours is not None
+        return 2 + yours + max(distinct, 1) + (non_free if self._pool.free() else 0)
 
     def _screen_least(self) -> int:
         if len(self._pool.usable) < 2:

@@ -19,8 +19,11 @@ class TunePlan(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         base: the base's settings.
+        yours: the user's own settings, below the floor, where the base is what raises them to it. They run as
+            a reference in the confirmation, to tell what meeting the floor costs, and are never handed over.
+            None: the base is theirs, or theirs may not run.
         candidates: changes worth trying; those below the floor or equal to the base are left out.
-        floor: the least that every trial must keep.
+        floor: the least that every trial must keep, those of `yours` excepted.
         level_of: the safest floor that settings satisfy; the durability rules, bound to server and storage.
         is_free: whether settings lower no guarantee of the base.
         budget_trials, budget_s: limits, at least one of them. The seconds hold everything from the beginning
@@ -45,6 +48,7 @@ class TunePlan(msgspec.Struct, frozen=True, kw_only=True):
     floor: Floor
     level_of: Callable[[Mapping[str, Value]], Floor]
     is_free: Callable[[Mapping[str, Value]], bool]
+    yours: Mapping[str, Value] | None = None
     budget_trials: int | None = None
     budget_s: float | None = None
     trial_s: float = 0.0

@@ -12,8 +12,9 @@ Sits on top of `experiment`; pure. The story is `Tune._story`:
 5. confirm: fresh blocks with base, control, the combination of each floor and its free part; looks fixed
    beforehand. Every reported figure comes from here.
 
-Promises: no request below the floor; deterministic in plan and records; a claim of `faster` is wrong in
-at most a share alpha of campaigns, stopping and selection included (`benchmarks/false_positives.py`).
+Promises: no request below the floor but for `TunePlan.yours`, which is never handed over; deterministic in
+plan and records; a claim of `faster` is wrong in at most a share alpha of campaigns, stopping and selection
+included (`benchmarks/false_positives.py`).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from __future__ import annotations
 import math
 
 from flushlab.errors import BelowFloor, MeasurementError
-from flushlab.experiment.blocks import BASE, CONTROL
+from flushlab.experiment.blocks import BASE, CONTROL, YOURS
 from flushlab.experiment.confirmation import WORTH_LOG, Confirmation
 from flushlab.experiment.frontier import TuneResult
 from flushlab.experiment.objective import redo_rate, score
@@ -124,6 +125,7 @@ class Tune:
             frontier=frontier,
             winner=confirmation.winner(frontier),
             control=confirmation.compared(CONTROL),
+            yours=confirmation.compared(YOURS),
             confirmed=confirmation.comparisons,
             dropped=tuple(self._reduction.dropped),
             rejected=confirmation.rejected,
@@ -183,12 +185,15 @@ class Tune:
                 )
 
     def _confirm(self) -> Steps[None]:
-        """Fresh blocks with base, control, each floor's combination and its free part; as many at once as
-        may stand beside the base."""
+        """Fresh blocks with base, control, the user's own settings, each floor's combination and its free
+        part; as many at once as may stand beside the base."""
         for selection in self._reduction.to_confirm():
             self._confirmation.admit(self._pool.arm(selection).name, selection)
         control = Arm(name=CONTROL, settings=self._pool.base.settings)
         arms = [control, *map(self._pool.arm, self._confirmation.selections.values())]
+        if self._plan.yours is not None:
+            self._confirmation.admit_reference(YOURS)
+            arms.insert(1, Arm(name=YOURS, settings=self._plan.yours))
         room = self._budget.room if self._budget.stands else len(arms)
         for first in range(0, len(arms), room):
             if self._cut_short:
@@ -230,4 +235,5 @@ class Tune:
                 confirmation.judge(done, looks.alpha_at(done), since=first, arms=group)
                 if last or confirmation.is_clear(self._reduction.chosen, group):
                     break
-                arms = [arm for arm in arms if arm.name == CONTROL or not confirmation.is_beaten(arm.name)]
+                always = (CONTROL, YOURS)
+                arms = [arm for arm in arms if arm.name in always or not confirmation.is_beaten(arm.name)]

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from flushlab.campaign.facts import ANSWERS, ArmFacts, ClaimFacts, Figures, SeriesFacts, TuneFacts
+from flushlab.experiment.blocks import YOURS
 from flushlab.plan.plan import BASE, CONTROL
 from flushlab.record import Comparison, Machine, OtherLoad, ServerIdentity, Trial, Value, Warning
 from flushlab.report import compare, series, tune
@@ -156,8 +157,12 @@ def _tuned(facts: TuneFacts) -> Found:
         if one.arm != CONTROL
     ]
     guarantees = {"your base": facts.guarantees.get(BASE, {})}
+    if facts.raised:
+        raised = {f"raised to {facts.floor}": facts.guarantees.get(BASE, {})}
+        guarantees = {"your settings": facts.guarantees.get(YOURS, {}), **raised}
     if winner is not None:
         guarantees["winner"] = facts.guarantees.get(winner.arm, {})
+    against = f"your settings raised to {facts.floor}" if facts.raised else "the base"
     way = "side by side" if facts.interleaved else "on fresh servers"
     blocks = f"{counted(result.blocks, 'block')} {way}, {counted(result.looks, 'look')}"
     return Found(
@@ -168,7 +173,7 @@ def _tuned(facts: TuneFacts) -> Found:
         workload=facts.workload,
         unit=facts.unit,
         higher_is_better=facts.unit != "s",
-        compares=_LOWER if facts.objective == "p99" else "How many times as fast as the base",
+        compares=_LOWER if facts.objective == "p99" else f"How many times as fast as {against}",
         base_p99_us=facts.base_p99_us,
         floor=winner.floor.value if winner else facts.floor,
         base=facts.base,
@@ -202,7 +207,7 @@ def _left_out_of_tune(facts: TuneFacts) -> Iterable[LeftOut]:
         cost = f"dropping it costs {dropped.cost:.1%} ± {dropped.error:.1%} at floor {dropped.floor.value}"
         yield LeftOut("dropped", changes(dropped.settings), cost)
     for lifted in facts.lifted:
-        yield LeftOut("raised to the floor", lifted, "your base was below the floor")
+        yield LeftOut("raised to the floor", lifted, "your settings were below the floor")
 
 
 # -- series ----------------------------------------------------------------------------------------------
