@@ -88,6 +88,7 @@ soak: setup ## Long: 100 comparisons of identical servers, 200 kills of servers 
 	$(BIN)/python benchmarks/fault_disk_pressure.py
 	FLUSHLAB_TREES=1000 $(BIN)/pytest tests/unit/test_what_is_the_users.py -n 2 -q --timeout 0
 	$(BIN)/python benchmarks/identical_arms.py --campaigns 100
+	FLUSHLAB_OPTION_FILES=mariadb@10.11,mysql@8.0 $(BIN)/pytest tests/integration/test_option_files.py -q --timeout 0 -k windows
 	FLUSHLAB_KILLS=200 FLUSHLAB_REQUIRE_BUILDS=mariadb@10.11,mysql@5.7 $(BIN)/pytest tests/integration -q -k kill
 
 clean: ## Remove what setup and the builds made here

@@ -18,6 +18,7 @@ from flushlab.server import Sandbox
 from flushlab.server.base_file import fit_here, read_base_file
 from flushlab.server.refusal import refusal
 from flushlab.settings.admission import LeftOut, admit, told
+from flushlab.settings.catalog import canonical
 from flushlab.settings.configuration import Configuration
 from flushlab.settings.fit import Fit, lines
 from flushlab.settings.given import parse_settings
@@ -88,7 +89,11 @@ def persisted_settings(data: Data | None, target: Target, watcher: Watcher) -> d
     for name, value in admitted.settings.items():
         try:
             settings |= parse_settings(
-                {name: value}, target.build.flavor, target.build.version, target.catalog
+                {name: value},
+                target.build.flavor,
+                target.build.version,
+                target.catalog,
+                nodes=target.nodes,
             )
         except UsageError as error:
             left_out.append(LeftOut(name=name, why=error.message))
@@ -107,7 +112,27 @@ def file_settings(path: Path | None, target: Target, watcher: Watcher) -> dict[s
     file = read_base_file(path, target.build, target.identity)
     for note in file.notes:
         watcher.warn(note)
-    return file.settings
+    settings = dict(file.settings)
+    for name, value in file.settings.items():
+        here = Configuration({}, target.identity).here(name)
+        if here is not None and (why := here.unfit(value, target.nodes)):
+            watcher.warn(f"{path}: left out: {why}")
+            del settings[name]
+    return settings
+
+
+def hidden_options(names: Iterable[str], values: Mapping[str, Value], target: Target) -> frozenset[str]:
+    """Those of the names that the server takes as options, though none of its variables is called so.
+
+    Args:
+        names: of settings.
+        values: the server's variables.
+        target: the server.
+    """
+    strange = {name for name in map(canonical, names) if name not in values and name not in target.catalog}
+    if not strange or target.external is not None:
+        return frozenset()
+    return read_help(verbose_help(target.build).text).names & strange
 
 
 def require_scalable(memory: str | None, *sources: object) -> None:
@@ -125,17 +150,6 @@ def require_scalable(memory: str | None, *sources: object) -> None:
             f"--memory {memory} scales an option file, and there is none",
             hint="give one with --base, or set innodb_buffer_pool_size",
         )
-
-
-def as_read(base: Mapping[str, Value], seen: Mapping[str, Value], target: Target) -> dict[str, Value]:
-    """What a server made of a base where the catalog cannot foretell it: names of character sets, limits of
-    this machine."""
-    read = Configuration(base, target.identity, seen)
-    return {
-        name: seen[name]
-        for name, value in base.items()
-        if name in seen and name not in target.catalog and not read.same(name, value, seen[name])
-    }
 
 
 def fitted(

@@ -13,14 +13,7 @@ import msgspec
 
 from flushlab.build import Progress, silent
 from flushlab.campaign import external, external_use
-from flushlab.campaign.base import (
-    as_read,
-    file_settings,
-    fitted,
-    persisted_settings,
-    read_base,
-    require_scalable,
-)
+from flushlab.campaign.base import file_settings, fitted, persisted_settings, require_scalable
 from flushlab.campaign.data import open_data
 from flushlab.campaign.external import Own, own_server
 from flushlab.campaign.quiet import look_around
@@ -35,7 +28,7 @@ from flushlab.campaign.watcher import watching
 from flushlab.errors import MeasurementError, NoMemory, UsageError
 from flushlab.machine import home_path
 from flushlab.process.running import on_board
-from flushlab.record import Arm, Launch, Trial, Value
+from flushlab.record import Arm, Trial, Value
 from flushlab.server import Sandbox
 from flushlab.server.base_file import require_taken
 from flushlab.server.refusal import refusal
@@ -201,8 +194,6 @@ def bench(
             theirs, target, watcher, memory=memory, exact=exact, connections=shape.threads, data=data
         )
         given = {**fit.settings, **asked_for}
-        if theirs:
-            given |= as_read(given, read_base(given, target, Launch(), watcher, also=given), target)
         arguments = connection_arguments(shape.threads)
         with trial_runner(
             target, (asked,), timing, arguments=arguments, data=data, progress=progress

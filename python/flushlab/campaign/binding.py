@@ -40,6 +40,7 @@ class ServerHere:
         identity: which one.
         catalog: types and meaning of settings.
         values: its variables with the base in force: those of the catalog, and what else the plan names.
+        options: names in the plan that it takes as options, though no variable is called so.
         launch: arguments that every arm starts with.
         has: what arms have unless they change it, on a server that is not started for them.
         goes_on: it is never restarted for them: they take turns on it.
@@ -51,6 +52,13 @@ class ServerHere:
     launch: Launch
     has: Mapping[str, Value] = field(default_factory=dict)
     goes_on: bool = False
+    options: Collection[str] = ()
+
+    def has_no(self, name: str) -> str:
+        """Why a setting outside the catalog does not go here; empty if the server takes it."""
+        if name in self.values or name in self.options:
+            return ""
+        return f"{self.identity.name} has no {name}"
 
 
 @dataclass(frozen=True)
@@ -174,8 +182,7 @@ class _Binder:
         for name, value in _checked(plan.base, plan, "base.settings", self._path, here.identity).items():
             if name in here.catalog:
                 continue
-            why = kept_out(name, value) if name in here.values else f"{here.identity.name} has no {name}"
-            if why:
+            if why := here.has_no(name) or kept_out(name, value):
                 self._notes.append(_left_out(name, value, why))
             else:
                 settings[name] = value
@@ -264,8 +271,8 @@ class _Binder:
                     return {}, error.message
                 if why := known.unfit(value, here.identity.nodes):
                     return {}, why
-            elif name not in here.values:
-                return {}, f"{here.identity.name} has no {name}"
+            elif why := here.has_no(name):
+                return {}, why
             elif why := kept_out(name, value):
                 return {}, f"{name} is not allowed in sandboxes ({why})"
             else:

@@ -134,7 +134,7 @@ class BoundSeries:
         pool = settings.get("innodb_buffer_pool_size")
         pool_bytes = pool if isinstance(pool, int) else None
         data_bytes = max((trial.data_bytes or 0 for trial in base), default=0)
-        configuration = Configuration(settings or request.base.settings, self.identity)
+        configuration = Configuration(request.base.settings, self.identity, settings)
         redo_bytes = configuration.redo_capacity_bytes or None
         slices = [one for trial in base for one in trial.slices if not one.dropped]
         arms = [self._facts(arm, result, trials, ending) for arm in request.arms]
@@ -163,7 +163,7 @@ class BoundSeries:
             workload=workload_words(request),
             unit=base[-1].unit if base else "",
             higher_is_better=base[-1].higher_is_better if base else True,
-            base=request.base.settings,
+            base=configuration.as_reported(),
             base_text=request.base.text,
             base_figure=mean_figure(base),
             base_p99_us=mean_p99_us(base),
@@ -229,13 +229,15 @@ class BoundSeries:
             outcome, reason = _outcome(arm.name, result, own, ending)
         figures = [trial for trial in own if trial.figure is not None]
         read_back = figures[-1].settings if figures else {}
+        asked = {name: value for name, value in arm.changes.items() if value is not None}
+        reported = Configuration(asked, self.identity, read_back).as_reported()
         return ArmFacts(
             name=arm.name,
             text=arm.text or self._otherwise_by_itself(arm, trials),
             outcome=outcome,
             reason=reason,
             why_fresh=self._why_fresh.get(arm.name, "") if self.request.standing else "",
-            settings={name: self._shown(name, value, read_back) for name, value in arm.changes.items()},
+            settings={name: reported.get(name, self._default(name, read_back)) for name in arm.changes},
             workload=arm.option_changes,
             data_root=arm.data_root,
             disk_iops=arm.disk_iops,
@@ -280,10 +282,8 @@ class BoundSeries:
             return f"what proved faster is a place, not a setting: {', '.join(places)}"
         return "no arm proved faster"
 
-    def _shown(self, name: str, value: Value | None, read_back: Mapping[str, Value]) -> Value:
-        """The value that an arm asks for; for one that goes back to the default, what that is."""
-        if value is not None:
-            return value
+    def _default(self, name: str, read_back: Mapping[str, Value]) -> Value:
+        """What a setting is that goes back to the default."""
         now = Configuration({}, self.identity, read_back).value(name)
         return "default" if now is None else now
 

@@ -18,7 +18,14 @@ import msgspec
 
 from flushlab.build import Build, Progress, silent
 from flushlab.campaign import external, external_use
-from flushlab.campaign.base import file_settings, fitted, persisted_settings, read_base, require_scalable
+from flushlab.campaign.base import (
+    file_settings,
+    fitted,
+    hidden_options,
+    persisted_settings,
+    read_base,
+    require_scalable,
+)
 from flushlab.campaign.binding import ServerHere, base_settings, bind, place
 from flushlab.campaign.bound_series import BoundSeries
 from flushlab.campaign.data import Data, data_of, open_data
@@ -310,6 +317,12 @@ def _decided(
     targets = (target, *targets_of(asked.servers, target, watcher))
     requests = [decide(load(one), asked, one, volumes, watcher) for one in targets]
     request = joined(requests, (server, *asked.servers))
+    if request.kind == "compare" and not request.running:
+        raise UsageError(
+            f"{request.base_name} has nothing to be compared with: "
+            + "; ".join(f"{arm.name}: {arm.reason}" for arm in request.arms),
+            hint="correct the configurations, or name a server that has them",
+        )
     return request if request.fresh or request.alternate else _by_the_way(request, target, watcher)
 
 
@@ -391,7 +404,8 @@ def decide(loaded: Loaded, asked: Asked, target: Target, volumes: Volumes, watch
     )
     plan = msgspec.structs.replace(plan, base={**fit.settings, **plan.base})
     base = {**fit.settings, **base}
-    values = read_base(base, target, launch, watcher, also=_names(plan))
+    names = _names(plan)
+    values = read_base(base, target, launch, watcher, also=names)
     has = values if target.external else {}
     left_out: tuple[Warning, ...] = ()
     if target.external and not compared:
@@ -403,6 +417,7 @@ def decide(loaded: Loaded, asked: Asked, target: Target, volumes: Volumes, watch
         launch=launch,
         has=has,
         goes_on=target.external is not None and not compared,
+        options=hidden_options(names, values, target),
     )
     of_factors = {*crossed(plan.factors).values()} - {BASE}
     bound = bind(

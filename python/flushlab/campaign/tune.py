@@ -18,7 +18,7 @@ from typing import NamedTuple, cast
 import msgspec
 
 from flushlab.build import Progress, silent
-from flushlab.campaign.base import as_read, file_settings, fitted, persisted_settings, read_base
+from flushlab.campaign.base import file_settings, fitted, persisted_settings, read_base
 from flushlab.campaign.crash.check import UNCRASHED, disk_bytes, require_crashable, way_of
 from flushlab.campaign.crash.crash import crash_settings
 from flushlab.campaign.data import Data, data_of, open_data
@@ -416,9 +416,6 @@ def _start_here(
     changes, reasons = lift(runs, asked.floor, identity=identity, storage=storage, launch=launch, keep=kept)
     base = {**runs, **changes}
     seen = read_base(base, target, launch, watcher, also=base)
-    made = as_read(base, seen, target)
-    base = {**base, **made}
-    original |= {name: value for name, value in made.items() if original.get(name) == runs.get(name)}
     memory = (
         available_memory_bytes()
         if asked.memory is None
@@ -436,8 +433,7 @@ def _start_here(
         steady_state=steady,
     )
     notes = (*co_located(target.nodes, target.latency_s), *as_warnings(fit))
-    yours = {name: made.get(name, value) if name not in changes else value for name, value in runs.items()}
-    return _Start(base, original, reasons, candidates, fit.scaled, notes, yours=yours if changes else None)
+    return _Start(base, original, reasons, candidates, fit.scaled, notes, yours=runs if changes else None)
 
 
 def _start_there(

@@ -169,7 +169,8 @@ class Tuning:
         confirmed = [trial for trial in base if trial.stage == "confirm"] or base
         settings = base[-1].settings if base else {}
         pool = settings.get("innodb_buffer_pool_size")
-        redo = Configuration(settings, self.identity).redo_capacity_bytes
+        configuration = Configuration(self.request.base, self.identity, settings)
+        redo = configuration.redo_capacity_bytes
         data = max((trial.data_bytes or 0 for trial in base), default=0)
         return TuneFacts(
             campaign_id=campaign_id,
@@ -178,7 +179,7 @@ class Tuning:
             workload=_workload_words(self.request),
             unit=confirmed[-1].unit if confirmed else "",
             floor=self.request.floor.value,
-            base=self.request.base,
+            base=configuration.as_reported(),
             lifted=self.request.lifted,
             raised=self.request.raised,
             yours=level(yours),

@@ -184,8 +184,12 @@ def examine(
     found = list(adjusted(checked, read_help(answer.text), answer.complaints))
     fatal = {one.name: one for one in checked.findings if one.fatal}
     complaints = refused(build, list(asked.values())) if answer.refuses else {}
+    bare = dict[str, str]()
     for name, argument in asked.items():
-        if argument not in complaints or _bare(build, argument):
+        if argument not in complaints:
+            continue
+        if (value := _bare(build, name, argument)) is not None:
+            bare[name] = value
             continue
         told = fatal.get(name)
         if told is None or told.kind == "contradiction":  # the server's own words, and the way out
@@ -193,13 +197,19 @@ def examine(
             found.append(msgspec.structs.replace(said, hint=told.hint if told else None))
     again = {one.name for one in found if one.kind == "refused"}
     kept = [one for one in checked.findings if one.kind != "contradiction" or one.name not in again]
-    return msgspec.structs.replace(checked, findings=in_reading_order((*kept, *found)))
+    return msgspec.structs.replace(
+        checked, others={**checked.others, **bare}, findings=in_reading_order((*kept, *found))
+    )
 
 
-def _bare(build: Build, argument: str) -> bool:
-    """Whether the server takes an option that stands without a value in the file, though not as ON."""
-    name, _, value = argument.partition("=")
-    return value == "ON" and not refused(build, [name])
+def _bare(build: Build, name: str, argument: str) -> str | None:
+    """The value of an option that stands without one in the file, where the server does not take it as ON;
+    None if it refuses it so, too."""
+    option, _, value = argument.partition("=")
+    if value != "ON":
+        return None
+    answer = verbose_help(build, [option])
+    return None if answer.refuses else read_help(answer.text).values.get(name, value)
 
 
 def refusals(checked: Checked, reasons: Mapping[str, str]) -> Iterator[Finding]:

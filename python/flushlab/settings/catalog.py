@@ -193,8 +193,10 @@ class SettingHere(msgspec.Struct, frozen=True, kw_only=True):
                 return self._boolean(text)
             case "enumeration":
                 return self._enumeration(text)
-            case "string" | "set":
+            case "string":
                 return text
+            case "set":
+                return self._members(text)
             case "float":
                 return self._bounded(self._real(text))
             case "integer" | "size":
@@ -203,9 +205,10 @@ class SettingHere(msgspec.Struct, frozen=True, kw_only=True):
     def same(self, one: Value, other: Value) -> bool:
         """Whether two values mean the same to the server; False if either is not allowed."""
         try:
-            return self.parse(one) == self.parse(other)
+            first, second = self.parse(one), self.parse(other)
         except ValueOutOfRange:
             return False
+        return first == second or (self.type == "set" and _expanded(str(first), str(second)))
 
     def rounded(self, value: Value) -> Value:
         """The value as the server will hold it: rounded down to the multiple that it keeps to."""
@@ -292,6 +295,16 @@ class SettingHere(msgspec.Struct, frozen=True, kw_only=True):
                 return value
         raise self._refuse(text, "is not one of its values")
 
+    def _members(self, text: str) -> str:
+        """A list in the server's order, each member once; 0 is the empty one."""
+        found = dict[str, None]()
+        for part in text.upper().split(",") if text != "0" else ():
+            member = part.strip()
+            begin = [value for value in self.values if value.startswith(member)]
+            found[begin[0] if member not in self.values and len(begin) == 1 else member] = None
+        known = [value for value in self.values if value in found]
+        return ",".join((*known, *(member for member in found if member not in known)))
+
     def _whole(self, text: str) -> int:
         try:
             return int(text)
@@ -319,6 +332,18 @@ class SettingHere(msgspec.Struct, frozen=True, kw_only=True):
         if self.maximum is not None and number > self.maximum:
             raise self._refuse(str(number), f"is above {self._plain(self.maximum)}")
         return number
+
+
+_COMBINED = {"ANSI", "DB2", "MAXDB", "MSSQL", "MYSQL323", "MYSQL40", "ORACLE", "POSTGRESQL", "TRADITIONAL"}
+"""Members of sql_mode that stand for others, which the server shows beside them
+(https://dev.mysql.com/doc/refman/5.7/en/sql-mode.html#sql-mode-combo)."""
+
+
+def _expanded(one: str, other: str) -> bool:
+    """Whether one list is the other with what its combined members stand for."""
+    first, second = set(one.split(",")), set(other.split(","))
+    combined = first & _COMBINED
+    return bool(combined) and combined == second & _COMBINED and (first <= second or second <= first)
 
 
 class Catalog:

@@ -58,6 +58,17 @@ class Configuration:
             return None if name in load_catalog() else self._given.get(name)
         return here.parse(self._given.get(name, here.default))
 
+    def as_reported(self) -> dict[str, Value]:
+        """What was given; for settings that the catalog does not know, as the server reported them."""
+        return {
+            name: self._read_back[name]
+            if name in self._read_back
+            and self.here(name) is None
+            and not self.same(name, value, self._read_back[name])
+            else value
+            for name, value in self._given.items()
+        }
+
     def number(self, name: str) -> int | float:
         """The number in force; 0 where there is none."""
         value = self.value(name)
@@ -78,7 +89,8 @@ class Configuration:
         here = self.here(name)
         if here is not None:
             return here.same(one, other)
-        return _plain(literal(one, None)) == _plain(literal(other, None))
+        first, second = _plain(literal(one, None)), _plain(literal(other, None))
+        return first == second or _same_list(first, second)
 
     def default(self, name: str) -> Value | None:
         """The default of this version; None where it depends on the machine, or nothing is known."""
@@ -128,6 +140,15 @@ def literal(value: Value, here: SettingHere | None) -> Value:
 def _plain(value: Value) -> Value:
     """ON and OFF as numbers and enumerations in one case, for settings whose type is not known."""
     return _WORDS.get(value.upper(), value.upper()) if isinstance(value, str) else value
+
+
+def _same_list(one: Value, other: Value) -> bool:
+    """Whether two texts list the same, in any order; of switches (`mrr=on`) one may list but some."""
+    if not isinstance(one, str) or not isinstance(other, str):
+        return False
+    first, second = set(one.split(",")), set(other.split(","))
+    switches = all("=" in part for part in first | second)
+    return first == second or (switches and (first <= second or second <= first))
 
 
 def _known_as(name: str) -> str:

@@ -134,6 +134,14 @@ def _instances(given: Given) -> Iterator[Told]:
         yield Told("innodb_buffer_pool_instances", why, becomes=1)
 
 
+def _undo_tablespaces(given: Given) -> Iterator[Told]:
+    """https://dev.mysql.com/doc/refman/8.0/en/innodb-parameters.html#sysvar_innodb_undo_tablespaces"""
+    name, identity = "innodb_undo_tablespaces", given.identity
+    if identity.flavor == "mysql" and identity.version >= (8, 0, 14) and given.settings.get(name, 2) != 2:
+        why = f"is {given.settings[name]}; the server changes it to 2, as it does since 8.0.14"
+        yield Told(name, why, "remove it; CREATE UNDO TABLESPACE adds one", becomes=2)
+
+
 def _collation(given: Given) -> Iterator[Told]:
     """Families of collations that came late: MySQL 8.0.1 and MDEV-20912; MDEV-27009."""
     mysql, version = given.identity.flavor == "mysql", given.identity.version
@@ -167,6 +175,7 @@ RULES: tuple[Callable[[Given], Iterator[Told]], ...] = (
     _statements,
     _group_commit,
     _instances,
+    _undo_tablespaces,
     _collation,
     _utf8,
 )

@@ -275,19 +275,21 @@ def require_whole(server: Server) -> None:
 def compare_settings(
     asked: Mapping[str, Value], got: Mapping[str, Value], identity: ServerIdentity
 ) -> tuple[list[Warning], str]:
-    """Compares what was asked with what reads back: doubts for rounded values, and the reason why the
-    trial is invalid, or an empty string."""
+    """Compares what was asked with what reads back: doubts for values that the server changed, and the
+    reason why the trial is invalid, or an empty string. What the server makes of a value that the catalog
+    does not know (another name of a character set, a limit of this machine), only it can tell."""
     doubts: list[Warning] = []
     configuration = Configuration(asked, identity)
     for name, value in asked.items():
-        if name not in got and configuration.here(name) is None:
+        strange = configuration.here(name) is None
+        if name not in got and strange:
             doubts.append(Warning("not-shown", f"{name} was set to {value}, but no variable shows it"))
             continue
         if name not in got:
             return doubts, f"{name} was set to {value} but the server has no such variable"
         if configuration.same(name, value, got[name]):
             continue
-        if not _is_rounded(value, got[name]):
+        if not strange and not _is_rounded(value, got[name]):
             return doubts, f"{name} was set to {value} but the server reports {got[name]}"
         doubts.append(Warning("rounded", f"{name} was set to {value}; the server changed it to {got[name]}"))
     return doubts, ""

@@ -75,3 +75,11 @@ def test_settings_that_mean_the_same_are_refused_unless_a_label_tells_them_apart
         flushlab.compare(["base", "sync-binlog=1024", "sync_binlog=1K"])
     flushlab.compare(["base", "sync-binlog=1024", "again: sync_binlog=1K"])
     assert len(decided) == 1
+
+
+def test_a_comparison_in_which_nothing_can_be_compared_is_an_error(decided: list[Any]) -> None:
+    with pytest.raises(
+        UsageError, match=r"base has nothing to be compared with: wsrep_slave_threads=4: .*cluster"
+    ):
+        flushlab.compare(["base", "wsrep_slave_threads=4"])
+    assert not decided

@@ -244,6 +244,22 @@ def test_what_initialisation_decides_is_marked_as_layout() -> None:
 
 
 def test_text_with_spaces_is_quoted_in_an_option_file() -> None:
+    engine = here("binlog_storage_engine", "mariadb", 13, 0, 1)
+    assert engine.option("a b") == 'binlog_storage_engine = "a b"'
+    assert engine.option("innodb") == "binlog_storage_engine = innodb"
+
+
+def test_a_set_is_held_in_the_servers_order_with_each_member_once() -> None:
     mode = here("sql_mode", "mysql", 8, 0, 15)
-    assert mode.option("ANSI, NO_ZERO_DATE") == 'sql_mode = "ANSI, NO_ZERO_DATE"'
-    assert mode.option("ANSI") == "sql_mode = ANSI"
+    assert mode.parse("no_engine_sub,STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION") == (
+        "STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION"
+    )
+    assert (mode.parse("0"), mode.parse(""), mode.parse("NEW_MODE,ANSI")) == ("", "", "ANSI,NEW_MODE")
+
+
+def test_a_set_means_the_same_with_what_its_combined_members_stand_for() -> None:
+    mode = here("sql_mode", "mysql", 8, 0, 15)
+    shown = "REAL_AS_FLOAT,PIPES_AS_CONCAT,ANSI_QUOTES,IGNORE_SPACE,ONLY_FULL_GROUP_BY,ANSI"
+    assert mode.same("ANSI", shown) and mode.same(shown, "ANSI")
+    assert not mode.same("ANSI_QUOTES", shown) and not mode.same("ANSI", f"{shown},TRADITIONAL")
+    assert not mode.same("NO_ZERO_DATE", "")
