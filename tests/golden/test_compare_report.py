@@ -66,6 +66,7 @@ FACTS = msgspec.structs.replace(
     base={},
     base_text="",
     base_guarantees=STRICT,
+    floor="",
     arms=ARMS,
     control=comparison("control", ratio(1.01, 0.98, 1.04)),
     claims=(),

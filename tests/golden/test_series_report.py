@@ -89,6 +89,7 @@ FACTS = SeriesFacts(
     base_text="the story's settings where the version has them",
     base_figure=9_012.3,
     base_floor="strict",
+    floor="throwaway",
     base_guarantees=SAFE,
     arms=ARMS,
     control=comparison("control", ratio(1.01, 0.98, 1.04)),

@@ -68,3 +68,37 @@ def test_after_ctrl_c_what_is_known_is_printed_and_the_comparison_can_be_resumed
     found = json.loads((tmp_path / "found.json").read_text())
     assert found["ending"] == "interrupted"
     assert f"resume with: flushlab compare --resume {found['campaign']}" in said
+
+
+@pytest.mark.server("mysql@5.7")
+@pytest.mark.server("mariadb@10.11")
+def test_each_of_two_servers_has_a_base_of_its_own_and_servers_are_a_table_of_their_own(
+    furnished_home: Path, tmp_path: Path
+) -> None:
+    words = ["base", RELAXED, *SMALL, "--server", "mysql@5.7", "--floor", "relaxed", "--seconds", "6"]
+    done = subprocess.run(
+        [*COMPARE, *words, "--out", "out"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=900,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads((tmp_path / "out" / "compare.json").read_text())
+    first, name = "mariadb@10.11 base", f"mysql@5.7 {RELAXED}"
+    assert found["base"]["name"] == first
+    assert {arm["name"]: arm["against"] for arm in found["arms"]} == {
+        f"mariadb@10.11 {RELAXED}": first,
+        "mysql@5.7 base": first,
+        name: "mysql@5.7 base",
+    }
+    assert f"servers, against {first}" in done.stdout
+    for one in found["recommended"]:  # whatever this disk makes of it: only the servers' own ratios
+        (arm,) = [arm for arm in found["arms"] if arm["name"] == one["arm"]]
+        assert (one["server"], one["base"]) == (arm["server"], arm["against"])
+        assert (one["ratio"], arm["verdict"]) == (arm["ratio"], "faster")
+        assert arm["name"].endswith(RELAXED)
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "Between servers" in page
+    assert "--floor relaxed" in done.stdout.splitlines()[-1]

@@ -42,6 +42,7 @@ from flushlab.record import (
 )
 from flushlab.settings.catalog import Catalog
 from flushlab.settings.configuration import Configuration
+from flushlab.settings.floor import Floor
 from flushlab.units import counted, format_size
 from flushlab.workload import workload_options
 
@@ -77,6 +78,7 @@ class BoundSeries:
                 compose=self._compose if request.best else None,
                 looks=request.looks,
                 precision=request.precision,
+                against={arm.name: arm.against for arm in request.running if arm.against},
                 pairs=tuple(
                     (claim.arm, claim.against)
                     for claim in request.claims
@@ -169,6 +171,7 @@ class BoundSeries:
             base_p99_us=mean_p99_us(base),
             base_floor=request.base.floor,
             base_guarantees=request.base.guarantees,
+            floor=request.floor or "",
             arms=tuple(arms),
             control=result.control,
             claims=tuple(
@@ -220,13 +223,20 @@ class BoundSeries:
         return Arm(name=BEST, settings=self.best(names).settings)
 
     def _composable(self, names: Iterable[str]) -> list[BoundArm]:
-        return [arm for arm in map(self.arm, names) if arm.composable]
+        return [arm for arm in map(self.arm, names) if arm.composable and not self._below_floor(arm)]
+
+    def _below_floor(self, arm: BoundArm) -> bool:
+        floor = self.request.floor or self.request.base.floor
+        return bool(arm.floor and floor) and not Floor(arm.floor).at_least(Floor(floor))
 
     def _facts(self, arm: BoundArm, result: SeriesResult, trials: list[Trial], ending: Ending) -> ArmFacts:
         outcome, reason = arm.outcome, arm.reason
         own = [trial for trial in trials if trial.arm.name == arm.name]
         if outcome == "measured":
             outcome, reason = _outcome(arm.name, result, own, ending)
+            if outcome == "measured" and arm.against in result.out:
+                became, why = result.out[arm.against]
+                reason = f"{arm.against}, its base, {became}: {why}"
         figures = [trial for trial in own if trial.figure is not None]
         read_back = figures[-1].settings if figures else {}
         asked = {name: value for name, value in arm.changes.items() if value is not None}
@@ -246,14 +256,15 @@ class BoundSeries:
             floor=arm.floor,
             guarantees=arm.guarantees,
             comparison=result.comparisons.get(arm.name),
+            against=arm.against,
             figure=mean_figure(figures) if outcome == "measured" else None,
             p99_us=mean_p99_us(figures) if outcome == "measured" else None,
-            server=next((trial.server for trial in own if trial.server), None) if arm.build else None,
+            server=next((trial.server for trial in own if trial.server), arm.server) if arm.build else None,
         )
 
     def _otherwise_by_itself(self, arm: BoundArm, trials: list[Trial]) -> str:
         """What another server has otherwise than the base's without having been asked."""
-        if not arm.build:
+        if not arm.build or arm.against:
             return ""
         known = {trial.arm.name: trial for trial in trials if trial.settings}
         if BASE not in known or arm.name not in known:
@@ -277,9 +288,13 @@ class BoundSeries:
             return "stopped before its turn" if ending == "interrupted" else ending
         if BASE in result.out:
             return "the base could no longer be measured"
-        places = [name for name, one in result.comparisons.items() if one.verdict == "faster"]
-        if places:
-            return f"what proved faster is a place, not a setting: {', '.join(places)}"
+        faster = [self.arm(name) for name, one in result.comparisons.items() if one.verdict == "faster"]
+        below = [arm.name for arm in faster if arm.composable]
+        if below:
+            floor = self.request.floor or self.request.base.floor
+            return f"only arms below the floor {floor} proved faster: {', '.join(below)}"
+        if faster:
+            return f"what proved faster is a place, not a setting: {', '.join(arm.name for arm in faster)}"
         return "no arm proved faster"
 
     def _default(self, name: str, read_back: Mapping[str, Value]) -> Value:
@@ -313,7 +328,7 @@ class BoundSeries:
         found += contradictions(one for one in (result.control, *result.comparisons.values()) if one)
         found += self._conflicts(result)
         base = [t for t in trials if t.arm.name == BASE and t.figure is not None]
-        found += self._same_as_base(base, trials)
+        found += self._same_as_base(trials)
         found += self._short_windows(result, trials)
         found += self._debts(base, trials)
         found += _of_trials(base, trials)
@@ -333,12 +348,13 @@ class BoundSeries:
                 text = f"{arms} change {name} differently; best takes it from the fastest, {values[-1][0]}"
                 yield Warning("best-conflict", text)
 
-    def _same_as_base(self, base: list[Trial], trials: list[Trial]) -> Iterator[Warning]:
-        if not base:
-            return
+    def _same_as_base(self, trials: list[Trial]) -> Iterator[Warning]:
+        counted = [trial for trial in trials if trial.figure is not None]
         for arm in self.request.running:
-            own = [trial for trial in trials if trial.arm.name == arm.name and trial.figure is not None]
-            if not own or arm.option_changes or arm.build or not arm.composable:
+            own = [trial for trial in counted if trial.arm.name == arm.name]
+            base = [trial for trial in counted if trial.arm.name == (arm.against or BASE)]
+            is_base = bool(arm.build) and not arm.against
+            if not own or not base or arm.option_changes or is_base or not arm.composable:
                 continue
             got, reference = own[-1].settings, base[-1].settings
             if all(reference.get(name) == value for name, value in got.items()):

@@ -27,6 +27,7 @@ from flushlab.record import Value, Warning
 from flushlab.server.base_file import fit_here
 from flushlab.settings.catalog import canonical
 from flushlab.settings.fit import Fit, as_warnings, lines
+from flushlab.settings.floor import Floor, parse_floor
 from flushlab.settings.given import parse_settings
 from flushlab.settings.option_names import load_option_names
 from flushlab.workload import settled_name, workload_options
@@ -53,6 +54,7 @@ def compare(
     exact: bool = False,
     blocks: int | None = None,
     precision: float | None = None,
+    floor: Floor | str | None = None,
     seconds: float | None = None,
     dataset: Path | str | None = None,
     database: str | None = None,
@@ -79,7 +81,7 @@ def compare(
         configurations: the first is what the others are compared with. As typed: `base`, an option file or
             `NAME=VALUE …`, perhaps after `label: `; or settings and option files by their names.
         server: a build (`mariadb`, `mysql@5.7`), a tarball or a URL. Of several, each has all configurations;
-            the first one's first is what all others are compared with.
+            the first is its base. The bases are compared with each other, too.
         dsn: your own server instead, or a node of your Galera cluster, whose other nodes are found, or all of
             them: `mysql://USER:PASSWORD@NODE1,NODE2,NODE3`. Configurations are settings that it takes while
             it runs, and `base` is how it is.
@@ -95,6 +97,8 @@ def compare(
             most, 20 if None. Side by side they take turns more often, as long in all.
         precision: end as soon as every ratio's interval is this narrow (0.02 is ± 2 %); a configuration whose
             interval is runs no more.
+        floor: the weakest guarantees that may be recommended, instead of those of each server's first
+            configuration; configurations below it are measured and shown.
         seconds: measured in all, 60 if None; each configuration and the control have an equal share. With
             `precision`: at most, 600 if None.
         dataset: your data: a dump, a dump folder or a stopped server's data directory.
@@ -178,6 +182,7 @@ def compare(
         blocks=blocks,
         looks=precision is not None or blocks >= LOOKS_BLOCKS,
         precision=precision,
+        floor=None if floor is None else parse_floor(floor),
         seconds=window_s,
         scale=1.0,
         basedir=absolute(basedir),

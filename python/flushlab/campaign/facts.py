@@ -23,6 +23,7 @@ from flushlab.record import (
     Value,
     Warning,
 )
+from flushlab.settings.floor import Floor
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
@@ -220,6 +221,8 @@ class ArmFacts(msgspec.Struct, frozen=True, kw_only=True):
         floor: the safest floor that it meets.
         guarantees: plain words per failure.
         comparison: with the base of the same blocks; None before the second block.
+        against: on a further server, the arm that is its base and that `comparison` is with; empty for that
+            arm, which is compared with the first server's base, and on the first server.
         figure: geometric mean of its figures, or None.
         p99_us: 99th percentile of the latency, geometric mean, or None where the workload has none.
         composed_of: names of the arms that `best` is made of.
@@ -240,11 +243,22 @@ class ArmFacts(msgspec.Struct, frozen=True, kw_only=True):
     floor: str = ""
     guarantees: Mapping[str, str] = {}
     comparison: Comparison | None = None
+    against: str = ""
     figure: float | None = None
     p99_us: float | None = None
     composed_of: tuple[str, ...] = ()
     server: ServerIdentity | None = None
     why_fresh: str = ""
+
+    @property
+    def is_base(self) -> bool:
+        """Whether it is the base of a further server."""
+        return self.server is not None and not self.against
+
+    @property
+    def is_place(self) -> bool:
+        """Whether it has a folder or a disk of its own, which no option file can give."""
+        return self.data_root is not None or self.disk_iops is not None or self.disk is not None
 
 
 class ClaimFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -291,6 +305,8 @@ class SeriesFacts(msgspec.Struct, frozen=True, kw_only=True):
         base_p99_us: of the base, as in `ArmFacts`.
         base_floor: the safest floor that the base meets.
         base_guarantees: plain words per failure.
+        floor: the weakest guarantees that may be recommended, as asked for; empty: those of each server's
+            base.
         arms: in the plan's order, `best` last.
         control: the base once more, compared with the base.
         claims: answered.
@@ -330,6 +346,7 @@ class SeriesFacts(msgspec.Struct, frozen=True, kw_only=True):
     base_p99_us: float | None = None
     base_floor: str = ""
     base_guarantees: Mapping[str, str]
+    floor: str = ""
     arms: tuple[ArmFacts, ...]
     control: Comparison | None
     claims: tuple[ClaimFacts, ...]
@@ -356,3 +373,31 @@ class SeriesFacts(msgspec.Struct, frozen=True, kw_only=True):
     base_name: str = "base"
     rounds: int | None = None
     slice_s: float | None = None
+
+    @property
+    def base_arm(self) -> ArmFacts:
+        """The base as an arm that changes nothing."""
+        return ArmFacts(
+            name=self.base_name,
+            text=self.base_text,
+            outcome="measured",
+            floor=self.base_floor,
+            guarantees=self.base_guarantees,
+            figure=self.base_figure,
+            p99_us=self.base_p99_us,
+        )
+
+    @property
+    def by_server(self) -> tuple[tuple[ArmFacts, tuple[ArmFacts, ...]], ...]:
+        """Of each server its base, and the arms that are compared with it; the first server first."""
+        bases = (self.base_arm, *(arm for arm in self.arms if arm.is_base))
+        return tuple((base, self._compared_with(base)) for base in bases)
+
+    def _compared_with(self, base: ArmFacts) -> tuple[ArmFacts, ...]:
+        name = "" if base.server is None else base.name
+        return tuple(arm for arm in self.arms if not arm.is_base and arm.against == name)
+
+    def below_floor(self, arm: ArmFacts, base: ArmFacts) -> bool:
+        """Whether an arm guarantees less than the floor, so that it is shown and not recommended."""
+        floor = self.floor or base.floor
+        return bool(arm.floor and floor) and not Floor(arm.floor).at_least(Floor(floor))

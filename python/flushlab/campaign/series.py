@@ -64,6 +64,7 @@ from flushlab.record import Launch, Warning
 from flushlab.server.base_file import require_taken
 from flushlab.settings.catalog import canonical
 from flushlab.settings.fit import as_warnings
+from flushlab.settings.floor import Floor, parse_floor
 from flushlab.settings.option_names import load_option_names
 from flushlab.store import Store, open_store
 from flushlab.trial import TrialRunner
@@ -102,6 +103,7 @@ class Asked:
     only: tuple[str, ...] = ()
     looks: bool = False
     precision: float | None = None
+    floor: Floor | None = None
 
 
 class Compared(NamedTuple):
@@ -138,6 +140,7 @@ def series(
     seconds: float | None = None,
     only: Sequence[str] = (),
     precision: float | None = None,
+    floor: Floor | str | None = None,
     threads: int | None = None,
     scale: float = 1.0,
     dataset: Path | str | None = None,
@@ -177,6 +180,8 @@ def series(
         only: arms to run, by name or its beginning, instead of all.
         precision: stop measuring an arm once its interval is this narrow (0.02 is ± 2 %); the blocks are
             then a limit.
+        floor: the weakest guarantees that may be recommended and be part of `best`, instead of the plan's or
+            the base's own; arms below it are measured and shown.
         threads: connections, instead of the plan's; arms with their own number keep it.
         scale: multiplies the size of the plan's tables.
         dataset: your data: a dump, a dump folder or a stopped server's data directory.
@@ -255,6 +260,7 @@ def series(
         only=chosen(only, [arm.name for arm in loaded.plan.arms]) if loaded else (),
         looks=precision is not None,
         precision=precision,
+        floor=None if floor is None else parse_floor(floor),
     )
     check(asked)
     wanted = server or (loaded and loaded.plan.server) or DEFAULT_SERVER
@@ -316,7 +322,7 @@ def _decided(
     """The request of all servers together."""
     targets = (target, *targets_of(asked.servers, target, watcher))
     requests = [decide(load(one), asked, one, volumes, watcher) for one in targets]
-    request = joined(requests, (server, *asked.servers))
+    request = joined(requests, (server, *asked.servers), [one.identity for one in targets])
     if request.kind == "compare" and not request.running:
         raise UsageError(
             f"{request.base_name} has nothing to be compared with: "
@@ -449,6 +455,7 @@ def decide(loaded: Loaded, asked: Asked, target: Target, volumes: Volumes, watch
         only=asked.only,
         factors=plan.factors if of_factors <= {*(asked.only or of_factors)} else (),
         claims=tuple(one for one in plan.claims if _can_be_answered(one, asked.only)),
+        floor=asked.floor or plan.floor,
         blocks=asked.blocks or plan.blocks,
         looks=asked.looks,
         precision=asked.precision,

@@ -9,7 +9,8 @@ import msgspec
 
 from flushlab.campaign.facts import ArmOutcome
 from flushlab.plan.plan import BASE, Claim, crossed
-from flushlab.record import Value, Warning
+from flushlab.record import ServerIdentity, Value, Warning
+from flushlab.settings.floor import Floor
 from flushlab.workload import Timing
 
 
@@ -29,7 +30,9 @@ class BoundArm(msgspec.Struct, frozen=True, kw_only=True):
         contract: names among `changes` that change the service itself.
         floor: the safest floor that it meets.
         guarantees: plain words per failure.
-        build, build_id: of the server, where it is not the series' own.
+        build, build_id, server: its server, where that is not the series' own.
+        against: on such a server, the arm that is its base; empty for that arm, and on the series' own
+            server.
     """
 
     name: str
@@ -48,6 +51,8 @@ class BoundArm(msgspec.Struct, frozen=True, kw_only=True):
     guarantees: Mapping[str, str] = {}
     build: str = ""
     build_id: str = ""
+    server: ServerIdentity | None = None
+    against: str = ""
 
     @property
     def composable(self) -> bool:
@@ -97,6 +102,7 @@ class SeriesRequest(msgspec.Struct, frozen=True, kw_only=True):
         only: arms that were asked for; none: all of the plan's.
         factors: as the plan has them: `crossed` names the arm of each combination.
         claims: as the plan has them.
+        floor: the weakest guarantees that may be recommended; None: those of the base.
         base_file: the user's option file, whose settings the base has below the plan's own.
         memory: that the server may use, as the user wrote it.
         blocks: rounds, as the plan or the user has them.
@@ -142,6 +148,7 @@ class SeriesRequest(msgspec.Struct, frozen=True, kw_only=True):
     only: tuple[str, ...] = ()
     factors: tuple[str, ...] = ()
     claims: tuple[Claim, ...] = ()
+    floor: Floor | None = None
     base_file: str | None = None
     memory: str | None = None
     blocks: int
@@ -184,6 +191,14 @@ class SeriesRequest(msgspec.Struct, frozen=True, kw_only=True):
         """The arm of every combination of the factors; none where one of these arms does not run."""
         arms, running = crossed(self.factors), {arm.name for arm in self.running}
         return arms if self.factors and {*arms.values()} - {BASE} <= running else {}
+
+    @property
+    def together(self) -> tuple[str, ...]:
+        """Arms that are in the same blocks: the combinations of factors; those of several servers, each
+        of which is compared with a base of its own."""
+        if any(arm.against for arm in self.running):
+            return tuple(arm.name for arm in self.running)
+        return tuple(name for name in self.crossed.values() if name != BASE)
 
     @property
     def standing(self) -> bool:

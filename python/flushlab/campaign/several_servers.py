@@ -1,7 +1,8 @@
 """Several servers: the configurations of a comparison on each of them, as arms of one campaign.
 
-Sits in `campaign`. Each server binds the configurations for itself; the first of them on the first server is
-what all others are compared with.
+Sits in `campaign`. Each server binds the configurations for itself. The first of them is the base of its
+server, which that server's others are compared with; the bases of further servers are compared with the
+first server's.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from flushlab.campaign.series_request import BoundArm, SeriesRequest
 from flushlab.campaign.target import Target
 from flushlab.campaign.watcher import Watcher
 from flushlab.errors import UsageError
-from flushlab.record import Trial, Value
+from flushlab.record import ServerIdentity, Trial, Value
 from flushlab.settings.catalog import Catalog
 from flushlab.trial import TrialRunner
 
@@ -36,7 +37,9 @@ def targets_of(names: Iterable[str], beside: Target, watcher: Watcher) -> Iterat
         yield replace(beside, build=build)
 
 
-def joined(requests: Sequence[SeriesRequest], servers: Sequence[str]) -> SeriesRequest:
+def joined(
+    requests: Sequence[SeriesRequest], servers: Sequence[str], identities: Sequence[ServerIdentity]
+) -> SeriesRequest:
     """One request of those of all servers, which were asked for by these names.
 
     Raises:
@@ -48,16 +51,16 @@ def joined(requests: Sequence[SeriesRequest], servers: Sequence[str]) -> SeriesR
     for number, request in enumerate(requests):
         if request.build_id in {other.build_id for other in requests[:number]}:
             raise UsageError(f"{servers[number]} is given twice", hint="give each server once")
-    arms = [
-        msgspec.structs.replace(
-            arm,
-            name=_name(request, server, arm),
-            build=request.build if request is not first else "",
-            build_id=request.build_id if request is not first else "",
-        )
-        for request, server in zip(requests, servers, strict=True)
-        for arm in (request.base, *request.arms)
-    ]
+    arms = list[BoundArm]()
+    for request, server, identity in zip(requests, servers, identities, strict=True):
+        for arm in (request.base, *request.arms):
+            named = msgspec.structs.replace(arm, name=_name(request, server, arm))
+            if request is not first:
+                own = "" if arm is request.base else _name(request, server, request.base)
+                named = msgspec.structs.replace(
+                    named, build=request.build, build_id=request.build_id, server=identity, against=own
+                )
+            arms.append(named)
     base, *arms = arms
     return msgspec.structs.replace(
         first,

@@ -59,7 +59,7 @@ from flushlab.settings.candidate import Candidate
 from flushlab.settings.candidates import lift, propose
 from flushlab.settings.catalog import Catalog
 from flushlab.settings.fit import Scaled, as_warnings, names_fixed
-from flushlab.settings.floor import Floor
+from flushlab.settings.floor import Floor, parse_floor
 from flushlab.settings.given import parse_settings
 from flushlab.store import Store, open_store
 from flushlab.trial import StandingRunner, TrialRunner
@@ -234,7 +234,7 @@ def tune(
     )
     asked = Asked(
         workload=workload,
-        floor=_parse_floor(floor),
+        floor=parse_floor(floor),
         minutes=minutes,
         trials=trials,
         base=Path(base) if base else None,
@@ -672,14 +672,6 @@ def _crash_images(crash: bool, images: int | None, cluster: int | None) -> int:
     if images is None:
         return CRASH_IMAGES if cluster is None else CLUSTER_CRASH_IMAGES
     return images
-
-
-def _parse_floor(text: str) -> Floor:
-    try:
-        return Floor(text)
-    except ValueError:
-        floors = ", ".join(floor.value for floor in Floor)
-        raise UsageError(f"unknown floor {text!r}", hint=f"it takes {floors}") from None
 
 
 def _parse_objective(objective: str, rate: float) -> Objective:

@@ -125,26 +125,26 @@ def groups_of(
         arm.name: _why_fresh(arm, request, base, workloads[arm.name], target, data_bytes)
         for arm in request.running
     }
-    factors = [name for name in request.crossed.values() if name in why]
-    if reason := next((why[name] for name in factors if why[name]), ""):
-        same = f"{reason}; all combinations of factors run in the same blocks"
-        why |= {name: why[name] or same for name in factors}
+    united = request.together
+    if reason := next((why[name] for name in united if why[name]), ""):
+        what = "combinations of factors" if request.factors else "configurations of all servers"
+        why |= {name: why[name] or f"{reason}; all {what} run in the same blocks" for name in united}
     turns = [arm for arm in request.running if not why[arm.name]]
     room = _room([arm.settings for arm in (request.base, *turns)], target, data_bytes)
     identity, own = target.identity, place_of(request.base, base, target.identity)
     places = {arm.name: place_of(arm, workloads[arm.name], identity) for arm in turns}
     if target.nodes > 1:
-        why |= _without_a_cluster(places, own, [name for name in factors if name in places], room)
+        why |= _without_a_cluster(places, own, [name for name in united if name in places], room)
     elif room.servers < LEAST_SERVERS:
         why |= {arm.name: room.why for arm in turns}
-    elif room.servers - 2 < len(factors):
-        why |= {name: why[name] or room.why for name in factors}
+    elif room.servers - 2 < len(united):
+        why |= {name: why[name] or room.why for name in united}
     turns = [arm for arm in turns if not why[arm.name]]
     least_s = SLICE_S if target.nodes == 1 else CLUSTER_SLICE_S
     slices = {
         arm.name: max(least_s, base.slice_s or 0.0, workloads[arm.name].slice_s or 0.0) for arm in turns
     }
-    together = [name for name in factors if name in slices]
+    together = [name for name in united if name in slices]
     slices |= {name: max(slices[one] for one in together) for name in together}
     if target.nodes == 1:
         groups = list(_grouped(slices, together, room.servers - 2))
@@ -191,7 +191,7 @@ def on_one_server(
     if not names:
         return ()
     slice_s = max(CLUSTER_SLICE_S, base.slice_s, *(workloads[name].slice_s or 0.0 for name in names))
-    together = [name for name in request.crossed.values() if name in names]
+    together = [name for name in request.together if name in names]
     groups = list(_grouped(dict.fromkeys(names, slice_s), together, max(loads - 2, 1)))
     seconds = _shared_s(request, len(names), len(groups))
     blocks, seconds_each = blocks_of(request.blocks, seconds, slice_s)
@@ -222,15 +222,15 @@ def place_of(arm: BoundArm, workload: Workload, identity: ServerIdentity) -> str
 
 
 def _without_a_cluster(
-    places: Mapping[str, str], own: str, factors: Sequence[str], room: Beside
+    places: Mapping[str, str], own: str, united: Sequence[str], room: Beside
 ) -> dict[str, str]:
-    """Why arms cannot take turns where so many clusters fit: they need one besides the base's, or a factor's
-    combinations need more together."""
-    too_many = len({own, *(places[name] for name in factors)}) > room.servers
+    """Why arms cannot take turns where so many clusters fit: they need one besides the base's, or those that
+    stay together need more."""
+    too_many = len({own, *(places[name] for name in united)}) > room.servers
     return {
         name: room.why
         for name, place in places.items()
-        if room.servers < (1 if place == own else 2) or (too_many and name in factors)
+        if room.servers < (1 if place == own else 2) or (too_many and name in united)
     }
 
 

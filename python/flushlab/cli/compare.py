@@ -13,6 +13,7 @@ from flushlab.cli.dry_run import tell
 from flushlab.cli.out_folder import OutFolder
 from flushlab.cli.output import deliver, emit_json, json_bytes, kept, require_writable, stdout
 from flushlab.cli.watching import watched
+from flushlab.settings.floor import Floor
 
 FILES = ("compare.json", "report.html")
 """In the folder of --out."""
@@ -55,6 +56,14 @@ def compare(
             "--precision",
             help="End as soon as every interval is this narrow, like 2%; then --seconds (600) and --blocks"
             " (20) are limits.",
+            show_default=False,
+        ),
+    ] = None,
+    floor: Annotated[
+        Floor | None,
+        typer.Option(
+            "--floor",
+            help="Recommend nothing that guarantees less; default: less than the first configuration.",
             show_default=False,
         ),
     ] = None,

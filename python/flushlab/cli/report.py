@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -120,7 +120,8 @@ def page_of(store: Store, row: CampaignRow) -> bytes:
         from flushlab.campaign.so_far import facts_so_far  # it replays the experiment, and that takes scipy
 
         facts = facts_so_far(row, trials)
-    return page.render(row, facts, trials, _advice(row, facts, trials), _beside(store, row, trials)).encode()
+    advice = list(_advice(row, facts, trials))
+    return page.render(row, facts, trials, advice, _beside(store, row, trials)).encode()
 
 
 def stored_page(campaign_id: str) -> bytes:
@@ -199,8 +200,8 @@ def _list(store: Store, json: str | None) -> None:
         typer.echo(campaigns.render(rows), nl=False)
 
 
-def _advice(row: CampaignRow, facts: Facts | None, trials: Sequence[Trial]) -> Advice:
-    """What to change and how to go back, spelled for the server that was measured."""
+def _advice(row: CampaignRow, facts: Facts | None, trials: Sequence[Trial]) -> Iterator[Advice]:
+    """What to change and how to go back, spelled for each server that was measured."""
     from flushlab.advice import (
         rollback_file,
         rollback_statements,
@@ -209,26 +210,27 @@ def _advice(row: CampaignRow, facts: Facts | None, trials: Sequence[Trial]) -> A
         verification,
     )
     from flushlab.report.page.page import Advice
-    from flushlab.report.stored import advised, before_change, own_settings, plan_of
+    from flushlab.report.stored import before_change, own_settings, plan_of, recommended
     from flushlab.settings.catalog import load_catalog
     from flushlab.settings.optionfile import render
 
-    changes = advised(row, facts)
-    if not changes or facts is None:
-        return Advice()
-    try:
-        known = (changes, own_settings(plan_of(row)), before_change(trials), facts.server)
-        return Advice(
-            option_file=render(changes, facts.server, load_catalog()),
-            statements="\n".join(set_statements(changes, facts.server)) + "\n",
-            statements_file=statements_file(changes, facts.server) if facts.server.persists else "",
-            rollback_file=rollback_file(*known),
-            rollback_statements="\n".join(rollback_statements(*known)) + "\n",
-            verification=verification(changes, facts.server),
-        )
-    except UsageError as error:  # a series may run what this catalog would not advise
-        print_warning(f"no advice: {error.message}")
-        return Advice()
+    own = own_settings(plan_of(row))
+    for one in recommended(row, facts):
+        changes, server, comments = one.settings, one.server, one.comments
+        known = (changes, own, before_change(trials, one.base_arm), server)
+        about = "".join(f"-- {line}\n" for line in comments)
+        try:
+            yield Advice(
+                recommended=one,
+                option_file=render(changes, server, load_catalog(), header=comments),
+                statements="\n".join(set_statements(changes, server)) + "\n",
+                statements_file=about + statements_file(changes, server),
+                rollback_file=rollback_file(*known, comments=comments[:1]),
+                rollback_statements="\n".join(rollback_statements(*known)) + "\n",
+                verification=verification(changes, server),
+            )
+        except UsageError as error:  # a series may run what this catalog would not advise
+            print_warning(f"no advice: {error.message}")
 
 
 def _emit_facts(row: CampaignRow, json: str | None) -> None:

@@ -14,6 +14,7 @@ from flushlab.cli.out_folder import OutFolder
 from flushlab.cli.output import deliver, emit_json, json_bytes, kept, require_writable, stdout, write_file
 from flushlab.cli.watching import watched
 from flushlab.errors import NotWritable, UsageError
+from flushlab.settings.floor import Floor
 
 FILES = ("series.json", "report.html")
 """In the folder of --out."""
@@ -59,6 +60,14 @@ def series(
         typer.Option(
             "--precision",
             help="Stop measuring an arm once its interval is this narrow, like 2%; --blocks is then a limit.",
+            show_default=False,
+        ),
+    ] = None,
+    floor: Annotated[
+        Floor | None,
+        typer.Option(
+            "--floor",
+            help="Recommend nothing that guarantees less; default: less than the plan's base.",
             show_default=False,
         ),
     ] = None,

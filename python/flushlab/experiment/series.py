@@ -27,7 +27,7 @@ Deterministic in plan and records.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -35,7 +35,7 @@ import msgspec
 from flushlab.experiment.blocks import BASE, CONTROL, Blocks, no_base
 from flushlab.experiment.protocol import Conversation, Progress, Request, Steps
 from flushlab.record import Arm, Comparison, FactorEffect, Ratio, Stage, Trial
-from flushlab.statistics import Looks, compare, factor_effects, held
+from flushlab.statistics import Looks, Scores, compare, factor_effects, held
 
 BEST = "best"
 """Name of the arm that is composed of all that proved faster."""
@@ -73,7 +73,9 @@ class SeriesPlan(msgspec.Struct, frozen=True, kw_only=True):
         precision: with looks, an arm leaves once its interval is within so much (0.02 is ± 2 %); base and
             control stay until the last of them has left, and so do arms that are compared with each other
             or crossed, whose ratios are judged at the end alone.
-        pairs: arm and the arm that it is to be compared with, where that is not the base.
+        against: by arm, the arm that it is compared with in place of the base: the base of another
+            server. Both are in one group, and such a base is itself compared with `base`.
+        pairs: two arms whose ratio is asked for besides.
         crossed: of a factorial, the arm of every combination of factors, `base` for none of them. They are
             in one group, so that every block has all of them.
         alpha: probability that any interval misses.
@@ -87,6 +89,7 @@ class SeriesPlan(msgspec.Struct, frozen=True, kw_only=True):
     compose: Compose | None = None
     looks: bool = False
     precision: float | None = None
+    against: Mapping[str, str] = {}
     pairs: tuple[tuple[str, str], ...] = ()
     crossed: Mapping[tuple[str, ...], str] = {}
     alpha: float = 0.05
@@ -104,7 +107,8 @@ class SeriesResult(msgspec.Struct, frozen=True, kw_only=True):
     """What a series has found out, at any moment.
 
     Attributes:
-        comparisons: by arm, of the arms' blocks; `best` of its own. Arms that are out are not in it.
+        comparisons: by arm, with what it is compared with, of the arms' blocks; `best` of its own. Arms that
+            are out are not in it.
         control: of the arms' blocks.
         best_control: of the blocks of `best`.
         best: the composed arm, or None as long as there is none.
@@ -137,9 +141,11 @@ class Series:
 
     def __init__(self, plan: SeriesPlan) -> None:
         assert plan.base.name == BASE
-        against = {other for arm, other in plan.pairs if BEST not in (arm, other)}
+        pairs = {other for arm, other in plan.pairs if BEST not in (arm, other)}
         self._plan = plan
-        self._alpha = plan.alpha / (1 + (plan.compose is not None) + len(against) + bool(plan.crossed))
+        self._bases = (BASE, *dict.fromkeys(plan.against.values()))
+        judged = len(self._bases) + (plan.compose is not None) + len(pairs) + bool(plan.crossed)
+        self._alpha = plan.alpha / judged
         self._plans = plan.groups or (Group(arms=tuple(arm.name for arm in plan.arms), blocks=plan.blocks),)
         self._groups, first = list[Blocks](), 0
         for one in self._plans:
@@ -148,7 +154,8 @@ class Series:
             first += one.blocks
         looked = [Looks.planned(one.blocks, self._alpha) if plan.looks else None for one in self._plans]
         self._looks = dict(zip(self._groups, looked, strict=True))
-        self._stay = {CONTROL, *plan.crossed.values(), *(name for pair in plan.pairs for name in pair)}
+        paired = (name for pair in plan.pairs for name in pair)
+        self._stay = {CONTROL, *self._bases, *plan.crossed.values(), *paired}
         self._seen: dict[str, list[Comparison]] = {}
         self._best: Blocks | None = None
         self._best_plan = self._plans[-1]
@@ -208,7 +215,7 @@ class Series:
     def result(self) -> SeriesResult:
         """What is found so far; only finished blocks count."""
         found = self._of_arms()
-        best = _by_name(self._compared(self._best)) if self._best else {}
+        best = self._of_best(self._best) if self._best else {}
         control, best_control = found.pop(CONTROL, None), best.pop(CONTROL, None)
         comparisons = found | best
         out = self._out() | (self._best.out if self._best is not None else {})
@@ -261,9 +268,7 @@ class Series:
         if looks is None or arms.finished not in looks.blocks or BASE in arms.out:
             return
         scores = {name: cells for name, cells in arms.scores.items() if name not in arms.settled}
-        family = 1 + len(self._plan.arms)
-        alpha = looks.alpha_at(arms.finished)
-        for one in compare(scores, BASE, alpha=alpha, family=family, twin=CONTROL, apart=arms.stalled):
+        for one in self._against_bases(scores, looks.alpha_at(arms.finished), arms.stalled):
             if one.arm == CONTROL and len(self._groups) > 1:
                 continue
             self._seen.setdefault(one.arm, []).append(one)
@@ -296,26 +301,33 @@ class Series:
         """The arms, each by the rounds of its group, whose noise is its own; the control by all rounds."""
         if len(self._groups) == 1:
             (group,) = self._groups
-            return self._held() or _by_name(self._compared(group))
-        family, found = 1 + len(self._plan.arms), self._held()
+            return self._held() or self._without_looks(group)
+        found = self._held()
         for one, group in zip(self._plans, self._groups, strict=True):
             if not found.keys() & set(one.arms):
-                found |= _by_name(self._compared(group, only=one.arms, family=family))
+                own = self._without_looks(group)
+                found |= {name: comparison for name, comparison in own.items() if name in one.arms}
         both = {name: cells for name, cells in self._scores().items() if name in (BASE, CONTROL)}
-        return found | _by_name(compare(both, BASE, alpha=self._alpha, family=family, apart=self._stalled))
+        return found | _by_name(self._against_bases(both, self._alpha, self._stalled))
 
-    def _compared(
-        self, blocks: Blocks, *, only: Collection[str] | None = None, family: int = 0
-    ) -> tuple[Comparison, ...]:
-        return compare(
-            blocks.scores,
-            BASE,
-            alpha=self._alpha,
-            only=only,
-            family=family,
-            twin=CONTROL,
-            apart=blocks.stalled,
-        )
+    def _of_best(self, blocks: Blocks) -> dict[str, Comparison]:
+        scores, alpha = blocks.scores, self._alpha
+        return _by_name(compare(scores, BASE, alpha=alpha, twin=CONTROL, apart=blocks.stalled))
+
+    def _without_looks(self, group: Blocks) -> dict[str, Comparison]:
+        return _by_name(self._against_bases(group.scores, self._alpha, group.stalled))
+
+    def _against_bases(self, scores: Scores, alpha: float, stalled: Collection[str]) -> Iterator[Comparison]:
+        """Every arm against its base. The intervals of one base hold together, whichever of its arms are
+        compared here; every base has an equal share of the error rate."""
+        against = self._plan.against
+        for base in self._bases:
+            if base not in scores:
+                continue
+            own = {name for name in scores if against.get(name, BASE) == base and name != base}
+            family = sum(against.get(arm.name, BASE) == base for arm in self._plan.arms) + (base == BASE)
+            twin = CONTROL if base == BASE else ""
+            yield from compare(scores, base, alpha=alpha, only=own, family=family, twin=twin, apart=stalled)
 
     @property
     def _stalled(self) -> set[str]:

@@ -33,9 +33,10 @@ from flushlab.plan.toml import Node, positions, read_toml
 from flushlab.plan.values import option_values, plain, setting_name, setting_values
 from flushlab.record import Value
 from flushlab.settings.catalog import canonical
+from flushlab.settings.floor import Floor, parse_floor
 from flushlab.units import counted, parse_size
 
-_PLAN_KEYS = ("title", "text", "server", "cluster", "blocks", "seconds", "seed", "best", "alternate")
+_PLAN_KEYS = ("title", "text", "server", "cluster", "blocks", "seconds", "seed", "floor", "best", "alternate")
 _PLAN_TABLES = ("workload", "base", "factor", "arm", "claim", "requires")
 _BASE_KEYS = ("name", "text", "settings")
 _PLACE_KEYS = ("data_root", "file_system", "record_size", "disk_iops", "disk")
@@ -113,6 +114,7 @@ class _Parser:
             blocks=root.whole("blocks", 5, *_BLOCKS),
             seconds=self._seconds(),
             seed=root.whole("seed", 1, 0, _SEED),
+            floor=self._floor(),
             best=best,
             alternate=alternate,
             positions=self._positions,
@@ -125,6 +127,15 @@ class _Parser:
                 self._root, "title", "title is not one line of text", "say what the question is"
             )
         return title
+
+    def _floor(self) -> Floor | None:
+        text = self._root.text("floor")
+        if "floor" not in self._root:
+            return None
+        try:
+            return parse_floor(text)
+        except UsageError as error:
+            raise self._wrong(self._root, "floor", error.message, error.hint or "") from error
 
     def _seconds(self) -> float:
         seconds = self._root.number("seconds", 10.0)

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from flushlab.record import Value
+from flushlab.settings.floor import Floor
 
 BASE = "base"
 CONTROL = "control"
@@ -137,6 +138,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         blocks: how often every arm runs.
         seconds: length of a measured window.
         seed: of the order within blocks.
+        floor: the weakest guarantees that may be recommended and be part of `best`; None: the base's.
         best: whether the arm `best`, all that proved faster, runs after the others.
         alternate: one running server, settings switched by SET GLOBAL between windows (all must be dynamic).
         base_name: what people call the base.
@@ -160,6 +162,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     blocks: int = 5
     seconds: float = 10.0
     seed: int = 1
+    floor: Floor | None = None
     best: bool = True
     alternate: bool = False
     base_name: str = BASE

@@ -49,9 +49,9 @@ FILES = ("my.cnf", "settings.sql", "verify.sql", "rollback.cnf", "rollback.sql")
 """That the steps speak of; `flushlab tune --out` writes them."""
 
 
-def carry_over(facts: TuneFacts | SeriesFacts) -> tuple[CarryOver, ...]:
-    """What holds elsewhere, the surest first."""
-    return tuple(_lines(facts))
+def carry_over(facts: TuneFacts | SeriesFacts, server: ServerIdentity | None = None) -> tuple[CarryOver, ...]:
+    """What holds elsewhere, the surest first; of one of several servers, if it is named."""
+    return tuple(_lines(facts, server or facts.server))
 
 
 def on_own_server(facts: TuneFacts | SeriesFacts) -> bool:
@@ -59,8 +59,8 @@ def on_own_server(facts: TuneFacts | SeriesFacts) -> bool:
     return any(warning.slug == EXTERNAL for warning in facts.warnings)
 
 
-def _lines(facts: TuneFacts | SeriesFacts) -> Iterator[CarryOver]:
-    why = f"they follow from the settings and the version ({facts.server.name})"
+def _lines(facts: TuneFacts | SeriesFacts, server: ServerIdentity) -> Iterator[CarryOver]:
+    why = f"they follow from the settings and the version ({server.name})"
     yield CarryOver(what="guarantees", carries="yes", why=why)
     if on_own_server(facts):
         why = "it is your server, but this workload: your statements may gain more, or less"

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from flushlab.campaign.facts import ArmFacts, SeriesFacts
+from flushlab.campaign.recommended import is_faster, of_series, proven, strength
 from flushlab.record import Comparison
 from flushlab.report.carry_over import carry_over, render_carry_over
 from flushlab.report.guarantees import changed, grouped
 from flushlab.report.identity import server_document
-from flushlab.report.series import OUTCOMES, STYLES, TOO_COARSE, absolute, below, blaming, interval, notes
+from flushlab.report.series import (
+    OUTCOMES,
+    STYLES,
+    TOO_COARSE,
+    absolute,
+    below,
+    blaming,
+    interval,
+    notes,
+    recommended_document,
+)
 from flushlab.report.tune import never_ran, spell
 from flushlab.units import counted
 
@@ -42,7 +53,9 @@ def document(facts: SeriesFacts) -> dict[str, Any]:
             "floor": facts.base_floor,
             "guarantees": dict(facts.base_guarantees),
         },
+        "floor": facts.floor or facts.base_floor,
         "arms": [_arm(arm, facts) for arm in facts.arms],
+        "recommended": [recommended_document(one) for one in of_series(facts)],
         "control": facts.control.ratio if facts.control is not None else None,
         "interleaved": facts.interleaved,
         "why_fresh": facts.why_fresh,
@@ -65,6 +78,7 @@ def _arm(arm: ArmFacts, facts: SeriesFacts) -> dict[str, Any]:
     return {
         "name": arm.name,
         "server": server_document(arm.server or facts.server),
+        "against": arm.against or facts.base_name,
         "settings": dict(arm.settings),
         "outcome": arm.outcome,
         "reason": arm.reason,
@@ -94,67 +108,115 @@ def render(facts: SeriesFacts) -> RenderableType:
         "",
         *([] if never_ran(facts) else [*_table(facts), ""]),
     ]
-    if any(arm.comparison is not None and arm.comparison.verdict == "faster" for arm in facts.arms):
+    if any(is_faster(arm) and not arm.is_base for arm in facts.arms):
         parts += [*render_carry_over(facts), ""]
     parts += notes(facts)
     return Group(*parts)
 
 
 def answer(facts: SeriesFacts) -> Text:
-    """A sentence or two: what differs, the fastest first."""
+    """What differs, a server a line, then the servers themselves."""
     if never_ran(facts):
         return Text("Nothing was compared: it was stopped before the first window.", style="bold")
     if not any(arm.outcome == "measured" for arm in facts.arms):
         return Text("Nothing was compared; see the reason of each configuration.", style="bold")
-    compared = [(arm, arm.comparison) for arm in facts.arms if arm.comparison is not None]
+    compared = [arm.comparison for arm in facts.arms if arm.comparison is not None]
     if not compared:
         done = f"{facts.blocks} of {counted(facts.planned_blocks, 'block')}"
         return blaming(facts, f"Nothing is proven: {done} done; two are needed.")
-    differ = [(arm, one) for arm, one in compared if one.verdict != "no difference found"]
-    if not differ:
-        seen = max(one.detectable for _, one in compared)
+    if all(one.verdict == "no difference found" for one in compared):
+        seen = max(one.detectable for one in compared)
         words = f"one of {seen:.1%} or more would probably have been detected"
         return blaming(
             facts, f"No difference was proven ({words if seen < TOO_COARSE else 'too few blocks to tell'})."
         )
-    differ.sort(key=lambda pair: -pair[1].ratio.estimate)
-    (fastest, comparison), *_ = differ
-    ratio, text = comparison.ratio, Text(style="bold")
-    if comparison.verdict == "slower":
-        text.append(f"Nothing proved faster than {facts.base_name}.")
-        return text
-    text.append(f"{fastest.name} is {ratio.estimate:.2f}× as fast as {facts.base_name} ")
-    text.append(interval(ratio, brackets=True), style="not bold")
-    if fastest.floor and facts.base_floor and fastest.floor != facts.base_floor:
-        words = f"\nIts floor is {fastest.floor}; that of {facts.base_name} is {facts.base_floor}."
-        text.append(words, style="not bold")
+    lines = [_answer_of(facts, base, arms) for base, arms in facts.by_server if arms]
+    lines += [
+        _between(facts.base_arm, base) for base, _ in facts.by_server[1:] if base.comparison is not None
+    ]
+    return Text("\n").join(lines)
+
+
+def _answer_of(facts: SeriesFacts, base: ArmFacts, arms: Sequence[ArmFacts]) -> Text:
+    """The fastest at the floor, and a faster one below it."""
+    text = Text()
+    allowed = proven(facts, base, tuple(arms))
+    below = sorted((arm for arm in arms if is_faster(arm) and facts.below_floor(arm, base)), key=strength)
+    if not allowed and not below:
+        return text.append(f"Nothing proved faster than {base.name}.", style="bold")
+    fastest = allowed[0] if allowed else below[-1]
+    _times(text, fastest, base)
+    if not allowed:
+        words = f"\nIts floor is {fastest.floor}, below {facts.floor or base.floor}: not recommended."
+        return text.append(f"{words} --floor {fastest.floor} allows it.")
+    if fastest.floor != base.floor:
+        text.append(f"\nIts floor is {fastest.floor}; that of {base.name} is {base.floor}.")
+    if below and strength(below[-1]) > strength(fastest):
+        _times(text.append("\n"), below[-1], base, style="")
+        text.append(f";\nits floor is {below[-1].floor}: not recommended.")
     return text
+
+
+def _between(first: ArmFacts, other: ArmFacts) -> Text:
+    """One server against another: no change of settings, so no gain."""
+    text = Text()
+    assert other.comparison is not None
+    if other.comparison.verdict == "no difference found":
+        return text.append(f"No difference was proven between {other.name} and {first.name}.")
+    return _times(text, other, first)
+
+
+def _times(text: Text, arm: ArmFacts, base: ArmFacts, style: str = "bold") -> Text:
+    assert arm.comparison is not None
+    ratio = arm.comparison.ratio
+    text.append(f"{arm.name} is {ratio.estimate:.2f}× as fast as {base.name} ", style=style)
+    return text.append(interval(ratio, brackets=True))
 
 
 def _table(facts: SeriesFacts) -> Iterator[RenderableType]:
     names = [facts.base_name, "control", *(arm.name for arm in facts.arms)]
     room = WIDTH - _FIGURES
     width = max([len(name) for name in names if len(name) <= room], default=room)
-    yield Text(f"{'':<{width}}  {'ratio':>5}  {'interval':<13}  verdict", style="dim")
-    yield from _row(facts.base_name, width, "" if facts.base_figure is None else "1.00")
-    figures = absolute(facts.base_figure, facts.base_p99_us, facts.unit)
-    yield from _about(figures, facts.base_floor, facts.base_guarantees)
-    for arm in facts.arms:
-        if arm.comparison is not None:
-            yield from _row(arm.name, width, *_figures(arm.comparison))
-        else:
-            yield from _row(arm.name, width, "", "", OUTCOMES.get(arm.outcome, arm.outcome))
-        if what := _what(arm):
+    servers = facts.by_server
+    for number, (base, arms) in enumerate(servers):
+        yield Text(f"{'':<{width}}  {'ratio':>5}  {'interval':<13}  verdict", style="dim")
+        yield from _row(base.name, width, "" if base.figure is None else "1.00")
+        if number and (what := _what(base)):
             yield below(what)
-        figures = absolute(arm.figure, arm.p99_us, facts.unit)
-        yield from _about(figures, arm.floor, changed(arm.guarantees, facts.base_guarantees))
-        if arm.reason:
-            yield below(arm.reason.strip().splitlines()[0], style="yellow")
-        if arm.contract:
-            yield below(f"changes the service: {', '.join(arm.contract)}", style="yellow")
-    if facts.control is not None:
-        yield from _row("control", width, *_figures(facts.control), style="dim")
-        yield below(f"{facts.base_name} again: should be about 1")
+        yield from _about(absolute(base.figure, base.p99_us, facts.unit), base.floor, base.guarantees)
+        yield from _why_not(base)
+        for arm in arms:
+            yield from _arm_rows(arm, base, facts, width)
+        if not number and facts.control is not None:
+            yield from _row("control", width, *_figures(facts.control), style="dim")
+            yield below(f"{facts.base_name} again: should be about 1")
+    if others := [base for base, _ in servers[1:] if base.comparison is not None]:
+        yield ""
+        yield Text(f"servers, against {facts.base_name}", style="dim")
+        for base in others:
+            assert base.comparison is not None
+            ratio = base.comparison.ratio
+            yield from _row(base.name, width, f"{ratio.estimate:.2f}", interval(ratio))
+
+
+def _arm_rows(arm: ArmFacts, base: ArmFacts, facts: SeriesFacts, width: int) -> Iterator[RenderableType]:
+    if arm.comparison is not None:
+        yield from _row(arm.name, width, *_figures(arm.comparison))
+    else:
+        yield from _row(arm.name, width, "", "", OUTCOMES.get(arm.outcome, arm.outcome))
+    if what := _what(arm):
+        yield below(what)
+    figures = absolute(arm.figure, arm.p99_us, facts.unit)
+    lower = f" (below {facts.floor or base.floor})" if facts.below_floor(arm, base) else ""
+    yield from _about(figures, f"{arm.floor}{lower}", changed(arm.guarantees, base.guarantees))
+    yield from _why_not(arm)
+
+
+def _why_not(arm: ArmFacts) -> Iterator[RenderableType]:
+    if arm.reason:
+        yield below(arm.reason.strip().splitlines()[0], style="yellow")
+    if arm.contract:
+        yield below(f"changes the service: {', '.join(arm.contract)}", style="yellow")
 
 
 def _row(

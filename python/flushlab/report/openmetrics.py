@@ -67,7 +67,7 @@ class _Past(Collector):
             "campaign": self._row.id,
             "server": self._plan.build,
             "workload": self._plan.workload,
-            "floor": self._plan.floor,
+            "floor": self._plan.floor or "",
         }
         family = GaugeMetricFamily("flushlab_campaign_info", "What ran.", labels=list(labels))
         for at in sorted({at for ended, trial in self._trials for at in (_began(ended, trial), ended)}):

@@ -84,6 +84,8 @@ def _series(plan: StoredPlan) -> Iterator[str]:
         yield _option("--blocks", plan.blocks)
     if plan.precision is not None:
         yield _option("--precision", plan.precision)
+    if plan.floor:
+        yield _option("--floor", plan.floor)
     if plan.timing.seconds is not None:
         yield _option("--seconds", plan.timing.seconds)
     if plan.asked_threads is not None:
@@ -114,6 +116,8 @@ def _compare(plan: StoredPlan) -> Iterator[str]:
         yield _option("--seconds", plan.measured_s)
     if plan.precision is not None:
         yield _option("--precision", plan.precision)
+    if plan.floor:
+        yield _option("--floor", plan.floor)
     if plan.fresh:
         yield "--fresh"
     if plan.asked_blocks is not None:

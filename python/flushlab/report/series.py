@@ -11,12 +11,12 @@ from rich.text import Text
 
 from flushlab.campaign.facts import ArmFacts, ClaimFacts, SeriesFacts
 from flushlab.campaign.quiet import blame
+from flushlab.campaign.recommended import Recommended, is_faster, of_series
 from flushlab.plan.plan import crossed
 from flushlab.record import Comparison, FactorEffect, Ratio, Value
 from flushlab.report.carry_over import carry_over, render_carry_over
 from flushlab.report.identity import server_document
 from flushlab.report.tune import never_ran, spell, way
-from flushlab.settings.floor import Floor
 from flushlab.units import counted, format_latency, format_size
 
 SCHEMA = "flushlab.series/1"
@@ -49,7 +49,9 @@ def document(facts: SeriesFacts) -> dict[str, Any]:
             "floor": facts.base_floor,
             "guarantees": dict(facts.base_guarantees),
         },
+        "floor": facts.floor or facts.base_floor,
         "arms": [_arm(arm) for arm in facts.arms],
+        "recommended": [recommended_document(one) for one in of_series(facts)],
         "control": _compared(facts.control) if facts.control is not None else None,
         "claims": list(facts.claims),
         "factors": list(facts.factors),
@@ -92,6 +94,20 @@ def _arm(arm: ArmFacts) -> dict[str, Any]:
     }
 
 
+def recommended_document(one: Recommended) -> dict[str, Any]:
+    """What a campaign recommends for one server."""
+    return {
+        "server": server_document(one.server),
+        "arm": one.arm,
+        "base": one.base,
+        "settings": dict(one.settings),
+        "ratio": one.ratio,
+        "blocks": one.blocks,
+        "floor": one.floor,
+        "not_shown": list(one.not_shown),
+    }
+
+
 def _effect_document(effect: FactorEffect) -> dict[str, Any]:
     return {
         "factors": list(effect.factors),
@@ -128,7 +144,7 @@ def render(facts: SeriesFacts) -> RenderableType:
         parts += [Text("claims", style="dim")]
         parts += [line for claim in facts.claims for line in _claim(claim)]
         parts += [""]
-    if any(arm.comparison is not None and arm.comparison.verdict == "faster" for arm in facts.arms):
+    if any(is_faster(arm) for arm in facts.arms):
         parts += [*render_carry_over(facts), ""]
     return Group(*parts, *notes(facts))
 
@@ -156,10 +172,10 @@ def answer(facts: SeriesFacts) -> Text:
         if best.floor and best.floor != facts.base_floor:
             words = f"\nIts floor is {best.floor}, the base's {facts.base_floor}."
             text.append(words, style="not bold")
-        return text
-    faster = [arm.name for arm in compared if arm.comparison and arm.comparison.verdict == "faster"]
+        return text.append(_below(facts), style="not bold")
+    faster = [arm for arm in compared if is_faster(arm)]
     if faster:
-        return Text(f"Faster than the base: {', '.join(faster)}.", style="bold")
+        return _faster(facts, faster)
     seen = max(arm.comparison.detectable for arm in compared if arm.comparison)
     words = (
         f"a gain of {seen:.1%} or more would probably have been detected"
@@ -167,6 +183,21 @@ def answer(facts: SeriesFacts) -> Text:
         else "too few blocks to tell"
     )
     return blaming(facts, f"Nothing proved faster than the base ({words}).")
+
+
+def _faster(facts: SeriesFacts, faster: Sequence[ArmFacts]) -> Text:
+    """Those at the floor, then those below it."""
+    lower = _below(facts)
+    at = f" at the floor {facts.floor or facts.base_floor}" if lower else ""
+    names = [arm.name for arm in faster if not facts.below_floor(arm, facts.base_arm)]
+    words = f"Faster than the base{at}: {', '.join(names)}." if names else f"Nothing proved faster{at}."
+    return Text(words, style="bold").append(lower, style="not bold")
+
+
+def _below(facts: SeriesFacts) -> str:
+    """A line on arms that proved faster below the floor; empty without them."""
+    names = [arm.name for arm in facts.arms if is_faster(arm) and facts.below_floor(arm, facts.base_arm)]
+    return f"\nFaster, but below the floor and not recommended: {', '.join(names)}." if names else ""
 
 
 def blaming(facts: SeriesFacts, words: str) -> Text:
@@ -191,9 +222,7 @@ def _table(facts: SeriesFacts) -> Iterator[RenderableType]:
     if figures := absolute(facts.base_figure, facts.base_p99_us, facts.unit):
         yield below(figures)
     for arm in facts.arms:
-        lowered = bool(arm.floor and facts.base_floor) and not Floor(arm.floor).at_least(
-            Floor(facts.base_floor)
-        )
+        lowered = facts.below_floor(arm, facts.base_arm)
         yield _arm_row(arm, width, lowered=lowered)
         if what := _what(arm):
             yield below(what)

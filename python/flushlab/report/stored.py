@@ -11,10 +11,11 @@ from typing import Any
 
 import msgspec
 
-from flushlab.campaign.facts import ArmFacts, SeriesFacts, TuneFacts
+from flushlab.campaign.facts import SeriesFacts, TuneFacts
+from flushlab.campaign.recommended import Recommended, of_series, of_tune
 from flushlab.errors import StorageError, UsageError
 from flushlab.experiment.objective import Objective
-from flushlab.plan.plan import BASE, BEST
+from flushlab.plan.plan import BASE
 from flushlab.record import CrashFacts, ProbeRecord, Trial, Value
 from flushlab.settings.fit import Scaled
 from flushlab.store import CampaignRow
@@ -39,7 +40,7 @@ class StoredPlan(msgspec.Struct, frozen=True, kw_only=True):
     workload: str = ""
     shape: Mapping[str, Any] = {}
     threads: tuple[int, ...] = ()
-    floor: str = ""
+    floor: str | None = None
     minutes: float | None = None
     trials: int | None = None
     original: Mapping[str, Value] = {}
@@ -143,19 +144,13 @@ def _other_version(row: CampaignRow, error: Exception) -> StorageError:
     )
 
 
-def advised(row: CampaignRow, facts: Facts | None) -> dict[str, Value]:
-    """The settings that the campaign says to change; empty if it says to change nothing.
-
-    A tuning: what raises the user's settings to the floor and what the winner changes. A series: what
-    `best` changes, or else its fastest arm, unless that one is a place.
-    """
-    if isinstance(facts, TuneFacts):
-        return facts.changes(facts.handed_over) if facts.handed_over else {}
+def recommended(row: CampaignRow, facts: Facts | None) -> tuple[Recommended, ...]:
+    """What the campaign says to change, one for each server that it recommends a change for."""
     if isinstance(facts, SeriesFacts):
-        chosen = fastest(facts)
-        is_place = chosen is not None and (chosen.data_root or chosen.disk_iops or chosen.disk)
-        return dict(chosen.settings) if chosen is not None and not is_place else {}
-    return {}
+        return of_series(facts)
+    if isinstance(facts, TuneFacts):
+        return of_tune(facts)
+    return ()
 
 
 def own_settings(plan: StoredPlan) -> Mapping[str, Value]:
@@ -163,16 +158,6 @@ def own_settings(plan: StoredPlan) -> Mapping[str, Value]:
     return plan.original or plan.base.get("settings", {})
 
 
-def before_change(trials: Iterable[Trial]) -> Mapping[str, Value]:
+def before_change(trials: Iterable[Trial], base: str = BASE) -> Mapping[str, Value]:
     """What a server with the base reported; empty where none has run."""
-    return next((trial.settings for trial in trials if trial.arm.name == BASE and trial.settings), {})
-
-
-def fastest(facts: SeriesFacts) -> ArmFacts | None:
-    """The arm that a series comes out with: `best` if it proved faster, else the fastest arm that did."""
-    faster = [
-        (arm.name == BEST, arm.comparison.ratio.estimate, arm)
-        for arm in facts.arms
-        if arm.comparison is not None and arm.comparison.verdict == "faster"
-    ]
-    return max(faster, key=lambda one: one[:2])[2] if faster else None
+    return next((trial.settings for trial in trials if trial.arm.name == base and trial.settings), {})

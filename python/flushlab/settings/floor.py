@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import enum
 
+from flushlab.errors import UsageError
+
 
 class Floor(enum.StrEnum):
     """Durability floors, safest first; compared with `at_least`."""
@@ -25,3 +27,15 @@ class Floor(enum.StrEnum):
     def down_to(self, other: Floor) -> tuple[Floor, ...]:
         """The floors from this one down to the other, both included; empty if the other is safer."""
         return tuple(floor for floor in Floor if self.rank <= floor.rank <= other.rank)
+
+
+def parse_floor(text: str) -> Floor:
+    """The floor of that name.
+
+    Raises:
+        UsageError: there is none.
+    """
+    try:
+        return Floor(text)
+    except ValueError:
+        raise UsageError(f"unknown floor {text!r}", hint=f"it takes {', '.join(Floor)}") from None

@@ -19,6 +19,7 @@ from flushlab.experiment.simulated import Noise, SimulatedTrials
 from flushlab.plan.plan import ArmPlan, Claim, Plan, WorkloadSpec
 from flushlab.record import Launch, LoadResult, Machine, ServerIdentity, Slice, Storage, Trial, Value, Warning
 from flushlab.settings.catalog import load_catalog
+from flushlab.settings.floor import Floor
 from flushlab.workload import Timing
 
 MARIADB = ServerIdentity(flavor="mariadb", version=(10, 11, 19), version_text="10.11.19-MariaDB")
@@ -53,6 +54,7 @@ def series(tmp_path: Path, *arms: ArmPlan, claims: tuple[Claim, ...] = (), **cha
     bound = bind(plan, here, Volumes(Volume(DataRoot(path=tmp_path, storage=STORAGE), None)))
     facts: dict[str, Any] = {
         "build": "mariadb@10.11.19",
+        "floor": Floor.THROWAWAY,
         "build_id": "x",
         "plan": plan.name,
         "title": plan.title,
@@ -144,6 +146,15 @@ def test_a_place_is_no_part_of_best(tmp_path: Path) -> None:
     )
     facts = run(series(tmp_path, there, FLUSH))
     assert facts.arms[-1].composed_of == ("flush",)
+
+
+def test_what_is_below_the_floor_is_no_part_of_best(tmp_path: Path) -> None:
+    larger = ArmPlan(name="larger", settings={"innodb_log_buffer_size": 64 << 20})
+    bound = series(tmp_path, FLUSH, larger, floor=None)  # that of the base, strict
+    assert [arm.floor for arm in bound.request.arms] == ["second", "strict"]
+    assert [arm.name for arm in bound._composable(["flush", "larger"])] == ["larger"]
+    facts = run(series(tmp_path, FLUSH, floor=None))
+    assert facts.arms[-1].reason == "only arms below the floor strict proved faster: flush"
 
 
 def test_a_workload_variant_is_a_part_of_best(tmp_path: Path) -> None:

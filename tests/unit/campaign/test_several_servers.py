@@ -10,9 +10,11 @@ import pytest
 import flushlab
 from flushlab.campaign.several_servers import differing, joined
 from flushlab.errors import UsageError
-from flushlab.record import Arm, Trial, Value
+from flushlab.record import Arm, ServerIdentity, Trial, Value
 from flushlab.settings.catalog import load_catalog
 from tests.unit.records import trial
+
+MYSQL80 = ServerIdentity(flavor="mysql", version=(8, 0, 36), version_text="8.0.36")
 
 
 def read_back(**settings: Value) -> Trial:
@@ -54,6 +56,8 @@ def test_every_server_has_all_configurations(
     assert (request.base_name, [arm.name for arm in request.arms]) == (base, arms)
     assert [arm.build for arm in request.arms[-len(words) or -1 :]] == ["mysql@8.0.36"] * (len(words) or 1)
     assert request.servers == ("mariadb", "mysql@8.0")
+    others = [arm.against for arm in request.arms if arm.build]
+    assert others == ["", "mysql@8.0 base"][: len(words) or 1]
 
 
 def test_what_one_of_them_lacks_is_not_in_its_version_and_the_others_run(
@@ -89,7 +93,7 @@ def test_the_same_server_twice_is_refused(decided: list[Any], builds: None) -> N
     flushlab.compare([], server=["mariadb", "mysql@8.0"])
     (request,) = decided
     with pytest.raises(UsageError, match=r"mysql@8\.0\.36 is given twice"):
-        joined((request, request), ("mysql@8.0", "mysql@8.0.36"))
+        joined((request, request), ("mysql@8.0", "mysql@8.0.36"), (MYSQL80, MYSQL80))
 
 
 def test_defaults_that_decide_what_a_commit_is_are_told_and_what_was_asked_for_is_not() -> None:

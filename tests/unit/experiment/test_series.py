@@ -441,3 +441,47 @@ def test_no_effects_are_told_where_a_combination_drops_out() -> None:
     run_to_end(series, trials(refuses=lambda settings: "no" if settings["a"] and settings["b"] else None))
     assert series.result().effects == ()
     assert series.result().comparisons.keys() == {"A", "B"}
+
+
+def two_servers(**changes: Any) -> Series:
+    """The arms B and C are another server's: B its base, C compared with B."""
+    return Series(plan(against={"C": "B"}, compose=None, **changes))
+
+
+@pytest.mark.parametrize("looks", [False, True])
+def test_an_arm_of_another_server_is_compared_with_the_base_of_that_server(looks: bool) -> None:
+    series = two_servers(blocks=12, looks=looks)
+    run_to_end(series, trials())
+    found = series.result().comparisons
+    assert found["B"].ratio.low < 1.2 < found["B"].ratio.high  # with the base
+    assert found["C"].ratio.low < 1 / 1.2 < found["C"].ratio.high  # with B
+    assert (found["B"].verdict, found["C"].verdict) == ("faster", "slower")
+
+
+def test_every_base_has_its_share_of_the_error_rate() -> None:
+    """As its ratio is another one, so is its interval: two bases, each with half of alpha."""
+    together, apart = Series(plan(compose=None, alpha=0.025)), two_servers(alpha=0.05)
+    for series in (together, apart):
+        run_to_end(series, trials())
+    one, other = (series.result().comparisons["A"].ratio for series in (together, apart))
+    assert one.estimate == other.estimate
+    assert math.log(other.high / other.low) < math.log(one.high / one.low)  # of fewer arms
+
+
+def test_without_the_base_of_its_server_an_arm_has_no_ratio() -> None:
+    series = two_servers()
+    run_to_end(series, trials(refuses=lambda settings: "no such server" if settings["b"] else None))
+    result = series.result()
+    assert set(result.out) == {"B"}
+    assert set(result.comparisons) == {"A"}
+
+
+def test_the_base_of_a_server_stays_as_long_as_an_arm_is_compared_with_it() -> None:
+    series = two_servers(blocks=40, looks=True, precision=0.5)
+    asked = []
+    simulated = trials()
+    while (request := series.ask()) is not None:
+        asked.append(request)
+        series.tell(simulated.run(request))
+    last = max(request.block for request in asked)
+    assert {request.arm.name for request in asked if request.block == last} >= {"base", "B"}

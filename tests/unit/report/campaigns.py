@@ -141,6 +141,7 @@ def series_facts(**changes: Any) -> SeriesFacts:
         base_figure=9_876.5,
         base_floor="strict",
         base_guarantees=SAFE,
+        floor="throwaway",
         arms=(
             ArmFacts(
                 name="B",

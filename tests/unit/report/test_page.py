@@ -4,11 +4,13 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from html.parser import HTMLParser
+from typing import Any
 
 import msgspec
 import pytest
 
 from flushlab.campaign.facts import ArmFacts, SeriesFacts
+from flushlab.campaign.recommended import Recommended
 from flushlab.errors import StorageError
 from flushlab.experiment.frontier import FrontierPoint, TuneResult
 from flushlab.record import Arm, NodeActivity, Slice, Trial, Warning
@@ -19,7 +21,7 @@ from flushlab.settings.floor import Floor
 from flushlab.store import CampaignRow
 from tests.golden.test_compare_report import FACTS, TWO
 from tests.golden.test_series_report import FACTORIAL, UNCROSSED
-from tests.unit.records import trial
+from tests.unit.records import MARIADB, trial
 from tests.unit.report import campaigns as made
 
 VOID = {"meta", "br", "wbr", "hr", "img", "input", "link"}
@@ -68,8 +70,26 @@ class Reader(HTMLParser):
             self.text += data
 
 
-def show(row: CampaignRow, trials: Iterable[Trial], advice: Advice = page.NOTHING_TO_DO) -> str:
+def show(row: CampaignRow, trials: Iterable[Trial], *advice: Advice) -> str:
     return page.render(row, facts_of(row), trials, advice)
+
+
+def recommended(**changes: Any) -> Recommended:
+    """What a comparison recommends for MariaDB."""
+    one = Recommended(
+        campaign_id="compare-1",
+        command="compare",
+        server=MARIADB,
+        workload="oltp_update_non_index",
+        arm="A",
+        base="base",
+        settings={"x": 2},
+        ratio=made.ratio(1.5, 1.4, 1.6),
+        blocks=10,
+        floor="second",
+        base_floor="strict",
+    )
+    return msgspec.structs.replace(one, **changes)
 
 
 def text_of(html: str) -> str:
@@ -77,7 +97,7 @@ def text_of(html: str) -> str:
 
 
 TUNED, SERIAL = (
-    show(*made.tuned(), Advice("[mysqld]\nx = 1\n", "SET GLOBAL x = 1;\n")),
+    show(*made.tuned(), Advice(recommended(), "[mysqld]\nx = 1\n", "SET GLOBAL x = 1;\n")),
     show(*made.serial()),
 )
 BOTH = pytest.mark.parametrize("html", [TUNED, SERIAL], ids=["tune", "series"])
@@ -131,6 +151,7 @@ def test_sections_of_a_series_stand_in_the_order_of_the_story() -> None:
 
 def test_the_page_says_how_to_verify_and_undo_it_and_what_carries_over() -> None:
     advice = Advice(
+        recommended(),
         option_file="[mysqld]\nx = 2\n",
         statements="SET PERSIST x = 2;\n",
         statements_file="SELECT 5;\nSET PERSIST x = 2;\n",
@@ -235,7 +256,7 @@ def test_what_people_and_servers_wrote_is_escaped_and_changes_no_markup() -> Non
             workload={HOSTILE: HOSTILE},
             data_root=HOSTILE,
             contract=(HOSTILE,),
-            floor=HOSTILE,
+            floor="strict",
             guarantees={"os_crash": HOSTILE},
             comparison=made.comparison(HOSTILE, made.ratio(1.5, 1.4, 1.6)),
         )
@@ -259,7 +280,11 @@ def test_what_people_and_servers_wrote_is_escaped_and_changes_no_markup() -> Non
             for name in ("base", HOSTILE)
         ]
         plan = {**made.SERIES_PLAN, "plan": HOSTILE, "build": HOSTILE, "plan_text": HOSTILE}
-        return show(made.row(kind, facts, plan, id=HOSTILE), own, Advice(HOSTILE, HOSTILE))
+        return show(
+            made.row(kind, facts, plan, id=HOSTILE),
+            own,
+            Advice(recommended(arm=HOSTILE, not_shown=(HOSTILE,)), HOSTILE, HOSTILE),
+        )
 
     html = hostile("series")
     read = Reader(html)

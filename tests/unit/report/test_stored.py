@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 
 import msgspec
 import pytest
 
+from flushlab.record import Value
 from flushlab.report.page.repeat import plan_text
 from flushlab.report.repeat import command
-from flushlab.report.stored import advised, facts_of, plan_of
+from flushlab.report.stored import Facts, facts_of, plan_of, recommended
+from flushlab.store import CampaignRow
 from tests.unit.report import campaigns as made
 
 
@@ -75,6 +78,12 @@ def test_a_plan_that_cannot_be_read_is_no_plan(plan: bytes) -> None:
     row = made.row("tune", None)
     row = msgspec.structs.replace(row, plan=plan)
     assert plan_of(row).build == ""
+
+
+def advised(row: CampaignRow, facts: Facts | None) -> Mapping[str, Value]:
+    """Settings of the only server."""
+    found = recommended(row, facts)
+    return found[0].settings if found else {}
 
 
 def test_a_tuning_advises_its_winner_and_what_was_lifted() -> None:

@@ -16,12 +16,13 @@ from typing import NamedTuple
 import msgspec
 
 from flushlab.campaign.facts import ANSWERS, ArmFacts, ClaimFacts, Figures, SeriesFacts, TuneFacts
+from flushlab.campaign.recommended import proven
 from flushlab.experiment.blocks import YOURS
 from flushlab.plan.plan import BASE, CONTROL
 from flushlab.record import Comparison, Machine, OtherLoad, ServerIdentity, Trial, Value, Warning
 from flushlab.report import compare, series, tune
 from flushlab.report.guarantees import changed
-from flushlab.report.stored import Facts, StoredPlan, fastest
+from flushlab.report.stored import Facts, StoredPlan
 from flushlab.store import CampaignRow
 from flushlab.units import counted
 
@@ -35,6 +36,8 @@ class Compared(NamedTuple):
         comparison: with the base.
         notes: what one should know of it, short.
         figures: what it yielded by itself.
+        base: of a further server, which it is compared with; empty: the base.
+        is_server: it is the base of a further server, compared with the first server's.
     """
 
     arm: str
@@ -42,6 +45,8 @@ class Compared(NamedTuple):
     comparison: Comparison
     notes: tuple[str, ...] = ()
     figures: Figures = Figures()
+    base: str = ""
+    is_server: bool = False
 
 
 class LeftOut(NamedTuple):
@@ -221,11 +226,18 @@ _OUTCOMES = {
 
 
 def _serial(facts: SeriesFacts) -> Found:
-    best = fastest(facts)
+    chosen = [proven(facts, base, arms)[:1] for base, arms in facts.by_server]
+    best = chosen[0][0] if chosen[0] else None
     headline, interval, lead = _series_answer(facts, best)
-    guarantees = {"base": facts.base_guarantees}
-    if best is not None:
-        guarantees[best.name] = best.guarantees
+    guarantees = {facts.base_name: facts.base_guarantees}
+    for (base, _), first in zip(facts.by_server, chosen, strict=True):
+        guarantees |= {arm.name: arm.guarantees for arm in (base, *first)}
+    lower = {
+        arm.name: facts.floor or base.floor
+        for base, arms in facts.by_server
+        for arm in arms
+        if facts.below_floor(arm, base)
+    }
     measured = [arm for arm in facts.arms if arm.comparison is not None]
     by_effect = sorted(measured, key=_strength, reverse=True)
     shown = [best.name] if best else []
@@ -253,8 +265,10 @@ def _serial(facts: SeriesFacts) -> Found:
                 arm.name,
                 _what(arm),
                 arm.comparison,
-                _notes(arm),
+                _notes(arm, lower.get(arm.name, "")),
                 Figures(figure=arm.figure, p99_us=arm.p99_us),
+                arm.against,
+                arm.is_base,
             )
             for arm in measured
             if arm.comparison is not None
@@ -263,8 +277,9 @@ def _serial(facts: SeriesFacts) -> Found:
         guarantees=guarantees,
         weaker={
             arm.name: otherwise
-            for arm in facts.arms
-            if (otherwise := changed(arm.guarantees, facts.base_guarantees))
+            for base, arms in facts.by_server
+            for arm in arms
+            if (otherwise := changed(arm.guarantees, base.guarantees))
         },
         claims=facts.claims,
         warnings=facts.warnings,
@@ -325,7 +340,8 @@ def _what(arm: ArmFacts) -> str:
     return "" if text.replace(",", "") == arm.name else text
 
 
-def _notes(arm: ArmFacts) -> tuple[str, ...]:
+def _notes(arm: ArmFacts, floor: str) -> tuple[str, ...]:
+    """What one should know of an arm; `floor` is the one that it is below, if it is."""
     notes = [changes({**arm.settings, **arm.workload})] if arm.text else []
     if arm.data_root:
         notes.append(f"data in {arm.data_root}")
@@ -334,7 +350,8 @@ def _notes(arm: ArmFacts) -> tuple[str, ...]:
     if arm.disk:
         notes.append(f"emulated disk: {arm.disk}")
     if arm.floor:
-        notes.append(f"floor {arm.floor}")
+        lower = f", below {floor}: not recommended" if floor else ""
+        notes.append(f"floor {arm.floor}{lower}")
     if arm.contract:
         notes.append(f"changes the service: {', '.join(arm.contract)}")
     return tuple(note for note in notes if note)
@@ -363,7 +380,7 @@ def _so_far(row: CampaignRow, plan: StoredPlan, trials: Sequence[Trial]) -> Foun
         workload=plan.workload,
         unit=counted[-1].unit if counted else "",
         higher_is_better=counted[-1].higher_is_better if counted else True,
-        floor=plan.floor,
+        floor=plan.floor or "",
         base_figure=statistics.geometric_mean(base) if base else None,
         arms=tuple(dict.fromkeys(trial.arm.name for trial in counted if trial.arm.name != BASE)),
         left_out=tuple(LeftOut(trial.outcome, name, trial.reason) for name, trial in out.items()),

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 import jinja2
 
+from flushlab.campaign.recommended import Recommended
 from flushlab.record import Trial
 from flushlab.report.carry_over import carry_over, on_own_server, steps
 from flushlab.report.page import (
@@ -54,22 +55,18 @@ _BREAKS = re.compile(r"([_=/@])(?=\w)")
 
 
 class Advice(NamedTuple):
-    """What to do: lines of an option file and SET statements, the way back, and statements that verify it.
+    """What to do on one server: the change and its proof, the files that make it, undo it and verify it.
 
-    `statements_file` is there where a file is more than the statements: it first prints what they overwrite.
-
-    All of them are empty where nothing is to be changed.
+    `statements_file` has the statements too, below their origin and queries for the values they overwrite.
     """
 
+    recommended: Recommended
     option_file: str = ""
     statements: str = ""
     statements_file: str = ""
     rollback_file: str = ""
     rollback_statements: str = ""
     verification: str = ""
-
-
-NOTHING_TO_DO = Advice()
 
 
 class Head(NamedTuple):
@@ -115,7 +112,7 @@ def render(
     row: CampaignRow,
     facts: Facts | None,
     trials: Iterable[Trial],
-    advice: Advice = NOTHING_TO_DO,
+    advice: Sequence[Advice] = (),
     beside: Sequence[Section] = (),
 ) -> str:
     """The page of a campaign.
@@ -124,7 +121,7 @@ def render(
         row: of the store.
         facts: what it found out, or so far; None: nothing is proven.
         trials: in the order in which they ended.
-        advice: how to change a server to what the campaign recommends.
+        advice: how to change a server to what the campaign recommends, one for each server.
         beside: sections of other records that bear on it.
     """
     trials = list(trials)
@@ -140,7 +137,7 @@ def page(
     began: str,
     keys: Iterable[tuple[str, str]],
     sections: Sequence[Section],
-    advice: Advice = NOTHING_TO_DO,
+    advice: Sequence[Advice] = (),
 ) -> str:
     """A page of sections.
 
@@ -160,29 +157,33 @@ def page(
     )
 
 
-def _what_now(subject: Subject, advice: Advice) -> Iterator[Section]:
-    """How to verify the change on the real server and how to undo it; what carries over to it."""
-    if subject.facts is None or not advice.option_file:
+def _what_now(subject: Subject, advice: Sequence[Advice]) -> Iterator[Section]:
+    """How to verify the changes on the real servers and how to undo them; what carries over to them."""
+    if subject.facts is None:
         return
-    lead = "Verify the change under the load that it is to help."
-    if not on_own_server(subject.facts):
-        lead = "The figures on this page are this machine's. Verify the change where it is to help."
-    rows = tuple(
-        (Cell(one.what, "name"), Cell(one.carries), Cell(one.why)) for one in carry_over(subject.facts)
-    )
-    table = Table((Cell(""), Cell("carries over?"), Cell("why")), rows)
-    found = steps(subject.facts.server, floor=subject.found.floor, workload=subject.found.workload)
-    shell = "\n\n".join(
-        "\n".join([f"# {number}. {step.what}", *step.commands]) for number, step in enumerate(found, 1)
-    )
-    texts = {
-        **({"settings.sql": advice.statements_file} if advice.statements_file else {}),
-        "verify.sql": advice.verification,
-        "rollback.cnf": advice.rollback_file,
-        "rollback.sql": advice.rollback_statements,
-    }
-    code = (("", shell), *texts.items())
-    yield Section("your-server", "On your server", lead, tables=(table,), code=code)
+    for number, one in enumerate(advice):
+        server = one.recommended.server
+        lead = "Verify the change under the load that it is to help."
+        if not on_own_server(subject.facts):
+            lead = "The figures on this page are this machine's. Verify the change where it is to help."
+        rows = tuple(
+            (Cell(line.what, "name"), Cell(line.carries), Cell(line.why))
+            for line in carry_over(subject.facts, server)
+        )
+        table = Table((Cell(""), Cell("carries over?"), Cell("why")), rows)
+        found = steps(server, floor=one.recommended.floor, workload=one.recommended.workload)
+        shell = "\n\n".join(
+            "\n".join([f"# {number}. {step.what}", *step.commands]) for number, step in enumerate(found, 1)
+        )
+        texts = {
+            "settings.sql": one.statements_file,
+            "verify.sql": one.verification,
+            "rollback.cnf": one.rollback_file,
+            "rollback.sql": one.rollback_statements,
+        }
+        title = "On your server" if len(advice) == 1 else f"On your server, {server.name}"
+        key = "your-server" if not number else f"your-server-{number + 1}"
+        yield Section(key, title, lead, tables=(table,), code=(("", shell), *texts.items()))
 
 
 def _keys(subject: Subject) -> Iterator[tuple[str, str]]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from flushlab.plan.plan import CONTROL
 from flushlab.report import plots
-from flushlab.report.page.found import Compared
+from flushlab.report.page.found import Compared, Found
 from flushlab.report.page.parts import (
     Cell,
     Section,
@@ -24,16 +24,28 @@ MAX_PLOTTED = 40
 
 
 def section(subject: Subject) -> Iterator[Section]:
-    """Every arm and the control against the base."""
+    """Every arm and the control against its base, then servers against each other."""
     what = subject.found
-    rows = list(what.compared)
+    arms = [row for row in what.compared if not row.is_server]
     if what.control is not None:
-        rows.append(
+        arms.append(
             Compared(CONTROL, "the base once more: should be about 1", what.control, (), what.control_figures)
         )
-    if not rows:
-        return
-    plotted = rows[: MAX_PLOTTED - 1] + rows[-1:] if len(rows) > MAX_PLOTTED else rows
+    lead = (
+        f"{what.compares}, each with its interval. All intervals hold together with 95 % "
+        "probability. Filled: the interval excludes 1. The control is the base once more."
+    )
+    if any(row.base for row in arms):
+        lead += " Each server's configurations are compared with its own base."
+    if arms:
+        yield _section("ratios", "Against the base", lead, arms, what)
+    if servers := [row for row in what.compared if row.is_server]:
+        lead = "How many times as fast each server's base is as the first server's. No setting gains this."
+        yield _section("servers", "Between servers", lead, servers, what)
+
+
+def _section(key: str, title: str, lead: str, rows: Sequence[Compared], what: Found) -> Section:
+    plotted = [*rows[: MAX_PLOTTED - 1], *rows[-1:]] if len(rows) > MAX_PLOTTED else rows
     plot = plots.forest(
         [
             plots.Row(
@@ -44,29 +56,30 @@ def section(subject: Subject) -> Iterator[Section]:
             )
             for row in plotted
         ],
-        name="ratios",
-        title="Ratio of each arm to the base with its interval; the table gives the same figures",
+        name=key,
+        title="Ratio of each row with its interval; the table gives the same figures",
     )
     absolute = any(row.figures.figure is not None for row in rows)
     last = (Cell(what.unit, "num"),) if absolute else ()
     head = (Cell("arm"), Cell("ratio", "num"), Cell("interval", "num"), Cell("verdict"), *last)
-    lead = (
-        f"{what.compares}, each with its interval. All intervals hold together with 95 % "
-        "probability. Filled: the interval excludes 1. The control is the base once more."
-    )
     left = (f"{len(rows) - len(plotted)} more are in the table only.",) if len(rows) > len(plotted) else ()
-    notes = (*left, *what.ways)
     table = Table(head, tuple((*_ratio_row(row), *_absolute(row, absolute)) for row in rows))
-    yield Section("ratios", "Against the base", lead, (plot,), tables=(table,), notes=notes)
+    return Section(key, title, lead, (plot,), tables=(table,), notes=(*left, *what.ways))
 
 
 def _ratio_row(row: Compared) -> tuple[Cell, ...]:
     compared, kind = row.comparison, verdict_kind(row.comparison)
     return (
-        Cell(row.arm, "name", " · ".join(part for part in (row.text, *row.notes) if part)),
+        Cell(
+            row.arm,
+            "name",
+            " · ".join(
+                part for part in (row.text, *row.notes, f"against {row.base}" if row.base else "") if part
+            ),
+        ),
         Cell(times(compared.ratio.estimate), f"num {kind}"),
         Cell(interval(compared.ratio), "num"),
-        Cell(compared.verdict, kind, f"{compared.blocks} blocks"),
+        Cell("" if row.is_server else compared.verdict, kind, f"{compared.blocks} blocks"),
     )
 
 

@@ -1,0 +1,178 @@
+"""Recommended: what a campaign says to change, for whom, and how far it was proven.
+
+Sits in `campaign`; pure. The sentence on a page and the comments of the option file and of the statements
+are all made from one `Recommended`, so none of them can say more than the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+from msgspec import structs
+
+from flushlab.campaign.facts import ArmFacts, SeriesFacts, TuneFacts
+from flushlab.experiment.objective import Objective
+from flushlab.plan.plan import BASE, BEST
+from flushlab.record import Ratio, ServerIdentity, Value
+from flushlab.units import counted
+
+_FAILURES = {
+    "process_crash": "Killed server",
+    "os_crash": "Operating system crash",
+    "power_loss": "Power loss",
+    "torn_page": "Torn page",
+    "replication": "Replication",
+}
+
+
+class Recommended(msgspec.Struct, frozen=True, kw_only=True):
+    """A change of settings for one server.
+
+    Attributes:
+        campaign_id: of the campaign.
+        command: that ran it.
+        server: that was measured, the only one that the change is for.
+        workload: in words, with its shape.
+        arm: its name.
+        base, base_arm: what it was compared with, on the same server: for people, and in its trials.
+        settings: to change.
+        ratio: of the arm to the base; above 1 is better; None: not measured.
+        objective: that the ratio compares.
+        blocks: that the ratio rests on.
+        floor: that the arm meets.
+        base_floor: that the base meets; empty: not known.
+        guarantees: plain words per failure.
+        not_shown: what the measurement does not show, a sentence each.
+    """
+
+    campaign_id: str
+    command: str
+    server: ServerIdentity
+    workload: str
+    arm: str
+    base: str
+    base_arm: str = BASE
+    settings: Mapping[str, Value]
+    ratio: Ratio | None
+    objective: Objective = "throughput"
+    blocks: int
+    floor: str
+    base_floor: str
+    guarantees: Mapping[str, str] = {}
+    not_shown: tuple[str, ...] = ()
+
+    @property
+    def sentence(self) -> str:
+        """`On mysql@8.0.15, A is 1.50× as fast as base [1.41, 1.60], 10 blocks. Floor: second.`"""
+        before = f" ({self.base}: {self.base_floor})" if self.base_floor not in ("", self.floor) else ""
+        return f"On {self.server.name}, {self.arm} {self._gain}. Floor: {self.floor}{before}."
+
+    @property
+    def _gain(self) -> str:
+        if self.ratio is None:
+            return f"was not compared with {self.base}"
+        times, blocks = f"{self.ratio.estimate:.2f}×", counted(self.blocks, "block")
+        gain = f"is {times} as fast as {self.base}"
+        if self.objective == "p99":
+            gain = f"has a {times} lower p99 latency than {self.base}"
+        return f"{gain} [{self.ratio.low:.2f}, {self.ratio.high:.2f}], {blocks}"
+
+    @property
+    def comments(self) -> tuple[str, ...]:
+        """Lines for the top of a file: the origin, the measurement, its limits and what a crash costs."""
+        kept = (
+            f"{words}: {self.guarantees[name]}."
+            for name, words in _FAILURES.items()
+            if name in self.guarantees
+        )
+        return (
+            f"flushlab {self.command}, campaign {self.campaign_id}: {self.workload}",
+            self.sentence.replace("×", "x"),
+            *self.not_shown,
+            *kept,
+        )
+
+
+def of_tune(facts: TuneFacts) -> tuple[Recommended, ...]:
+    """The change that a tuning hands over, if any: against the user's own settings where it raises them."""
+    chosen = facts.handed_over
+    if chosen is None:
+        return ()
+    one = Recommended(
+        campaign_id=facts.campaign_id,
+        command="tune",
+        server=facts.server,
+        workload=facts.workload,
+        arm=chosen.arm if chosen.settings else f"your settings raised to {facts.floor}",
+        base=BASE,
+        settings=facts.changes(chosen),
+        ratio=chosen.ratio,
+        objective=facts.objective,
+        blocks=facts.result.blocks,
+        floor=chosen.floor.value,
+        base_floor="",
+        guarantees=facts.guarantees.get(chosen.arm, {}),
+        not_shown=tuple(_doubts(facts)),
+    )
+    if not facts.raised:
+        return (one,)
+    yours = "your settings"
+    return (structs.replace(one, base=yours, base_floor=facts.yours, ratio=chosen.versus_yours),)
+
+
+def of_series(facts: SeriesFacts) -> tuple[Recommended, ...]:
+    """The change that a series or a comparison recommends for each of its servers, if any."""
+    return tuple(_of_servers(facts))
+
+
+def proven(facts: SeriesFacts, base: ArmFacts, arms: tuple[ArmFacts, ...]) -> list[ArmFacts]:
+    """The arms of a server that proved faster at the floor: `best` first, then the fastest."""
+    faster = [arm for arm in arms if is_faster(arm) and not facts.below_floor(arm, base)]
+    return sorted(faster, key=lambda arm: (arm.name == BEST, strength(arm)), reverse=True)
+
+
+def is_faster(arm: ArmFacts) -> bool:
+    """Whether it proved faster than its base."""
+    return arm.comparison is not None and arm.comparison.verdict == "faster"
+
+
+def strength(arm: ArmFacts) -> float:
+    """Its ratio, 0 without one."""
+    return arm.comparison.ratio.estimate if arm.comparison is not None else 0.0
+
+
+def _of_servers(facts: SeriesFacts) -> Iterator[Recommended]:
+    for base, arms in facts.by_server:
+        settable = [arm for arm in proven(facts, base, arms) if arm.settings and not arm.is_place]
+        for arm in settable[:1]:
+            assert arm.comparison is not None, "it proved faster"
+            yield Recommended(
+                campaign_id=facts.campaign_id,
+                command=facts.kind,
+                server=base.server or facts.server,
+                workload=facts.workload,
+                arm=arm.name,
+                base=base.name,
+                base_arm=base.name if base.server else BASE,
+                settings=arm.settings,
+                ratio=arm.comparison.ratio,
+                blocks=arm.comparison.blocks,
+                floor=arm.floor,
+                base_floor=base.floor,
+                guarantees=arm.guarantees,
+                not_shown=tuple(_not_shown(arm, facts)),
+            )
+
+
+def _not_shown(arm: ArmFacts, facts: SeriesFacts) -> Iterator[str]:
+    if arm.workload:
+        options = ", ".join(f"{name}={value}" for name, value in arm.workload.items())
+        yield f"The ratio includes another workload ({options}), which no setting of a server gives."
+    if arm.contract:
+        yield f"Changes the service itself: {', '.join(arm.contract)}."
+    yield from _doubts(facts)
+
+
+def _doubts(facts: TuneFacts | SeriesFacts) -> Iterator[str]:
+    return (f"Doubt: {warning.text.removesuffix('.')}." for warning in facts.warnings)

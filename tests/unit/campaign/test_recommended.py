@@ -1,0 +1,97 @@
+"""One value says what is recommended, for which server and at which floor, and how far it was proven."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from flushlab.campaign.facts import ArmFacts, SeriesFacts
+from flushlab.campaign.recommended import of_series
+from flushlab.record import ServerIdentity
+from flushlab.report import compare, series
+from tests.golden.test_compare_report import FACTS as COMPARED
+from tests.golden.test_reports import text_of
+from tests.unit.records import MARIADB
+from tests.unit.report.campaigns import LOSSY, SAFE, comparison, ratio, series_facts
+
+MYSQL = ServerIdentity(flavor="mysql", version=(8, 0, 15), version_text="8.0.15")
+FLUSH = {"innodb_flush_log_at_trx_commit": 2}
+
+
+def arm(name: str, estimate: float, low: float, high: float, **facts: Any) -> ArmFacts:
+    known = {"outcome": "measured", "floor": "strict", "guarantees": SAFE} | facts
+    return ArmFacts(name=name, comparison=comparison(name, ratio(estimate, low, high)), **known)
+
+
+def compared(*arms: ArmFacts, **changes: Any) -> SeriesFacts:
+    return msgspec.structs.replace(COMPARED, arms=arms, **changes)
+
+
+TWO_SERVERS = compared(
+    arm("mysql@8.0 two", 1.16, 0.93, 1.44, settings=FLUSH),
+    arm("mariadb base", 1.5, 1.3, 1.7, server=MARIADB),
+    arm("mariadb two", 1.67, 1.5, 1.8, settings=FLUSH, server=MARIADB, against="mariadb base"),
+    base_name="mysql@8.0 base",
+    server=MYSQL,
+)
+
+
+def test_each_server_is_advised_by_its_own_arms_alone() -> None:
+    (one,) = of_series(TWO_SERVERS)
+    assert (one.server, one.arm, one.base) == (MARIADB, "mariadb two", "mariadb base")
+    assert (one.ratio.low, one.ratio.high) == (1.5, 1.8)
+
+
+def test_the_base_of_another_server_is_no_gain_and_no_advice() -> None:
+    servers = compared(arm("mysql@9.7", 2.5, 2.3, 2.7, server=MARIADB), base_name="mysql@5.7")
+    assert of_series(servers) == ()
+    text = text_of(compare.render(servers))
+    assert "mysql@9.7 is 2.50× as fast as mysql@5.7" in text
+    assert "faster" not in text and "what carries over" not in text
+
+
+def test_servers_stand_in_a_table_of_their_own() -> None:
+    text = text_of(compare.render(TWO_SERVERS))
+    first, second = text.split("servers, against mysql@8.0 base")
+    assert "mariadb two" in first and "mariadb two" not in second
+    assert "1.30 – 1.70" not in first
+    assert "1.50  1.30 – 1.70" in second
+
+
+@pytest.mark.parametrize(("floor", "recommended"), [("", []), ("second", ["A"]), ("throwaway", ["B"])])
+def test_an_arm_below_the_floor_is_shown_and_not_recommended(floor: str, recommended: list[str]) -> None:
+    facts = compared(
+        arm("A", 1.5, 1.4, 1.6, settings=FLUSH, floor="second", guarantees=LOSSY),
+        arm("B", 3.0, 2.8, 3.2, settings={**FLUSH, "sync_binlog": 1000}, floor="throwaway"),
+        floor=floor,
+    )
+    assert [one.arm for one in of_series(facts)] == recommended
+    text = text_of(compare.render(facts))
+    assert ("not recommended" in text) == (floor != "throwaway")
+    assert "3.00" in text
+    assert [one["arm"] for one in compare.document(facts)["recommended"]] == recommended
+
+
+def test_a_series_recommends_nothing_below_its_floor() -> None:
+    facts = series_facts(arms=[one for one in series_facts().arms if one.name in ("F", "G", "I")], floor="")
+    assert of_series(facts) == ()
+    assert "Faster, but below the floor and not recommended: G." in text_of(series.answer(facts))
+
+
+def test_sentence_and_comments_name_server_interval_floor_and_doubts() -> None:
+    (one,) = of_series(compared(arm("A", 1.5, 1.4, 1.6, settings=FLUSH, floor="second"), floor="second"))
+    assert one.sentence == (
+        f"On {one.server.name}, A is 1.50× as fast as base [1.40, 1.60], 5 blocks."
+        " Floor: second (base: strict)."
+    )
+    assert one.sentence.replace("×", "x") in one.comments
+    assert f"flushlab compare, campaign {COMPARED.campaign_id}: {COMPARED.workload}" in one.comments
+    assert any(line.startswith("Power loss: ") for line in one.comments)
+
+
+def test_what_an_arm_changes_besides_settings_is_said_beside_its_ratio() -> None:
+    (one,) = of_series(series_facts())
+    assert one.arm == "best"
+    assert any("another workload (key=primary)" in line for line in one.not_shown)
