@@ -75,7 +75,8 @@ def test_after_ctrl_c_what_is_known_is_printed_and_the_comparison_can_be_resumed
 def test_each_of_two_servers_has_a_base_of_its_own_and_servers_are_a_table_of_their_own(
     furnished_home: Path, tmp_path: Path
 ) -> None:
-    words = ["base", RELAXED, *SMALL, "--server", "mysql@5.7", "--floor", "relaxed", "--seconds", "6"]
+    words = ["base", RELAXED, *SMALL, "--server", "mysql@5.7", "--floor", "relaxed"]
+    words += ["--blocks", "2", "--seconds", "5"]
     done = subprocess.run(
         [*COMPARE, *words, "--out", "out"],
         cwd=tmp_path,
