@@ -41,7 +41,7 @@ TWO_SERVERS = compared(
 def test_each_server_is_advised_by_its_own_arms_alone() -> None:
     (one,) = of_series(TWO_SERVERS)
     assert (one.server, one.arm, one.base) == (MARIADB, "mariadb two", "mariadb base")
-    assert (one.ratio.low, one.ratio.high) == (1.5, 1.8)
+    assert one.ratio == ratio(1.67, 1.5, 1.8)
 
 
 def test_the_base_of_another_server_is_no_gain_and_no_advice() -> None:
