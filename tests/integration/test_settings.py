@@ -10,9 +10,11 @@ import pytest
 
 from flushlab.build import Build
 from flushlab.campaign.option_check import judge
+from flushlab.campaign.server_check import judge_file, judge_server
 from flushlab.cli.settings_here import survey
 from flushlab.errors import BelowFloor
 from flushlab.server import Sandbox
+from flushlab.server.attached import Address
 from flushlab.settings.floor import Floor
 
 TWENTY = Path(__file__).parents[1] / "unit" / "settings" / "option_files" / "twenty_mistakes.cnf"
@@ -74,3 +76,23 @@ def test_the_real_build_is_started_with_a_file_and_says_what_it_refuses(
     assert bad.started is not None
     assert (bad.started.ran, bad.started.without) == (True, ("innodb_additional_mem_pool_size",))
     assert "unknown variable" in bad.started.refusal
+
+
+@pytest.mark.parametrize("name", ["mariadb@10.11", "mysql@5.7", "mysql@8.0"])
+def test_a_running_server_and_a_dump_of_its_variables_have_the_one_verdict(
+    name: str, sandbox: Callable[..., Sandbox], tmp_path: Path
+) -> None:
+    server = sandbox(name, settings={"innodb_flush_log_at_trx_commit": 2})
+    asked = judge_server(Address(endpoint=server.endpoint))
+    assert (asked.server.flavor, asked.server.version) == (server.identity.flavor, server.identity.version)
+    dump = tmp_path / "variables.tsv"
+    rows = server.query("SHOW GLOBAL VARIABLES")
+    dump.write_text("Variable_name\tValue\n" + "".join(f"{name}\t{value}\n" for name, value in rows))
+    read = judge_file(dump, None, basedir=None, floor=None)
+    assert (asked.floor, read.floor) == (Floor.SECOND, Floor.SECOND)
+    assert asked.guarantees == read.guarantees
+    assert asked.checked.settings == read.checked.settings
+    told = [(one.kind, one.name, one.text) for one in asked.findings]
+    assert told == [(one.kind, one.name, one.text) for one in read.findings]
+    assert [name for kind, name, _ in told if kind == "at-risk"] == ["innodb_flush_log_at_trx_commit"]
+    assert asked.errors == 0

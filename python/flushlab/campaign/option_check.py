@@ -22,7 +22,15 @@ from flushlab.machine import memory_bytes
 from flushlab.record import ServerIdentity, Storage, Value
 from flushlab.record.server import Flavor
 from flushlab.server import Sandbox
-from flushlab.server.base_file import content, examine, fit_here, nothing_read, reason, refusals
+from flushlab.server.base_file import (
+    examine,
+    fit_here,
+    nothing_read,
+    reason,
+    refusals,
+    require_option_file,
+    text_of,
+)
 from flushlab.settings.admission import LeftOut, admit
 from flushlab.settings.check import Checked, in_reading_order
 from flushlab.settings.consequences import at_risk, below, too_large
@@ -89,6 +97,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         assumed: the release was not named in full, so one stands for it.
         asked: the build was asked, too.
+        in_force: it is about the variables that a server has, not about a file that it may start with.
     """
 
     server: ServerIdentity
@@ -100,6 +109,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     wanted: Floor | None
     meets: bool | None
     guarantees: dict[str, str]
+    in_force: bool = False
     started: Started | None = None
 
     @property
@@ -119,6 +129,7 @@ def judge(
     *,
     basedir: Path | None,
     floor: Floor | None,
+    text: str | None = None,
     static: bool = False,
     memory: str | None = None,
     start: bool = False,
@@ -132,6 +143,7 @@ def judge(
         server: a build's name, or `flavor@version` of a server that is not here; None assumes one.
         basedir: where the build is, if it is none of the known ones.
         floor: also say what keeps the file below it.
+        text: its content, where it has been read already: a pipe gives it only once.
         static: judge by the packaged lists alone, even where the build is here.
         memory: of the machine that the file is for, like `64G`; this one's if None.
         start: start the build with the file, on an empty data directory.
@@ -143,7 +155,9 @@ def judge(
         UsageError: it is no option file.
         BuildNotFound: the name says neither a build that is here nor a version.
     """
-    text = content(file)
+    if text is None:
+        text = text_of(file)
+    require_option_file(text, file)
     if start:
         build: Build | None = find_build(server or DEFAULT, basedir=basedir, progress=progress)
         assert build is not None

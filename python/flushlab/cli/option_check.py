@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import textwrap
-from pathlib import Path
 
 from flushlab.campaign.option_check import Judged, Started
 from flushlab.cli.output import stdout
@@ -23,11 +22,12 @@ _FAILURES = {
 }
 
 
-def document(judged: Judged, file: Path) -> dict[str, object]:
+def document(judged: Judged, subject: str) -> dict[str, object]:
     """The answer as JSON."""
     return {
         "schema": SCHEMA,
-        "file": str(file),
+        "file": subject,
+        "in_force": judged.in_force,
         "server": {"flavor": judged.server.flavor, "version": judged.server.version_text},
         "build_asked": judged.asked,
         "release_assumed": judged.assumed,
@@ -42,7 +42,7 @@ def document(judged: Judged, file: Path) -> dict[str, object]:
     }
 
 
-def show(judged: Judged, file: Path) -> None:
+def show(judged: Judged, subject: str) -> None:
     """The answer for people, 80 columns wide."""
     for finding in judged.findings:
         says = f"{finding.place}: {finding.severity}: {finding.name} {finding.text}".replace("  ", " ")
@@ -57,7 +57,8 @@ def show(judged: Judged, file: Path) -> None:
         if (number := sum(one.severity == severity for one in judged.findings))
     ]
     starts = "" if judged.starts else "; the server does not start with it"
-    _print(f"{file} on {judged.server.name}: {', '.join(counted) or 'no mistakes found'}{starts}.")
+    on = ", variables of" if judged.in_force else " on"
+    _print(f"{subject}{on} {judged.server.name}: {', '.join(counted) or 'no mistakes found'}{starts}.")
     if judged.started is not None:
         _show_start(judged.started)
     it = "It meets" if judged.starts else "Apart from what cannot be read, it meets"
@@ -70,7 +71,7 @@ def show(judged: Judged, file: Path) -> None:
             " SELECT VERSION() tells yours; name it in full, as in"
             f" --server {judged.server.flavor}@{judged.server.version_text}."
         )
-    if not judged.asked:
+    if not judged.asked and not judged.in_force:
         _print("The server's binary was not run; --start starts it with this file.")
 
 

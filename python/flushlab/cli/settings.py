@@ -1,4 +1,5 @@
-"""`flushlab settings`: the catalog, one setting, one server's settings, or a check of an option file.
+"""`flushlab settings`: the catalog, one setting, one server's settings, or a check of an option file, of
+variables in a file or of a running server.
 
 Sits on `settings`; only `--server` without `--check`, and `--start`, start a server.
 """
@@ -6,7 +7,7 @@ Sits on `settings`; only `--server` without `--check`, and `--start`, start a se
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,6 +16,9 @@ from flushlab.cli.output import emit_json, require_writable, say, stdout
 from flushlab.errors import UsageError
 from flushlab.settings.catalog import SettingEntry, SettingHere, load_catalog, version_of
 from flushlab.settings.floor import Floor
+
+if TYPE_CHECKING:
+    from flushlab.campaign.option_check import Judged
 
 STRICT_EXIT_CODE = 4
 
@@ -32,8 +36,10 @@ def settings(
     ] = None,
     check: Annotated[
         Path | None,
-        typer.Option("--check", metavar="FILE", help="Check an option file: what it means and guarantees."),
+        typer.Option("--check", metavar="FILE", help="Check an option file or SHOW VARIABLES' output."),
     ] = None,
+    dsn: options.Dsn = None,
+    defaults_file: options.DefaultsFile = None,
     static: Annotated[
         bool, typer.Option("--static", help="Check against the catalog only; do not run the server's binary.")
     ] = False,
@@ -62,13 +68,32 @@ def settings(
         typer.Option("--json", metavar="FILE", help="Write the result as JSON to a file; - is stdout."),
     ] = None,
 ) -> None:
-    """List known settings, explain one, or check an option file.
+    """List known settings, explain one, or check an option file or a running server.
 
     \b
-    Example:
+    Examples:
       flushlab settings --check my.cnf --server mysql@8.0 --floor second
+      flushlab settings --defaults-file ~/.my.cnf
     """
     require_writable(json)
+    if dsn is not None or defaults_file is not None:
+        named = "--dsn" if dsn is not None else "--defaults-file"
+        beside = (
+            (name or "", name),
+            ("--check", check),
+            ("--server", server),
+            ("--basedir", basedir),
+            ("--static", static),
+            ("--start", start),
+            ("--defaults-group-suffix", defaults_group_suffix),
+        )
+        for other in (flag for flag, given in beside if given):
+            raise UsageError(
+                f"{other} cannot be combined with {named}: a running server is checked as it is",
+                hint="remove one of them",
+            )
+        _check_server(dsn, defaults_file, floor, json, strict=strict, memory=memory)
+        return
     if check is not None:
         if name is not None:
             raise UsageError(f"--check cannot be combined with the setting {name}", hint="remove one of them")
@@ -122,10 +147,9 @@ def _check(
     memory: str | None,
     suffix: str,
 ) -> None:
-    from flushlab.campaign.option_check import judge
-    from flushlab.cli import option_check
+    from flushlab.campaign.server_check import judge_file
 
-    judged = judge(
+    judged = judge_file(
         file,
         server,
         basedir=basedir,
@@ -136,10 +160,37 @@ def _check(
         suffix=suffix,
         progress=say,
     )
+    _tell(judged, str(file), json, strict=strict)
+
+
+def _check_server(
+    dsn: str | None,
+    defaults_file: Path | None,
+    floor: Floor | None,
+    json: str | None,
+    *,
+    strict: bool,
+    memory: str | None,
+) -> None:
+    from flushlab.campaign.external import own_server
+    from flushlab.campaign.server_check import judge_server
+
+    own = own_server(dsn, defaults_file, database=None, allow_writes=False, tune_server=False)
+    assert own is not None, "one of the two is given"
+    if len(own.addresses) > 1:
+        raise UsageError("--dsn names several servers", hint="check one node at a time")
+    (address,) = own.addresses
+    judged = judge_server(address, floor=floor, memory=memory)
+    _tell(judged, address.name, json, strict=strict)
+
+
+def _tell(judged: Judged, subject: str, json: str | None, *, strict: bool) -> None:
+    from flushlab.cli import option_check
+
     if json is not None:
-        emit_json(option_check.document(judged, file), json)
+        emit_json(option_check.document(judged, subject), json)
     if json != "-":
-        option_check.show(judged, file)
+        option_check.show(judged, subject)
     if strict and judged.errors:
         raise typer.Exit(STRICT_EXIT_CODE)
 

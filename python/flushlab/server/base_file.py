@@ -40,7 +40,7 @@ from flushlab.units import format_size, parse_size
 
 _STOPS = ("syntax", "wrong-type", "out-of-range", "refused")
 """Kinds of findings that the server does not start with; what other versions have is only left out."""
-_NOT_HERE = ("not-in-version", "removed", "unknown-name", "misspelled", "wrong-group")
+_NOT_HERE = ("not-in-version", "removed", "unknown-name", "misspelled", "wrong-group", "product")
 _PREFIX = re.compile(r"^.*\[ERROR\]( \[[^]]+\])* (\S*/)?")
 """What precedes the reason in a line of a server's error log: time, number, its own path."""
 
@@ -258,18 +258,36 @@ def content(file: Path) -> str:
         StorageError: it cannot be read.
         UsageError: it is no option file.
     """
+    text = text_of(file)
+    require_option_file(text, file)
+    return text
+
+
+def text_of(file: Path) -> str:
+    """The text of a file; what is no UTF-8 is replaced.
+
+    Raises:
+        StorageError: it cannot be read.
+    """
     try:
-        text = file.read_text(encoding="utf-8", errors="replace")
+        return file.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         raise StorageError(
             f"{file} cannot be read: {error.strerror}", hint="give an option file, for example /etc/my.cnf"
         ) from error
+
+
+def require_option_file(text: str, file: Path) -> None:
+    """Makes sure that a text is that of an option file.
+
+    Raises:
+        UsageError: it is not.
+    """
     if not is_option_file(text):
         raise UsageError(
             f"{file} is not an option file: it has no group such as [mysqld]",
             hint="give the server's my.cnf; `mysqld --verbose --help` tells where it is looked for",
         )
-    return text
 
 
 def loader(file: Path) -> Loader:

@@ -405,13 +405,10 @@ class Sandbox:
     @property
     def launch(self) -> Launch:
         """What no variable shows: extra arguments, preloaded libraries, a switched-off redo log."""
-        rows = []
-        if self._build.flavor == "mysql" and self._build.version >= (8, 0, 21):
-            rows = self.query("SHOW GLOBAL STATUS LIKE 'Innodb_redo_log_enabled'")
         return Launch(
             arguments=self._arguments,
             preload=self._build.environment.get("LD_PRELOAD"),
-            redo_enabled=not rows or str(rows[0][1]).upper() == "ON",
+            redo_enabled=variables.redo_enabled(self.query, self.identity),
         )
 
     @property

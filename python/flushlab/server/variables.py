@@ -11,28 +11,39 @@ from typing import Any
 from flushlab.record import ServerIdentity, Value, Warning
 from flushlab.server.control import READ_ONLY_VARIABLE, WRONG_ARGUMENTS, StatementFailed
 from flushlab.settings.catalog import PROVIDER_OPTIONS, SettingHere, canonical
-from flushlab.settings.configuration import Configuration, literal, typed
-from flushlab.settings.provider_options import read_options
+from flushlab.settings.configuration import Configuration, literal
+from flushlab.settings.in_force import values_of
 
 Query = Callable[..., list[tuple[Any, ...]]]
 
 
 def read_variables(query: Query, identity: ServerIdentity, names: Iterable[str]) -> dict[str, Value]:
     """Global variables under the names asked for; unknown ones are left out."""
-    configuration = Configuration({}, identity)
-    wanted = {name: configuration.here(name) for name in map(canonical, names)}
+    wanted = {name: Configuration({}, identity).here(name) for name in map(canonical, names)}
     if not wanted:
         return {}
-    variables = {name: here.variable if here else name for name, here in wanted.items()}
-    marks = ", ".join(["%s"] * len(set(variables.values())))
-    rows = query(f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({marks})", sorted(set(variables.values())))
-    texts = {str(name).lower(): "" if text is None else str(text) for name, text in rows}
-    options = read_options(texts.get(PROVIDER_OPTIONS, ""))
-    return {
-        name: typed(texts[variables[name]] if not here or not here.part else options[here.part], here)
-        for name, here in wanted.items()
-        if (here.part in options if here and here.part else variables[name] in texts)
-    }
+    variables = sorted({here.variable if here else name for name, here in wanted.items()})
+    marks = ", ".join(["%s"] * len(variables))
+    rows = query(f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({marks})", variables)
+    return values_of(_texts(rows), identity, wanted)
+
+
+def all_variables(query: Query) -> dict[str, str]:
+    """All global variables, as texts."""
+    return _texts(query("SHOW GLOBAL VARIABLES"))
+
+
+def redo_enabled(query: Query, identity: ServerIdentity) -> bool:
+    """Whether the server writes a redo log: MySQL can do without since 8.0.21
+    (https://dev.mysql.com/doc/refman/8.0/en/innodb-redo-log.html)."""
+    if identity.flavor == "mariadb" or identity.version < (8, 0, 21):
+        return True
+    rows = query("SHOW GLOBAL STATUS LIKE 'Innodb_redo_log_enabled'")
+    return not rows or str(rows[0][1]).upper() == "ON"
+
+
+def _texts(rows: Iterable[tuple[Any, ...]]) -> dict[str, str]:
+    return {str(name).lower(): "" if text is None else str(text) for name, text in rows}
 
 
 def set_variable(query: Query, identity: ServerIdentity, name: str, value: Value) -> None:

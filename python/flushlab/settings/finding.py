@@ -15,10 +15,10 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """One thing about a line that its author should know.
 
     Attributes:
-        kind: stable: `syntax`, `include`, `wrong-group`, `instance`, `unknown-name`, `misspelled`,
-            `abbreviated`, `not-in-version`, `removed`, `deprecated`, `duplicate`, `wrong-type`,
-            `out-of-range`, `rounded`, `not-a-switch`, `prefix`, `plugin`, `refused`, `contradiction`,
-            `below-floor`, `at-risk`, `memory`, `ignored-file`, `not-read`.
+        kind: stable: `syntax`, `include`, `wrong-group`, `instance`, `product`, `unknown-name`, `misspelled`,
+            `formula`, `unknown-value`, `abbreviated`, `not-in-version`, `removed`, `deprecated`,
+            `duplicate`, `wrong-type`, `out-of-range`, `rounded`, `not-a-switch`, `prefix`, `plugin`,
+            `refused`, `contradiction`, `below-floor`, `at-risk`, `memory`, `ignored-file`, `not-read`.
         severity: see `Severity`.
         name: the option, as variables spell it; empty where a line has none.
         path, line: where it stands; line 0 if it stands nowhere.

@@ -80,6 +80,13 @@ class OptionsHere:
         found = self.names.successors(name, *self._key)
         return found or (self.catalog.successor(name, *self._key) if name in self.catalog else ())
 
+    def had(self, name: str) -> bool:
+        """Whether any known release of this flavor has the option."""
+        flavor = self.identity.flavor
+        listed = any(one.flavor == flavor and name in self.names.of(one) for one in self.names.releases)
+        known = self.catalog.setting(name).version if name in self.catalog else ()
+        return listed or any(one.flavor == flavor for one in known)
+
     def had_before(self, name: str) -> bool:
         """Whether an earlier listed release of this flavor takes the option."""
         flavor, version = self._key

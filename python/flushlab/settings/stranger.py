@@ -11,6 +11,7 @@ from flushlab.settings.admission import PLUGIN
 from flushlab.settings.finding import Finding, Severity
 from flushlab.settings.optionfile import Line
 from flushlab.settings.options_here import OptionsHere
+from flushlab.settings.products import product_of
 
 
 def stranger(name: str, line: Line, loose: bool, server: OptionsHere, findings: list[Finding]) -> str | None:
@@ -39,6 +40,11 @@ def stranger(name: str, line: Line, loose: bool, server: OptionsHere, findings: 
             f"was removed in {server.identity.flavor} {end}",
             _instead(server.successors(name), server.names.note(name)),
         )
+        return None
+    product = "" if ignored or server.had(name) else product_of(name)
+    if product:
+        keep = f"if the file is for {product}, keep the line: the rest of this check holds there, too"
+        say("product", f"is an option of {product}, not of {this}", keep)
         return None
     if name in server.catalog:
         entry = server.catalog.setting(name)

@@ -146,3 +146,34 @@ def test_requests_that_make_no_sense_are_refused_with_a_way_out(
     with pytest.raises(error) as caught:
         run(*arguments)
     assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        ("sync_binlog",),
+        ("--check", "my.cnf"),
+        ("--server", "mysql@8.0"),
+        ("--static",),
+        ("--start",),
+        ("--defaults-group-suffix", "@s1"),
+    ],
+)
+def test_a_running_server_is_checked_as_it_is(beside: tuple[str, ...]) -> None:
+    with pytest.raises(UsageError, match=f"^{beside[0]} cannot be combined with --dsn"):
+        run("--dsn", "mysql://nobody:secret@127.0.0.1:1/", *beside)
+
+
+def test_one_node_is_checked_at_a_time() -> None:
+    with pytest.raises(UsageError, match="names several servers"):
+        run("--dsn", "mysql://nobody:secret@127.0.0.1:1,127.0.0.1:2/")
+
+
+def test_variables_in_a_file_are_called_so(tmp_path: Path) -> None:
+    file = tmp_path / "variables.txt"
+    file.write_text("version\t8.0.36\nsync_binlog\t1\nlog_bin\tON\n")
+    text = " ".join(run("--check", str(file)).split())
+    assert "variables.txt, variables of mysql@8.0.36: no mistakes found." in text
+    assert "binary was not run" not in text
+    document = json.loads(run("--check", str(file), "--json", "-"))
+    assert (document["in_force"], document["floor"]) == (True, "strict")

@@ -1,0 +1,77 @@
+"""A file of variables is judged as what its server has, and says which options are not for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from flushlab.campaign.option_check import Judged
+from flushlab.campaign.server_check import judge_file
+from flushlab.errors import UsageError
+from flushlab.settings.floor import Floor
+from tests.unit.settings.test_dump import FORMS
+
+FILE = "variables"
+
+
+def judged(text: str, folder: Path, server: str | None = None, floor: Floor | None = None) -> Judged:
+    file = folder / FILE
+    file.write_text(text)
+    return judge_file(file, server, basedir=None, floor=floor)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_has_the_one_verdict_and_no_error_of_variables_that_are_no_options(
+    form: str, tmp_path: Path
+) -> None:
+    found = judged(FORMS[form], tmp_path)
+    assert (found.server.name, found.in_force, found.starts) == ("mysql@8.0.36", True, True)
+    assert [(one.kind, one.severity, one.name) for one in found.findings] == [
+        ("at-risk", "note", "innodb_flush_log_at_trx_commit")
+    ]
+    assert found.floor is Floor.SECOND
+    assert "cannot see the server's host" in found.guarantees["power_loss"]
+
+
+def test_a_floor_that_it_does_not_meet_is_an_error_at_the_variable(tmp_path: Path) -> None:
+    found = judged(FORMS["tabs"], tmp_path, floor=Floor.STRICT)
+    assert (found.meets, found.errors) == (False, 1)
+    (finding,) = found.findings
+    assert (finding.name, finding.line) == ("innodb_flush_log_at_trx_commit", 2)
+
+
+def test_the_host_that_cannot_be_seen_is_no_fault_of_the_settings(tmp_path: Path) -> None:
+    text = FORMS["tabs"].replace("trx_commit\t2", "trx_commit\t1")
+    found = judged(text, tmp_path, floor=Floor.STRICT)
+    assert (found.floor, found.meets, found.findings) == (Floor.STRICT, True, ())
+
+
+def test_an_option_file_is_still_one(tmp_path: Path) -> None:
+    found = judged("[mysqld]\nsync_binlog = 1\n", tmp_path, "mysql@8.0.36")
+    assert not found.in_force
+
+
+@pytest.mark.parametrize("server", ["mariadb", "mysql@5.7", "mysql@8.0.35"])
+def test_variables_of_another_server_than_the_named_one_are_refused(server: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"variables of mysql@8\.0\.36, not of"):
+        judged(FORMS["tabs"], tmp_path, server)
+
+
+@pytest.mark.parametrize("server", ["mysql", "mysql@8.0", "mysql@8.0.36"])
+def test_the_server_may_be_named_all_the_same(server: str, tmp_path: Path) -> None:
+    assert judged(FORMS["tabs"], tmp_path, server).server.version == (8, 0, 36)
+
+
+def test_parameters_that_do_not_tell_the_server_are_of_the_named_one(tmp_path: Path) -> None:
+    text = '{"Parameters": [{"ParameterName": "sync_binlog", "ParameterValue": "0"}]}'
+    found = judged(text, tmp_path, "mysql@8.0.36")
+    assert (found.server.version, found.assumed) == ((8, 0, 36), False)
+    assert [one.name for one in found.findings] == ["sync_binlog"]
+
+
+def test_variables_cannot_be_started_with(tmp_path: Path) -> None:
+    file = tmp_path / FILE
+    file.write_text(FORMS["tabs"])
+    with pytest.raises(UsageError, match="--start is for option files"):
+        judge_file(file, None, basedir=None, floor=None, start=True)
