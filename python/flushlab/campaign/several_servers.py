@@ -64,12 +64,18 @@ def joined(
     base, *arms = arms
     return msgspec.structs.replace(
         first,
-        title=f"{', '.join(arm.name for arm in arms)} against {base.name}",
+        title=_title(first, servers),
         base_name=base.name,
         arms=tuple(arms),
         servers=tuple(servers),
         notes=tuple(dict.fromkeys(note for request in requests for note in request.notes)),
     )
+
+
+def _title(first: SeriesRequest, servers: Sequence[str]) -> str:
+    if not first.arms:
+        return f"{', '.join(servers[1:])} against {servers[0]}"
+    return f"{', '.join((first.base_name, *(arm.name for arm in first.arms)))}: on {', '.join(servers)}"
 
 
 def _name(request: SeriesRequest, server: str, arm: BoundArm) -> str:

@@ -179,6 +179,8 @@ def _table(facts: SeriesFacts) -> Iterator[RenderableType]:
     width = max([len(name) for name in names if len(name) <= room], default=room)
     servers = facts.by_server
     for number, (base, arms) in enumerate(servers):
+        if number:
+            yield ""
         yield Text(f"{'':<{width}}  {'ratio':>5}  {'interval':<13}  verdict", style="dim")
         yield from _row(base.name, width, "" if base.figure is None else "1.00")
         if number and (what := _what(base)):

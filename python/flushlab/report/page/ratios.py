@@ -17,6 +17,7 @@ from flushlab.report.page.parts import (
     times,
     verdict_kind,
 )
+from flushlab.report.plots import Verdict
 from flushlab.units import format_latency
 
 MAX_PLOTTED = 40
@@ -51,7 +52,7 @@ def _section(key: str, title: str, lead: str, rows: Sequence[Compared], what: Fo
             plots.Row(
                 row.arm,
                 row.comparison.ratio,
-                verdict_kind(row.comparison),
+                _kind(row),
                 times(row.comparison.ratio.estimate),
             )
             for row in plotted
@@ -64,11 +65,18 @@ def _section(key: str, title: str, lead: str, rows: Sequence[Compared], what: Fo
     head = (Cell("arm"), Cell("ratio", "num"), Cell("interval", "num"), Cell("verdict"), *last)
     left = (f"{len(rows) - len(plotted)} more are in the table only.",) if len(rows) > len(plotted) else ()
     table = Table(head, tuple((*_ratio_row(row), *_absolute(row, absolute)) for row in rows))
-    return Section(key, title, lead, (plot,), tables=(table,), notes=(*left, *what.ways))
+    return Section(
+        key, title, lead, (plot,), tables=(table,), notes=(*left, *(what.ways if key == "ratios" else ()))
+    )
+
+
+def _kind(row: Compared) -> Verdict:
+    """The colour of a row: another server is no gain."""
+    return "mute" if row.is_server else verdict_kind(row.comparison)
 
 
 def _ratio_row(row: Compared) -> tuple[Cell, ...]:
-    compared, kind = row.comparison, verdict_kind(row.comparison)
+    compared, kind = row.comparison, _kind(row)
     return (
         Cell(
             row.arm,
