@@ -21,6 +21,8 @@ def ends_by_itself(workload: str) -> bool:
 
 TURN_FACTOR, TURN_S = 1.1, 0.15
 """Of a trial on a standing server: what its slices take more than they measure, and telemetry (measured)."""
+START_S = 8.0
+"""Until the first trial: the server's settings are read, the machine is watched."""
 STAND_S = 4.5
 """Until a server stands: restore, start, warm-up (measured on two busy processors)."""
 

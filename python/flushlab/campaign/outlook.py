@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from flushlab.campaign.duration import NODE_S, STAND_S, SWITCH_S, ends_by_itself, trial_s
+from flushlab.campaign.duration import NODE_S, STAND_S, START_S, SWITCH_S, ends_by_itself, trial_s
 from flushlab.campaign.external_use import foreseen
 from flushlab.campaign.facts import Foreseen, Outlook, Takes
 from flushlab.campaign.series_request import ArmGroup, SeriesRequest
@@ -39,9 +39,6 @@ NOTHING = Takes(
     servers=0,
 )
 """Of this machine, where somebody's own server is driven."""
-
-START_S = 8.0
-"""Seconds until the first trial: the server's settings are read, the machine is watched."""
 
 CALM, USUAL = 0.001, 0.05
 """Standard deviations of simulated trials, in log units; at the first, all is clear at the first look."""

@@ -530,7 +530,8 @@ def _way_words(groups: Sequence[ArmGroup], *, own: bool) -> Iterator[str]:
     turns = [group for group in groups if group.standing]
     for group in turns:
         arms = f"{', '.join(group.arms)}: " if len(turns) > 1 else ""
-        blocks = f"{counted(group.blocks, 'block')}, {group.seconds:.2g} s of each arm in each"
+        seconds = format_seconds(group.seconds)
+        blocks = f"{counted(group.blocks, 'block')}, at least {seconds} of each arm in each"
         how = _SIDE_BY_SIDE
         if group.places:
             how = f"take turns on {'your server' if own else counted(group.places, 'cluster')}"
@@ -645,7 +646,7 @@ def _about(request: SeriesRequest) -> str:
         words = f"{request.plan}: {arms} of {len(request.arms)} arms in {blocks}"
     if ends_by_itself(request.workload):
         return words
-    return f"{words}, up to {format_seconds(most_s(request))}"
+    return f"{words}, about {format_seconds(most_s(request))}"
 
 
 def _driven(plan: Plan, threads: int | None) -> Plan:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from flushlab.campaign.crash.check import Checked, Crash, check
 from flushlab.campaign.doubts import contradictions, disturbed, doubts, mean_figure, mean_p99_us
-from flushlab.campaign.duration import STAND_S, trial_s
+from flushlab.campaign.duration import STAND_S, START_S, trial_s
 from flushlab.campaign.facts import Figures, TuneFacts
 from flushlab.campaign.loop import Ending
 from flushlab.campaign.request import TuneRequest
@@ -89,6 +89,7 @@ class Tuning:
                 standing=request.side_by_side > 0,
                 cluster=request.cluster,
             ),
+            start_s=START_S,
             stand_s=STAND_S if request.side_by_side else 0.0,
             side_by_side=request.side_by_side,
             seed=request.seed,

@@ -17,7 +17,7 @@ from flushlab.record import Comparison, FactorEffect, Ratio, Value
 from flushlab.report.carry_over import carry_over, render_carry_over
 from flushlab.report.identity import server_document
 from flushlab.report.tune import never_ran, spell, way
-from flushlab.units import counted, format_latency, format_size
+from flushlab.units import counted, format_latency, format_seconds, format_size
 
 SCHEMA = "flushlab.series/1"
 
@@ -358,9 +358,9 @@ def notes(facts: SeriesFacts) -> Iterator[RenderableType]:
     if facts.base_figure is not None:
         digits = 2 if facts.base_figure < 100 else 0
         words = f"{facts.base_name}: {facts.base_figure:,.{digits}f} {facts.unit}"
-        windows = "" if facts.unit == "s" else f", windows of {facts.seconds:.3g} s"
+        windows = "" if facts.unit == "s" else f", windows of {format_seconds(facts.seconds)}"
         if facts.rounds:
-            windows = f", {counted(facts.rounds, 'round')} of {facts.slice_s or 0:.2g} s each"
+            windows = f", {counted(facts.rounds, 'round')} of {format_seconds(facts.slice_s or 0)} each"
         yield Text(f"{words} ({counted(facts.blocks, 'block')}{windows})", style="dim")
     yield from way(facts)
     if facts.scale != 1:

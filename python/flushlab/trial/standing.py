@@ -45,6 +45,7 @@ from flushlab.telemetry import Observation, cpu, observe
 from flushlab.trial.measurement import NOT_STARTED, Draft, require_whole
 from flushlab.trial.runner import TrialRunner, recovered_s
 from flushlab.trial.switching import Refused, Switching
+from flushlab.units import format_seconds
 from flushlab.workload import Turns
 from flushlab.workload.driven import drawing
 from flushlab.workload.turns import LEAD_S
@@ -63,6 +64,8 @@ CLUSTER_SLICE_S = 1.0
 """On a cluster, where a switch takes longer."""
 STARTS = 2
 """Servers that start at a time: they wait for the disk as long as for a processor."""
+LONGER = 1.25
+"""Turns that last so many times what was planned are told of: the campaign takes longer by as much."""
 MOST_ROUNDS = 3
 """So many times the rounds that are due are run at most, the ones that do not count included."""
 
@@ -88,6 +91,7 @@ class StandingRunner:
     _trials: dict[tuple[str, int], Trial] = field(default_factory=dict)
     _began: float = field(default_factory=time.monotonic)
     _suspects: set[str] = field(default_factory=set)
+    _told_longer: bool = False
 
     def run(self, request: Request) -> Trial:
         """The trial of a request; the first of a block runs all that are beside it.
@@ -288,6 +292,12 @@ class StandingRunner:
         slice_s = max(self.slice_s, *(part.turns.least_slice_s for part in running))
         if observed and self.place_of is not None:
             slice_s = max(slice_s, seconds)  # telemetry is about one arm's slice, not about a server's block
+        if slice_s > LONGER * seconds and not self._told_longer:
+            self._told_longer = True
+            self.runner_of(request.arm).preparation.progress(
+                f"a turn lasts {format_seconds(slice_s)} instead of {format_seconds(seconds)}, until each"
+                " connection has committed several times: all takes longer by as much"
+            )
         due = max(1, round(seconds / slice_s))
         order = Random(f"{self.seed}/{request.stage}/{request.block}/{request.variant}/{request.arm.name}")
         for number in range(due * MOST_ROUNDS):

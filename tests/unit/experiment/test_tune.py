@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -289,7 +290,20 @@ def test_a_budget_in_seconds_that_is_too_small_is_refused_before_anything_is_ask
     ) as raised:
         Tune(plan(budget_trials=None, budget_s=budget_s, trial_s=8.0))
     assert raised.value.hint is not None
-    assert raised.value.hint.startswith("use --minutes 5 or more")
+    assert raised.value.hint.startswith("use --minutes 4 or more")
+
+
+def test_the_smallest_minutes_that_are_named_are_accepted_and_fewer_are_not() -> None:
+    asked = plan(budget_trials=None, budget_s=6.0, trial_s=8.0)
+    with pytest.raises(BudgetTooSmall) as raised:
+        Tune(asked)
+    named = re.search(r"--minutes ([0-9.]+) or more", raised.value.hint or "")
+    assert named is not None
+    least_s = 60 * float(named[1])
+    trials = simulated(effect(), trial_s=8.0 * 1.1)  # and trials may take longer than expected
+    run_to_end(Tune(msgspec.structs.replace(asked, budget_s=least_s)), trials)
+    with pytest.raises(BudgetTooSmall):
+        Tune(msgspec.structs.replace(asked, budget_s=least_s - 6.0))
 
 
 @pytest.mark.parametrize("budget_s", [30.0, 120.0])

@@ -21,6 +21,11 @@ SCREEN_RUNS_PER_CANDIDATE = 8
 """More screening runs than this per candidate buy nothing that the confirmation could still see."""
 
 
+def _up(minutes: float) -> str:
+    """Minutes to the next tenth, which are accepted."""
+    return f"{math.ceil(10 * minutes) / 10:g}"
+
+
 class Blocks(NamedTuple):
     """How many blocks steps may have: few long ones on fresh servers, many short ones on standing servers.
 
@@ -49,9 +54,9 @@ END_S = 15.0
 """Seconds that are kept for judging and for writing the files: 5 on an idle machine, 20 on one of whose
 processors the hypervisor takes half (measured)."""
 
-HINT_MARGIN, EARLY_HINT_MARGIN = 1.05, 1.25
-"""Of the time that is named as enough: while trials run, and before the first has told what one takes (a
-campaign that was told to use 3 minutes needed 190 s on two busy processors)."""
+LATE_MARGIN, HINT_MARGIN = 1.1, 1.05
+"""A budget that was taken is refused only if the first trials show that it needs so many times as much; so
+many times what they show is named as enough."""
 
 
 class Budget:
@@ -157,8 +162,9 @@ class Budget:
                 hint=f"use --trials {least} or more, {ways}",
             )
         left_s = (least - self.told) * self.trial_s + self._stands_least() * self.stand_s + self._end_s
-        if plan.budget_s is not None and self._spent_s + left_s > plan.budget_s:
-            needed_s = self._spent_s - self._prepared_s + left_s
+        all_s = self._spent_s + left_s if self.told else plan.start_s + left_s
+        if plan.budget_s is not None and all_s > plan.budget_s * (LATE_MARGIN if self.told else 1.0):
+            needed_s = all_s - self._prepared_s
             quiet = "the machine is busy: wait with --wait-for-quiet, or " if self._void else ""
             each = f" of about {format_seconds(self.trial_s)}" if self.told else ""
             prepared = (
@@ -166,11 +172,11 @@ class Budget:
                 if self._prepared_s > END_S
                 else ""
             )
-            margin = HINT_MARGIN if self.told else EARLY_HINT_MARGIN
+            enough = f"{math.ceil(HINT_MARGIN * needed_s / 60)}" if self.told else _up(needed_s / 60)
             raise BudgetTooSmall(
                 f"--minutes {plan.budget_s / 60:g} is too short: {whom} {least} trials{each}, "
                 f"{format_seconds(needed_s)} in all{prepared}",
-                hint=f"{quiet}use --minutes {math.ceil(margin * needed_s / 60)} or more, {ways}",
+                hint=f"{quiet}use --minutes {enough} or more, {ways}",
             )
 
     @property

@@ -40,6 +40,7 @@ class TunePlan(msgspec.Struct, frozen=True, kw_only=True):
         window_limit_s: longest window, in seconds, that a candidate may need for that.
         side_by_side: servers that may stand at once and take turns: a block is cheap then, a new arm is not.
             0: every trial starts a fresh one.
+        start_s: about how long it takes until the first trial.
         stand_s: about how long it takes until one stands, as far as that is known before the first.
     """
 
@@ -60,4 +61,5 @@ class TunePlan(msgspec.Struct, frozen=True, kw_only=True):
     redo_to_outlast: Callable[[Mapping[str, Value]], int] | None = None
     window_limit_s: float = math.inf
     side_by_side: int = 0
+    start_s: float = 0.0
     stand_s: float = 0.0
