@@ -362,7 +362,8 @@ class BoundSeries:
                 yield Warning("same-as-base", text)
 
     def _debts(self, base: list[Trial], trials: list[Trial]) -> Iterator[Warning]:
-        """Arms that leave much more, or much less, than the base to the turns of others."""
+        """Arms that write much more, or much less, than the base after their turns: whoever writes more is
+        favoured."""
         reference = _left_bytes(base)
         again = _left_bytes([trial for trial in trials if trial.arm.name == CONTROL])
         least, most = min(reference, again), max(reference, again)
@@ -371,9 +372,9 @@ class BoundSeries:
             left = _left_bytes(own)
             if own and max(left, least) > DEBT_BYTES and not least / DEBT_FACTOR < left < most * DEBT_FACTOR:
                 text = (
-                    f"{arm.name} left {format_size(round(left))} of writes per event to the turns of others, "
-                    f"the base {format_size(round(reference))}: the ratio leaves them out;"
-                    " --fresh includes them"
+                    f"after its turns, {arm.name} still wrote {format_size(round(left))} per transaction,"
+                    f" the base {format_size(round(reference))}. The ratio leaves these writes out, which"
+                    f" favours {arm.name if left > reference else 'the base'}; --fresh includes them"
                 )
                 yield Warning("debts", text)
 
