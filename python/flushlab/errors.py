@@ -176,9 +176,15 @@ class DumpRefused(StorageError):
 
 
 class BinlogDamaged(StorageError):
-    """A binlog file that breaks a rule of its format, or ends in a torn tail."""
+    """A binlog file that breaks a rule of its format, or does not end with a whole transaction."""
 
     slug = "binlog-damaged"
+
+
+class BinlogUnchecked(StorageError):
+    """A binlog file of an unknown format, an encrypted one, or one that is not the next of its series."""
+
+    slug = "binlog-unchecked"
 
 
 class HarnessError(FlushlabError):

@@ -29,6 +29,7 @@ EXIT_CODES = {
     "snapshot-damaged": 5,
     "dump-refused": 5,
     "binlog-damaged": 5,
+    "binlog-unchecked": 5,
     "harness": 6,
     "protocol": 7,
 }

@@ -7,7 +7,7 @@ use flushlab_binlog::check::{Checker, Options, Verdict};
 
 fn main() -> std::io::Result<()> {
     let mut checker = Checker::new(Options::default());
-    let mut damaged = false;
+    let mut doubtful = false;
     for name in std::env::args().skip(1) {
         let report = checker.check(&name, BufReader::with_capacity(1 << 20, File::open(&name)?))?;
         println!(
@@ -17,10 +17,13 @@ fn main() -> std::io::Result<()> {
         if let Some(tail) = &report.tail {
             println!("  torn at {}: {:?}", tail.offset, tail.kind);
         }
+        for limit in &report.limits {
+            println!("  {}", limit.message);
+        }
         for problem in &report.problems {
             println!("  {problem}");
         }
-        damaged |= report.verdict == Verdict::Damaged;
+        doubtful |= report.verdict != Verdict::Whole;
     }
-    std::process::exit(i32::from(damaged));
+    std::process::exit(i32::from(doubtful));
 }

@@ -1,5 +1,7 @@
 //! Events: their types, their common header and their checksum.
 
+use std::fmt;
+
 use crate::wire::{Malformed, Put, Reader};
 
 /// What a binlog file begins with.
@@ -18,6 +20,8 @@ pub const IN_USE_OFFSET: u64 = 4 + 17;
 pub const FLAG_IN_USE: u16 = 0x01;
 /// The event was made up for a replica and stands in no file.
 pub const FLAG_ARTIFICIAL: u16 = 0x20;
+/// The event was written by a replica into its relay log.
+pub const FLAG_RELAY_LOG: u16 = 0x40;
 /// The event is of the server's own logs: replicas skip what they do not know.
 pub const FLAG_IGNORABLE: u16 = 0x80;
 /// A QUERY that needs no default database.
@@ -44,6 +48,8 @@ macro_rules! event_types {
 }
 
 event_types! {
+    /// The first event of formats 1 and 3 (MySQL before 5.0).
+    START_V3 = 1,
     /// A statement, `BEGIN` or `COMMIT`.
     QUERY = 2,
     /// The server stopped in good order.
@@ -52,6 +58,20 @@ event_types! {
     ROTATE = 4,
     /// An integer that a statement uses.
     INTVAR = 5,
+    /// LOAD DATA (MySQL 3.23).
+    LOAD = 6,
+    /// A replica's state (MySQL 4.0).
+    SLAVE = 7,
+    /// A file that LOAD DATA reads begins (MySQL before 5.0.3).
+    CREATE_FILE = 8,
+    /// More of a file that LOAD DATA reads.
+    APPEND_BLOCK = 9,
+    /// LOAD DATA itself (MySQL before 5.0.3).
+    EXEC_LOAD = 10,
+    /// A file that LOAD DATA does not need any more.
+    DELETE_FILE = 11,
+    /// LOAD DATA with longer separators (MySQL before 5.0.3).
+    NEW_LOAD = 12,
     /// The seeds of RAND() in a statement.
     RAND = 13,
     /// A user variable that a statement uses.
@@ -106,6 +126,8 @@ event_types! {
     HEARTBEAT_V2 = 41,
     /// The beginning of a transaction whose GTID may have a tag (MySQL 8.3 and later).
     GTID_TAGGED = 42,
+    /// Padding, which replicas skip (Amazon Aurora).
+    AURORA_PADDING = 100,
     /// The statement that caused the row events (MariaDB).
     ANNOTATE_ROWS = 160,
     /// The oldest file that recovery may need (MariaDB).
@@ -130,6 +152,15 @@ event_types! {
     UPDATE_ROWS_COMPRESSED = 170,
     /// Deleted rows, version 2, compressed (MariaDB).
     DELETE_ROWS_COMPRESSED = 171,
+}
+
+impl fmt::Display for EventType {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name() {
+            Some(name) => formatter.write_str(name),
+            None => write!(formatter, "type {}", self.0),
+        }
+    }
 }
 
 /// An event's common header.

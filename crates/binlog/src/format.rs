@@ -210,6 +210,15 @@ impl Format {
     }
 }
 
+/// Whether the checker knows all that a version writes: MySQL 5.7 to 9, MariaDB 10 and 11. Before 5.7.6
+/// transactions had no event that begins them, or one of another form.
+pub(crate) fn is_supported(flavor: Flavor, version: Version) -> bool {
+    match flavor {
+        Flavor::Mysql => version >= Version(5, 7, 6) && version.0 < 10,
+        Flavor::Mariadb => version >= Version(10, 0, 2) && version.0 < 12,
+    }
+}
+
 pub(crate) fn leaves_inner_positions(flavor: Flavor, version: Version) -> bool {
     flavor == Flavor::Mariadb && version >= Version(11, 4, 0)
 }

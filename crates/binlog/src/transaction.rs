@@ -1,6 +1,7 @@
 //! Bodies of the events that frame transactions, read.
 
-use crate::format::{leaves_inner_positions, Flavor, Uuid, Version};
+use crate::event::EventType;
+use crate::format::{is_supported, leaves_inner_positions, Flavor, Uuid, Version};
 use crate::wire::{Malformed, Reader};
 
 /// What a file says about itself.
@@ -11,15 +12,24 @@ pub(crate) struct Description {
     pub(crate) checksums: bool,
     /// Events inside transactions have no log_pos.
     pub(crate) leaves_log_pos: bool,
+    /// Every transaction begins with an event of its own.
+    pub(crate) has_gtids: bool,
+    /// All that the version writes is known here.
+    pub(crate) is_supported: bool,
 }
 
+/// Bytes of FORMAT_DESCRIPTION before the lengths of the post-headers.
+const BEFORE_LENGTHS: usize = 57;
+
 impl Description {
+    /// Reads the body of FORMAT_DESCRIPTION with all that is behind it: servers that know checksums
+    /// (MySQL 5.6, MariaDB 5.3 and later) append the algorithm and always a CRC-32, older ones nothing.
     pub(crate) fn parse(body: &[u8]) -> Result<Self, Malformed> {
         let mut reader = Reader::new(body);
         let format = reader.uint(2, "the format's number")?;
         if format != 4 {
-            return Err(Malformed::new(format!(
-                "the format has the number {format}, not 4"
+            return Err(Malformed::unknown(format!(
+                "the file has binlog format {format}, not 4"
             )));
         }
         let text = reader.bytes(50, "the server's version")?;
@@ -32,38 +42,48 @@ impl Description {
                 "headers have {header_size} bytes, not 19"
             )));
         }
-        let Some((algorithm, lengths)) = reader.rest().split_last() else {
-            return Err(Malformed::new("it ends before the lengths of the post-headers"));
-        };
-        let checksums = match algorithm {
-            0 => false,
-            1 => true,
-            _ => {
-                return Err(Malformed::new(format!(
-                    "the checksum algorithm {algorithm} is unknown"
-                )))
-            }
-        };
-        // Its own post-header is the 57 bytes before the lengths, and the lengths.
-        let own = lengths.get(14).copied();
-        if own != Some((57 + lengths.len()) as u8) {
-            return Err(Malformed::new(format!(
-                "its own length is given as {own:?}, it has {}",
-                57 + lengths.len()
-            )));
-        }
+        let (lengths, checksums) = Self::lengths(reader.rest())?;
         let flavor = match version_text.contains("MariaDB") || lengths.len() > 160 {
             true => Flavor::Mariadb,
             false => Flavor::Mysql,
         };
         let version = Version::parse(&version_text);
-        let leaves_log_pos = version.is_some_and(|version| leaves_inner_positions(flavor, version));
+        let since = |first: Version| version.is_none_or(|version| version >= first);
+        let length_of = |event_type: EventType| lengths.get(usize::from(event_type.0) - 1);
+        let has_gtids = match flavor {
+            Flavor::Mysql => length_of(EventType::ANONYMOUS_GTID) == Some(&42) && since(Version(5, 7, 6)),
+            Flavor::Mariadb => length_of(EventType::MARIADB_GTID).is_some(),
+        };
         Ok(Self {
             flavor,
             version_text,
             checksums,
-            leaves_log_pos,
+            leaves_log_pos: version.is_some_and(|version| leaves_inner_positions(flavor, version)),
+            has_gtids,
+            is_supported: version.is_some_and(|version| is_supported(flavor, version)),
         })
+    }
+
+    /// The lengths of the post-headers, and whether events carry checksums. The event's own length, which
+    /// stands among them, tells how many there are.
+    fn lengths(rest: &[u8]) -> Result<(&[u8], bool), Malformed> {
+        let own = rest.get(usize::from(EventType::FORMAT_DESCRIPTION.0) - 1);
+        let count = own.and_then(|own| usize::from(*own).checked_sub(BEFORE_LENGTHS));
+        let split = count
+            .filter(|count| *count >= 15)
+            .and_then(|count| rest.split_at_checked(count));
+        match split {
+            Some((lengths, [])) => Ok((lengths, false)),
+            Some((lengths, [0, _, _, _, _])) => Ok((lengths, false)),
+            Some((lengths, [1, _, _, _, _])) => Ok((lengths, true)),
+            Some((_, [algorithm, _, _, _, _])) => Err(Malformed::unknown(format!(
+                "the checksum algorithm {algorithm} is unknown"
+            ))),
+            _ => Err(Malformed::new(format!(
+                "it has {} bytes, its own length is given as {own:?}",
+                BEFORE_LENGTHS + rest.len()
+            ))),
+        }
     }
 }
 
@@ -85,6 +105,16 @@ impl MysqlGtid {
         let mut uuid = Uuid([0; 16]);
         uuid.0.copy_from_slice(reader.bytes(16, "the UUID")?);
         let number = reader.uint(8, "the number")?;
+        if reader.is_empty() {
+            // MySQL 5.6 ends here.
+            return Ok(Self {
+                uuid,
+                number,
+                last_committed: 0,
+                sequence_number: 0,
+                transaction_length: None,
+            });
+        }
         let clock = reader.u8("the logical clock's type")?;
         if clock != 2 {
             return Err(Malformed::new(format!(

@@ -100,11 +100,11 @@ fn every_cut_of_a_file_in_use_is_a_torn_tail_or_a_whole_file() {
 }
 
 #[test]
-fn a_torn_tail_in_a_closed_file_is_damage() {
+fn a_tail_that_is_not_whole_in_a_closed_file_is_cut() {
     let mut content = corpus().swap_remove(0);
     content[IN_USE_OFFSET as usize] &= !1;
     let report = check(&content[..content.len() - 1]);
-    assert_eq!(report.verdict, Verdict::Damaged);
+    assert_eq!(report.verdict, Verdict::Cut);
     assert_eq!(report.tail.map(|tail| tail.kind), Some(TailKind::Event));
 }
 

@@ -345,7 +345,7 @@ fn read_file(folder: &Path, name: &str, is_last: bool) -> Result<(BinlogFile, u6
             transactions.push(found)
         })
         .map_err(storage)?;
-    let may_be_torn = is_last && report.in_use;
+    let may_be_torn = is_last && report.in_use && report.verdict != Verdict::Unknown;
     if report.verdict != Verdict::Whole && !may_be_torn {
         return Err(damaged(&path, &report));
     }

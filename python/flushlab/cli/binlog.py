@@ -5,6 +5,7 @@ What the servers' own tools let pass (a torn tail, a wrong length, a log_pos of 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,7 +14,7 @@ import typer
 
 from flushlab import _core
 from flushlab.cli.output import emit_json, require_writable, stdout
-from flushlab.errors import BinlogDamaged, StorageError
+from flushlab.errors import BinlogDamaged, BinlogUnchecked, FlushlabError, StorageError
 
 app = typer.Typer(no_args_is_help=True, help="Check binlog files.")
 
@@ -75,21 +76,20 @@ def _read(files: list[Path], gaps: bool) -> list[dict[str, Any]]:
 def _lines(report: dict[str, Any]) -> list[str]:
     rows = report["rows"]
     state = "in use" if report["in_use"] else "closed"
-    about = f"{report['flavor']} {report['server_version']}, {state}" if report["flavor"] else "no binlog"
+    about = f" ({report['flavor']} {report['server_version']}, {state})" if report["flavor"] else ""
     lines = [
-        f"{report['name']}: {report['verdict']} ({about})",
+        f"{report['name']}: {report['verdict']}{about}",
         f"  {report['bytes']:,} bytes, {report['events']:,} events, {report['transactions']:,} transactions;"
         f" rows: {rows['written']:,} inserted, {rows['updated']:,} updated, {rows['deleted']:,} deleted",
     ]
     if report["gtids"]:
         lines.append(f"  GTIDs up to its end: {report['gtids']}")
+    lines += [f"  {limit['message']}" for limit in report["limits"]]
     if report["opaque_events"]:
         lines.append(f"  {report['opaque_events']:,} events are compressed, tagged or unknown: not read")
     tail = report["tail"]
     if tail:
-        lines.append(
-            f"  torn at {tail['offset']}: {TAILS[tail['kind']]}; {tail['bytes']:,} bytes are cut off"
-        )
+        lines.append(f"  whole up to {tail['offset']}: {TAILS[tail['kind']]}; {tail['bytes']:,} bytes follow")
         if report["in_use"]:
             lines.append("  the file is in use: its writer crashed or is still writing")
     lines += [f"  at {one['offset']}: {one['message']} ({one['rule']})" for one in report["problems"]]
@@ -103,25 +103,91 @@ TAILS = {
     "transaction": "the file ends inside a transaction",
     "zeros": "only zero bytes follow",
 }
-"""Kinds of torn tails in words."""
+"""Kinds of tails that are not whole, in words."""
+
+READ_ELSEWHERE = {
+    "encrypted": "the server decrypts it: mysqlbinlog --read-from-remote-server --raw writes a copy to check",
+    "format": "read it with mysqlbinlog of the version that wrote it",
+}
+"""Ways out for files that cannot be followed, by the limit that ends the check."""
 
 
 def _refuse(reports: list[dict[str, Any]], crashed: bool) -> None:
-    damaged = [report for report in reports if report["verdict"] == "damaged"]
-    if damaged:
-        first = damaged[0]
-        problem = first["problems"][0]
-        raise BinlogDamaged(
-            f"{first['name']} is damaged at {problem['offset']}: {problem['message']}"
-            + (f" (and {len(damaged) - 1} more files)" if len(damaged) > 1 else ""),
-            hint=f"the file is whole up to {first['whole_until']}; take the rest from a replica or a backup"
-            if first["whole_until"]
-            else "nothing of it can be read; take it from a replica or a backup",
+    """Raises the worst verdict as an error.
+
+    Raises:
+        BinlogDamaged: bytes break a rule, or the file does not end with a whole transaction.
+        BinlogUnchecked: the file cannot be followed, or is not the next one of the series.
+    """
+    accepted = reports[-1:] if crashed else []
+    for verdict, error in REFUSALS.items():
+        found = [one for one in reports if one["verdict"] == verdict]
+        if found and not (verdict == "torn" and found == accepted):
+            refusal = error(found[0])
+            if len(found) > 1:
+                refusal.message += f" (and {len(found) - 1} more files)"
+            raise refusal
+
+
+def _damaged(report: dict[str, Any]) -> FlushlabError:
+    problem = report["problems"][0]
+    return BinlogDamaged(
+        f"{report['name']} is damaged at {problem['offset']}: {problem['message']}",
+        hint=f"the file is whole up to {report['whole_until']}; take the rest from a replica or a backup"
+        if report["whole_until"]
+        else "nothing of it can be read; take it from a replica or a backup",
+    )
+
+
+def _unknown(report: dict[str, Any]) -> FlushlabError:
+    if report["problems"]:
+        problem = report["problems"][0]
+        return BinlogUnchecked(
+            f"{report['name']} cannot be checked: at {problem['offset']}, {problem['message']},"
+            f" but {report['flavor']} {report['server_version']} is not a supported version",
+            hint=READ_ELSEWHERE["format"],
         )
-    torn = [report for report in reports if report["verdict"] == "torn"]
-    if torn and not (crashed and torn == reports[-1:]):
-        first = torn[0]
-        raise BinlogDamaged(
-            f"{first['name']} is torn at {first['tail']['offset']}: the writer died or is still writing",
-            hint="a restarting server cuts it off there; --crashed accepts this in the last file",
+    limit = next(one for one in report["limits"] if one["kind"] in READ_ELSEWHERE)
+    return BinlogUnchecked(
+        f"{report['name']} cannot be checked: {limit['message']}",
+        hint=READ_ELSEWHERE[limit["kind"]]
+        if report["flavor"] or limit["kind"] == "encrypted"
+        else "name binlog files, not their index",
+    )
+
+
+def _cut(report: dict[str, Any]) -> FlushlabError:
+    tail = report["tail"]
+    return BinlogDamaged(
+        f"{report['name']} is cut at {tail['offset']}: {TAILS[tail['kind']]}, but it is not in use",
+        hint="its end is lost, or it is a copy of a part, as mysqlbinlog --raw makes of a file in use:"
+        " copy it again from the server, a replica or a backup",
+    )
+
+
+def _torn(report: dict[str, Any]) -> FlushlabError:
+    if not report["bytes"]:
+        return BinlogDamaged(
+            f"{report['name']} is empty", hint="a server that crashed leaves that; remove it"
         )
+    return BinlogDamaged(
+        f"{report['name']} is torn at {report['tail']['offset']}: the writer died or is still writing",
+        hint="a restarting server cuts it off there; --crashed accepts this in the last file",
+    )
+
+
+def _misplaced(report: dict[str, Any]) -> FlushlabError:
+    return BinlogUnchecked(
+        f"{report['name']} does not continue the file before it: {report['problems'][0]['message']}",
+        hint="name all files of one log in their order, or check each by itself",
+    )
+
+
+REFUSALS: dict[str, Callable[[dict[str, Any]], FlushlabError]] = {
+    "damaged": _damaged,
+    "unknown": _unknown,
+    "cut": _cut,
+    "torn": _torn,
+    "misplaced": _misplaced,
+}
+"""Errors by verdict, the worst first."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 from flushlab import _core
 from flushlab.cli import binlog
-from flushlab.errors import BinlogDamaged, FlushlabError, NotWritable, StorageError
+from flushlab.errors import BinlogDamaged, BinlogUnchecked, FlushlabError, NotWritable, StorageError
 
 app = typer.Typer()
 app.add_typer(binlog.app, name="binlog")
@@ -90,20 +91,70 @@ def test_damage_is_named_with_its_place(files: list[Path]) -> None:
 
 
 def test_a_file_that_is_left_out_is_noticed(files: list[Path]) -> None:
-    _, reports = report(files[0], *files[2:])
-    assert {problem["rule"] for problem in reports[1]["problems"]} == {"structure", "gtid"}
-    assert reports[1]["verdict"] == "damaged"
+    result, reports = report(files[0], *files[2:])
+    assert {problem["rule"] for problem in reports[1]["problems"]} == {"series"}
+    assert reports[1]["verdict"] == "misplaced"
+    error = refusal(result)
+    assert isinstance(error, BinlogUnchecked)
+    assert "does not continue the file before it" in error.message
+    assert "damaged" not in error.message
 
 
-def test_what_is_no_binlog_is_said_to_be_none(tmp_path: Path) -> None:
-    for content, words in (
-        (b"", "empty"),
-        (b"SQLite format 3", "not a binlog"),
-        (b"\xfdbin1234", "encrypted"),
-    ):
-        file = tmp_path / "file"
-        file.write_bytes(content)
-        assert words in refusal(invoke(file)).message
+@pytest.mark.parametrize(
+    ("content", "words", "hint"),
+    [
+        (b"", "is empty", "remove it"),
+        (b"SQLite format 3", "not a binlog", "not their index"),
+        (b"\xfdbin1234", "encrypted", "--read-from-remote-server"),
+    ],
+)
+def test_a_file_that_cannot_be_followed_is_not_called_damaged(
+    content: bytes, words: str, hint: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(content)
+    error = refusal(invoke(file))
+    assert words in error.message
+    assert hint in str(error.hint)
+    assert "damaged" not in error.message
+    assert "backup" not in str(error.hint)
+
+
+def event(content: bytes, kind: int, body: bytes) -> bytes:
+    """An event as servers without checksums write it behind `content`."""
+    size = 19 + len(body)
+    return struct.pack("<IBIIIH", 1_375_210_956, kind, 101, size, len(content) + size, 0) + body
+
+
+def file_of_mysql_5_5() -> bytes:
+    """What MySQL 5.5 writes for one statement: no checksums, no GTID events."""
+    lengths = bytes([56, 13, 0, 8, 0, 18, 0, 4, 4, 4, 4, 18, 0, 0, 84, 0, 4, 26, 8, 0, 0, 0, 8, 8, 8, 2, 0])
+    content = b"\xfebin"
+    content += event(content, 15, struct.pack("<H50sIB", 4, b"5.5.27-log", 0, 19) + lengths)
+    content += event(content, 2, bytes(8) + b"\x04\0\0\0\0shop\0CREATE TABLE t (a INT)")
+    return content + event(content, 3, b"")
+
+
+def test_a_file_of_an_unsupported_version_is_named_as_one_and_checked(tmp_path: Path) -> None:
+    file = tmp_path / "binlog.000001"
+    file.write_bytes(file_of_mysql_5_5())
+    result = invoke(file)
+    assert result.exit_code == 0
+    assert f"{file}: whole (mysql 5.5.27-log, closed)" in result.stdout
+    assert "MySQL 5.5.27-log is not a supported version" in result.stdout
+    assert "no checksums" in result.stdout
+    _, [one] = report(file)
+    assert [limit["kind"] for limit in one["limits"]] == ["version", "checksums"]
+
+
+def test_a_file_that_was_cut_while_closed_is_not_called_damaged(tmp_path: Path) -> None:
+    file = tmp_path / "binlog.000001"
+    file.write_bytes(file_of_mysql_5_5()[:-1])
+    result, [one] = report(file)
+    assert one["verdict"] == "cut"
+    error = refusal(result)
+    assert "is cut at" in error.message
+    assert "mysqlbinlog --raw" in str(error.hint)
 
 
 @pytest.mark.parametrize("name", ["absent", "."])

@@ -1,4 +1,4 @@
-"""docs/reference/binlog.md names every field of the document, every rule and every kind of tail."""
+"""docs/reference/binlog.md names every field of the document, every rule, verdict, limit and kind of tail."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from flushlab import _core
-from flushlab.cli.binlog import SCHEMA, TAILS
+from flushlab.cli.binlog import REFUSALS, SCHEMA, TAILS
 
 ROOT = Path(__file__).parents[3]
 REFERENCE = (ROOT / "docs" / "reference" / "binlog.md").read_text()
@@ -30,5 +30,11 @@ def test_rules_and_kinds_are_named() -> None:
     source = (ROOT / "crates" / "binlog" / "src" / "check" / "report.rs").read_text()
     rules = re.findall(r'Self::\w+ => "([a-z-]+)"', source)
     assert len(rules) == 13
-    for word in (*rules, *TAILS):
+    variants = source[source.index("enum LimitKind {") : source.index("impl LimitKind")]
+    limits = [
+        re.sub(r"(?<!^)([A-Z])", r"-\1", name).lower()
+        for name in re.findall(r"^    ([A-Z]\w+),", variants, re.M)
+    ]
+    assert len(limits) == 6
+    for word in (*rules, *TAILS, *limits, "whole", *REFUSALS):
         assert f"`{word}`" in REFERENCE, word

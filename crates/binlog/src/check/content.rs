@@ -1,6 +1,6 @@
 //! What an event is about: each type goes to those who follow it.
 
-use super::report::Rule;
+use super::report::{LimitKind, Rule};
 use super::{FileCheck, Go, Gtids};
 use crate::event::{EventType, Header, MAGIC};
 use crate::Rows;
@@ -39,9 +39,9 @@ impl FileCheck {
                 self.problem(Rule::Structure, "there is a second FORMAT_DESCRIPTION");
             }
             EventType::START_ENCRYPTION => {
-                self.problem(
-                    Rule::Format,
-                    "the file is encrypted from here: its keys are elsewhere",
+                self.limit(
+                    LimitKind::Encrypted,
+                    "all from here is encrypted: its keys are needed",
                 );
                 return Go::Stop;
             }
@@ -56,7 +56,15 @@ impl FileCheck {
             return;
         }
         match event_type {
-            EventType::BINLOG_CHECKPOINT | EventType::INCIDENT | EventType::HEARTBEAT => {}
+            EventType::BINLOG_CHECKPOINT
+            | EventType::INCIDENT
+            | EventType::HEARTBEAT
+            | EventType::AURORA_PADDING => {}
+            EventType::DELETE_FILE => self.end_statement(),
+            EventType::EXECUTE_LOAD_QUERY => {
+                self.needs_transaction(event_type);
+                self.end_statement();
+            }
             EventType::PARTIAL_UPDATE_ROWS
             | EventType::WRITE_ROWS_COMPRESSED_V1
             | EventType::UPDATE_ROWS_COMPRESSED_V1
@@ -67,11 +75,8 @@ impl FileCheck {
                 self.report.opaque_events += 1;
                 // Their first bytes are those of row events: six of the table, two of flags.
                 let ends = body.get(6).is_some_and(|flags| flags & 1 == 1);
-                self.statement_open = !ends;
-                if ends {
-                    self.tables.clear();
-                }
                 self.needs_transaction(event_type);
+                self.rows_end(ends);
             }
             EventType::QUERY_COMPRESSED => {
                 self.report.opaque_events += 1;

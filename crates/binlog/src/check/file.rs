@@ -2,9 +2,12 @@
 
 use std::io::{self, Read};
 
-use super::report::{FileReport, Found, Rule, Tail, TailKind, Verdict};
+use super::report::{FileReport, Found, LimitKind, Rule, Tail, TailKind, Verdict};
 use super::{FileCheck, Go, Gtids};
-use crate::event::{checksum, EventType, Header, CHECKSUM_SIZE, FLAG_IN_USE, HEADER_SIZE, MAGIC};
+use crate::event::{
+    checksum, EventType, Header, CHECKSUM_SIZE, FLAG_IN_USE, FLAG_RELAY_LOG, HEADER_SIZE, MAGIC,
+};
+use crate::format::Flavor;
 use crate::transaction::Description;
 
 impl FileCheck {
@@ -34,12 +37,24 @@ impl FileCheck {
     }
 
     fn no_binlog(&mut self, start: &[u8]) {
-        let message = match start {
-            [0xfd, b'b', b'i', b'n'] => "the file is encrypted: its keys are needed to check it",
-            [] => "the file is empty",
-            _ => "the file is not a binlog: it does not begin with fe 62 69 6e",
-        };
-        self.problem(Rule::Format, message);
+        match start {
+            _ if MAGIC.starts_with(start) => self.torn(TailKind::Event),
+            [0xfd, b'b', b'i', b'n'] => self.limit(
+                LimitKind::Encrypted,
+                "the file is encrypted: its keys are needed to check it",
+            ),
+            [0xef, 0xbf, 0xbd, b'b'] => self.problem(
+                Rule::Format,
+                "the file was converted as text: it begins with ef bf bd, the replacement character of UTF-8, not with fe",
+            ),
+            [_, b'b', b'i', b'n'] => {
+                self.problem(Rule::Format, format!("the file begins with {:02x}, not with fe", start[0]));
+            }
+            _ => self.limit(
+                LimitKind::Format,
+                "the file is not a binlog: it does not begin with fe 62 69 6e",
+            ),
+        }
     }
 
     /// Reads the event whose header stands in `event`; afterwards `event` has what was read and
@@ -56,6 +71,10 @@ impl FileCheck {
         };
         if event.iter().all(|byte| *byte == 0) {
             return self.read_zeros(file);
+        }
+        if self.description.is_none() && header.event_type == EventType::START_V3 {
+            self.read_old_format(file, event)?;
+            return Ok(Go::Stop);
         }
         let size = header.size as usize;
         if size < HEADER_SIZE + self.checksum_size() {
@@ -83,12 +102,12 @@ impl FileCheck {
 
     fn checksum_size(&self) -> usize {
         match &self.description {
-            Some(description) if !description.checksums => 0,
-            _ => CHECKSUM_SIZE,
+            Some(description) if description.checksums => CHECKSUM_SIZE,
+            _ => 0,
         }
     }
 
-    fn torn(&mut self, kind: TailKind) {
+    pub(super) fn torn(&mut self, kind: TailKind) {
         let offset = self.report.whole_until;
         self.report.tail = Some(Tail {
             offset,
@@ -115,7 +134,7 @@ impl FileCheck {
 
     /// The file ends inside the event: torn if its header is right so far, else damaged.
     fn cut_short(&mut self, header: &Header, left: usize) {
-        if header.log_pos == self.end_of(header) || self.log_pos_may_be_open(header) {
+        if self.position_holds(header) {
             self.torn(TailKind::Event);
             return;
         }
@@ -130,6 +149,19 @@ impl FileCheck {
         (self.position + u64::from(header.size)) as u32
     }
 
+    fn position_holds(&self, header: &Header) -> bool {
+        header.log_pos == self.end_of(header)
+            || self.log_pos_may_be_open(header)
+            // A relay log's events come from another file.
+            || self.has_limit(LimitKind::RelayLog)
+            || self.begins_a_relay_log(header)
+    }
+
+    /// A replica's first event from its source names the source's file: no log has it elsewhere.
+    fn begins_a_relay_log(&self, header: &Header) -> bool {
+        self.report.events == 1 && header.event_type == EventType::ROTATE && header.log_pos == 0
+    }
+
     /// MariaDB 11.4 and later leave it open inside transactions.
     fn log_pos_may_be_open(&self, header: &Header) -> bool {
         let leaves = self
@@ -141,21 +173,21 @@ impl FileCheck {
 
     /// Looks at a whole event: first at its frame, then, if that holds, at its content.
     fn judge(&mut self, header: &Header, event: &mut [u8]) -> Go {
+        if self.begins_a_relay_log(header) {
+            self.relay_log();
+        }
+        let position_holds = self.position_holds(header);
         self.report.events += 1;
-        let name = match header.event_type.name() {
-            Some(name) => name.to_owned(),
-            None => format!("type {}", header.event_type.0),
-        };
         let is_first = self.description.is_none();
         if is_first && header.event_type != EventType::FORMAT_DESCRIPTION {
+            let name = header.event_type.to_string();
             self.problem(
                 Rule::Format,
                 format!("the first event is {name}, not FORMAT_DESCRIPTION"),
             );
             return Go::Stop;
         }
-        *self.report.event_types.entry(name).or_default() += 1;
-        let position_holds = header.log_pos == self.end_of(header) || self.log_pos_may_be_open(header);
+        self.count(header.event_type);
         if !position_holds {
             let (wanted, given) = (self.end_of(header), header.log_pos);
             self.problem(
@@ -179,36 +211,90 @@ impl FileCheck {
                 return Go::Stop;
             }
         }
+        if self.has_limit(LimitKind::RelayLog) {
+            return self.judge_relayed(header, event);
+        }
         if self.ended {
             self.problem(Rule::Structure, "an event follows the one that ends the file");
         }
         self.judge_content(header, &content[HEADER_SIZE..])
     }
 
+    pub(super) fn count(&mut self, event_type: EventType) {
+        *self.report.event_types.entry(event_type.to_string()).or_default() += 1;
+    }
+
     fn judge_description(&mut self, header: &Header, event: &mut [u8]) -> Go {
         self.report.in_use = header.flags & FLAG_IN_USE != 0;
         // The checksum was taken before the file was in use.
         event[17] &= !(FLAG_IN_USE as u8);
-        let (content, given) = event.split_at(event.len() - CHECKSUM_SIZE);
-        match Description::parse(&content[HEADER_SIZE..]) {
-            Ok(description) => {
-                if description.checksums && given != checksum(content).to_le_bytes() {
-                    let computed = checksum(content);
-                    let message =
-                        format!("the CRC-32 of the event is {computed:08x}, but the stored one differs");
-                    self.problem(Rule::Checksum, message);
-                }
-                self.report.flavor = Some(description.flavor);
-                self.report.server_version = description.version_text.clone();
-                self.report.checksums = description.checksums;
-                self.description = Some(description);
-                Go::On
-            }
+        let description = match Description::parse(&event[HEADER_SIZE..]) {
+            Ok(description) => description,
             Err(error) => {
-                self.problem(Rule::Format, format!("FORMAT_DESCRIPTION: {error}"));
-                Go::Stop
+                let message = format!("FORMAT_DESCRIPTION: {error}");
+                match error.is_unknown() {
+                    true => self.limit(LimitKind::Format, message),
+                    false => self.problem(Rule::Format, message),
+                }
+                return Go::Stop;
+            }
+        };
+        if description.checksums {
+            let (content, given) = event.split_at(event.len() - CHECKSUM_SIZE);
+            if given != checksum(content).to_le_bytes() {
+                let computed = checksum(content);
+                let message =
+                    format!("the CRC-32 of the event is {computed:08x}, but the stored one differs");
+                self.problem(Rule::Checksum, message);
             }
         }
+        self.note_limits(&description);
+        self.report.flavor = Some(description.flavor);
+        self.report.server_version = description.version_text.clone();
+        self.report.checksums = description.checksums;
+        self.description = Some(description);
+        if header.flags & FLAG_RELAY_LOG != 0 {
+            self.relay_log();
+        }
+        Go::On
+    }
+
+    fn note_limits(&mut self, description: &Description) {
+        if !description.is_supported {
+            let (server, known) = match description.flavor {
+                Flavor::Mysql => ("MySQL", "5.7 to 9.x"),
+                Flavor::Mariadb => ("MariaDB", "10.x and 11"),
+            };
+            let version = &description.version_text;
+            let message = format!(
+                "{server} {version} is not a supported version ({known} are): its events are checked as far as their format is known"
+            );
+            self.limit(LimitKind::Version, message);
+        }
+        if !description.checksums {
+            let message = "events carry no checksums: a changed byte inside a value would not be seen";
+            self.limit(LimitKind::Checksums, message);
+        }
+    }
+
+    fn relay_log(&mut self) {
+        let message =
+            "the file is a relay log: sizes and checksums are checked, not positions and transactions";
+        self.limit(LimitKind::RelayLog, message);
+    }
+
+    /// In a relay log only the source's own description matters: it says whether checksums follow.
+    fn judge_relayed(&mut self, header: &Header, event: &[u8]) -> Go {
+        if header.event_type == EventType::FORMAT_DESCRIPTION {
+            match Description::parse(&event[HEADER_SIZE..]) {
+                Ok(description) => self.description = Some(description),
+                Err(error) => {
+                    self.problem(Rule::Format, format!("FORMAT_DESCRIPTION: {error}"));
+                    return Go::Stop;
+                }
+            }
+        }
+        Go::On
     }
 
     pub(super) fn finish(mut self) -> (FileReport, Gtids) {
@@ -225,20 +311,26 @@ impl FileCheck {
         }
         if let Some(tail) = &mut self.report.tail {
             tail.bytes = self.report.bytes - tail.offset;
-            // Without a description the flag is not known: it comes to the file with it.
-            if !self.report.in_use && self.description.is_some() {
-                let message = "the tail is torn, but the file was closed cleanly (IN_USE is clear)";
-                self.position = tail.offset;
-                self.problem(Rule::Tail, message);
-            }
         }
         self.report.gtids = self.gtids.to_string();
-        self.report.verdict = match (self.report.problem_count, &self.report.tail) {
-            (0, None) => Verdict::Whole,
-            (0, Some(_)) => Verdict::Torn,
-            _ => Verdict::Damaged,
-        };
+        self.report.verdict = self.verdict();
         (self.report, self.gtids)
+    }
+
+    fn verdict(&self) -> Verdict {
+        let may_be_torn = self.report.in_use
+            // Without a description the flag is not known: it comes to the file with it.
+            || self.description.is_none()
+            || self.has_limit(LimitKind::RelayLog);
+        let ends_early = self.report.limits.iter().any(|limit| limit.kind.ends_the_check());
+        match &self.report.tail {
+            _ if self.broken.proven => Verdict::Damaged,
+            _ if self.broken.doubtful || ends_early => Verdict::Unknown,
+            _ if self.broken.series => Verdict::Misplaced,
+            None => Verdict::Whole,
+            Some(_) if may_be_torn => Verdict::Torn,
+            Some(_) => Verdict::Cut,
+        }
     }
 
     fn compare_name_with_file_before(&mut self) {
@@ -249,13 +341,13 @@ impl FileCheck {
         if next != name {
             let message = format!("the previous file names {next} as the next one");
             self.position = 0;
-            self.problem(Rule::Structure, message);
+            self.problem(Rule::Series, message);
         }
     }
 }
 
 /// Reads until `buffer` has `size` bytes or the file ends; takes memory only for what comes.
-fn fill(file: &mut impl Read, buffer: &mut Vec<u8>, size: usize) -> io::Result<()> {
+pub(super) fn fill(file: &mut impl Read, buffer: &mut Vec<u8>, size: usize) -> io::Result<()> {
     let missing = size.saturating_sub(buffer.len()) as u64;
     file.by_ref().take(missing).read_to_end(buffer).map(drop)
 }

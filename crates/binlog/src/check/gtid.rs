@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::report::Rule;
+use super::report::{LimitKind, Rule};
 use super::FileCheck;
 use crate::event::{EventType, Header};
 use crate::gtid::{GtidList, GtidSet};
@@ -65,7 +65,7 @@ impl FileCheck {
                 self.gtids.to_string(),
                 before.to_string()
             );
-            self.problem(Rule::Gtid, message);
+            self.problem(Rule::Series, message);
         }
     }
 
@@ -117,7 +117,13 @@ impl FileCheck {
         }
         let before = std::mem::replace(&mut self.sequence_number, own);
         let after_unknown = before == 0 && self.report.event_types.contains_key("GTID_TAGGED");
-        if own != before.wrapping_add(1) && !after_unknown {
+        if before == 0 && own != 1 && !after_unknown {
+            // MySQL begins at 1 in each file; Aurora does not.
+            self.limit(
+                LimitKind::LogicalClock,
+                format!("the logical clock begins at {own}, not at 1: only its steps are checked"),
+            );
+        } else if own != before.wrapping_add(1) && !after_unknown {
             self.problem(
                 Rule::SequenceNumber,
                 format!("sequence_number {own} follows {before}"),

@@ -3,12 +3,16 @@
 //! It reads a file event by event and never trusts what it reads: no number is taken for a size
 //! before as many bytes have come, and nothing that a file says makes it panic.
 //!
+//! `damaged` is said only where bytes prove it: of a version that is not supported, broken rules of
+//! the frame do, others leave the file `unknown`. What the check could not see stands in `limits`.
+//!
 //! `file` frames the events and judges each frame, `content` hands what is inside to those who
 //! follow it: `transaction`, `gtid`, `rows`. `report` is what comes of it.
 
 mod content;
 mod file;
 mod gtid;
+mod old;
 mod report;
 mod rows;
 mod transaction;
@@ -20,7 +24,7 @@ use crate::table::TableMap;
 use crate::transaction::Description;
 
 use gtid::Gtids;
-pub use report::{FileReport, Found, Problem, RowCounts, Rule, Tail, TailKind, Verdict};
+pub use report::{FileReport, Found, Limit, LimitKind, Problem, RowCounts, Rule, Tail, TailKind, Verdict};
 use transaction::Transaction;
 
 /// Most problems that are kept of a file; the others are only counted.
@@ -96,6 +100,18 @@ struct FileCheck {
     ended: bool,
     /// Zero bytes that were read behind the last event.
     zeros: u64,
+    broken: Broken,
+}
+
+/// Which kinds of rules the file breaks.
+#[derive(Debug, Clone, Copy, Default)]
+struct Broken {
+    /// Rules that hold in every file of its version.
+    proven: bool,
+    /// Rules that its version, which is not supported, may not have.
+    doubtful: bool,
+    /// The file before it is another one.
+    series: bool,
 }
 
 /// Whether the next event can be looked for.
@@ -127,6 +143,7 @@ impl FileCheck {
                 gtids: String::new(),
                 next: None,
                 tail: None,
+                limits: Vec::new(),
                 problems: Vec::new(),
                 problem_count: 0,
             },
@@ -143,10 +160,43 @@ impl FileCheck {
             rows: RowCounts::default(),
             ended: false,
             zeros: 0,
+            broken: Broken::default(),
         }
     }
 
+    /// Notes a limit of the check, each kind once.
+    fn limit(&mut self, kind: LimitKind, message: impl Into<String>) {
+        if !self.has_limit(kind) {
+            let (offset, message) = (self.position, message.into());
+            self.report.limits.push(Limit {
+                offset,
+                kind,
+                message,
+            });
+        }
+    }
+
+    fn has_limit(&self, kind: LimitKind) -> bool {
+        self.report.limits.iter().any(|limit| limit.kind == kind)
+    }
+
+    /// Whether transactions begin with an event of their own.
+    fn has_gtids(&self) -> bool {
+        self.description
+            .as_ref()
+            .is_none_or(|description| description.has_gtids)
+    }
+
     fn problem(&mut self, rule: Rule, message: impl Into<String>) {
+        let is_supported = self
+            .description
+            .as_ref()
+            .is_none_or(|description| description.is_supported);
+        match rule {
+            Rule::Series => self.broken.series = true,
+            _ if is_supported || rule.is_of_frame() => self.broken.proven = true,
+            _ => self.broken.doubtful = true,
+        }
         self.report.problem_count += 1;
         if self.report.problems.len() < KEPT_PROBLEMS {
             let (offset, message) = (self.position, message.into());

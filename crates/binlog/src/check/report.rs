@@ -21,7 +21,7 @@ pub enum Rule {
     Structure,
     /// A transaction is as long as its GTID event says.
     TransactionLength,
-    /// GTIDs follow each other, and each file goes on where the one before ended.
+    /// GTIDs follow each other.
     Gtid,
     /// Sequence numbers follow each other.
     SequenceNumber,
@@ -33,8 +33,8 @@ pub enum Rule {
     Rows,
     /// Every event's body is one of its type.
     Body,
-    /// A file that was closed in good order has no torn tail.
-    Tail,
+    /// The file goes on where the one before it ended.
+    Series,
 }
 
 impl Rule {
@@ -53,8 +53,13 @@ impl Rule {
             Self::TableMap => "table-map",
             Self::Rows => "rows",
             Self::Body => "body",
-            Self::Tail => "tail",
+            Self::Series => "series",
         }
+    }
+
+    /// Whether it holds in every version: it is about the frame of events, not about their content.
+    pub(super) fn is_of_frame(self) -> bool {
+        matches!(self, Self::Format | Self::Size | Self::LogPos | Self::Checksum)
     }
 }
 
@@ -80,6 +85,43 @@ impl fmt::Display for Problem {
             self.rule.slug()
         )
     }
+}
+
+/// Why a check saw less than all of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "kebab-case"))]
+pub enum LimitKind {
+    /// The server's version is not supported: what is not known of its events is not checked.
+    Version,
+    /// Events carry no checksums: a change inside a value is not seen.
+    Checksums,
+    /// The logical clock does not begin at 1: what was before it is not known.
+    LogicalClock,
+    /// A relay log: sizes and checksums are checked, not transactions.
+    RelayLog,
+    /// All from here is encrypted.
+    Encrypted,
+    /// The format is not known from here.
+    Format,
+}
+
+impl LimitKind {
+    /// Whether nothing behind it was checked, so that the file is not proven to be whole.
+    pub(super) fn ends_the_check(self) -> bool {
+        matches!(self, Self::Encrypted | Self::Format)
+    }
+}
+
+/// A limit of the check.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct Limit {
+    /// The event that brings it.
+    pub offset: u64,
+    /// Which limit.
+    pub kind: LimitKind,
+    /// The reason, in words.
+    pub message: String,
 }
 
 /// A whole transaction of a file.
@@ -135,11 +177,17 @@ pub struct RowCounts {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "lowercase"))]
 pub enum Verdict {
-    /// Every rule holds to the last byte.
+    /// Every rule holds to the last byte, as far as the limits allow.
     Whole,
-    /// Every rule holds up to a torn tail in a file that was in use: what a crash leaves.
+    /// Every rule holds up to a tail that is not whole, in a file that was in use: what a crash leaves.
     Torn,
-    /// A rule is broken.
+    /// The same in a file that was not in use: its end is lost, or it is a copy of a part.
+    Cut,
+    /// All of that, but it does not go on where the file before it ended.
+    Misplaced,
+    /// The format is not known well enough to tell.
+    Unknown,
+    /// Bytes break a rule of a known format.
     Damaged,
 }
 
@@ -181,6 +229,8 @@ pub struct FileReport {
     pub next: Option<String>,
     /// The torn tail, if there is one.
     pub tail: Option<Tail>,
+    /// Why the check saw less than all of it.
+    pub limits: Vec<Limit>,
     /// Rules that it breaks, the first [`KEPT_PROBLEMS`](super::KEPT_PROBLEMS) of them.
     pub problems: Vec<Problem>,
     /// How many there are.

@@ -36,9 +36,15 @@ impl FileCheck {
         if let Err(error) = self.read_rows(rows) {
             self.problem(Rule::Rows, error.to_string());
         }
+        self.rows_end(ends);
+    }
+
+    /// A row event was read; `ends` says whether it is its statement's last.
+    pub(super) fn rows_end(&mut self, ends: bool) {
         self.statement_open = !ends;
         if ends {
             self.tables.clear();
+            self.end_statement();
         }
     }
 

@@ -13,6 +13,8 @@ pub(super) struct Transaction {
     pub(super) length: Option<u64>,
     pub(super) begun: bool,
     pub(super) standalone: bool,
+    /// No event of its own began it: it lasts to the end of its statement unless BEGIN follows.
+    pub(super) implicit: bool,
     pub(super) gtid_number: u64,
     pub(super) xid: u64,
 }
@@ -29,9 +31,29 @@ impl FileCheck {
             length,
             begun: false,
             standalone,
+            implicit: false,
             gtid_number: 0,
             xid: 0,
         });
+    }
+
+    /// Begins a transaction with the event at hand, in files whose transactions have no event of their own.
+    fn open_implicit(&mut self) {
+        self.open(None, false);
+        if let Some(open) = &mut self.transaction {
+            open.implicit = true;
+        }
+    }
+
+    /// The statement at hand ends: outside BEGIN it was all of its transaction.
+    pub(super) fn end_statement(&mut self) {
+        if self
+            .transaction
+            .as_ref()
+            .is_some_and(|open| open.implicit && !open.begun)
+        {
+            self.close_transaction();
+        }
     }
 
     pub(super) fn query(&mut self, body: &[u8]) {
@@ -43,14 +65,24 @@ impl FileCheck {
             }
         };
         let is_mariadb = self.report.flavor == Some(Flavor::Mariadb);
+        let begins_another = query.end() == End::Begins
+            && self
+                .transaction
+                .as_ref()
+                .is_some_and(|open| open.implicit && open.begun);
+        if begins_another {
+            self.open_implicit();
+        }
+        self.needs_transaction(EventType::QUERY);
         let Some(open) = &mut self.transaction else {
-            self.needs_transaction(EventType::QUERY);
             return;
         };
         match query.end() {
             End::Begins => open.begun = true,
             End::Ends => self.close_transaction(),
-            End::Neither if open.standalone || (!is_mariadb && !open.begun) => self.close_transaction(),
+            End::Neither if open.standalone || (!open.begun && (!is_mariadb || open.implicit)) => {
+                self.close_transaction();
+            }
             End::Neither => {}
         }
     }
@@ -58,7 +90,7 @@ impl FileCheck {
     pub(super) fn end_transaction(&mut self, header: &Header) {
         match self.transaction {
             Some(_) => self.close_transaction(),
-            None => self.needs_transaction(header.event_type),
+            None => self.outside(header.event_type),
         }
     }
 
@@ -109,9 +141,15 @@ impl FileCheck {
     }
 
     pub(super) fn needs_transaction(&mut self, event_type: EventType) {
-        if self.transaction.is_none() {
-            let name = event_type.name().unwrap_or("an event");
-            self.problem(Rule::Structure, format!("{name} is outside any transaction"));
+        match self.transaction {
+            Some(_) => {}
+            None if self.has_gtids() => self.outside(event_type),
+            None => self.open_implicit(),
         }
+    }
+
+    fn outside(&mut self, event_type: EventType) {
+        let name = event_type.name().unwrap_or("an event");
+        self.problem(Rule::Structure, format!("{name} is outside any transaction"));
     }
 }
