@@ -80,6 +80,6 @@ def parse_latency(text: str) -> float:
 
 
 def format_latency(microseconds: float) -> str:
-    """`0.98 ms`, `12.3 ms`, `1,234 ms`."""
+    """A latency for people, always in milliseconds: `0.045 ms`, `0.98 ms`, `12.3 ms`, `1,234 ms`."""
     ms = microseconds / 1000
-    return f"{ms:,.{2 if ms < 10 else 1 if ms < 1000 else 0}f} ms"
+    return f"{ms:,.{3 if ms < 0.1 else 2 if ms < 10 else 1 if ms < 1000 else 0}f} ms"

@@ -24,6 +24,7 @@ from flushlab.record import (
     Ratio,
     RowCounts,
     ServerIdentity,
+    TransactionLatency,
     Warning,
 )
 from flushlab.record.comparison import Verdict
@@ -307,6 +308,32 @@ def test_bench_says_how_far_its_figure_can_be_trusted() -> None:
 def test_bench_of_an_upsert_shows_rows_and_commits() -> None:
     load = msgspec.structs.replace(load_result(), rows=ROWS)
     check("bench-upsert.txt", text_of(bench.render(trial(unit="rows/s", load=load))))
+
+
+def test_bench_of_transactions_shows_each_kind_with_its_rate_and_latency() -> None:
+    latency = load_result().latency_us
+    assert latency is not None
+    kinds = (
+        TransactionLatency(transaction="new_order", count=37_500, throughput=7_500.0, latency_us=latency),
+        TransactionLatency(
+            transaction="status",
+            count=12_500,
+            throughput=2_500.0,
+            latency_us=msgspec.structs.replace(latency, p50=45, p95=80, p99=99, max=12_345),
+        ),
+        TransactionLatency(transaction="never", count=0, throughput=0.0, latency_us=None),
+    )
+    record = trial(load=msgspec.structs.replace(load_result(), transactions=kinds))
+    check("bench-txn.txt", text_of(bench.render(record)))
+    assert msgspec.to_builtins(bench.document(record)["transactions"])[1]["count"] == 12_500
+
+
+def test_bench_of_one_kind_of_transaction_does_not_repeat_it() -> None:
+    latency = load_result().latency_us
+    kind = TransactionLatency(transaction="pay", count=50_000, throughput=10_000.0, latency_us=latency)
+    record = trial(load=msgspec.structs.replace(load_result(), transactions=(kind,)))
+    assert "pay" not in text_of(bench.render(record))
+    assert bench.document(record)["transactions"] == [kind]
 
 
 def test_bench_of_a_script_shows_time_per_kind() -> None:

@@ -67,6 +67,10 @@ def test_the_example_orders_pays_and_looks(server: Sandbox) -> None:
     assert values(server, "SELECT COUNT(DISTINCT nr) - COUNT(*) FROM shop.line") == [0]
     names = {one.statement for one in measured.load.statements}
     assert {"new_order: INSERT orders", "new_order: COMMIT", "status: SELECT orders"} <= names
+    kinds = {one.transaction: one for one in measured.load.transactions}
+    assert list(kinds) == ["new_order", "payment", "status"]
+    assert sum(one.count for one in kinds.values()) == measured.load.events
+    assert kinds["new_order"].latency_us is not None
     assert measured.load.commits is not None
     assert measured.load.commits < measured.load.events, "looking commits nothing"
 

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flushlab.errors import UsageError
-from flushlab.units import format_seconds, format_size, option_size, parse_latency, parse_size
+from flushlab.units import format_latency, format_seconds, format_size, option_size, parse_latency, parse_size
 
 
 @pytest.mark.parametrize(
@@ -47,3 +47,11 @@ def test_latencies_are_read_as_people_write_them(text: str, seconds: float) -> N
 def test_what_is_no_latency_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="is not a latency"):
         parse_latency(text)
+
+
+@pytest.mark.parametrize(
+    ("microseconds", "text"),
+    [(45, "0.045 ms"), (980, "0.98 ms"), (12_345, "12.3 ms"), (1_234_000, "1,234 ms")],
+)
+def test_latencies_are_milliseconds_whatever_their_size(microseconds: float, text: str) -> None:
+    assert format_latency(microseconds) == text

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use crate::meter::Window;
-use crate::result::{Latency, LoadResult, OpenLoop, RowCounts, StatementLatency, CLIENT_BOUND};
+use crate::result::{
+    Latency, LoadResult, OpenLoop, RowCounts, StatementLatency, TransactionLatency, CLIENT_BOUND,
+};
 use crate::schedule::Kept;
 
 /// A second that adds less than this share of the median second is a stall.
@@ -18,6 +20,8 @@ pub(crate) struct Closed<'a> {
     pub cpu: Duration,
     /// Names of the kinds of statements.
     pub statements: &'a [String],
+    /// The kinds of transactions, with their numbers of statements.
+    pub transactions: &'a [(String, usize)],
     pub counts_rows: bool,
     /// Whether the driver commits; its COMMIT is then the last kind.
     pub commits_itself: bool,
@@ -54,6 +58,17 @@ impl Closed<'_> {
                         count: some.len(),
                         latency_us: Latency::of(some)?,
                     })
+                })
+                .collect(),
+            transactions: self
+                .transactions
+                .iter()
+                .zip(&window.transactions)
+                .map(|((name, _), some)| TransactionLatency {
+                    transaction: name.clone(),
+                    count: some.len(),
+                    throughput: some.len() as f64 / seconds,
+                    latency_us: Latency::of(some),
                 })
                 .collect(),
             commits: window.commits,

@@ -52,10 +52,12 @@ impl Cpu {
 }
 
 /// What a window counts beyond the events themselves.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Shape {
     /// Kinds of statements; COMMITs of the driver are the last kind, if it commits.
     pub statements: usize,
+    /// The kind of transaction of each statement; none where all events are of one kind.
+    pub transaction_of: Vec<usize>,
     pub sessions: usize,
     /// Whether events are due at a time of their own.
     pub open_loop: bool,
@@ -140,6 +142,9 @@ pub(crate) struct Window {
     pub latencies: Latencies,
     /// By kind of statement.
     pub statements: Vec<Latencies>,
+    /// Of events, by kind of transaction.
+    pub transactions: Vec<Latencies>,
+    transaction_of: Vec<usize>,
     pub commits: u64,
     pub errors: Vec<ErrorCount>,
     pub lost_connections: u64,
@@ -162,6 +167,10 @@ impl Window {
             rolled_back: 0,
             latencies: latencies(),
             statements: (0..shape.statements).map(|_| latencies()).collect(),
+            transactions: (0..shape.transaction_of.last().map_or(0, |last| last + 1))
+                .map(|_| latencies())
+                .collect(),
+            transaction_of: shape.transaction_of,
             commits: 0,
             errors: Vec::new(),
             lost_connections: 0,
@@ -285,6 +294,10 @@ impl Meter {
                 let took = now.duration_since(ended.begun);
                 window.events += 1;
                 record(&mut window.latencies, took);
+                // The statement that ends an event is one of its kind.
+                if let Some(&kind) = window.transaction_of.get(answered.statement) {
+                    record(&mut window.transactions[kind], took);
+                }
                 if let Some(seconds) = &mut window.seconds {
                     seconds.record(second, took);
                 }
@@ -480,6 +493,7 @@ mod tests {
     /// An UPDATE, and the driver's COMMIT.
     const SHAPE: Shape = Shape {
         statements: 2,
+        transaction_of: Vec::new(),
         sessions: 1,
         open_loop: false,
         seconds: false,
@@ -531,6 +545,36 @@ mod tests {
                 .sum::<u64>(),
             4
         );
+    }
+
+    #[test]
+    fn an_event_counts_for_the_kind_of_transaction_that_its_last_statement_is_of() {
+        let now = Instant::now();
+        let mut meter = Meter::new(now);
+        let shape = Shape {
+            statements: 5,
+            transaction_of: vec![0, 0, 1, 1],
+            ..SHAPE
+        };
+        meter.open(now, Window::new(shape));
+        // 0 is the first statement of an event of the first kind; 4 is of no kind, as the ledger's are.
+        for (statement, ends) in [(0, false), (1, true), (2, true), (3, true), (4, true)] {
+            let ended = Ended {
+                begun: now,
+                effect: Effect::TRANSACTION,
+                waits: false,
+            };
+            meter.answered(Answered {
+                session: 0,
+                statement,
+                sent: now,
+                commits: ends,
+                event: ends.then_some(ended),
+            });
+        }
+        let window = closed(&mut meter).unwrap();
+        let counts: Vec<u64> = window.transactions.iter().map(Latencies::len).collect();
+        assert_eq!((window.events, counts), (4, vec![1, 2]));
     }
 
     #[test]

@@ -136,6 +136,19 @@ pub struct StatementLatency {
     pub latency_us: Latency,
 }
 
+/// How fast the transactions of one kind were (`flushlab.record.TransactionLatency`).
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TransactionLatency {
+    /// As the workload calls it.
+    pub transaction: String,
+    /// Those that ended in the window.
+    pub count: u64,
+    /// The same per second.
+    pub throughput: f64,
+    /// Latency of these; none if there were none.
+    pub latency_us: Option<Latency>,
+}
+
 /// What became of an open loop (`flushlab.record.OpenLoop`).
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct OpenLoop {
@@ -164,6 +177,8 @@ pub struct LoadResult {
     pub latency_us: Option<Latency>,
     /// Latency per kind of statement, in the workload's order; those that were not answered are absent.
     pub statements: Vec<StatementLatency>,
+    /// The kinds of transactions of a workload that has kinds, in its order.
+    pub transactions: Vec<TransactionLatency>,
     /// Commits that were acknowledged in the window.
     pub commits: u64,
     /// Server errors inside the window, by errno and SQLSTATE.

@@ -87,6 +87,8 @@ struct Running {
 pub struct LoadRun {
     dialer: Arc<Dialer>,
     statements: Vec<String>,
+    /// Kinds of transactions, with their numbers of statements.
+    transactions: Vec<(String, usize)>,
     ready: Vec<(Connection, Box<dyn Workload>)>,
     running: Option<Running>,
 }
@@ -102,6 +104,7 @@ impl LoadRun {
         let mut ready = Vec::with_capacity(spec.threads as usize);
         let mut new_keys: NewKeys = Arc::new([]);
         let mut statements = Vec::new();
+        let mut transactions = Vec::new();
         let notes = spec.ledger.as_ref().map(Ledger::open).transpose()?;
         for number in 0..spec.threads {
             let mut connection = dialer.open().map_err(|error| {
@@ -123,6 +126,7 @@ impl LoadRun {
             workload.prepare(&mut connection)?;
             if number == 0 {
                 statements = workload.statements();
+                transactions = workload.transactions();
             }
             ready.push((connection, workload));
         }
@@ -132,6 +136,7 @@ impl LoadRun {
         Ok(Self {
             dialer: Arc::new(dialer),
             statements,
+            transactions,
             ready,
             running: None,
         })
@@ -161,6 +166,12 @@ impl LoadRun {
             end: None,
             shape: Shape {
                 statements: self.statements.len(),
+                transaction_of: self
+                    .transactions
+                    .iter()
+                    .enumerate()
+                    .flat_map(|(kind, (_, statements))| std::iter::repeat_n(kind, *statements))
+                    .collect(),
                 sessions: sessions.len(),
                 open_loop: control.schedule.is_some(),
                 seconds: self.dialer.spec.seconds.are_asked_for(),
@@ -244,7 +255,7 @@ impl LoadRun {
         if let Some(window) = running.window.take() {
             window.abandon();
         }
-        let window = Window::new(running.shape);
+        let window = Window::new(running.shape.clone());
         let mut meter = locked(&running.meter);
         let start = Instant::now();
         meter.open(start, window);
@@ -303,6 +314,7 @@ impl LoadRun {
             length,
             cpu: cpu.saturating_sub(opened.cpu),
             statements: &self.statements,
+            transactions: &self.transactions,
             counts_rows: spec.workload.counts_rows(),
             commits_itself: spec.commit != Commit::Auto,
             amount: spec.workload.amount(),
@@ -499,6 +511,7 @@ mod tests {
             end: None,
             shape: Shape {
                 statements: 1,
+                transaction_of: Vec::new(),
                 sessions: 1,
                 open_loop: false,
                 seconds: false,
@@ -521,6 +534,7 @@ mod tests {
                 Arc::default(),
             )),
             statements: vec!["UPDATE".to_owned()],
+            transactions: Vec::new(),
             ready: Vec::new(),
             running: Some(running),
         }

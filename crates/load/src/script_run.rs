@@ -116,6 +116,7 @@ pub fn run_script(
         latency_us: None,
         errors: Vec::new(),
         statements: Vec::new(),
+        transactions: Vec::new(),
         commits: 0,
         client_cpu_us_per_event: (events > 0).then(|| cpu.as_secs_f64() * 1e6 / events as f64),
         client_busy: None,

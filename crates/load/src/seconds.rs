@@ -293,6 +293,7 @@ mod tests {
 
     const SHAPE: Shape = Shape {
         statements: 1,
+        transaction_of: Vec::new(),
         sessions: 1,
         open_loop: false,
         seconds: true,

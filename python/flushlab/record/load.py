@@ -452,6 +452,22 @@ class StatementLatency(msgspec.Struct, frozen=True, kw_only=True):
     latency_us: Latency
 
 
+class TransactionLatency(msgspec.Struct, frozen=True, kw_only=True):
+    """How fast the transactions of one kind were.
+
+    Attributes:
+        transaction: as the workload calls the kind.
+        count: those that ended in the window.
+        throughput: the same per second.
+        latency_us: of these; None if there were none.
+    """
+
+    transaction: str
+    count: int
+    throughput: float
+    latency_us: Latency | None
+
+
 class OpenLoop(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a rate or a profile.
 
@@ -561,6 +577,7 @@ class LoadResult(msgspec.Struct, frozen=True, kw_only=True):
         per_second: the same of each whole second of the window; empty for scripts.
         latency_us: of the events that ended in the window; None if there were none, and for scripts.
         statements: latency per kind of statement, in the workload's order.
+        transactions: rate and latency per kind of transaction, where a workload has kinds (`txn:`).
         commits: acknowledged in the window; None in records of earlier versions.
         errors: server errors in the window, by errno and SQLSTATE. Events that end in an ignored one begin
             anew; with a rate latency counts from the intended start, in a closed loop from the last try.
@@ -585,6 +602,7 @@ class LoadResult(msgspec.Struct, frozen=True, kw_only=True):
     rows: RowCounts | None = None
     kinds: tuple[KindTime, ...] = ()
     statements: tuple[StatementLatency, ...] = ()
+    transactions: tuple[TransactionLatency, ...] = ()
     commits: int | None = None
     client_busy: float | None = None
     client_bound: bool = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -12,6 +12,7 @@ from rich.text import Text
 
 from flushlab.record import KindTime, Latency, LoadResult, NodeActivity, Trial
 from flushlab.report.identity import disk_words, server_document
+from flushlab.units import format_latency
 
 SCHEMA = "flushlab.bench/1"
 
@@ -45,6 +46,7 @@ def document(trial: Trial) -> dict[str, Any]:
         "client_busy": load.client_busy if load else None,
         "client_bound": load.client_bound if load else False,
         "statements": list(load.statements) if load else [],
+        "transactions": list(load.transactions) if load else [],
         "open_loop": load.open_loop if load else None,
         "stalls": list(load.stalls) if load else [],
         "lost_connections": load.lost_connections if load else 0,
@@ -98,11 +100,11 @@ def render(trial: Trial) -> RenderableType:
     if trial.seed is not None:
         table.add_row("seed", str(trial.seed))
     doubts = [Text(f"warning: {warning.text}", style="yellow") for warning in trial.warnings]
-    kinds = [_kinds(trial.load.kinds)] if trial.load is not None and trial.load.kinds else []
+    tables = _tables(trial.load) if trial.load is not None else ()
     one = Text(
         "one run proves no difference: flushlab compare measures in turns, with intervals", style="dim"
     )
-    return Group(*_void(trial), table, *kinds, *doubts, one)
+    return Group(*_void(trial), table, *tables, *doubts, one)
 
 
 def node_words(node: NodeActivity) -> str:
@@ -140,7 +142,7 @@ def render_interrupted(load: LoadResult, unit: str) -> RenderableType:
     _add_load(table, load)
     table.add_row("window", f"{load.seconds:.1f} s, until interrupted")
     doubt = Text("warning: interrupted: the window is shorter than requested", style="yellow")
-    return Group(table, doubt)
+    return Group(table, *_tables(load), doubt)
 
 
 def _add_load(table: Table, load: LoadResult) -> None:
@@ -154,16 +156,13 @@ def _add_load(table: Table, load: LoadResult) -> None:
         if rows.commit_latency_us is not None:
             table.add_row("commits", f"{rows.commits:,}")
             table.add_row("COMMIT", _latency(rows.commit_latency_us))
-    if len(load.statements) > 1:
-        for one in load.statements:
-            if one.statement != "COMMIT" or load.rows is None:
-                table.add_row(one.statement, f"{_latency(one.latency_us)} of {one.count:,}")
     if load.open_loop is not None:
         loop = load.open_loop
         table.add_row("intended", f"{loop.intended:,.0f}/s; backlog at most {loop.backlog_max:,} events")
         if loop.lag_us is not None:
             lag = loop.lag_us
-            table.add_row("lag", f"p50 {lag.p50} · p99 {lag.p99} · p99.9 {lag.p999} · max {lag.max} µs")
+            parts = (("p50", lag.p50), ("p99", lag.p99), ("p99.9", lag.p999), ("max", lag.max))
+            table.add_row("lag", _percentiles(parts))
     if load.client_cpu_us_per_event is not None:
         busy = "" if load.client_busy is None else f", busy {load.client_busy:.0%} of the time"
         table.add_row("client", f"{load.client_cpu_us_per_event:.1f} µs of CPU per {event}{busy}")
@@ -184,7 +183,42 @@ def _add_syncs(table: Table, trial: Trial, load: LoadResult) -> None:
 
 
 def _latency(latency: Latency) -> str:
-    return f"p50 {latency.p50} · p95 {latency.p95} · p99 {latency.p99} · max {latency.max} µs"
+    return _percentiles(
+        (("p50", latency.p50), ("p95", latency.p95), ("p99", latency.p99), ("max", latency.max))
+    )
+
+
+def _percentiles(parts: Iterable[tuple[str, float]]) -> str:
+    return " · ".join(f"{name} {format_latency(value)}" for name, value in parts)
+
+
+def _tables(load: LoadResult) -> Iterator[Table]:
+    """Kinds of transactions and of statements, where there are several."""
+    if len(load.transactions) > 1:
+        yield _by_name(
+            "transactions",
+            ((kind.transaction, kind.count, kind.latency_us) for kind in load.transactions),
+            load.seconds,
+        )
+    if len(load.statements) > 1:
+        shown = [one for one in load.statements if one.statement != "COMMIT" or load.rows is None]
+        yield _by_name(
+            "statements", ((one.statement, one.count, one.latency_us) for one in shown), load.seconds
+        )
+    if load.kinds:
+        yield _kinds(load.kinds)
+
+
+def _by_name(title: str, rows: Iterable[tuple[str, int, Latency | None]], seconds: float) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column(title, overflow="fold")
+    for head in ("count", "per second", "p50", "p95", "p99"):
+        table.add_column(head, justify="right", no_wrap=True)
+    for name, count, latency in rows:
+        parts = ("", "", "") if latency is None else (latency.p50, latency.p95, latency.p99)
+        cells = (part if isinstance(part, str) else format_latency(part) for part in parts)
+        table.add_row(Text(name), f"{count:,}", f"{count / seconds:,.1f}", *cells)
+    return table
 
 
 def _kinds(kinds: tuple[KindTime, ...]) -> Table:

@@ -288,7 +288,7 @@ def _notes(facts: TuneFacts) -> Group:
         looks = f"{counted(result.blocks, 'block')}, {counted(result.looks, 'look')}"
         figure = f"{facts.base_figure:,.{digits}f} {facts.unit}"
         if facts.objective == "p99" and facts.base_p99_us is not None:
-            figure = f"p99 {facts.base_p99_us / 1000:,.1f} ms at {figure}"
+            figure = f"p99 {format_latency(facts.base_p99_us)} at {figure}"
         name = "raised" if facts.raised else "base"
         lines.append(Text(f"{name}: {figure} ({looks})", style="dim"))
         lines += way(facts)

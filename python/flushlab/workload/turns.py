@@ -10,7 +10,16 @@ import time
 from collections.abc import Callable, Sequence
 
 from flushlab.errors import MeasurementError
-from flushlab.record import ErrorCount, Latency, LoadResult, OpenLoop, RowCounts, StatementLatency, Warning
+from flushlab.record import (
+    ErrorCount,
+    Latency,
+    LoadResult,
+    OpenLoop,
+    RowCounts,
+    StatementLatency,
+    TransactionLatency,
+    Warning,
+)
 from flushlab.server.protocol import Server
 from flushlab.workload.engine import closed, connected, measured, native, raise_if_failed, warm_up
 from flushlab.workload.protocol import COMMITS, MOST_SLICE_S, Driving, Measured, Timing
@@ -118,6 +127,7 @@ def together(results: Sequence[LoadResult]) -> LoadResult:
     rows = [one.rows for one in results if one.rows is not None]
     loops = [(one.seconds, one.open_loop) for one in results if one.open_loop is not None]
     names = dict.fromkeys(statement.statement for one in results for statement in one.statements)
+    kinds = dict.fromkeys(kind.transaction for one in results for kind in one.transactions)
     return LoadResult(
         seconds=seconds,
         events=events,
@@ -129,6 +139,7 @@ def together(results: Sequence[LoadResult]) -> LoadResult:
         client_busy=client_s / seconds,
         client_bound=sum(one.client_bound for one in results) * 2 > len(results),
         statements=tuple(statement for name in names if (statement := _statement(name, results)) is not None),
+        transactions=tuple(_transaction(name, results, seconds) for name in kinds),
         commits=sum(one.commits or 0 for one in results),
         lost_connections=sum(one.lost_connections for one in results),
         rows=_rows(rows) if rows else None,
@@ -174,6 +185,19 @@ def _statement(name: str, results: Sequence[LoadResult]) -> StatementLatency | N
     if latency is None:
         return None
     return StatementLatency(statement=name, count=sum(count for count, _ in parts), latency_us=latency)
+
+
+def _transaction(name: str, results: Sequence[LoadResult], seconds: float) -> TransactionLatency:
+    parts = [
+        (one.count, one.latency_us)
+        for result in results
+        for one in result.transactions
+        if one.transaction == name
+    ]
+    count = sum(count for count, _ in parts)
+    return TransactionLatency(
+        transaction=name, count=count, throughput=count / seconds, latency_us=_latency(parts)
+    )
 
 
 def _errors(results: Sequence[LoadResult]) -> tuple[ErrorCount, ...]:

@@ -3,10 +3,11 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from flushlab.errors import MeasurementError
-from flushlab.record import ErrorCount, Latency, LoadResult, RowCounts
+from flushlab.record import ErrorCount, Latency, LoadResult, RowCounts, TransactionLatency
 from flushlab.workload import turns as module
 from flushlab.workload.protocol import MOST_SLICE_S
 from flushlab.workload.turns import Turns, together
@@ -107,3 +108,23 @@ def test_a_server_on_which_nothing_ends_is_not_for_turns(monkeypatch: pytest.Mon
     empty = LoadResult(seconds=0.5, events=0, throughput=0.0, per_second=(), latency_us=None)
     with pytest.raises(MeasurementError, match="no event ended within 8 s"):
         opened([empty] * 3, monkeypatch)
+
+
+def test_kinds_of_transactions_are_joined_with_their_rates_over_all_windows() -> None:
+    def window(seconds: float, **counts: int) -> LoadResult:
+        kinds = tuple(
+            TransactionLatency(
+                transaction=name,
+                count=count,
+                throughput=count / seconds,
+                latency_us=latency(100 * count) if count else None,
+            )
+            for name, count in counts.items()
+        )
+        return msgspec.structs.replace(result(seconds, sum(counts.values()), 500), transactions=kinds)
+
+    pay, look = together([window(1.0, pay=10, look=0), window(3.0, pay=30, look=0)]).transactions
+    assert (pay.transaction, pay.count, pay.throughput) == ("pay", 40, 10.0)
+    assert pay.latency_us is not None
+    assert pay.latency_us.p50 == (10 * 1000 + 30 * 3000) / 40
+    assert (look.count, look.latency_us) == (0, None)

@@ -61,6 +61,12 @@ pub(crate) trait Workload: Send {
     /// connection of a load.
     fn statements(&self) -> Vec<String>;
 
+    /// Its kinds of transactions, each with the number of statements that are its own, in their order. None
+    /// where all events are of one kind.
+    fn transactions(&self) -> Vec<(String, usize)> {
+        Vec::new()
+    }
+
     /// Prepares its statements on a new connection: once in the beginning, and again after a connection was
     /// lost and another opened. No event runs then.
     fn prepare(&mut self, connection: &mut Connection) -> Result<(), Error>;

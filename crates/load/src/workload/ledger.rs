@@ -198,6 +198,12 @@ impl Workload for Ledgered {
         names
     }
 
+    fn transactions(&self) -> Vec<(String, usize)> {
+        self.inner
+            .as_ref()
+            .map_or(Vec::new(), |inner| inner.transactions())
+    }
+
     fn prepare(&mut self, connection: &mut Connection) -> Result<(), Error> {
         self.insert = Some(connection.prepare(INSERT)?);
         self.inner

@@ -31,6 +31,13 @@ pub(crate) struct Transaction {
     pub statements: Vec<Sentence>,
 }
 
+impl Transaction {
+    /// Its statements, with BEGIN and COMMIT.
+    fn sent_statements(&self) -> usize {
+        self.statements.len() + 2 * usize::from(self.explicit)
+    }
+}
+
 /// A statement with its parameters.
 #[derive(Debug)]
 pub(crate) struct Sentence {
@@ -151,7 +158,7 @@ impl TxnEvents {
         let mut number = 0;
         for transaction in &txn.transactions {
             first.push(number);
-            number += transaction.statements.len() + 2 * usize::from(transaction.explicit);
+            number += transaction.sent_statements();
         }
         Self {
             values: generators.iter().map(Value::with_room_for).collect(),
@@ -199,6 +206,13 @@ impl TxnEvents {
 impl Workload for TxnEvents {
     fn statements(&self) -> Vec<String> {
         self.txn.names()
+    }
+
+    fn transactions(&self) -> Vec<(String, usize)> {
+        let kinds = self.txn.transactions.iter();
+        kinds
+            .map(|kind| (kind.name.clone(), kind.sent_statements()))
+            .collect()
     }
 
     fn prepare(&mut self, connection: &mut Connection) -> Result<(), Error> {
@@ -382,6 +396,18 @@ mod tests {
                 "kind 1: COMMIT"
             ]
         );
+    }
+
+    #[test]
+    fn each_kind_has_its_statements_in_the_order_of_their_names() {
+        let one = |name| vec![sentence(name, &[], &[], 1)];
+        let events = events(vec![
+            transaction(3, true, one("INSERT")),
+            transaction(1, false, one("SELECT")),
+        ]);
+        let kinds = events.transactions();
+        assert_eq!(kinds, [("kind 3".to_owned(), 3), ("kind 1".to_owned(), 1)]);
+        assert_eq!(events.statements().len(), 4);
     }
 
     #[test]

@@ -45,6 +45,7 @@ from flushlab.report.page.found import Found, found
 from flushlab.report.page.parts import Cell, Section, Subject, Table, figure, interval, when
 from flushlab.report.stored import Facts, plan_of
 from flushlab.store import CampaignRow
+from flushlab.units import format_latency
 
 MAX_ROWS = 150
 MAX_TEXT = 1_000
@@ -194,7 +195,7 @@ def _keys(subject: Subject) -> Iterator[tuple[str, str]]:
     if what.base_figure is not None:
         yield "base", f"{figure(what.base_figure)} {what.unit}"
     if what.base_p99_us is not None:
-        yield "base's p99", f"{what.base_p99_us / 1000:,.1f} ms"
+        yield "base's p99", format_latency(what.base_p99_us)
     if what.blocks:
         yield "proven in", what.blocks
     elif subject.trials:
