@@ -330,7 +330,7 @@ class BoundSeries:
         base = [t for t in trials if t.arm.name == BASE and t.figure is not None]
         found += self._same_as_base(trials)
         found += self._short_windows(result, trials)
-        found += self._debts(base, trials)
+        found += self._debts(trials)
         found += _of_trials(base, trials)
         return found
 
@@ -361,20 +361,24 @@ class BoundSeries:
                 text = f"{arm.name} reads back the same as the base: its ratio is only noise"
                 yield Warning("same-as-base", text)
 
-    def _debts(self, base: list[Trial], trials: list[Trial]) -> Iterator[Warning]:
+    def _debts(self, trials: list[Trial]) -> Iterator[Warning]:
         """Arms that write much more, or much less, than the base after their turns: whoever writes more is
         favoured."""
-        reference = _left_bytes(base)
         again = _left_bytes([trial for trial in trials if trial.arm.name == CONTROL])
-        least, most = min(reference, again), max(reference, again)
         for arm in self.request.running:
+            reference = _left_bytes([t for t in trials if t.arm.name == (arm.against or BASE)])
+            same = reference if arm.against else again
+            least, most = min(reference, same), max(reference, same)
             own = [trial for trial in trials if trial.arm.name == arm.name and trial.slices]
             left = _left_bytes(own)
             if own and max(left, least) > DEBT_BYTES and not least / DEBT_FACTOR < left < most * DEBT_FACTOR:
+                base = arm.against or (
+                    "the base" if self.request.base_name == BASE else self.request.base_name
+                )
                 text = (
                     f"after its turns, {arm.name} still wrote {format_size(round(left))} per transaction,"
-                    f" the base {format_size(round(reference))}. The ratio leaves these writes out, which"
-                    f" favours {arm.name if left > reference else 'the base'}; --fresh includes them"
+                    f" {base} {format_size(round(reference))}. The ratio leaves these writes out, which"
+                    f" favours {arm.name if left > reference else base}; --fresh includes them"
                 )
                 yield Warning("debts", text)
 
