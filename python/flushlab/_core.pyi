@@ -17,6 +17,7 @@ __all__ = [
     "LoadRun",
     "Rows",
     "ScriptStream",
+    "ScriptSurvey",
     "TomlError",
     "check_binlogs",
     "check_schedule",
@@ -277,15 +278,28 @@ class ScriptStream:
     """
 
     def __new__(cls, spec: bytes) -> ScriptStream: ...
-    def feed(self, piece: bytes, meanwhile: Callable[[], None] | None = None) -> None:
-        """Takes the next piece of the dump; waits while the server is too far behind, and calls `meanwhile`
-        again and again as long as it does.
+    def feed(
+        self, piece: bytes, last: bool = False, meanwhile: Callable[[], None] | None = None
+    ) -> tuple[int, str] | None:
+        """Takes the next piece of the dump, or of the file that was entered last.
+
+        Args:
+            piece: of the file.
+            last: the file ends with it; one that was entered is left.
+            meanwhile: called again and again while it waits for a server that is too far behind.
+
+        Returns:
+            Line and name of a file to read now (`source NAME`), or None. `enter` it, feed it, then feed this
+            one again, with an empty piece and the same `last`.
 
         Raises:
             CoreError: server, with number, line and beginning of a statement that it refused; usage, with
-                the line of something that does not end.
+                the line of something that does not end, or of a client's command that a load does not take.
             KeyboardInterrupt: on Ctrl-C.
         """
+
+    def enter(self, name: str) -> None:
+        """Goes on with another file; `name` is for messages."""
 
     def finish(self, meanwhile: Callable[[], None] | None = None) -> None:
         """The dump is whole: waits for the last answer, and calls `meanwhile` as `feed` does.
@@ -299,6 +313,22 @@ class ScriptStream:
 
     def stop(self) -> None:
         """Cuts its connections; does nothing after `finish`."""
+
+@final
+class ScriptSurvey:
+    """A look through a script that comes in pieces, as `ScriptStream` would run it; needs no server."""
+
+    def __new__(cls) -> ScriptSurvey: ...
+    def feed(self, piece: bytes, last: bool = False) -> list[tuple[int, str]]:
+        """Takes the next piece; lines and names of the files that are read there.
+
+        Raises:
+            CoreError: usage, as `ScriptStream.feed`.
+        """
+
+    def findings(self) -> bytes:
+        """JSON: `kinds` of statements, `databases` that are named (`database`, `created`), and whether tables
+        or rows come before any (`begins_within`)."""
 
 @final
 class FillRun:

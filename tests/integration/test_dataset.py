@@ -334,6 +334,70 @@ def test_folder_of_mysql_shell_loads(
         assert server.query("SELECT COUNT(*) FROM shop.v") == [(2,)]
 
 
+def test_dump_that_reads_other_files_loads_as_the_employees_sample_does(
+    build: Callable[[str], Build], tmp_path: Path, snapshots: Snapshots
+) -> None:
+    (tmp_path / "employees.sql").write_text(
+        "-- Sample database\nDROP DATABASE IF EXISTS employees;\nCREATE DATABASE IF NOT EXISTS employees;\n"
+        "USE employees;\ntee /tmp/never\nSELECT 'CREATING DATABASE STRUCTURE' as 'INFO';\n"
+        "CREATE TABLE employees (emp_no INT NOT NULL, PRIMARY KEY (emp_no));\n"
+        "CREATE TABLE salaries (emp_no INT NOT NULL, FOREIGN KEY (emp_no) REFERENCES employees (emp_no));\n"
+        "flush /*!50503 binary */ logs;\nSELECT 'LOADING' as 'INFO';\nsource load_employees.dump ;\n"
+        "source load_salaries1.dump ;\n\nsource show_elapsed.sql ;\n"
+    )
+    (tmp_path / "load_employees.dump").write_text("INSERT INTO `employees` VALUES (10001),\n(10002);\n")
+    (tmp_path / "load_salaries1.dump").write_text("INSERT INTO `salaries` VALUES (10001);\n")
+    (tmp_path / "show_elapsed.sql").write_text("-- nothing\nselect COUNT(*)\nfrom salaries\\G\n")
+    said: list[str] = []
+    made = build("mariadb@10.11")
+    found = snapshot(made, tmp_path / "employees.sql", snapshots, said)
+    assert f"warning: {tmp_path / 'employees.sql'}: left out commands of the client: tee" in said
+    with Sandbox.start(made, snapshot=found, snapshots=snapshots) as server:
+        assert server.query("SELECT COUNT(*) FROM employees.employees") == [(2,)]
+        assert server.query("SELECT COUNT(*) FROM employees.salaries") == [(1,)]
+    (tmp_path / "load_salaries1.dump").write_text("\nINSERT INTO `salaries` VALUES (9);\n")
+    with pytest.raises(
+        DumpRefused, match=r"employees\.sql, line 2 of load_salaries1\.dump: ERROR 1452"
+    ) as refused:
+        snapshot(made, tmp_path / "employees.sql", snapshots)
+    assert refused.value.message.endswith("\n  INSERT INTO `salaries` VALUES (9)")
+
+
+def test_folder_with_a_file_for_each_table_loads(
+    build: Callable[[str], Build], tmp_path: Path, snapshots: Snapshots
+) -> None:
+    """As MySQL Workbench writes it: views of views, and foreign keys, before what they are of."""
+    files = {
+        "a_view": "CREATE DEFINER=`clerk`@`10.%` VIEW `a_view` AS SELECT doubled(id) AS id FROM `b_view`;\n",
+        "b_view": "CREATE VIEW `b_view` AS SELECT id FROM `line`;\n",
+        "line": "CREATE TABLE `line` (`id` int NOT NULL PRIMARY KEY, CONSTRAINT `f` FOREIGN KEY (`id`)"
+        " REFERENCES `order` (`id`));\nINSERT INTO `line` VALUES (1),(2);\n",
+        "order": "CREATE TABLE `order` (`id` int NOT NULL PRIMARY KEY);\n"
+        "INSERT INTO `order` VALUES (1),(2);\n",
+        "routines": "DELIMITER ;;\nCREATE FUNCTION doubled(x int) RETURNS int DETERMINISTIC RETURN 2 * x;;\n"
+        "DELIMITER ;\nGRANT ALL ON *.* TO `clerk`@`10.%`;\n",
+        "triggers": "CREATE TRIGGER t BEFORE INSERT ON `order` FOR EACH ROW SET NEW.id = NEW.id + 100;\n",
+    }
+    for name, text in files.items():
+        header = "-- MySQL dump 10.13  Distrib 8.0.36\n--\n-- Host: localhost    Database: shop\n"
+        (tmp_path / f"shop_{name}.sql").write_text(
+            f"{header}{text}-- Dump completed on 2024-01-01 10:00:00\n"
+        )
+    made, said = build("mysql@8.0"), list[str]()
+    found = snapshot(made, tmp_path, snapshots, said)
+    assert [line for line in said if line.startswith("warning")] == [
+        f"warning: {tmp_path}: left out statements about the server itself: GRANT (1)"
+    ]
+    with Sandbox.start(made, snapshot=found, snapshots=snapshots) as server:
+        assert server.query("SELECT id FROM shop.a_view ORDER BY 1") == [(2,), (4,)]
+        assert server.query("SELECT id FROM shop.`order` ORDER BY 1") == [(1,), (2,)]
+        assert server.query(
+            "SELECT trigger_name FROM information_schema.triggers WHERE trigger_schema = 'shop'"
+        ) == [("t",)]
+        server.query("INSERT INTO shop.`order` VALUES (3)")
+        assert server.query("SELECT MAX(id) FROM shop.`order`") == [(103,)]
+
+
 def test_dump_is_the_commands_database_and_is_found_again_by_content(
     build: Callable[[str], Build], tmp_path: Path
 ) -> None:

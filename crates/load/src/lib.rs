@@ -41,6 +41,7 @@
 
 mod address;
 mod bulk;
+mod client_command;
 mod closed;
 mod connect;
 mod connection;
@@ -63,6 +64,7 @@ mod schedule;
 pub mod script;
 mod script_run;
 mod script_stream;
+mod script_survey;
 mod seconds;
 mod session;
 pub mod spec;
@@ -85,4 +87,5 @@ pub use run::LoadRun;
 pub use schedule::check_schedule;
 pub use script_run::{run_script, ScriptSpec};
 pub use script_stream::ScriptStream;
+pub use script_survey::ScriptSurvey;
 pub use tables::prepare_tables;

@@ -1,5 +1,6 @@
 //! SQL scripts: split into statements as the servers' command-line clients split them.
 
+use crate::client_command::{self, Command};
 use crate::Error;
 
 /// Longest part of a statement that messages quote.
@@ -49,9 +50,25 @@ pub(crate) struct Splitter {
     /// Nothing but blanks stood before the piece in its first line.
     line_begins: bool,
     first: bool,
+    /// Commands of the client are carried out, not passed on.
+    commands: bool,
+    /// Nothing of the script counts any more.
+    quit: bool,
+    /// Commands of the client that were left out.
+    pub left_out: Vec<String>,
+}
+
+/// Another file of SQL, which is to be read before the script goes on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Source {
+    /// Of the script.
+    pub line: u32,
+    /// As it stands there.
+    pub name: String,
 }
 
 impl Splitter {
+    /// Of the client's commands it knows DELIMITER.
     pub fn new() -> Self {
         let mut splitter = Self {
             at: 0,
@@ -62,17 +79,34 @@ impl Splitter {
             conditional: None,
             line_begins: true,
             first: true,
+            commands: false,
+            quit: false,
+            left_out: Vec::new(),
         };
         splitter.set_delimiter(b";");
         splitter
     }
 
-    fn set_delimiter(&mut self, delimiter: &[u8]) {
+    /// One that obeys the client's commands, as the client does where a statement would begin; what follows them
+    /// up to the end of the line or a delimiter is theirs.
+    pub fn of_client(delimiter: &[u8]) -> Self {
+        let mut splitter = Self::new();
+        splitter.commands = true;
+        splitter.set_delimiter(delimiter);
+        splitter
+    }
+
+    pub fn delimiter(&self) -> &[u8] {
+        &self.delimiter
+    }
+
+    pub fn set_delimiter(&mut self, delimiter: &[u8]) {
         self.delimiter = delimiter.to_vec();
         self.stops = [false; 256];
         for &byte in b"'\"`#-/*".iter().chain(&delimiter[..1]) {
             self.stops[byte as usize] = true;
         }
+        self.stops[b'\\' as usize] |= self.commands;
     }
 
     /// How many bytes of the script are done with; what follows must be given again, with more behind it.
@@ -92,20 +126,20 @@ impl Splitter {
     }
 
     /// Goes on in a script, whose end is there if it is `whole`; `found` gets line, beginning and end of each
-    /// statement.
+    /// statement. Stops behind a command to read another file.
     ///
     /// # Errors
-    /// As [`split`].
+    /// As [`split`], and for a command of the client that a load does not take.
     pub fn scan(
         &mut self,
         script: &[u8],
         whole: bool,
         mut found: impl FnMut(u32, usize, usize),
-    ) -> Result<(), Error> {
+    ) -> Result<Option<Source>, Error> {
         const MARK: &[u8] = b"\xef\xbb\xbf";
         if self.first {
             if !whole && script.len() < MARK.len() {
-                return Ok(());
+                return Ok(None);
             }
             self.first = false;
             if script.starts_with(MARK) {
@@ -120,18 +154,38 @@ impl Splitter {
         };
         while scanner.at < script.len() {
             (self.at, self.line) = (scanner.at, scanner.line);
+            if self.quit {
+                scanner.advance(script.len() - scanner.at);
+                continue;
+            }
             if self.begun.is_none() {
-                match scanner.delimiter_command(self.line_begins)? {
-                    Command::Delimiter(word) => {
-                        self.set_delimiter(word);
+                match self.command(&mut scanner)? {
+                    Line::Taken => continue,
+                    Line::Statement => {
+                        found(self.line, self.at, scanner.at);
                         continue;
                     }
-                    Command::Cut => return Ok(()),
-                    Command::None => {}
+                    Line::Source(source) => {
+                        (self.at, self.line) = (scanner.at, scanner.line);
+                        return Ok(Some(source));
+                    }
+                    Line::Cut => return Ok(None),
+                    Line::Other => {}
                 }
             }
             let rest = scanner.rest();
             if self.conditional.is_none() {
+                if self.commands && rest[0] == b'\\' {
+                    if rest.len() == 1 && !whole {
+                        return Ok(None);
+                    }
+                    if let ([b'\\', b'g' | b'G', ..], Some((start, line))) = (rest, self.begun) {
+                        self.begun = None;
+                        found(line, start, scanner.at);
+                        scanner.advance(2);
+                        continue;
+                    }
+                }
                 if rest.starts_with(&self.delimiter) {
                     if let Some((start, line)) = self.begun.take() {
                         found(line, start, scanner.at);
@@ -140,7 +194,7 @@ impl Splitter {
                     continue;
                 }
                 if !whole && self.delimiter.starts_with(rest) {
-                    return Ok(());
+                    return Ok(None);
                 }
             }
             match scanner.next(&self.stops)? {
@@ -153,7 +207,7 @@ impl Splitter {
                     self.begun.get_or_insert((self.at, self.line));
                 }
                 Piece::ClosesConditional => self.conditional = None,
-                Piece::Cut => return Ok(()),
+                Piece::Cut => return Ok(None),
             }
         }
         (self.at, self.line) = (scanner.at, scanner.line);
@@ -165,7 +219,74 @@ impl Splitter {
                 found(line, start, script.len());
             }
         }
-        Ok(())
+        Ok(None)
+    }
+
+    /// What becomes of the line where a statement would begin.
+    fn command(&mut self, scanner: &mut Scanner<'_>) -> Result<Line, Error> {
+        match scanner.delimiter_command(self.line_begins)? {
+            Delimiter::Word(word) => {
+                self.set_delimiter(word);
+                return Ok(Line::Taken);
+            }
+            Delimiter::Cut => return Ok(Line::Cut),
+            Delimiter::None if !self.commands => return Ok(Line::Other),
+            Delimiter::None => {}
+        }
+        let (rest, line) = (scanner.rest(), scanner.line);
+        let word = client_command::word(rest);
+        if word.len() == rest.len() && !scanner.whole {
+            return Ok(Line::Cut);
+        }
+        let Some(command) = client_command::command(word) else {
+            return Ok(Line::Other);
+        };
+        let after = &rest[word.len()..];
+        let line_ends = after.iter().position(|&byte| byte == b'\n');
+        let after = &after[..line_ends.unwrap_or(after.len())];
+        let delimited = match command {
+            Command::Delimiter => None,
+            _ => position(after, &self.delimiter),
+        };
+        if line_ends.is_none() && delimited.is_none() && !scanner.whole {
+            return Ok(Line::Cut);
+        }
+        let after = &after[..delimited.unwrap_or(after.len())];
+        let argument = after.trim_ascii();
+        if word[0] != b'\\' && !after.first().is_none_or(u8::is_ascii_whitespace) {
+            return Ok(Line::Other); // a word that goes on, as in "source(1)"
+        }
+        match command {
+            Command::Refused(refusal) => return Err(refusal.error(line, word)),
+            Command::Use if argument.is_empty() || delimited.is_some() => return Ok(Line::Other),
+            Command::Nothing { arguments: false } if !argument.is_empty() => return Ok(Line::Other),
+            Command::Source | Command::Delimiter if argument.is_empty() => {
+                let word = String::from_utf8_lossy(word);
+                return Err(Error::usage(format!("line {line}: {word} has no argument")));
+            }
+            _ => scanner.advance(word.len() + after.len()),
+        }
+        Ok(match command {
+            Command::Source => Line::Source(Source {
+                line,
+                name: String::from_utf8_lossy(argument).into_owned(),
+            }),
+            Command::Use => Line::Statement,
+            Command::Delimiter => {
+                let word = argument.split(u8::is_ascii_whitespace).next();
+                self.set_delimiter(word.unwrap_or(argument));
+                Line::Taken
+            }
+            Command::Quit => {
+                self.quit = true;
+                Line::Taken
+            }
+            Command::Nothing { .. } | Command::Refused(_) => {
+                let word = String::from_utf8_lossy(word).to_ascii_lowercase();
+                self.left_out.push(format!("client {word}"));
+                Line::Taken
+            }
+        })
     }
 }
 
@@ -189,11 +310,24 @@ enum Piece {
     Cut,
 }
 
-/// What stands where a statement would begin.
-enum Command<'a> {
+/// `DELIMITER` where a statement would begin.
+enum Delimiter<'a> {
     None,
-    Delimiter(&'a [u8]),
+    Word(&'a [u8]),
     /// Perhaps one whose end has not come yet.
+    Cut,
+}
+
+/// What the client makes of a line where a statement would begin.
+enum Line {
+    /// A statement begins here, or a comment, or nothing.
+    Other,
+    /// What was passed is a statement.
+    Statement,
+    /// The client's own.
+    Taken,
+    Source(Source),
+    /// Perhaps a command whose end has not come yet.
     Cut,
 }
 
@@ -304,28 +438,28 @@ impl<'a> Scanner<'a> {
     }
 
     /// Passes `DELIMITER word` at the beginning of a line; the word. `line_begins`: so does the script.
-    fn delimiter_command(&mut self, line_begins_there: bool) -> Result<Command<'a>, Error> {
+    fn delimiter_command(&mut self, line_begins_there: bool) -> Result<Delimiter<'a>, Error> {
         const COMMAND: &[u8] = b"delimiter";
         let rest = self.rest();
         let shown = rest.len().min(COMMAND.len());
         if !rest[..shown].eq_ignore_ascii_case(&COMMAND[..shown])
             || !line_begins(&self.script[..self.at], line_begins_there)
         {
-            return Ok(Command::None);
+            return Ok(Delimiter::None);
         }
         let end = rest.iter().position(|&byte| byte == b'\n');
         if end.is_none() && !self.whole {
-            return Ok(Command::Cut);
+            return Ok(Delimiter::Cut);
         }
         if shown < COMMAND.len() {
-            return Ok(Command::None);
+            return Ok(Delimiter::None);
         }
         let end = end.unwrap_or(rest.len());
         let Some(after) = rest.get(COMMAND.len()..end) else {
-            return Ok(Command::None);
+            return Ok(Delimiter::None);
         };
         if after.first().is_some_and(|byte| !byte.is_ascii_whitespace()) {
-            return Ok(Command::None);
+            return Ok(Delimiter::None);
         }
         let word = after.split(u8::is_ascii_whitespace).find(|word| !word.is_empty());
         let Some(word) = word else {
@@ -335,7 +469,7 @@ impl<'a> Scanner<'a> {
             )));
         };
         self.advance(end);
-        Ok(Command::Delimiter(word))
+        Ok(Delimiter::Word(word))
     }
 }
 

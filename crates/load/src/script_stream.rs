@@ -18,7 +18,7 @@ use crate::dump::queue::{Place, Shared, State, Statement, StreamProgress};
 use crate::dump::rules::Rules;
 use crate::dump::session::Session;
 use crate::endpoint::Endpoint;
-use crate::script::Splitter;
+use crate::script::{Source, Splitter};
 use crate::spec::unreadable;
 use crate::{Cutoff, Error};
 
@@ -56,11 +56,63 @@ pub struct ScriptStream {
     shared: Arc<Shared>,
     cutoff: Arc<Cutoff>,
     worker: Option<JoinHandle<()>>,
+    /// The script, and the files within files that are being read.
+    parts: Vec<Part>,
+    number: u64,
+}
+
+#[derive(Debug)]
+struct Part {
+    script: Pieces,
+    /// Of [`State::files`].
+    file: Option<usize>,
+}
+
+/// A script that comes in pieces, on its way through a splitter.
+#[derive(Debug)]
+pub(crate) struct Pieces {
     splitter: Splitter,
     pending: Vec<u8>,
     /// Not to be scanned again before so many bytes are there: the end of something long is missing.
     enough: usize,
-    number: u64,
+}
+
+impl Pieces {
+    pub fn new(splitter: Splitter) -> Self {
+        Self {
+            splitter,
+            pending: Vec::new(),
+            enough: 0,
+        }
+    }
+
+    /// Takes the next piece, perhaps the last; `found` gets line and text of each statement. If another file is to
+    /// be read, what stands behind that is scanned with the next piece.
+    ///
+    /// # Errors
+    /// As [`Splitter::scan`].
+    pub fn feed(
+        &mut self,
+        piece: &[u8],
+        last: bool,
+        mut found: impl FnMut(u32, &[u8]),
+    ) -> Result<Option<Source>, Error> {
+        self.pending.extend_from_slice(piece);
+        if !last && self.pending.len() < self.enough {
+            return Ok(None);
+        }
+        let pending = &self.pending;
+        let scanned = self.splitter.scan(pending, last, |line, from, to| {
+            found(line, pending[from..to].trim_ascii_end());
+        });
+        let done = self.splitter.forget(&self.pending);
+        self.pending.drain(..done);
+        self.enough = match &scanned {
+            Ok(Some(_)) => 0,
+            _ => self.pending.len() * 3 / 2,
+        };
+        scanned
+    }
 }
 
 impl ScriptStream {
@@ -111,34 +163,86 @@ impl ScriptStream {
             shared,
             cutoff,
             worker: Some(worker),
-            splitter: Splitter::new(),
-            pending: Vec::new(),
-            enough: 0,
+            parts: vec![Part {
+                script: Pieces::new(Splitter::of_client(b";")),
+                file: None,
+            }],
             number: 0,
         })
     }
 
-    /// Takes the next piece of the script; [`ScriptStream::wait`] says when there is room for more.
+    /// Takes the next piece of the script, or of the file that was entered last; [`ScriptStream::wait`] says when
+    /// there is room for more. What is returned names a file: enter it, feed it, and feed this one again. With its
+    /// last piece a file that was entered is left.
     ///
     /// # Errors
-    /// [`crate::Kind::Usage`]: something in the script does not end.
-    pub fn feed(&mut self, piece: &[u8]) -> Result<(), Error> {
-        self.pending.extend_from_slice(piece);
-        if self.pending.len() < self.enough {
-            return Ok(());
+    /// [`crate::Kind::Usage`]: something in the script does not end, or is no business of a server.
+    pub fn feed(&mut self, piece: &[u8], last: bool) -> Result<Option<Source>, Error> {
+        let nested = self.parts.len() > 1;
+        let part = self.parts.last_mut().expect("the script itself is never left");
+        let (number, file) = (&mut self.number, part.file);
+        let (mut found, mut bytes) = (VecDeque::new(), 0);
+        let fed = part.script.feed(piece, last, |line, sql| {
+            *number += 1;
+            bytes += sql.len();
+            let number = *number;
+            found.push_back(Statement {
+                place: Place { number, line, file },
+                sql: sql.to_vec(),
+            });
+        });
+        let left_out = std::mem::take(&mut part.script.splitter.left_out);
+        if last && nested && matches!(fed, Ok(None)) {
+            let ended = self.parts.pop().expect("it is nested");
+            let outer = self.parts.last_mut().expect("the script itself is never left");
+            outer
+                .script
+                .splitter
+                .set_delimiter(ended.script.splitter.delimiter());
         }
-        self.split(false)
+        let mut state = self.shared.lock();
+        for command in left_out {
+            *state.progress.left_out.entry(command).or_default() += 1;
+        }
+        state.waiting.append(&mut found);
+        state.bytes += bytes;
+        let fed = fed.map_err(|mut error| {
+            if let Some(file) = file {
+                error.message = format!("{}, {}", state.files[file], error.message);
+            }
+            error
+        });
+        drop(state);
+        self.shared.changed.notify_all();
+        fed
+    }
+
+    /// Goes on with a file that the script has read.
+    pub fn enter(&mut self, name: String) {
+        let delimiter = self
+            .parts
+            .last()
+            .map_or(&b";"[..], |part| part.script.splitter.delimiter());
+        let script = Pieces::new(Splitter::of_client(delimiter));
+        let mut state = self.shared.lock();
+        state.files.push(name);
+        let file = Some(state.files.len() - 1);
+        drop(state);
+        self.parts.push(Part { script, file });
     }
 
     /// The script is whole.
     ///
     /// # Errors
-    /// As [`ScriptStream::feed`].
+    /// As [`ScriptStream::feed`], and for a file that is to be read.
     pub fn end(&mut self) -> Result<(), Error> {
-        let split = self.split(true);
+        let fed = self.feed(b"", true);
         self.shared.lock().ended = true;
         self.shared.changed.notify_all();
-        split
+        match fed? {
+            None => Ok(()),
+            Some(Source { line, name }) => Err(Error::usage(format!("line {line}: {name} is not read here"))),
+        }
     }
 
     /// Waits a little while for room for the next piece, or with `all` for the last answer; whether it is so.
@@ -165,32 +269,6 @@ impl ScriptStream {
     /// What has been run.
     pub fn progress(&self) -> StreamProgress {
         self.shared.lock().progress.clone()
-    }
-
-    fn split(&mut self, whole: bool) -> Result<(), Error> {
-        let (pending, number) = (&self.pending, &mut self.number);
-        let (mut found, mut bytes) = (VecDeque::new(), 0);
-        let split = self.splitter.scan(pending, whole, |line, from, to| {
-            *number += 1;
-            let sql = pending[from..to].trim_ascii_end().to_vec();
-            bytes += sql.len();
-            let number = *number;
-            found.push_back(Statement {
-                place: Place { number, line },
-                sql,
-            });
-        });
-        let done = self.splitter.forget(&self.pending);
-        self.pending.drain(..done);
-        self.enough = self.pending.len() * 3 / 2;
-        if !found.is_empty() {
-            let mut state = self.shared.lock();
-            state.waiting.append(&mut found);
-            state.bytes += bytes;
-            drop(state);
-            self.shared.changed.notify_all();
-        }
-        split
     }
 }
 

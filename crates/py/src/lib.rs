@@ -209,11 +209,27 @@ impl ScriptStream {
         Ok(Self(Mutex::new(stream), cutoff))
     }
 
-    #[pyo3(signature = (piece, meanwhile=None))]
-    fn feed(&self, py: Python<'_>, piece: &[u8], meanwhile: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+    #[pyo3(signature = (piece, last=false, meanwhile=None))]
+    fn feed(
+        &self,
+        py: Python<'_>,
+        piece: &[u8],
+        last: bool,
+        meanwhile: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Option<(u32, String)>> {
         self.wait(py, false, meanwhile)?;
-        py.detach(|| self.0.lock().unwrap_or_else(PoisonError::into_inner).feed(piece))
-            .map_err(|error| core_error(py, error))
+        py.detach(|| {
+            self.0
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .feed(piece, last)
+        })
+        .map(|source| source.map(|source| (source.line, source.name)))
+        .map_err(|error| core_error(py, error))
+    }
+
+    fn enter(&self, name: String) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).enter(name);
     }
 
     #[pyo3(signature = (meanwhile=None))]
@@ -233,6 +249,36 @@ impl ScriptStream {
 
     fn stop(&self, py: Python<'_>) {
         py.detach(|| self.1.fire());
+    }
+}
+
+#[pyclass(module = "flushlab._core", frozen)]
+struct ScriptSurvey(Mutex<flushlab_load::ScriptSurvey>);
+
+#[pymethods]
+impl ScriptSurvey {
+    #[new]
+    fn new() -> Self {
+        Self(Mutex::default())
+    }
+
+    #[pyo3(signature = (piece, last=false))]
+    fn feed(&self, py: Python<'_>, piece: &[u8], last: bool) -> PyResult<Vec<(u32, String)>> {
+        py.detach(|| {
+            self.0
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .feed(piece, last)
+        })
+        .map(|sources| sources.into_iter().map(|one| (one.line, one.name)).collect())
+        .map_err(|error| core_error(py, error))
+    }
+
+    fn findings<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        json(
+            py,
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).findings(),
+        )
     }
 }
 
@@ -366,6 +412,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<FillRun>()?;
     module.add_class::<Front>()?;
     module.add_class::<ScriptStream>()?;
+    module.add_class::<ScriptSurvey>()?;
     module.add_class::<generate::Rows>()?;
     module.add_function(wrap_pyfunction!(toml::parse_toml, module)?)?;
     module.add_function(wrap_pyfunction!(prepare_tables, module)?)?;

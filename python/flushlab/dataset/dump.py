@@ -1,23 +1,19 @@
-"""Dump: one file of SQL as mysqldump or mariadb-dump writes it, plain or compressed.
+"""Dump: one file of SQL as mysqldump, mariadb-dump and graphical clients write it, plain or compressed.
 
-Sits in `dataset`.
+Sits in `dataset`. A client's `source` in it is followed within its folder.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 
 from flushlab.dataset.filling import Filling
-from flushlab.dataset.pieces import pieces
-from flushlab.dataset.survey import Survey, survey
+from flushlab.dataset.script import Script, stem
+from flushlab.dataset.survey import Survey
 from flushlab.record import Value
-
-_NO_NAME = re.compile(r"[^A-Za-z0-9_$]+")
-_ENDINGS = {".sql", ".gz", ".zst", ".xz", ".bz2", ".dump"}
 
 
 class Dump(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,7 +27,7 @@ class Dump(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The file itself."""
+        """The file itself; its survey says which ones it reads."""
         return (Path(self.path),)
 
     @property
@@ -43,7 +39,7 @@ class Dump(msgspec.Struct, frozen=True, kw_only=True):
     def databases(self) -> tuple[str, ...]:
         """Those that it uses; one by its header or its own name if it uses none."""
         found = self.survey()
-        return found.databases or (found.named or self._stem,)
+        return found.all_databases or (found.named or stem(Path(self.path)),)
 
     @property
     def key(self) -> Mapping[str, str]:
@@ -52,7 +48,7 @@ class Dump(msgspec.Struct, frozen=True, kw_only=True):
 
     def survey(self) -> Survey:
         """What is in it; remembered."""
-        return survey(Path(self.path), self.files)
+        return self._script.survey()
 
     def settings(self) -> dict[str, Value]:
         """None: what it sets holds for its own statements."""
@@ -60,13 +56,10 @@ class Dump(msgspec.Struct, frozen=True, kw_only=True):
 
     def load(self, filling: Filling) -> None:
         """Runs its statements in their order."""
-        database = None if self.survey().databases else filling.database
-        file = Path(self.path)
-        filling.run(pieces(file, filling.read), file.name, database=database, alone=True)
+        found = self.survey()
+        database = found.begins_in if found.databases else filling.database
+        self._script.run(filling, database=database, created=found.created)
 
     @property
-    def _stem(self) -> str:
-        path = Path(self.path)
-        while path.suffix in _ENDINGS:
-            path = path.with_suffix("")
-        return _NO_NAME.sub("_", path.name).strip("_") or "dump"
+    def _script(self) -> Script:
+        return Script(file=Path(self.path))

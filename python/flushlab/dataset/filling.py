@@ -15,9 +15,10 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
@@ -25,7 +26,9 @@ import msgspec
 import pymysql
 
 from flushlab import _core
+from flushlab.dataset.pieces import pieces
 from flushlab.dataset.refused import refused
+from flushlab.dataset.source import sourced, unreadable
 from flushlab.dataset.survey import Survey
 from flushlab.errors import DumpRefused, FlushlabError, HarnessError, ProtocolError, ServerError
 from flushlab.machine import cpu_count
@@ -136,15 +139,25 @@ class Filling:
                 self._server.query(f"CREATE USER {account} ACCOUNT LOCK")
                 self._server.query(f"GRANT ALL PRIVILEGES ON *.* TO {account}")
 
-    def be_lenient(self, *, local_infile: bool = False) -> None:
-        """Lets new connections load what a consistent dump holds in any order: its folder's files."""
-        for setting in ("foreign_key_checks = 0", "unique_checks = 0", "sql_mode = 'NO_AUTO_VALUE_ON_ZERO'"):
-            self._server.query(f"SET GLOBAL {setting}")
-        if local_infile:
-            self._server.query("SET GLOBAL local_infile = 1")
-            self._server.query("SET GLOBAL time_zone = '+00:00'")
+    def be_lenient(self, *more: str) -> None:
+        """Lets new connections load what a consistent dump holds in any order: its folder's files.
 
-    def run(self, sql: Iterable[bytes], name: str, *, database: str | None, alone: bool = False) -> None:
+        Args:
+            more: assignments of variables that the files take for granted.
+        """
+        for setting in ("foreign_key_checks = 0", "unique_checks = 0", *more):
+            self._server.query(f"SET GLOBAL {setting}")
+
+    def run(
+        self,
+        sql: Iterable[bytes],
+        name: str,
+        *,
+        database: str | None,
+        alone: bool = False,
+        script: Path | None = None,
+        followed: Collection[Path] = (),
+    ) -> None:
         """Runs the statements of a file.
 
         Args:
@@ -152,6 +165,8 @@ class Filling:
             name: of the file.
             database: the default at its beginning.
             alone: no other file is run meanwhile; as many connections are used as there are processors.
+            script: the file, if it may read others.
+            followed: the files that it may read: those that the survey has read.
 
         Raises:
             DumpRefused: the server did not take a statement.
@@ -180,16 +195,31 @@ class Filling:
                 self._tell_of_indexes(stream)
 
             try:
-                for piece in sql:
-                    stream.feed(piece, meanwhile)
-                    if self._stopped.is_set():
-                        return
-                stream.finish(meanwhile)
+                if self._feed(stream, sql, _Reads(script, followed), meanwhile):
+                    stream.finish(meanwhile)
             finally:
                 stream.stop()
                 self._count(msgspec.json.decode(stream.progress(), type=StreamProgress))
         except _core.CoreError as error:
             raise self._failed(error, name) from error
+
+    def _feed(
+        self, stream: _core.ScriptStream, sql: Iterable[bytes], reads: _Reads, meanwhile: Callable[[], None]
+    ) -> bool:
+        """Sends a file's statements and those of the files that it reads; whether to the end."""
+        for piece, last in chain(((piece, False) for piece in sql), [(b"", True)]):
+            source = stream.feed(piece, last, meanwhile)
+            while source is not None:
+                inner = reads.file(*source)
+                stream.enter(inner.name)
+                if not self._feed(
+                    stream, pieces(inner, self.read), _Reads(inner, reads.followed, reads.folder), meanwhile
+                ):
+                    return False
+                source = stream.feed(b"", last, meanwhile)
+            if self._stopped.is_set():
+                return False
+        return True
 
     def load_rows(self, rows: Iterable[bytes], name: str, into: str) -> None:
         """Loads a file of rows by LOAD DATA LOCAL.
@@ -259,22 +289,26 @@ class Filling:
         rules = [
             rule
             for rule in self.left_out
-            if not rule.startswith("database ") and rule not in ("statements in them", "sql_mode")
+            if not rule.startswith(("database ", "client "))
+            and rule not in ("statements in them", "sql_mode")
         ]
         if rules:
             listed = ", ".join(f"{rule} ({self.left_out[rule]})" for rule in sorted(rules))
             yield f"{self._path}: left out statements about the server itself: {listed}"
+        commands = sorted(
+            rule.removeprefix("client ") for rule in self.left_out if rule.startswith("client ")
+        )
+        if commands:
+            yield f"{self._path}: left out commands of the client: {', '.join(commands)}"
         if count := self.left_out.get("sql_mode"):
             where = counted(count, "statement")
             yield f"{self._path}: left out SQL modes that {self._server.identity.name} lacks, in {where}"
-        if self._survey.cut_off:
-            yield f"{self._path}: does not end with '-- Dump completed'; it may be cut off"
+        for name in self._survey.cut_off:
+            yield f"{name}: does not end with '-- Dump completed'; it may be cut off"
 
     def _failed(self, error: _core.CoreError, name: str) -> Exception:
         if error.kind == "usage":
-            return DumpRefused(
-                f"{name}: {error.message}", hint="the dump is cut off or damaged: make it again"
-            )
+            return unreadable(name, error)
         if error.errno is None:
             if error.kind == "server":
                 self._server.query(
@@ -301,6 +335,26 @@ class Filling:
 
     def _server_lives(self, errno: int) -> bool:
         return errno not in (0, 2006, 2013)
+
+
+class _Reads:
+    """The files that a file may read."""
+
+    def __init__(self, by: Path | None, followed: Collection[Path], folder: Path | None = None) -> None:
+        self._by = by.resolve() if by is not None else None
+        self.followed = followed
+        self.folder = folder or (self._by.parent if self._by is not None else None)
+
+    def file(self, line: int, name: str) -> Path:
+        """The one that `source NAME` is for."""
+        if self._by is None or self.folder is None:
+            raise DumpRefused(
+                f"line {line}: source {name}", hint="remove the command: this dump has a folder"
+            )
+        found = sourced(self.folder, self._by, line, name)
+        if found not in self.followed:
+            raise DumpRefused(f"{self._by}, line {line}: {found} has come since the dump was looked at")
+        return found
 
 
 def _write(pipe: Path, rows: Iterable[bytes], failure: list[Exception], stopped: threading.Event) -> None:

@@ -92,7 +92,7 @@ class MydumperDump(msgspec.Struct, frozen=True, kw_only=True):
 
     def load(self, filling: Filling) -> None:
         """Loads one kind of file after the other."""
-        filling.be_lenient()
+        filling.be_lenient("sql_mode = 'NO_AUTO_VALUE_ON_ZERO'")
         there = set(self.databases)
         files = [file for file in self.files if _database(file) in there]
         for stage in range(len(_STAGES)):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from flushlab.dataset.directory import Directory, require_prepared
 from flushlab.dataset.dump import Dump
+from flushlab.dataset.folder import SqlFolder, sql_files
 from flushlab.dataset.mydumper import METADATA, MydumperDump
 from flushlab.dataset.pieces import pieces
 from flushlab.dataset.shell import DONE, HEADER, ShellDump
@@ -19,7 +20,10 @@ from flushlab.server.databases import require_not_system
 
 TAKES = "--dataset takes an SQL dump (.sql, .sql.gz, .sql.zst), a dump folder or a stopped data directory"
 
-_STREAMED = {b"XBSTCK01": "a backup stream: unpack it with xbstream -x or mbstream -x, then prepare it"}
+_STREAMED = {
+    b"XBSTCK01": "a backup stream: unpack it with xbstream -x or mbstream -x, then prepare it",
+    b"PK\x03\x04": "an archive: unpack it with unzip, then give the folder or the file in it",
+}
 
 
 def open_dataset(path: Path | str) -> Dataset:
@@ -47,11 +51,15 @@ def open_dataset(path: Path | str) -> Dataset:
     if (path / f"{METADATA}.partial").is_file():
         raise StorageError(f"{path} is an unfinished dump of mydumper", hint="make the dump again")
     require_prepared(path)  # all of a compressed backup is compressed, ibdata1 too
-    dumps = sorted(file.name for file in path.iterdir() if ".sql" in file.suffixes[-2:])
-    raise StorageError(
-        f"{path} holds neither a dump nor a data directory (it has no ibdata1)",
-        hint=f"give one of its files: {path / dumps[0]}" if dumps else TAKES,
-    )
+    scripts = sql_files(path)
+    if not scripts:
+        raise StorageError(
+            f"{path} holds neither a dump nor a data directory (it has no .sql file and no ibdata1)",
+            hint=TAKES,
+        )
+    for file in scripts:
+        _require_sql(file)
+    return SqlFolder(path=str(path))
 
 
 def choose_database(data: Dataset, asked: str | None) -> str:

@@ -87,7 +87,7 @@ class ShellDump(msgspec.Struct, frozen=True, kw_only=True):
 
     def load(self, filling: Filling) -> None:
         """Loads tables, rows, views, routines and triggers, in this order."""
-        filling.be_lenient(local_infile=True)
+        filling.be_lenient("sql_mode = 'NO_AUTO_VALUE_ON_ZERO'", "local_infile = 1", "time_zone = '+00:00'")
         tables = [table for schema in self.databases for table in self._tables(schema)]
         for schema in self.databases:  # with its routines and events
             file = Path(self.path) / f"{self._header.get('basenames', {}).get(schema, schema)}.sql"

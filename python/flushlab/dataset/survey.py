@@ -1,8 +1,8 @@
 """Survey: what a dump is, found by reading it through before any server is started, and remembered.
 
 Sits in `dataset`. It yields the digest by which its snapshot is found again, its databases, and the accounts
-that its views, routines and triggers name. Lines are looked for as the dump tools write them; what a search
-at the speed of the disk cannot see (a USE in the middle of a line) shows when the dump is loaded.
+that its views, routines and triggers name. A script (not the files of mydumper and MySQL Shell) is split into
+statements: those that name databases, and the client's `source`, are found wherever they stand.
 """
 
 from __future__ import annotations
@@ -15,24 +15,19 @@ from typing import Protocol
 
 import msgspec
 
-from flushlab import atomic
+from flushlab import _core, atomic
 from flushlab.dataset.pieces import pieces
+from flushlab.dataset.source import require_end, sourced, unreadable
 from flushlab.errors import StorageError
 from flushlab.machine import home_path
 from flushlab.record import Value
 from flushlab.server.databases import is_system
 
-FORMAT = "2"
+FORMAT = "3"
 """Raise this when a survey finds more."""
 
 _OVERLAP_BYTES = 512
 _HEAD_BYTES = 8 << 10
-_NAME = rb"(?:`((?:[^`\n]|``)+)`|([A-Za-z0-9_$]+)(?=[^A-Za-z0-9_$]))"
-_DATABASE = re.compile(
-    rb"(?:USE\s+|CREATE\s+(?:DATABASE|SCHEMA)\s+(?:/\*!\d+\s+)?(?:IF\s+NOT\s+EXISTS\s*)?(?:\*/\s*)?)" + _NAME,
-    re.IGNORECASE,
-)
-_STARTS = (b"USE ", b"use ", b"CREATE DATABASE ", b"create database ", b"CREATE SCHEMA ")
 _DEFINER = re.compile(rb"DEFINER\s*=\s*`((?:[^`\n]|``)*)`@`((?:[^`\n]|``)*)`")
 _OUTSIDE = re.compile(
     rb"(?:DATA|INDEX)\s+DIRECTORY\s*=?\s*'(?!')[^'\n]*'|ADD\s+DATAFILE\s+'/[^'\n]*'", re.IGNORECASE
@@ -41,9 +36,40 @@ _OUTSIDE = re.compile(
 
 _OUTSIDE_WORDS = (b"DIRECTORY", b"directory", b"DATAFILE", b"datafile")
 _TOOL = re.compile(rb"^-- (MySQL|MariaDB) dump [\d.]+[- ]+(?:Distrib )?([\d.]+)([^\n,]*)", re.MULTILINE)
-_SERVER = re.compile(rb"^-- Server version\s+(\S+)", re.MULTILINE)
-_HEADER_DATABASE = re.compile(rb"^-- Host: .*?Database: (\S+)\s*$", re.MULTILINE)
+_SERVER = re.compile(rb"^(?:--|#) Server version:?\s+(\S+)", re.MULTILINE)
+"""mysqldump; phpMyAdmin and HeidiSQL with a colon."""
+
+_HEADER_DATABASE = re.compile(
+    rb"^-- Host: .*?Database: (\S+)\s*$|^-- Database: `((?:[^`\n]|``)+)`\s*$|^-- Database: ([^`\s]+)\s*$",
+    re.MULTILINE,
+)
+"""mysqldump; phpMyAdmin; TablePlus."""
+
+_SEQUEL = re.compile(rb"^# [^\n]*\((?:MySQL|MariaDB) (\S+)\)\s*\n# [^\n:]*:\s*(\S+)\s*$", re.MULTILINE)
+"""Sequel Ace and Sequel Pro, in the user's language: the server, then the database."""
+
+_SEQUEL_WIDE = "：".encode()
 _COMPLETE = b"-- Dump completed"
+
+
+class Followed(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that a script reads, as it was.
+
+    Attributes:
+        path: absolute.
+        state: size, time and inode.
+    """
+
+    path: str
+    state: tuple[int, int, int]
+
+    @property
+    def stands(self) -> bool:
+        """It has not changed since."""
+        try:
+            return _state(Path(self.path)) == self.state
+        except OSError:
+            return False
 
 
 class Survey(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,21 +79,34 @@ class Survey(msgspec.Struct, frozen=True, kw_only=True):
         digest: SHA-256 of its content; what its snapshot depends on.
         bytes: of its files, compressed as they are.
         sql_bytes: of what is in them.
-        databases: in their order, without the server's own.
-        named: the database that its header or its file's name gives, for a dump that names none itself.
+        databases: those that its statements use or create, in their order, without the server's own.
+        created: of these, those that it creates.
+        begins_in: the database of the statements before the first USE, if there are any, by its header.
+        named: the database that its header gives.
         definers: accounts that its views, routines, triggers and events run as: user and host.
         origin: the server that it comes from, as `MySQL 8.0.36`; empty if it does not say.
-        cut_off: it says that a dump tool began it, and not that it was completed.
+        cut_off: the file, if it says that a dump tool began it, and not that it was completed.
+        kinds: of its statements, as CREATE TABLE.
+        followed: files that it reads.
     """
 
     digest: str
     bytes: int
     sql_bytes: int
     databases: tuple[str, ...]
+    created: tuple[str, ...] = ()
+    begins_in: str | None = None
     named: str = ""
     definers: tuple[tuple[str, str], ...] = ()
     origin: str = ""
-    cut_off: bool = False
+    cut_off: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+    followed: tuple[Followed, ...] = ()
+
+    @property
+    def all_databases(self) -> tuple[str, ...]:
+        """With the one that it begins in."""
+        return tuple(dict.fromkeys((*([self.begins_in] if self.begins_in else ()), *self.databases)))
 
 
 class Dataset(Protocol):
@@ -119,7 +158,6 @@ class Reader:
     """Gathers what is known of SQL as it is read."""
 
     def __init__(self) -> None:
-        self.databases: dict[str, None] = {}
         self.definers: dict[tuple[str, str], None] = {}
         self.outside = ""
         """Where it has a server write outside its data directory; the first."""
@@ -133,10 +171,6 @@ class Reader:
         if len(self.head) < _HEAD_BYTES:
             self.head += piece[:_HEAD_BYTES]
         text = self._tail + piece
-        for start in _STARTS:
-            for at in _found(text, b"\n" + start):
-                if named := _DATABASE.match(text, at + 1):
-                    self.databases.setdefault(_unquoted(named))
         for at in _found(text, b"DEFINER"):
             if account := _DEFINER.match(text, at):
                 user, host = (_text(part) for part in account.groups())
@@ -158,6 +192,7 @@ def survey(
     look: Callable[[Survey], Survey] = lambda found: found,
     *,
     sql: Callable[[Path], bool] = lambda _: True,
+    within: Path | None = None,
 ) -> Survey:
     """Reads a dump through, unless it has been read before and has not changed since.
 
@@ -166,19 +201,23 @@ def survey(
         files: of it.
         look: adds what the kind of dump knows by itself.
         sql: whether a file holds SQL.
+        within: the folder in which a script's `source` is followed, resolved; None: the files are no scripts.
 
     Raises:
         StorageError: it cannot be read.
+        DumpRefused: a script does not end, or has a command that is not taken.
     """
     files = sorted(files)
     stats = [(str(file), *_state(file)) for file in files]
     name = f"{hashlib.sha256(repr((FORMAT, stats)).encode()).hexdigest()[:32]}.json"
     memory = home_path() / "surveys" / name
     try:
-        return msgspec.json.decode(memory.read_bytes(), type=Survey)
+        known = msgspec.json.decode(memory.read_bytes(), type=Survey)
+        if all(one.stands for one in known.followed):
+            return known
     except (OSError, msgspec.DecodeError):
         pass  # never read, or by another version of flushlab
-    found = look(_read(path, files, sql))
+    found = look(_read(path, files, sql, within))
     if not home_path().is_dir():
         return found  # a dry run makes none
     memory.parent.mkdir(parents=True, exist_ok=True)
@@ -186,37 +225,119 @@ def survey(
     return found
 
 
-def _read(path: Path, files: list[Path], sql: Callable[[Path], bool]) -> Survey:
+def _read(path: Path, files: list[Path], sql: Callable[[Path], bool], within: Path | None) -> Survey:
     whole, reader, size = hashlib.sha256(), Reader(), 0
-    for file in files:
+    found = _Statements(within)
+    reading = list(files)
+    cut_off: tuple[str, ...] = ()
+    for file in reading:  # which grows by those that it reads
         digest = hashlib.sha256()
         for piece in pieces(file, digest.update):
             if sql(file):
                 reader.read(piece)
+            found.read(file, piece)
         reader.read(b"\n")
+        found.read(file, b"", last=True)
+        reading += [one for one in found.sources.get(file.resolve(), ()) if one not in reading]
         size += file.stat().st_size
-        name = str(file.relative_to(path)) if file != path else ""
+        name = (
+            str(file.relative_to(path if within is None else within))
+            if file not in files or file != path
+            else ""
+        )
         whole.update(f"{name} {digest.hexdigest()}\n".encode())
+        if len(files) == 1 and file in files and not reader.completed:
+            cut_off = (file.name,)
         if reader.outside:
             raise StorageError(
                 f"{file} has the server write outside its data directory: {reader.outside}",
                 hint="a sandbox keeps to its own files: remove that from the dump",
             )
-    tool, server = _TOOL.search(reader.head), _SERVER.search(reader.head)
-    version = server[1] if server else b"".join(tool.group(2, 3, 1)) if tool else b""
-    flavor = "MariaDB" if b"mariadb" in version.lower() else "MySQL"
-    origin = f"{flavor} {_text(version.partition(b'-')[0])}" if version else ""
-    header = _HEADER_DATABASE.search(reader.head)
+    if within is not None:
+        require_end(files[0].resolve(), found.sources)
+    header = _header(reader.head)
+    begins_here = header.database and not is_system(header.database)
+    databases = tuple(dict.fromkeys(one.database for one in found.databases))
     return Survey(
         digest=whole.hexdigest(),
         bytes=size,
         sql_bytes=reader.sql_bytes,
-        databases=tuple(name for name in reader.databases if not is_system(name)),
-        named=_text(header[1]) if header else "",
+        databases=databases,
+        created=tuple(one.database for one in found.databases if one.created),
+        begins_in=header.database if databases and found.begins_within and begins_here else None,
+        named=header.database,
         definers=tuple(reader.definers),
-        origin=origin,
-        cut_off=len(files) == 1 and not reader.completed,
+        origin=header.origin,
+        cut_off=cut_off,
+        kinds=tuple(sorted(found.kinds)),
+        followed=tuple(Followed(path=str(one), state=_state(one)) for one in reading[len(files) :]),
     )
+
+
+class _Named(msgspec.Struct, frozen=True):
+    """A database in a statement."""
+
+    database: str
+    created: bool
+
+
+class _Findings(msgspec.Struct, frozen=True):
+    """What the native core finds in a script."""
+
+    kinds: list[str]
+    databases: list[_Named]
+    begins_within: bool
+
+
+class _Statements:
+    """Gathers what the statements of scripts are about; of other files nothing."""
+
+    def __init__(self, within: Path | None) -> None:
+        self._within = within
+        self._script: _core.ScriptSurvey | None = None
+        self.sources: dict[Path, list[Path]] = {}
+        self.databases: list[_Named] = []
+        self.kinds: set[str] = set()
+        self.begins_within = False
+
+    def read(self, file: Path, piece: bytes, *, last: bool = False) -> None:
+        """The next piece of a file; all of one come before those of another."""
+        if self._within is None:
+            return
+        self._script = self._script or _core.ScriptSurvey()
+        try:
+            for line, name in self._script.feed(piece, last):
+                inner = sourced(self._within, file.resolve(), line, name)
+                self.sources.setdefault(file.resolve(), []).append(inner)
+        except _core.CoreError as error:
+            raise unreadable(file.name, error) from error
+        if last:
+            found = msgspec.json.decode(self._script.findings(), type=_Findings)
+            self.begins_within |= found.begins_within and not self.databases
+            own = (one for one in found.databases if not is_system(one.database))
+            self.databases += [one for one in own if one not in self.databases]
+            self.kinds.update(found.kinds)
+            self._script = None
+
+
+class _Header(msgspec.Struct, frozen=True):
+    """What a dump's first lines say; empty: nothing."""
+
+    database: str
+    origin: str
+
+
+def _header(head: bytes) -> _Header:
+    sequel = _SEQUEL.search(head.replace(_SEQUEL_WIDE, b":"))
+    if sequel:
+        version, database = sequel[1], _text(sequel[2])
+    else:
+        tool, server, named = _TOOL.search(head), _SERVER.search(head), _HEADER_DATABASE.search(head)
+        version = server[1] if server else b"".join(tool.group(2, 3, 1)) if tool else b""
+        database = _text(named[named.lastindex or 0]) if named else ""
+    flavor = "MariaDB" if b"mariadb" in version.lower() else "MySQL"
+    bare = version.removeprefix(b"5.5.5-") if flavor == "MariaDB" else version
+    return _Header(database=database, origin=f"{flavor} {_text(bare.partition(b'-')[0])}" if version else "")
 
 
 def _found(text: bytes, wanted: bytes) -> Iterable[int]:
@@ -224,10 +345,6 @@ def _found(text: bytes, wanted: bytes) -> Iterable[int]:
     while at >= 0:
         yield at
         at = text.find(wanted, at + len(wanted))
-
-
-def _unquoted(named: re.Match[bytes]) -> str:
-    return _text(named[1]) if named[1] is not None else _text(named[2])
 
 
 def _text(raw: bytes) -> str:

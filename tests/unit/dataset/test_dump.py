@@ -141,10 +141,12 @@ def test_what_is_not_there_is_refused_with_what_is_taken(tmp_path: Path) -> None
     with pytest.raises(StorageError, match=r"there is no .*nope") as refused:
         open_dataset(tmp_path / "nope")
     assert "--dataset takes an SQL dump" in str(refused.value.hint)
-    (tmp_path / "a.sql.gz").write_bytes(gzip.compress(b"SELECT 1"))
-    with pytest.raises(StorageError, match="neither a dump nor a data directory") as refused:
+    with pytest.raises(StorageError, match="neither a dump nor a data directory"):
         open_dataset(tmp_path)
-    assert refused.value.hint == f"give one of its files: {tmp_path / 'a.sql.gz'}"
+    (tmp_path / "shop.zip").write_bytes(b"PK\x03\x04")
+    with pytest.raises(StorageError, match="is not a dump") as refused:
+        open_dataset(tmp_path / "shop.zip")
+    assert refused.value.hint == "an archive: unpack it with unzip, then give the folder or the file in it"
 
 
 @pytest.mark.parametrize(

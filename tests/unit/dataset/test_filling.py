@@ -19,10 +19,11 @@ class Stream:
     def __init__(self, spec: bytes) -> None:
         self.building: tuple[str, ...] = ("shop.customer",)
 
-    def feed(self, piece: bytes, meanwhile: Callable[[], None]) -> None:
-        meanwhile()
-        self.building = ()
-        meanwhile()
+    def feed(self, piece: bytes, last: bool, meanwhile: Callable[[], None]) -> None:
+        if not last:
+            meanwhile()
+            self.building = ()
+            meanwhile()
 
     def finish(self, meanwhile: Callable[[], None]) -> None:
         self.building = ("shop.item", "shop.line")

@@ -13,7 +13,9 @@ MYSQL = ServerIdentity(flavor="mysql", version=(8, 0, 15), version_text="8.0.15"
 
 
 def hint(errno: int, said: str, origin: str, identity: ServerIdentity, *, cut_off: bool = False) -> str:
-    survey = Survey(digest="", bytes=0, sql_bytes=0, databases=(), origin=origin, cut_off=cut_off)
+    survey = Survey(
+        digest="", bytes=0, sql_bytes=0, databases=(), origin=origin, cut_off=("x.sql",) * cut_off
+    )
     error = refused(f"shop.sql, statement 4 (line 9): ERROR {errno}: {said}", errno, survey, identity)
     assert error.exit_code == 5
     return str(error.hint)

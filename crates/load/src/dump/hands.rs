@@ -8,7 +8,7 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 
-use super::queue::{quoting, told, Job, Offer, Shared, State};
+use super::queue::{quoting, Job, Offer, Shared, State};
 use super::session_state::SessionState;
 use crate::connection::Connection;
 use crate::script::excerpt;
@@ -250,9 +250,9 @@ fn run(shared: &Shared, connection: &mut Connection, job: Job, by: By) {
             if job.builds.is_some() {
                 error.message.push_str(", at ");
                 error.message.push_str(&excerpt(&job.sql));
-                error = told(error, job.place);
+                error = state.told(error, job.place);
             } else {
-                error = quoting(told(error, job.place), &job.sql);
+                error = quoting(state.told(error, job.place), &job.sql);
             }
             state.fail(job.place.number, error);
         }

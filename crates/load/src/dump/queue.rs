@@ -1,7 +1,6 @@
 //! What is known of a dump under way, shared by who splits it and the connections that run it.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
@@ -28,24 +27,20 @@ pub struct StreamProgress {
 /// Where a statement stands in the script.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place {
+    /// Among the statements of all files.
     pub number: u64,
+    /// Of its file.
     pub line: u32,
+    /// Of [`State::files`]; none: the script itself.
+    pub file: Option<usize>,
 }
 
 impl Place {
     pub const END: Self = Self {
         number: u64::MAX,
         line: 0,
+        file: None,
     };
-}
-
-impl fmt::Display for Place {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.number {
-            u64::MAX => write!(out, "at the end"),
-            number => write!(out, "statement {number} (line {})", self.line),
-        }
-    }
 }
 
 #[derive(Debug)]
@@ -104,9 +99,28 @@ pub(crate) struct State {
     pub failed: Option<Error>,
     pub progress: StreamProgress,
     pub work: Work,
+    /// Those that the script has read.
+    pub files: Vec<String>,
 }
 
 impl State {
+    /// The server's words as its own client prints them, behind where it said them.
+    pub fn told(&self, mut error: Error, place: Place) -> Error {
+        let Place { number, line, file } = place;
+        let place = match (file, number) {
+            (Some(file), _) => format!("line {line} of {}", self.files[file]),
+            (None, u64::MAX) => "at the end".to_owned(),
+            (None, number) => format!("statement {number} (line {line})"),
+        };
+        error.message = match (error.errno, &error.sqlstate) {
+            (Some(errno), Some(sqlstate)) => {
+                format!("{place}: ERROR {errno} ({sqlstate}): {}", error.message)
+            }
+            _ => format!("{place}: {}", error.message),
+        };
+        error
+    }
+
     /// What does not run is what stands behind it.
     pub fn fail(&mut self, number: u64, error: Error) {
         let work = &mut self.work;
@@ -163,7 +177,9 @@ impl Shared {
     }
 
     pub fn fail(&self, place: Place, error: Error) {
-        self.lock().fail(place.number, told(error, place));
+        let mut state = self.lock();
+        let told = state.told(error, place);
+        state.fail(place.number, told);
     }
 
     /// Nothing is under way any more.
@@ -176,15 +192,6 @@ impl Shared {
         drop(state);
         self.changed.notify_all();
     }
-}
-
-/// The server's words as its own client prints them, behind where it said them.
-pub(crate) fn told(mut error: Error, place: Place) -> Error {
-    error.message = match (error.errno, &error.sqlstate) {
-        (Some(errno), Some(sqlstate)) => format!("{place}: ERROR {errno} ({sqlstate}): {}", error.message),
-        _ => format!("{place}: {}", error.message),
-    };
-    error
 }
 
 /// What the server said to a statement of the script, with its beginning.
