@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import require_build
 from tests.waiting import wait_until
 
 COMPARE = [sys.executable, "-m", "flushlab", "compare"]
@@ -87,12 +88,13 @@ def test_each_of_two_servers_has_a_base_of_its_own_and_servers_are_a_table_of_th
     )
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads((tmp_path / "out" / "compare.json").read_text())
-    first, name = "mariadb@10.11 base", f"mysql@5.7 {RELAXED}"
+    mariadb, mysql = require_build("mariadb@10.11").name, require_build("mysql@5.7").name
+    first, name = f"{mariadb} base", f"{mysql} {RELAXED}"
     assert found["base"]["name"] == first
     assert {arm["name"]: arm["against"] for arm in found["arms"]} == {
-        f"mariadb@10.11 {RELAXED}": first,
-        "mysql@5.7 base": first,
-        name: "mysql@5.7 base",
+        f"{mariadb} {RELAXED}": first,
+        f"{mysql} base": first,
+        name: f"{mysql} base",
     }
     assert f"servers, against {first}" in done.stdout
     for one in found["recommended"]:  # whatever this disk makes of it: only the servers' own ratios

@@ -40,6 +40,7 @@ from flushlab.record import (
     Value,
     Warning,
 )
+from flushlab.redact import without_passwords
 from flushlab.settings.catalog import Catalog
 from flushlab.settings.configuration import Configuration
 from flushlab.settings.floor import Floor
@@ -163,6 +164,7 @@ class BoundSeries:
             title=request.title,
             server=(base[-1].server if base else None) or self.identity,
             workload=workload_words(request),
+            sources=request.sources,
             unit=base[-1].unit if base else "",
             higher_is_better=base[-1].higher_is_better if base else True,
             base=configuration.as_reported(),
@@ -417,7 +419,7 @@ def workload_words(request: SeriesRequest) -> str:
         for name, known in workload_options(request.workload).items()
         if name in _SIZES
     }
-    words = [request.workload]
+    words = [without_passwords(request.workload)]
     if "threads" in sizes:
         words.append(counted(int(sizes["threads"]), "thread"))
     if "tables" in sizes:

@@ -20,6 +20,7 @@ from flushlab.record import (
     OtherLoad,
     Ratio,
     ServerIdentity,
+    SourceText,
     Value,
     Warning,
 )
@@ -106,7 +107,8 @@ class TuneFacts(msgspec.Struct, frozen=True, kw_only=True):
         campaign_id: for `--resume`.
         ending: `done`, `budget spent` or `interrupted`.
         server: what was tuned.
-        workload: as the user wrote it, with its shape.
+        workload: as the user wrote it, with its shape; without passwords.
+        sources: the texts that were run, as they were when the campaign started.
         unit: of the workload's figure.
         floor: the least that was accepted.
         base: settings of the base (the user's, lifted to the floor).
@@ -164,6 +166,7 @@ class TuneFacts(msgspec.Struct, frozen=True, kw_only=True):
     why_fresh: str = ""
     outlook: Outlook | None = None
     crash: CrashFacts | None = None
+    sources: tuple[SourceText, ...] = ()
 
     @property
     def cost(self) -> Ratio | None:
@@ -296,7 +299,8 @@ class SeriesFacts(msgspec.Struct, frozen=True, kw_only=True):
         plan: its name.
         title: of the plan, a sentence.
         server: what was measured.
-        workload: in words, with its shape.
+        workload: in words, with its shape; without passwords.
+        sources: the texts that were run, as they were when the campaign started.
         unit: of the workload's figure.
         higher_is_better: False where the figure is a time.
         base: settings of the base.
@@ -373,6 +377,7 @@ class SeriesFacts(msgspec.Struct, frozen=True, kw_only=True):
     base_name: str = "base"
     rounds: int | None = None
     slice_s: float | None = None
+    sources: tuple[SourceText, ...] = ()
 
     @property
     def base_arm(self) -> ArmFacts:

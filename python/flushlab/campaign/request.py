@@ -9,7 +9,7 @@ import msgspec
 
 from flushlab.experiment.guards import Guards
 from flushlab.experiment.objective import Objective
-from flushlab.record import Value, Warning
+from flushlab.record import SourceText, Value, Warning
 from flushlab.settings.candidate import Candidate
 from flushlab.settings.fit import Scaled
 from flushlab.settings.floor import Floor
@@ -26,6 +26,7 @@ class TuneRequest(msgspec.Struct, frozen=True, kw_only=True):
         workload: as the user wrote it.
         folder: that it was asked for in, where a command runs.
         workload_digest: changes with the content of its file; a resumed campaign must find the same.
+        sources: the texts that it runs, as they were when it started.
         shape: of an OLTP workload; `threads` is replaced by each of `threads`.
         threads: thread counts; each is a variant that runs in every block.
         floor: the least guarantees that the user accepts.
@@ -67,6 +68,7 @@ class TuneRequest(msgspec.Struct, frozen=True, kw_only=True):
     workload: str
     folder: str = ""
     workload_digest: str = ""
+    sources: tuple[SourceText, ...] = ()
     shape: Shape
     threads: tuple[int, ...]
     floor: Floor

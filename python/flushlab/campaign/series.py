@@ -60,7 +60,7 @@ from flushlab.plan.only import chosen
 from flushlab.plan.plan import BASE, BEST, CONTROL, MAX_BLOCKS, Claim, Plan, crossed
 from flushlab.plan.shipped import find_plan, read_plan, shipped
 from flushlab.process.running import on_board
-from flushlab.record import Launch, Warning
+from flushlab.record import Launch, SourceText, Warning
 from flushlab.server.base_file import require_taken
 from flushlab.settings.catalog import canonical
 from flushlab.settings.fit import as_warnings
@@ -69,7 +69,15 @@ from flushlab.settings.option_names import load_option_names
 from flushlab.store import Store, open_store
 from flushlab.trial import TrialRunner
 from flushlab.units import counted, format_seconds
-from flushlab.workload import Workload, build_workload, fingerprint, parse_timing, workload_options
+from flushlab.workload import (
+    Workload,
+    build_workload,
+    fingerprint,
+    parse_timing,
+    source_text,
+    sources_of,
+    workload_options,
+)
 from flushlab.workload.driven import Driven, require_cluster
 
 DEFAULT_SERVER = "mariadb"
@@ -350,6 +358,12 @@ def _file(loaded: Loaded) -> str:
     return str(path.absolute()) if path.is_file() and path != shipped(loaded.plan.name) else ""
 
 
+def _plan_text(loaded: Loaded) -> tuple[SourceText, ...]:
+    """The plan as it was written; none for a comparison, which its command says all of."""
+    source = loaded.plan.source
+    return (source_text("plan", _file(loaded) or loaded.plan.name, source.encode()),) if source else ()
+
+
 def check(asked: Asked) -> None:
     """Finds out what makes no sense before anything is started.
 
@@ -444,10 +458,10 @@ def decide(loaded: Loaded, asked: Asked, target: Target, volumes: Volumes, watch
         plan=plan.name,
         path=_file(loaded),
         title=plan.title,
-        plan_text=plan.source,
         folder=str(loaded.folder),
         workload=plan.workload.name,
         workload_digest=fingerprint(workload),
+        sources=(*_plan_text(loaded), *sources_of(workload)),
         base=bound.base,
         base_file=compared.base_file if compared else asked.base,
         memory=asked.memory,

@@ -9,7 +9,7 @@ import msgspec
 
 from flushlab.campaign.facts import ArmOutcome
 from flushlab.plan.plan import BASE, Claim, crossed
-from flushlab.record import ServerIdentity, Value, Warning
+from flushlab.record import ServerIdentity, SourceText, Value, Warning
 from flushlab.settings.floor import Floor
 from flushlab.workload import Timing
 
@@ -93,10 +93,10 @@ class SeriesRequest(msgspec.Struct, frozen=True, kw_only=True):
         basedir: where the build is, if the user named a directory.
         plan, title: of the plan.
         path: its file; empty for one that is shipped.
-        plan_text: the plan as it was written.
         folder: what a workload's file is relative to.
         workload: its name, as the plan has it.
         workload_digest: changes with the content of its file; a resumed series must find the same.
+        sources: the texts that it runs, as they were when it started.
         base: the base as an arm; its settings are those that this server has.
         arms: in the plan's order.
         only: arms that were asked for; none: all of the plan's.
@@ -139,10 +139,10 @@ class SeriesRequest(msgspec.Struct, frozen=True, kw_only=True):
     plan: str
     path: str = ""
     title: str
-    plan_text: str = ""
     folder: str
     workload: str
     workload_digest: str = ""
+    sources: tuple[SourceText, ...] = ()
     base: BoundArm
     arms: tuple[BoundArm, ...]
     only: tuple[str, ...] = ()

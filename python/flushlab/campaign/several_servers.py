@@ -7,6 +7,7 @@ first server's.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -21,6 +22,7 @@ from flushlab.record import ServerIdentity, Trial, Value
 from flushlab.settings.catalog import Catalog
 from flushlab.trial import TrialRunner
 
+_VERSION = re.compile(r"(?:mysql|mariadb)(?:@[0-9.]+)?")
 _MOST_TOLD = 8
 _LONG = 30
 """Characters of a value that is not told."""
@@ -40,7 +42,7 @@ def targets_of(names: Iterable[str], beside: Target, watcher: Watcher) -> Iterat
 def joined(
     requests: Sequence[SeriesRequest], servers: Sequence[str], identities: Sequence[ServerIdentity]
 ) -> SeriesRequest:
-    """One request of those of all servers, which were asked for by these names.
+    """One request of those of all servers, which were asked for by these names, with their versions in full.
 
     Raises:
         UsageError: two of them are the same server.
@@ -51,6 +53,7 @@ def joined(
     for number, request in enumerate(requests):
         if request.build_id in {other.build_id for other in requests[:number]}:
             raise UsageError(f"{servers[number]} is given twice", hint="give each server once")
+    servers = [in_full(server, request.build) for request, server in zip(requests, servers, strict=True)]
     arms = list[BoundArm]()
     for request, server, identity in zip(requests, servers, identities, strict=True):
         for arm in (request.base, *request.arms):
@@ -76,6 +79,11 @@ def _title(first: SeriesRequest, servers: Sequence[str]) -> str:
     if not first.arms:
         return f"{', '.join(servers[1:])} against {servers[0]}"
     return f"{', '.join((first.base_name, *(arm.name for arm in first.arms)))}: on {', '.join(servers)}"
+
+
+def in_full(server: str, build: str) -> str:
+    """`mysql@8.0.15` where `mysql@8.0` or `mysql` was asked for: tomorrow these may be another version."""
+    return build if _VERSION.fullmatch(server) else server
 
 
 def _name(request: SeriesRequest, server: str, arm: BoundArm) -> str:

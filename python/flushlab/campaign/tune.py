@@ -74,6 +74,7 @@ from flushlab.workload import (
     parse_workload,
     settled_name,
     shape_of,
+    sources_of,
     workload_options,
 )
 from flushlab.workload.driven import Driven, require_cluster
@@ -329,6 +330,7 @@ def decide(asked: Asked, target: Target, watcher: Watcher) -> TuneRequest:
         timing = msgspec.structs.replace(timing, seconds=seconds) if steady else timing.with_window(seconds)
     storage = target.volume.data_root.storage
     crash_fail, doubt = way_of(storage) if asked.crash_images else UNCRASHED
+    workload = parse_workload(settled_name(asked.workload), shape, Path.cwd())
     request = TuneRequest(
         build=build.name,
         build_id=build.id,
@@ -336,7 +338,8 @@ def decide(asked: Asked, target: Target, watcher: Watcher) -> TuneRequest:
         external=target.external.name if target.external else "",
         workload=settled_name(asked.workload),
         folder=str(Path.cwd()),
-        workload_digest=fingerprint(parse_workload(settled_name(asked.workload), shape, Path.cwd())),
+        workload_digest=fingerprint(workload),
+        sources=sources_of(workload),
         shape=shape,
         threads=threads,
         floor=asked.floor,

@@ -34,6 +34,7 @@ from flushlab.record import (
     Value,
     Warning,
 )
+from flushlab.redact import without_passwords
 from flushlab.settings.catalog import Catalog
 from flushlab.settings.configuration import Configuration
 from flushlab.settings.durability import Guarantees, describe, guarantees, keeps, level
@@ -178,6 +179,7 @@ class Tuning:
             ending=ending,
             server=base[-1].server or self.identity if base else self.identity,
             workload=_workload_words(self.request),
+            sources=self.request.sources,
             unit=confirmed[-1].unit if confirmed else "",
             floor=self.request.floor.value,
             base=configuration.as_reported(),
@@ -365,7 +367,7 @@ def _figures(trials: Iterable[Trial]) -> dict[str, Figures]:
 
 def _workload_words(request: TuneRequest) -> str:
     known, shape = workload_options(request.workload), request.shape
-    words = [request.workload]
+    words = [without_passwords(request.workload)]
     if "threads" in known:
         *fewer, most = map(str, request.threads)
         words.append(", ".join([*fewer, f"{most} thread{'' if request.threads == (1,) else 's'}"]))

@@ -89,6 +89,7 @@ from flushlab.record.probe import (
     Way,
 )
 from flushlab.record.server import Launch, ServerIdentity, Storage
+from flushlab.record.source import SourceKind, SourceText
 from flushlab.record.trial import FILE_CLASSES, FileActivity, Outcome, ServerSample, Slice, Stage, Trial
 from flushlab.record.warning import Warning
 
@@ -172,6 +173,8 @@ __all__ = [
     "ServerSample",
     "Share",
     "Slice",
+    "SourceKind",
+    "SourceText",
     "SslMode",
     "Stage",
     "StageTime",

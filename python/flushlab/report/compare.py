@@ -42,6 +42,7 @@ def document(facts: SeriesFacts) -> dict[str, Any]:
         "campaign": facts.campaign_id,
         "ending": facts.ending,
         "workload": facts.workload,
+        "sources": list(facts.sources),
         "unit": facts.unit,
         "higher_is_better": facts.higher_is_better,
         "base": {

@@ -39,6 +39,7 @@ def document(facts: SeriesFacts) -> dict[str, Any]:
         "title": facts.title,
         "server": server_document(facts.server),
         "workload": facts.workload,
+        "sources": list(facts.sources),
         "unit": facts.unit,
         "higher_is_better": facts.higher_is_better,
         "base": {

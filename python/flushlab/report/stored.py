@@ -16,7 +16,8 @@ from flushlab.campaign.recommended import Recommended, of_series, of_tune
 from flushlab.errors import StorageError, UsageError
 from flushlab.experiment.objective import Objective
 from flushlab.plan.plan import BASE
-from flushlab.record import CrashFacts, ProbeRecord, Trial, Value
+from flushlab.record import CrashFacts, ProbeRecord, SourceText, Trial, Value
+from flushlab.redact import without_passwords
 from flushlab.settings.fit import Scaled
 from flushlab.store import CampaignRow
 
@@ -66,7 +67,7 @@ class StoredPlan(msgspec.Struct, frozen=True, kw_only=True):
     seed: int | None = None
     plan: str = ""
     path: str = ""
-    plan_text: str = ""
+    sources: tuple[SourceText, ...] = ()
     title: str = ""
     blocks: int | None = None
     servers: tuple[str, ...] = ()
@@ -83,11 +84,12 @@ class StoredPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan_of(row: CampaignRow) -> StoredPlan:
-    """The plan, as far as it can be read."""
+    """The plan, as far as it can be read; without passwords, which a command may hold."""
     try:
-        return msgspec.json.decode(row.plan, type=StoredPlan)
+        plan = msgspec.json.decode(row.plan, type=StoredPlan)
     except msgspec.DecodeError:
         return StoredPlan()
+    return msgspec.structs.replace(plan, workload=without_passwords(plan.workload))
 
 
 def facts_of(row: CampaignRow) -> Facts | None:

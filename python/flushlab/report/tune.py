@@ -35,6 +35,7 @@ def document(facts: TuneFacts) -> dict[str, Any]:
         "ending": facts.ending,
         "server": server_document(facts.server),
         "workload": facts.workload,
+        "sources": list(facts.sources),
         "unit": facts.unit,
         "objective": facts.objective,
         "floor": facts.floor,

@@ -22,6 +22,7 @@ from flushlab.workload.parse import (
     workload_options,
 )
 from flushlab.workload.protocol import Driving, Measured, Timing, Window, Workload
+from flushlab.workload.sources import source_text, sources_of
 from flushlab.workload.sql import SqlWorkload
 from flushlab.workload.turns import Turns
 from flushlab.workload.txn import TxnWorkload
@@ -50,5 +51,7 @@ __all__ = [
     "parse_workload",
     "settled_name",
     "shape_of",
+    "source_text",
+    "sources_of",
     "workload_options",
 ]

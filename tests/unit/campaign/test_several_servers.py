@@ -32,14 +32,14 @@ def builds(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("words", "base", "arms"),
     [
-        ([], "mariadb", ["mysql@8.0"]),
+        ([], "mariadb@10.11.19", ["mysql@8.0.36"]),
         (
             ["base", "innodb_redo_log_capacity=1G"],
-            "mariadb base",
+            "mariadb@10.11.19 base",
             [
-                "mariadb innodb_redo_log_capacity=1G",
-                "mysql@8.0 base",
-                "mysql@8.0 innodb_redo_log_capacity=1G",
+                "mariadb@10.11.19 innodb_redo_log_capacity=1G",
+                "mysql@8.0.36 base",
+                "mysql@8.0.36 innodb_redo_log_capacity=1G",
             ],
         ),
     ],
@@ -55,9 +55,9 @@ def test_every_server_has_all_configurations(
     (request,) = decided
     assert (request.base_name, [arm.name for arm in request.arms]) == (base, arms)
     assert [arm.build for arm in request.arms[-len(words) or -1 :]] == ["mysql@8.0.36"] * (len(words) or 1)
-    assert request.servers == ("mariadb", "mysql@8.0")
+    assert request.servers == ("mariadb@10.11.19", "mysql@8.0.36")
     others = [arm.against for arm in request.arms if arm.build]
-    assert others == ["", "mysql@8.0 base"][: len(words) or 1]
+    assert others == ["", "mysql@8.0.36 base"][: len(words) or 1]
 
 
 def test_what_one_of_them_lacks_is_not_in_its_version_and_the_others_run(

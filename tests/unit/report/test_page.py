@@ -279,7 +279,7 @@ def test_what_people_and_servers_wrote_is_escaped_and_changes_no_markup() -> Non
             )
             for name in ("base", HOSTILE)
         ]
-        plan = {**made.SERIES_PLAN, "plan": HOSTILE, "build": HOSTILE, "plan_text": HOSTILE}
+        plan = {**made.SERIES_PLAN, "plan": HOSTILE, "build": HOSTILE, "sources": [source(HOSTILE)]}
         return show(
             made.row(kind, facts, plan, id=HOSTILE),
             own,
@@ -382,13 +382,44 @@ def test_a_page_stays_small_whatever_was_measured() -> None:
     facts = made.series_facts(
         arms=tuple(arms), warnings=tuple(Warning(f"w{n}", "x" * 5000) for n in range(300))
     )
-    plan = {**made.SERIES_PLAN, "plan_text": "# a long plan\n" * 200_000}
+    plan = {**made.SERIES_PLAN, "sources": [source("# a long plan\n" * 200_000)]}
     html = show(made.row("series", facts, plan), own)
     assert 200_000 < len(html.encode()) < 1_500_000
     text = text_of(html)
     assert "261 more are in the table only." in text
     assert "and 151 more" in text
     assert "more characters" in text
+
+
+def source(text: str | None, kind: str = "plan") -> dict[str, object]:
+    return {"kind": kind, "name": f"{kind}.toml", "size_bytes": 4 << 20, "sha256": "5e1f", "text": text}
+
+
+def test_the_texts_that_ran_are_on_the_page() -> None:
+    texts = [
+        source("title = 'insert or update'"),
+        source("[transaction.pay]", "transactions"),
+        source("CREATE TABLE account (id INT)", "setup"),
+        source(None, "script"),
+    ]
+    text = text_of(show(made.row("series", None, {**made.SERIES_PLAN, "sources": texts}), []))
+    for shown in (
+        *("The plan: plan.toml", "title = 'insert or update'"),
+        *("The transactions: transactions.toml", "[transaction.pay]"),
+        *("The setup: setup.toml", "CREATE TABLE account (id INT)"),
+        "script.toml is not shown: it has 4 MiB or is no text. SHA-256: 5e1f",
+    ):
+        assert shown in text
+    assert "The plan as stored" not in text
+
+
+def test_a_password_in_a_command_is_not_on_the_page() -> None:
+    plan = {**made.TUNE_PLAN, "workload": "command: mysql -uroot -pgeheim shop < load.sql"}
+    html = show(made.row("tune", None, plan), [])
+    assert "geheim" not in html
+    text = text_of(html)
+    assert "mysql -uroot -p*** shop" in text
+    assert "*** stands for a password" in text
 
 
 # -- a comparison on standing servers ------------------------------------------------------------------------

@@ -239,3 +239,22 @@ def test_a_campaign_is_repeated_from_any_folder(ask: Any, tmp_path: Path) -> Non
     words = repeated("tune", ask("tune", "--dataset", "dump.sql", "--data-root", "data"))
     assert words[words.index("--dataset") + 1] == str(tmp_path / "dump.sql")
     assert words[words.index("--data-root") + 1] == str(tmp_path / "data")
+
+
+def test_versions_are_repeated_in_full(ask: Any) -> None:
+    request = ask("compare", *TWO, "--server", "mariadb", "--server", "mysql@8.0")
+    words = repeated("compare", request)
+    assert [words[at + 1] for at, word in enumerate(words) if word == "--server"] == [
+        MARIADB.name,
+        "mysql@8.0.36",
+    ]
+
+
+def test_the_texts_of_a_campaign_are_those_of_its_start(ask: Any, tmp_path: Path) -> None:
+    text = '[transaction.pay]\nstatements = ["DELETE FROM t"]\n'
+    (tmp_path / "shop.toml").write_text(text)
+    for words in (["tune", "--seed", "1"], ["compare", *TWO]):
+        (source,) = ask(*words, "--workload", "txn:shop.toml").sources
+        assert (source.kind, source.text) == ("transactions", text)
+    (plan,) = ask("series", "mine.toml").sources
+    assert (plan.kind, plan.text) == ("plan", (tmp_path / "mine.toml").read_text())

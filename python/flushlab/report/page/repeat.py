@@ -1,4 +1,4 @@
-"""Section: how to repeat a campaign: the command that its plan stands for, and the plan itself. Pure."""
+"""Section: how to repeat a campaign: the command of its plan, and the texts that it ran. Pure."""
 
 from __future__ import annotations
 
@@ -8,33 +8,56 @@ import msgspec
 
 from flushlab.plan.plan import COMPARE
 from flushlab.plan.shipped import PIPED
+from flushlab.redact import HIDDEN, values_without_passwords
 from flushlab.report.page.parts import Section, Subject
 from flushlab.report.repeat import command
 from flushlab.report.stored import StoredPlan
 from flushlab.store import CampaignRow
+from flushlab.units import format_size
+
+_TITLES = {
+    "plan": "The plan",
+    "transactions": "The transactions",
+    "setup": "The setup",
+    "script": "The script",
+}
 
 
 def section(subject: Subject) -> Iterator[Section]:
-    """The command and the plan."""
+    """The command and the texts that it names."""
     row, plan = subject.row, subject.plan
     from_python = plan.plan == COMPARE and not plan.configurations  # as older versions stored them
     code = [("", command(row, plan))] if plan.build and not from_python else []
-    if text := plan_text(row, plan):
-        code.append(("The plan" if plan.plan_text else "The plan as stored", text))
-    notes = []
-    if plan.plan == PIPED:
-        notes.append(f"The plan came through a pipe: save it as {PIPED}.toml first.")
+    shown = [source for source in plan.sources if source.text is not None]
+    code += [(f"{_TITLES[source.kind]}: {source.name}", source.text or "") for source in shown]
+    if not any(source.kind == "plan" for source in shown) and (text := plan_text(row)):
+        code.append(("The plan as stored", text))
+    notes = list(_notes(plan))
     if row.state != "done":
         notes.append(f"To resume it: flushlab {row.kind} --resume {row.id}")
     if code or notes:
         yield Section("repeat", "How to repeat it", code=tuple(code), notes=tuple(notes))
 
 
-def plan_text(row: CampaignRow, plan: StoredPlan) -> str:
-    """The plan as its author wrote it where that is stored, else as it was decided."""
-    if plan.plan_text:
-        return plan.plan_text
+def _notes(plan: StoredPlan) -> Iterator[str]:
+    if plan.plan == PIPED:
+        yield f"The plan came through a pipe: save it as {PIPED}.toml first."
+    if any(source.text is not None for source in plan.sources):
+        yield "Elsewhere, save each text as a file first and name that file in the command."
+    for source in plan.sources:
+        if source.text is None:
+            size = format_size(source.size_bytes)
+            yield f"{source.name} is not shown: it has {size} or is no text. SHA-256: {source.sha256}"
+    if any(HIDDEN in text for text in (plan.workload, *(source.text or "" for source in plan.sources))):
+        yield f"{HIDDEN} stands for a password."
+
+
+def plan_text(row: CampaignRow) -> str:
+    """The request as it was decided, without passwords, and without the texts: they stand by themselves."""
     try:
-        return msgspec.json.format(row.plan, indent=2).decode()
+        request = msgspec.json.decode(row.plan)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return ""
+    if isinstance(request, dict):
+        request.pop("sources", None)
+    return msgspec.json.format(msgspec.json.encode(values_without_passwords(request)), indent=2).decode()

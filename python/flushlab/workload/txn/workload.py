@@ -35,14 +35,18 @@ class TxnWorkload(Driven, frozen=True, kw_only=True):
     Attributes:
         name: `txn:FILE`, as the user wrote it.
         database: where they run.
+        source: the file's text.
         setup: an SQL script that makes the tables, or empty: a data set brings them.
+        setup_file: the file that the setup comes from, or empty: it stands in the text, or there is none.
         spec: parameters and transactions.
         threads, rate, …: how it is driven, see `Driven`; the rate in transactions/s over all connections.
     """
 
     name: str
     database: str
+    source: str
     setup: str
+    setup_file: str
     spec: TxnSpec
 
     @classmethod
@@ -56,7 +60,8 @@ class TxnWorkload(Driven, frozen=True, kw_only=True):
         if not spelled:
             raise UsageError("the workload 'txn:' has no file", hint="write txn:orders.toml")
         path = folder / Path(spelled).expanduser()
-        file = parse_txn(_text(path, "txn: takes a file of transactions"), path=spelled)
+        source = _text(path, "txn: takes a file of transactions")
+        file = parse_txn(source, path=spelled)
         setup, where = file.setup, spelled
         if file.setup_file is not None:
             there = path.parent / Path(file.setup_file).expanduser()
@@ -66,7 +71,16 @@ class TxnWorkload(Driven, frozen=True, kw_only=True):
         except _core.CoreError as error:
             raise UsageError(f"{where}: setup, {error.message}") from error
         return msgspec.convert(
-            {"name": name, "database": file.database, "setup": setup, "spec": file.spec, **options}, cls
+            {
+                "name": name,
+                "database": file.database,
+                "source": source,
+                "setup": setup,
+                "setup_file": file.setup_file or "",
+                "spec": file.spec,
+                **options,
+            },
+            cls,
         )
 
     @property

@@ -1,0 +1,26 @@
+"""Texts that a campaign ran, as they were when it started."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+SourceKind = Literal["plan", "transactions", "setup", "script"]
+
+
+class SourceText(msgspec.Struct, frozen=True, kw_only=True):
+    """A text that a campaign ran, so that whoever gets its report can read and repeat it.
+
+    Attributes:
+        kind: what it is to the campaign.
+        name: as the campaign names the file.
+        size_bytes, sha256: of the file.
+        text: its content, with `***` for passwords; None if it is too long or no text.
+    """
+
+    kind: SourceKind
+    name: str
+    size_bytes: int
+    sha256: str
+    text: str | None

@@ -1,0 +1,54 @@
+"""Redact: passwords in texts that are shown or handed over. Pure; all layers may use it.
+
+It finds passwords by the words beside them. So it hides some values that are none, and a script can hold one
+that no word marks.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+HIDDEN = "***"
+
+_WORD = r"[\w-]*(?:password|passwd|pwd|passphrase|secret|token|api[_-]?key)[\w-]*"
+_QUOTED = r"'(?:[^'\\\n]|\\.|'')*'|\"(?:[^\"\\\n]|\\.)*\""
+_PLAIN = r"(?![$:?@{\[*])[^\s'\";&|,)]+"
+"""No variable, placeholder, or table of TOML."""
+
+_PATTERNS = tuple(
+    re.compile(pattern, re.IGNORECASE | re.MULTILINE)
+    for pattern in (
+        # mysql://user:password@host
+        r"(\b[a-z][a-z0-9+.-]*://[^\s:/@'\"]*:)(?![$*])[^\s@'\"]+(?=@)",
+        rf"(\bIDENTIFIED\s+(?:WITH\s+\S+\s+)?(?:BY|AS)\s+(?:PASSWORD\s+)?)(?:{_QUOTED})",
+        rf"(\bPASSWORD\s*\(\s*)(?:{_QUOTED})",
+        # password = "x", 'password': 'x', SET PASSWORD FOR u = 'x'
+        rf"({_WORD}['\"]?(?:[ \t]+FOR[ \t]+\S+)?[ \t]*[=:][ \t]*)(?:{_QUOTED})",
+        # --password=x, MYSQL_PWD=x
+        rf"({_WORD}=)(?:{_PLAIN})",
+        # a line of an option file
+        rf"(^[ \t]*{_WORD}[ \t]*=[ \t]*){_PLAIN}(?=[ \t]*(?:#.*)?$)",
+        rf"(--{_WORD}[ \t]+)(?:{_QUOTED}|(?!-){_PLAIN})",
+        # mysql -psecret, of the servers' own clients
+        rf"(\b(?:mysql|mariadb)[\w-]*\b[^\n;|&]*?\s-p)(?:{_QUOTED}|{_PLAIN})",
+    )
+)
+
+
+def without_passwords(text: str) -> str:
+    """The text with `***` where a command line, an address, SQL or an option file has a password."""
+    for pattern in _PATTERNS:
+        text = pattern.sub(rf"\g<1>{HIDDEN}", text)
+    return text
+
+
+def values_without_passwords(value: Any) -> Any:
+    """The same of every text in a value of JSON."""
+    if isinstance(value, str):
+        return without_passwords(value)
+    if isinstance(value, list):
+        return [values_without_passwords(one) for one in value]
+    if isinstance(value, dict):
+        return {name: values_without_passwords(one) for name, one in value.items()}
+    return value

@@ -1,0 +1,69 @@
+"""Sources: the texts of a workload, read when it is, so that reports show what ran."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+from flushlab.record import SourceKind, SourceText
+from flushlab.redact import without_passwords
+from flushlab.workload import sql, txn
+from flushlab.workload.command import CommandWorkload
+from flushlab.workload.protocol import Workload
+from flushlab.workload.sql import SqlWorkload
+from flushlab.workload.txn import TxnWorkload
+
+MOST_BYTES = 128 << 10
+"""Longer texts are not stored: a page and a JSON document are read by people and sent around."""
+
+_MOST_SCRIPTS = 8
+
+
+def source_text(kind: SourceKind, name: str, content: bytes) -> SourceText:
+    """A text as reports show it."""
+    try:
+        text = content.decode() if len(content) <= MOST_BYTES and b"\0" not in content else None
+    except UnicodeDecodeError:
+        text = None
+    return SourceText(
+        kind=kind,
+        name=name,
+        size_bytes=len(content),
+        sha256=hashlib.sha256(content).hexdigest(),
+        text=None if text is None else without_passwords(text),
+    )
+
+
+def sources_of(workload: Workload) -> tuple[SourceText, ...]:
+    """The texts that a workload runs: its transactions and their setup, its script, or the scripts that its
+    command names by their paths."""
+    return tuple(_sources(workload))
+
+
+def _sources(workload: Workload) -> Iterator[SourceText]:
+    if isinstance(workload, TxnWorkload):
+        yield source_text(
+            "transactions", workload.name.removeprefix(txn.PREFIX).strip(), workload.source.encode()
+        )
+        if workload.setup_file:
+            yield source_text("setup", workload.setup_file, workload.setup.encode())
+    elif isinstance(workload, SqlWorkload):
+        yield source_text("script", workload.name.removeprefix(sql.PREFIX).strip(), workload.script)
+    elif isinstance(workload, CommandWorkload):
+        yield from _scripts(workload)
+
+
+def _scripts(workload: CommandWorkload) -> Iterator[SourceText]:
+    try:
+        words = shlex.split(workload.command)
+    except ValueError:  # a quote that does not end: the shell will say so
+        words = workload.command.split()
+    for word in list(dict.fromkeys(words))[:_MOST_SCRIPTS]:
+        path = Path(workload.folder) / word
+        if word.startswith("-") or not path.is_file() or path.stat().st_size > MOST_BYTES:
+            continue
+        if os.access(path, os.R_OK) and (source := source_text("script", word, path.read_bytes())).text:
+            yield source
