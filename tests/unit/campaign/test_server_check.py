@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from flushlab.campaign import server_check
 from flushlab.campaign.option_check import Judged
 from flushlab.campaign.server_check import judge_file
 from flushlab.errors import UsageError
+from flushlab.server.attached import from_dsn
 from flushlab.settings.floor import Floor
+from flushlab.settings.in_force import identity_of
 from tests.unit.settings.test_dump import FORMS
 
 FILE = "variables"
@@ -75,3 +80,23 @@ def test_variables_cannot_be_started_with(tmp_path: Path) -> None:
     file.write_text(FORMS["tabs"])
     with pytest.raises(UsageError, match="--start is for option files"):
         judge_file(file, None, basedir=None, floor=None, start=True)
+
+
+@pytest.mark.parametrize(
+    ("version", "redo", "kinds"), [("8.0.36", "OFF", ["at-risk"]), ("8.0.20", "OFF", [])]
+)
+def test_a_server_without_a_redo_log_may_not_start_again(
+    version: str, redo: str, kinds: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The status is there since 8.0.21; an older server is not asked for it."""
+    said = {
+        "SHOW GLOBAL VARIABLES": [("version", version), ("sync_binlog", "1")],
+        "SHOW GLOBAL STATUS LIKE 'Innodb_redo_log_enabled'": [("Innodb_redo_log_enabled", redo)],
+    }
+    told = identity_of({"version": version})
+    asked = SimpleNamespace(identity=told, query=said.__getitem__)
+    monkeypatch.setattr(server_check, "Attached", lambda *_, **__: nullcontext(asked))
+    found = server_check.judge_server(from_dsn("mysql://nobody@127.0.0.1:1/"))
+    assert [one.kind for one in found.findings] == kinds
+    assert (found.floor is Floor.THROWAWAY) is bool(kinds)
+    assert found.errors == len(kinds)
