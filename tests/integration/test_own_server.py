@@ -100,6 +100,18 @@ def test_a_series_says_what_takes_a_restart_and_measures_the_rest(owned: Owned, 
     assert restarted.reason.startswith("innodb_flush_method needs a restart")
 
 
+def test_all_missing_permissions_are_named_at_once_before_anything_is_announced(owned: Owned) -> None:
+    said: list[str] = []
+    asked: dict[str, Any] = {"dsn": owned.dsn("owner"), "progress": said.append, **UPSERT}
+    with pytest.raises(UsageError, match="settings of your own server are left alone") as both:
+        bench(**asked, settings={FLUSH: 2})
+    assert "upsert writes, and your own server is only read" in both.value.message
+    assert {"--allow-writes", "--tune-server"} <= set(str(both.value.hint).split())
+    with pytest.raises(UsageError, match=r"^upsert writes, and your own server is only read$"):
+        bench(**asked, settings={FLUSH: 2}, tune_server=True)
+    assert [line for line in said if "--tune-server" in line] == []
+
+
 def test_a_tuning_tries_what_commits_and_sets_nothing(owned: Owned) -> None:
     asked: dict[str, Any] = {"dsn": owned.dsn("owner"), "trials": 100, "seed": 1, "floor": "second", **UPSERT}
     foreseen = tune.tune(**asked, dry_run=True).outlook

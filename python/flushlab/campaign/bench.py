@@ -257,8 +257,9 @@ def _on_external(
         given = parse_settings(settings, identity.flavor, identity.version, catalog, nodes=identity.nodes)
         load = external.driving(workload, server, own.database, seed)
         external_use.require_connections(server, load.threads)
+        external_use.require_permitted(server, own, load, [given], progress)
         with (
-            external_use.changed(server, [given], own, progress) as changes,
+            external_use.changed(server, [given], progress) as changes,
             external_use.tables(load, server, own, progress),
         ):
             for one in changes:

@@ -57,13 +57,45 @@ def used(
         lasts_s: seconds that it takes, about; None if that is not known.
 
     Raises:
-        UsageError, ServerError: as `require_connections`, `changed` and `tables`.
+        UsageError, ServerError: as `require_connections`, `require_permitted`, `changed` and `tables`.
     """
     require_connections(server, connections)
-    with changed(server, arms, own, progress, lasts_s) as changes, tables(load, server, own, progress):
+    require_permitted(server, own, load, arms, progress)
+    with changed(server, arms, progress, lasts_s) as changes, tables(load, server, own, progress):
         for one in changes:
             one.announce()
         yield
+
+
+def require_permitted(
+    server: External, own: Own, load: Load, wanted: Sequence[Mapping[str, Value]], progress: Progress
+) -> None:
+    """Makes sure that all that is to be done may be done, before any of it is announced.
+
+    Args:
+        server: somebody's own.
+        own: what it may be used for.
+        load: whose tables are needed.
+        wanted: settings that it is to have, one after the other.
+        progress: told who else gets what the load writes.
+
+    Raises:
+        UsageError: the load writes, or lacks tables, or settings change, and that is not permitted; or it is
+            no server to write to.
+    """
+    missing = [] if own.allow_writes else _lacks_writes(load, server)
+    if (changing := _changing(server, wanted)) and not own.tune_server:
+        text = f"{', '.join(changing)}: settings of your own server are left alone"
+        missing.append((text, "--tune-server lets flushlab change them, and puts everything back"))
+    if missing:
+        raise UsageError("; ".join(text for text, _ in missing), hint="; ".join(hint for _, hint in missing))
+    if own.allow_writes:
+        _require_writable(server, progress)
+
+
+def _changing(server: External, wanted: Sequence[Mapping[str, Value]]) -> list[str]:
+    """Names of settings that nodes do not have already."""
+    return sorted({name for node in server.nodes for name in Changes(node, *wanted).before})
 
 
 @contextmanager
@@ -72,14 +104,11 @@ def tables(workload: Load, server: External, own: Own, progress: Progress) -> It
     next flushlab.
 
     Raises:
-        UsageError: the load writes, or lacks tables, and may not write, or the server is not one to write to.
         ServerError: the server does not take them.
     """
     if not own.allow_writes:
-        _require_read_only(workload, server)
         yield
         return
-    _require_writable(server, progress)
     with made_tables(server, _database(workload), progress) as made:
         try:
             workload.prepare(server)
@@ -98,7 +127,6 @@ def tables(workload: Load, server: External, own: Own, progress: Progress) -> It
 def changed(
     server: External,
     wanted: Sequence[Mapping[str, Value]],
-    own: Own,
     progress: Progress,
     lasts_s: float | None = None,
 ) -> Iterator[tuple[Changes, ...]]:
@@ -107,7 +135,6 @@ def changed(
     Args:
         server: whose they are.
         wanted: settings, one after the other if there are several.
-        own: says whether they may be changed.
         progress: told what changes, and how to undo it.
         lasts_s: seconds that it takes, about; None if that is not known.
 
@@ -115,16 +142,11 @@ def changed(
         For each node what is to be made.
 
     Raises:
-        UsageError: they may not be changed, or not while the server runs.
+        UsageError: they may not be changed while the server runs.
         ServerError: nodes have different values.
     """
     every = tuple(Changes(node, *wanted) for node in server.nodes)
     if changing := sorted({name for one in every for name in one.before}):
-        if not own.tune_server:
-            raise UsageError(
-                f"{', '.join(changing)}: settings of your own server are left alone",
-                hint="--tune-server lets flushlab change them, and puts everything back",
-            )
         static = {name for one in wanted for name in restart_settings(one, server.identity)}
         if static := static & {*changing}:
             raise UsageError(
@@ -220,19 +242,17 @@ def _require_writable(server: External, progress: Progress) -> None:
             )
 
 
-def _require_read_only(workload: Load, server: External) -> None:
+def _lacks_writes(workload: Load, server: External) -> list[tuple[str, str]]:
+    """Why a load cannot go without writing, and the way out; empty if it can."""
     if not (isinstance(workload, OltpWorkload) and workload.name in READ_ONLY):
-        raise UsageError(
-            f"{workload.name} writes, and your own server is only read",
-            hint="--allow-writes lets it write; tables that are made are dropped at the end",
-        )
+        hint = "--allow-writes lets it write; tables that are made are dropped at the end"
+        return [(f"{workload.name} writes, and your own server is only read", hint)]
     there = _tables(server, OLTP_DATABASE) or set()
     names = (f"{OLTP_PREFIX}{number}" for number in range(1, workload.tables + 1))
     if missing := next((name for name in names if name not in there), None):
-        raise UsageError(
-            f"there is no table {OLTP_DATABASE}.{missing}",
-            hint="--allow-writes makes the tables, and drops them at the end",
-        )
+        hint = "--allow-writes makes the tables, and drops them at the end"
+        return [(f"there is no table {OLTP_DATABASE}.{missing}", hint)]
+    return []
 
 
 def _database(workload: Load) -> str:

@@ -100,6 +100,10 @@ def start(
     ] = None,
     data_root: options.DataRoot = None,
     disk: options.Disk = None,
+    disk_iops: Annotated[
+        int | None,
+        typer.Option("--disk-iops", min=1, help="The same as --disk iops=N: at most N writes/s (root)."),
+    ] = None,
     cluster: options.Cluster = None,
     port: Annotated[
         int | None, typer.Option("--port", min=1, max=65535, help="Port on 127.0.0.1; default: a free one.")
@@ -135,6 +139,7 @@ def start(
         basedir=basedir,
         data_root=data_root,
         disk=disk,
+        disk_iops=disk_iops,
         cluster=cluster,
         progress=say,
     ) as sandbox:

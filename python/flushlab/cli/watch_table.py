@@ -49,16 +49,9 @@ def table(sample: Sample) -> RenderableType:
 
 
 def line(sample: Sample) -> str:
-    """The second in a line for a file."""
-    figures = [
-        _server(sample),
-        _throughput(sample),
-        _redo(sample),
-        _share("dirty", sample.dirty),
-        _locks(sample),
-        _running(sample),
-    ]
-    return " · ".join(figure for figure in figures if figure)
+    """The second in a line for a file, with all that the table has."""
+    (_, server), *rest = [(name.strip(), value) for name, value in _rows(sample) if value]
+    return " · ".join([server, *(f"{name} {value}".strip() for name, value in rest)])
 
 
 def _rows(sample: Sample) -> Iterator[tuple[str, str]]:
@@ -154,10 +147,6 @@ def _machine(sample: Sample) -> str:
         ("steal", machine.steal),
     )
     return ", ".join(f"{name} {share:.0%}" for name, share in shares if share is not None)
-
-
-def _share(name: str, share: float | None) -> str:
-    return "" if share is None else f"{name} {share:.0%}"
 
 
 def _count(rate: float) -> str:

@@ -48,7 +48,7 @@ def open_volume(
     Raises:
         StorageError, UsageError, HarnessError: as their makers say.
     """
-    _profile(disk_iops, disk)  # found out before anything is made
+    profile_of(disk_iops, disk)  # found out before anything is made
     with volume_in(DataRoot.open(data_root), disk_iops, disk, progress) as volume:
         yield volume
 
@@ -63,7 +63,7 @@ def volume_in(
         UsageError: both are asked for, or no such disk is known.
         StorageError, UsageError, HarnessError: as their makers say.
     """
-    profile = _profile(disk_iops, disk)
+    profile = profile_of(disk_iops, disk)
     if profile is not None:
         with closing(SlowDisk(root, profile).open(progress)) as slow:
             yield Volume(slow.data_root, slow_disk=slow)
@@ -76,7 +76,12 @@ def volume_in(
         yield Volume(root)
 
 
-def _profile(disk_iops: int | None, disk: str | None) -> DiskProfile | None:
+def profile_of(disk_iops: int | None, disk: str | None) -> DiskProfile | None:
+    """The disk of its own that is asked for, or None.
+
+    Raises:
+        UsageError: a limit is asked for, too, or no such disk is known.
+    """
     if disk is None:
         return None
     if disk_iops is not None:

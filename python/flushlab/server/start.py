@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from flushlab.build import Progress, find_build, silent
-from flushlab.datadir import DataRoot, SlowDisk, parse_disk, require_fault_disk
+from flushlab.datadir import DataRoot, SlowDisk, parse_disk, profile_of, require_fault_disk
 from flushlab.errors import StartFailed, UsageError
 from flushlab.record import Value
 from flushlab.server import kept
@@ -47,6 +47,7 @@ def sandbox(
     basedir: Path | str | None = None,
     data_root: Path | str | None = None,
     disk: str | None = None,
+    disk_iops: int | None = None,
     cluster: int | None = None,
     progress: Progress = silent,
 ) -> Sandbox | Cluster:
@@ -64,6 +65,7 @@ def sandbox(
         basedir: use the server installed there.
         data_root: where its data directory goes.
         disk: it gets a disk as slow as that one, which ends with it (root): `gp3`, `flush=1ms,iops=3000`.
+        disk_iops: the same as the disk `iops=N`.
         cluster: so many servers, joined by Galera.
         progress: takes a line at a time.
 
@@ -79,12 +81,16 @@ def sandbox(
     if cluster is not None:
         require_size(cluster)
     if is_kept(server):
-        if disk is not None:
-            raise UsageError(f"{server} is already running, on its own disk", hint="remove --disk")
+        for flag in (one for one, given in (("--disk", disk), ("--disk-iops", disk_iops)) if given):
+            raise UsageError(f"{server} is already running, on its own disk", hint=f"remove {flag}")
         return attach(server)
     if name is not None:
         require_unused(name)
-    profile = parse_disk(disk) if disk is not None else None
+    profile = profile_of(disk_iops, disk)
+    if disk_iops is not None:
+        profile = parse_disk(
+            f"iops={disk_iops}"
+        )  # a limit on the disk that is there would end with the command
     if profile is not None:
         require_fault_disk()
     build = find_build(server, basedir=Path(basedir) if basedir else None, progress=progress)
