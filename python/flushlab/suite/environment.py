@@ -16,6 +16,7 @@ import msgspec
 from flushlab.build import Build
 from flushlab.errors import UsageError
 from flushlab.record import Endpoint
+from flushlab.server.client_environment import client_environment
 from flushlab.server.databases import require_not_system
 from flushlab.server.identifier import quoted
 
@@ -152,17 +153,7 @@ def variables(
         reset_urls: each worker's address of a reset; none if there is none.
     """
     first = servers[0]
-    named = {
-        "MYSQL_HOST": first["host"],
-        "MYSQL_PORT": first["port"],
-        "MYSQL_TCP_PORT": first["port"],
-        "MYSQL_UNIX_PORT": first["socket"],
-        "MYSQL_USER": first["user"],
-        "MYSQL_PASSWORD": first["password"],
-        "MYSQL_PWD": first["password"],
-        "MYSQL_DATABASE": first["database"],
-        "DATABASE_URL": first["url"],
-    }
+    named = client_environment(first)
     for suffix, fields in (("", first), *((f"_{i}", one) for i, one in enumerate(servers, 1))):
         named |= {f"FLUSHLAB_{name.upper()}{suffix}": value for name, value in fields.items()}
     for suffix, url in (("", reset_urls[0] if reset_urls else ""), *_numbered(reset_urls)):

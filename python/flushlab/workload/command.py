@@ -15,6 +15,7 @@ import msgspec
 
 from flushlab.errors import CommandFailed, UsageError
 from flushlab.record import Endpoint, Value, Warning
+from flushlab.server.client_environment import client_environment
 from flushlab.server.identifier import quoted
 from flushlab.server.protocol import Server
 from flushlab.workload import program
@@ -63,7 +64,7 @@ class CommandWorkload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     """A shell command, run once per trial.
 
     Its environment carries FLUSHLAB_HOST, _PORT, _SOCKET, _USER, _PASSWORD, _DATABASE, _OPTION_FILE,
-    DATABASE_URL, and FLUSHLAB_RUN: `warm-up` or `measured`.
+    DATABASE_URL, the variables of `client_environment`, and FLUSHLAB_RUN: `warm-up` or `measured`.
 
     Attributes:
         command: given to `/bin/sh -c`.
@@ -193,20 +194,24 @@ class CommandWorkload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
 def environment(endpoint: Endpoint, database: str = DATABASE) -> dict[str, str]:
     """This process's environment with the server's address in it."""
-    address = {
-        "FLUSHLAB_HOST": endpoint.host or "127.0.0.1",
-        "FLUSHLAB_PORT": str(endpoint.port or 3306),
-        "FLUSHLAB_SOCKET": endpoint.socket or "",
-        "FLUSHLAB_USER": endpoint.user,
-        "FLUSHLAB_PASSWORD": endpoint.password,
-        "FLUSHLAB_DATABASE": database,
+    host, port = endpoint.host or "127.0.0.1", str(endpoint.port or 3306)
+    user, password = quote(endpoint.user, safe=""), quote(endpoint.password, safe="")
+    fields = {
+        "host": host,
+        "port": port,
+        "socket": endpoint.socket or "",
+        "user": endpoint.user,
+        "password": endpoint.password,
+        "database": database,
+        "url": f"mysql://{user}:{password}@{host}:{port}/{quote(database, safe='')}",
+    }
+    own = {f"FLUSHLAB_{name.upper()}": value for name, value in fields.items() if name != "url"}
+    return {
+        **os.environ,
+        **client_environment(fields),
+        **own,
         "FLUSHLAB_OPTION_FILE": endpoint.option_file or "",
     }
-    url = (
-        f"mysql://{quote(endpoint.user, safe='')}:{quote(endpoint.password, safe='')}"
-        f"@{address['FLUSHLAB_HOST']}:{address['FLUSHLAB_PORT']}/{quote(database, safe='')}"
-    )
-    return {**os.environ, **address, "DATABASE_URL": url}
 
 
 def _require_program(command: str, folder: Path) -> None:

@@ -11,8 +11,11 @@ import pytest
 
 from flushlab.crashed.errand import Stop
 from flushlab.errors import CommandFailed, UsageError
+from flushlab.record import Endpoint
 from flushlab.server import FakeServer
+from flushlab.suite.environment import variables
 from flushlab.workload import CommandWorkload, Measured, Timing, build_workload
+from flushlab.workload.command import environment
 from flushlab.workload.program import HEAD_BYTES, TAIL_BYTES
 from tests.waiting import wait_until
 
@@ -38,6 +41,29 @@ def test_command_finds_the_server_in_its_environment() -> None:
         "FLUSHLAB_SOCKET",
         "FLUSHLAB_USER",
     }
+
+
+def test_command_and_suite_find_the_server_by_the_clients_own_variables(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in [name for name in os.environ if name.startswith("MYSQL_")]:
+        monkeypatch.delenv(name)
+    endpoint = Endpoint(user="me", password="s p", socket="/run/x.sock", host="127.0.0.1", port=3310)
+    found = environment(endpoint, "shop")
+    own = {name: value for name, value in found.items() if name.startswith("MYSQL_")}
+    assert own == {
+        "MYSQL_DATABASE": "shop",
+        "MYSQL_HOST": "127.0.0.1",
+        "MYSQL_PASSWORD": "s p",
+        "MYSQL_PORT": "3310",
+        "MYSQL_PWD": "s p",
+        "MYSQL_TCP_PORT": "3310",
+        "MYSQL_UNIX_PORT": "/run/x.sock",
+        "MYSQL_USER": "me",
+    }
+    names = ("host", "port", "socket", "user", "password", "database", "url")
+    suite = variables([{name: found.get(f"FLUSHLAB_{name.upper()}", "") for name in names}], [])
+    assert {name: value for name, value in suite.items() if name.startswith("MYSQL_")} == own
 
 
 def test_a_command_runs_in_its_folder(tmp_path: Path) -> None:
