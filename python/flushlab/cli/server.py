@@ -256,7 +256,7 @@ def status(
         say("no kept sandboxes")
         return
     rows: list[Row] = [
-        (one.saved.name, one.saved.build.name, _state(one), _address(one), one.saved.socket) for one in found
+        (one.saved.name, one.saved.build.name, one.state, _address(one), one.saved.socket) for one in found
     ]
     _table(("name", "build", "state", "address", "socket"), rows)
 
@@ -307,7 +307,7 @@ def _status(one: Status) -> dict[str, object]:
         "cluster": one.saved.membership.cluster if one.saved.membership else None,
         "flavor": one.saved.build.flavor,
         "version": one.saved.build.version_text,
-        "state": _state(one),
+        "state": one.state,
         "pid": one.pid,
         "disk": one.saved.disk.profile.name if one.saved.disk else None,
         "socket": one.saved.socket,
@@ -316,10 +316,6 @@ def _status(one: Status) -> dict[str, object]:
         "user": USER,
         "option_file": str(one.saved.paths.client_options),
     }
-
-
-def _state(one: Status) -> str:
-    return "running" if one.pid else "elsewhere" if one.elsewhere else "dead"
 
 
 def _address(one: Status) -> str:

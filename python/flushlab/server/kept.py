@@ -43,6 +43,7 @@ class Saved(msgspec.Struct, frozen=True, kw_only=True):
         connects: it may open connections to others.
         membership: its part of a cluster, or None.
         disk: the slow one that is its own, or None.
+        halted: it was stopped with its data kept, and not started since.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Saved(msgspec.Struct, frozen=True, kw_only=True):
     connects: bool = False
     membership: Membership | None = None
     disk: DiskEmulation | None = None
+    halted: bool = False
 
     @property
     def host(self) -> str:
@@ -75,6 +77,15 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     saved: Saved
     pid: int | None
     elsewhere: bool = False
+
+    @property
+    def state(self) -> str:
+        """In a word: `dead` is a server that ended without being asked to."""
+        if self.pid:
+            return "running"
+        if self.elsewhere:
+            return "elsewhere"
+        return "stopped" if self.saved.halted else "dead"
 
 
 def save(saved: Saved) -> None:
@@ -186,6 +197,8 @@ def halt(name: str, grace_s: float = STOP_LIMIT_S) -> None:
         )
     if record.is_here:
         terminate(server, grace_s=grace_s if _has_its_disk(name) else 0.0)
+    saved, _ = load(name)
+    save(msgspec.structs.replace(saved, halted=True))
 
 
 def remove(name: str) -> list[Path]:

@@ -7,7 +7,10 @@ from flushlab.errors import StorageError, UsageError
 from flushlab.process import myself, run_folder
 from flushlab.process.identity import ProcessIdentity
 from flushlab.process.run_record import RunRecord, claim
+from flushlab.record import Storage
 from flushlab.server import kept
+from flushlab.server.paths import SandboxPaths
+from tests.unit.builds import build
 
 pytestmark = pytest.mark.usefixtures("private_home")
 
@@ -39,6 +42,22 @@ def test_a_disk_whose_program_has_ended_is_gone_with_its_data(facts: dict[str, o
     with pytest.raises(StorageError) as gone:
         kept.require_disk("it", "trio")
     assert gone.value.hint == "remove what is left with: flushlab server stop trio"
+
+
+def test_a_server_that_was_stopped_is_not_called_dead() -> None:
+    folder = run_folder() / "it"
+    saved = kept.Saved(
+        name="it",
+        build=build("mysql", 8, 0),
+        paths=SandboxPaths(name="it", folder=folder, data_folder=folder),
+        settings={},
+        arguments=(),
+        storage=Storage(),
+        socket="/it.sock",
+        port=3310,
+    )
+    assert kept.Status(saved=saved, pid=None).state == "dead"
+    assert kept.Status(saved=msgspec.structs.replace(saved, halted=True), pid=None).state == "stopped"
 
 
 def test_a_disk_is_no_sandbox_that_could_be_stopped() -> None:
