@@ -170,7 +170,13 @@ def judge(
     kept = checked.guarantees(identity, disk)
     ignored = _ignored(file)
     found = [*ignored, *checked.findings, *(() if ignored else nothing_read(file, checked))]
-    found += too_large(checked, str(file), identity, parse_size(memory) if memory else memory_bytes())
+    found += too_large(
+        checked,
+        str(file),
+        identity,
+        parse_size(memory) if memory else memory_bytes(),
+        named=memory is not None,
+    )
     if floor is not None:
         found += below(checked, identity, disk, floor)
     else:
