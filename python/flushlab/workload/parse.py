@@ -100,6 +100,10 @@ def parse_timing(seconds: float) -> Timing:
     return Timing().with_window(seconds)
 
 
+_SYSBENCH = (
+    "--workload 'command: sysbench {script} --mysql-socket=$FLUSHLAB_SOCKET --mysql-user=$FLUSHLAB_USER"
+    " --mysql-password=$FLUSHLAB_PASSWORD --mysql-db=$FLUSHLAB_DATABASE run'"
+)
 _SHARED = ("threads", "tables", "table_size", "transport", "rand_type", "rate")
 """Options that flags give to every workload, whether it takes them or not."""
 
@@ -204,6 +208,14 @@ def flag(name: str) -> str:
 
 def _kind(name: str) -> str:
     """The key of `_OPTIONS` for a workload."""
+    if name.endswith(".lua") and not name.startswith(command.PREFIX):
+        script = name.removeprefix(txn.PREFIX).removeprefix(sql.PREFIX)
+        known = f"--workload {Path(script).stem}, " if Path(script).stem in oltp.NAMES else ""
+        raise UsageError(
+            f"{script} is a Lua script, which flushlab does not run",
+            hint=f"use {known}--workload txn:FILE for your own transactions (docs/guides/transactions.md),"
+            f" or sysbench itself: {_SYSBENCH.format(script=script)}",
+        )
     for kind in _OPTIONS:
         if name == kind or (kind.endswith(":") and name.startswith(kind)):
             return kind

@@ -21,7 +21,7 @@ NOT_TAKEN: Mapping[str, str] = {
     "thread_stack_size": "there is no stack per connection to size",
     "debug": "errors are reported with their numbers and messages",
     "verbosity": "data goes to stdout, progress to stderr",
-    "luajit_cmd": "Lua is not supported; for your own transactions, use --workload txn:FILE",
+    "luajit_cmd": "Lua is not supported; use --workload txn:FILE, or 'command: sysbench …'",
     "db_driver": "flushlab supports only MySQL and MariaDB",
     "db_ps_mode": "statements are prepared, as sysbench does by default",
     "db_debug": "errors are reported with their numbers and messages",

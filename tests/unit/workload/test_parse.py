@@ -108,3 +108,17 @@ def test_what_is_no_schedule_is_refused_before_a_server_is_there(
 def test_a_short_window_has_a_short_warm_up() -> None:
     bounds = {s: (parse_timing(s).warm_up_s, parse_timing(s).max_warm_up_s) for s in (0.5, 2.0, 10.0)}
     assert bounds == {0.5: (0.5, 1.0), 2.0: (2.0, 4.0), 10.0: (2.0, 6.0)}
+
+
+@pytest.mark.parametrize("name", ["my/load.lua", "txn:my/load.lua", "sql:my/load.lua"])
+def test_a_lua_script_is_named_with_the_ways_to_run_it(name: str) -> None:
+    with pytest.raises(
+        UsageError, match=r"^my/load\.lua is a Lua script, which flushlab does not run"
+    ) as refused:
+        parse_workload(name, Shape())
+    assert "txn:FILE" in str(refused.value.hint)
+    assert "'command: sysbench my/load.lua --mysql-socket=$FLUSHLAB_SOCKET" in str(refused.value.hint)
+    with pytest.raises(UsageError) as refused:
+        parse_workload("/usr/share/sysbench/oltp_insert.lua", Shape())
+    assert str(refused.value.hint).startswith("use --workload oltp_insert, ")
+    assert isinstance(parse_workload("command: sysbench x.lua", Shape()), CommandWorkload)
