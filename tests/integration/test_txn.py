@@ -173,3 +173,25 @@ def test_bench_takes_it_with_a_data_set_and_refuses_mistakes_first(tmp_path: Pat
     assert done.returncode == 2
     assert "stock.toml:3:1: statments is not a key of transaction t" in done.stderr.replace("\n", "")
     assert "hint: did you mean statements?" in done.stderr
+
+
+def test_errors_that_a_file_ignores_end_the_transaction_and_are_counted(
+    server: Sandbox, tmp_path: Path
+) -> None:
+    file = tmp_path / "unique.toml"
+    text = """database = "unique_txn"
+setup = "CREATE TABLE seen (id INT PRIMARY KEY); CREATE TABLE tried (id INT); INSERT INTO seen VALUES (1)"
+[transaction.twice]
+statements = ["INSERT INTO tried VALUES (1)", "INSERT INTO seen VALUES (1)"]
+[transaction.once]
+statements = ["INSERT INTO tried VALUES (2)"]
+"""
+    file.write_text(f"ignore_errors = [1062]\n{text}")
+    measured = measure(server, file)
+    assert measured.load is not None
+    assert [one.errno for one in measured.load.errors] == [1062]
+    twice = values(server, "SELECT COUNT(*) FROM unique_txn.tried WHERE id = 1")
+    assert twice == [0], "the whole transaction is rolled back"
+    file.write_text(text)
+    with pytest.raises(MeasurementError, match="Duplicate entry"):
+        measure(server, file)

@@ -28,6 +28,7 @@ from flushlab.record.crash import (
 )
 from flushlab.record.fault import DiskEmulation, DiskProfile, Failure, RequestLatency
 from flushlab.record.load import (
+    IGNORED_ERRORS,
     ChoiceParameter,
     ConnectionParameter,
     DateParameter,
@@ -95,6 +96,7 @@ from flushlab.record.warning import Warning
 
 __all__ = [
     "FILE_CLASSES",
+    "IGNORED_ERRORS",
     "Arm",
     "BinlogState",
     "Ceiling",

@@ -259,6 +259,10 @@ class LedgerSpec(msgspec.Struct, frozen=True, kw_only=True):
     rows: int = 1
 
 
+IGNORED_ERRORS = (1213, 1020, 1205)
+"""As sysbench's: a deadlock, a row that has changed, a lock wait timeout."""
+
+
 class LoadSpec(msgspec.Struct, frozen=True, kw_only=True):
     """One load, or the preparation of its tables.
 
@@ -314,7 +318,7 @@ class LoadSpec(msgspec.Struct, frozen=True, kw_only=True):
     hdr_log: str = ""
     per_second: str = ""
     seed: int = 1
-    ignored_errors: tuple[int, ...] = (1213, 1020, 1205)
+    ignored_errors: tuple[int, ...] = IGNORED_ERRORS
     upsert: UpsertSpec | None = None
     oltp: OltpSpec | None = None
     txn: TxnSpec | None = None

@@ -39,7 +39,7 @@ NOT_TAKEN: Mapping[str, str] = {
     "mysql_compression": "the protocol is not compressed",
     "mysql_debug": "errors are reported with their numbers and messages",
     "mysql_dry_run": "flushlab always asks a real server",
-    "mysql_ignore_errors": "1213, 1020 and 1205 are always ignored and counted; any other ends the load",
+    "mysql_ignore_errors": "1213, 1020 and 1205 are ignored and counted; txn:FILE can name others",
     "mysql_storage_engine": "flushlab measures InnoDB tables",
     "pgsql_variant": "flushlab supports only MySQL and MariaDB",
 }

@@ -14,7 +14,7 @@ from itertools import pairwise
 
 import msgspec
 
-from flushlab.plan.draws import wrong
+from flushlab.plan.draws import integer, wrong
 from flushlab.plan.table import File, Table, nearest
 from flushlab.plan.toml import Entry, Node, read_toml
 from flushlab.record import Parameter, TxnSpec, TxnStatement, TxnTransaction
@@ -24,14 +24,15 @@ from flushlab.workload.txn.statements import Mistake, Sentence, read_statements
 
 DATABASE = "flushlab_txn"
 
-_KEYS = ("title", "database", "setup", "setup_file", "parameter", "transaction")
-_SQL_KEYS = ("title", "database", "parameter", "transaction")
+_KEYS = ("title", "database", "setup", "setup_file", "ignore_errors", "parameter", "transaction")
+_SQL_KEYS = ("title", "database", "ignore_errors", "parameter", "transaction")
 _KIND_KEYS = ("weight", "autocommit", "think_ms", "think", "statements")
 _SQL_KIND_KEYS = ("weight", "think_ms", "think")
 _STATEMENT_KEYS = ("sql", "name", "repeat", "fresh", "think_ms", "think")
 _DIRECTIVE = re.compile(r"^[ \t]*--:", re.MULTILINE)
 _NAME = re.compile(r"[A-Za-z_]\w{0,63}")
 _SCHEMA = re.compile(r"[^/\\.\0]{1,64}")
+_ERRORS = (1000, 65535)
 _MOST_WEIGHT = 1_000_000
 _MOST_REPEAT = 10_000
 _LONGEST_THINK_MS = 3_600_000.0
@@ -57,6 +58,7 @@ class TxnFile(msgspec.Struct, frozen=True, kw_only=True):
         database: where the statements run.
         setup: an SQL script that makes the tables, or empty.
         setup_file: a file that holds it, relative to this one, or None.
+        ignore_errors: numbers of errors that end a transaction but not the load.
         spec: parameters and transactions.
     """
 
@@ -64,6 +66,7 @@ class TxnFile(msgspec.Struct, frozen=True, kw_only=True):
     database: str = DATABASE
     setup: str = ""
     setup_file: str | None = None
+    ignore_errors: tuple[int, ...] = ()
     spec: TxnSpec
 
 
@@ -134,8 +137,21 @@ class _Reader(ABC):
             database=database,
             setup=setup,
             setup_file=setup_file,
+            ignore_errors=self.ignore_errors(),
             spec=TxnSpec(parameters=tuple(parameters.values()), transactions=transactions),
         )
+
+    def ignore_errors(self) -> tuple[int, ...]:
+        """Numbers of the server's errors."""
+        wanted, way_out = "a list of error numbers", "write ignore_errors = [1062]"
+        nodes = self.root.items("ignore_errors", ("integer",), wanted, way_out)
+        for node in nodes:
+            if not _ERRORS[0] <= integer(node) <= _ERRORS[1]:
+                what = f"{node.value} is not the number of a server's error"
+                raise self.file.error(
+                    node, what, f"it is {_ERRORS[0]} to {_ERRORS[1]}; 1062 is a duplicate key"
+                )
+        return tuple(dict.fromkeys(map(integer, nodes)))
 
     def _entries(self, key: str) -> tuple[Entry, ...]:
         node = self.root.get(key)

@@ -10,7 +10,7 @@ import msgspec
 
 from flushlab import _core
 from flushlab.errors import MeasurementError, UsageError
-from flushlab.record import Endpoint, LoadSpec, ScriptSpec, TxnSpec
+from flushlab.record import IGNORED_ERRORS, Endpoint, LoadSpec, ScriptSpec, TxnSpec
 from flushlab.server.identifier import quoted
 from flushlab.server.protocol import Server
 from flushlab.workload import engine
@@ -39,6 +39,7 @@ class TxnWorkload(Driven, frozen=True, kw_only=True):
         setup: an SQL script that makes the tables, or empty: a data set brings them.
         setup_file: the file that the setup comes from, or empty: it stands in the text, or there is none.
         spec: parameters and transactions.
+        ignore_errors: errors that end a transaction but not the load, besides those of locks.
         threads, rate, …: how it is driven, see `Driven`; the rate in transactions/s over all connections.
     """
 
@@ -48,6 +49,7 @@ class TxnWorkload(Driven, frozen=True, kw_only=True):
     setup: str
     setup_file: str
     spec: TxnSpec
+    ignore_errors: tuple[int, ...] = ()
 
     @classmethod
     def read(cls, name: str, folder: Path, options: Mapping[str, object]) -> TxnWorkload:
@@ -78,6 +80,7 @@ class TxnWorkload(Driven, frozen=True, kw_only=True):
                 "setup": setup,
                 "setup_file": file.setup_file or "",
                 "spec": file.spec,
+                "ignore_errors": file.ignore_errors,
                 **options,
             },
             cls,
@@ -152,6 +155,7 @@ class TxnWorkload(Driven, frozen=True, kw_only=True):
             workload="txn",
             database=self.database,
             txn=self.spec,
+            ignored_errors=(*IGNORED_ERRORS, *self.ignore_errors),
         )
 
 

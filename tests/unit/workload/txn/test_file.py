@@ -205,3 +205,13 @@ def test_weights_of_nothing_are_refused() -> None:
     text = TOML.replace("weight = 3", "weight = 0").replace("autocommit", "weight = 0\nautocommit")
     with pytest.raises(UsageError, match="no transaction has a weight above 0"):
         parse_txn(text, path="a.toml")
+
+
+def test_errors_to_ignore_are_named_by_their_numbers() -> None:
+    assert parse_txn(f"ignore_errors = [1062, 1264, 1062]\n{TOML}", path="x.toml").ignore_errors == (
+        1062,
+        1264,
+    )
+    assert parse_txn(TOML, path="x.toml").ignore_errors == ()
+    with pytest.raises(UsageError, match=r"^x\.toml:1:18: 62 is not the number of a server's error"):
+        parse_txn(f"ignore_errors = [62]\n{TOML}", path="x.toml")
