@@ -203,6 +203,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=[],
         help="files that --flushlab-prepare reads; repeatable",
     )
+    group.addoption(
+        "--flushlab-clones",
+        metavar="N",
+        type=int,
+        help="standby servers per worker, for faster resets; default: 2 after three resets",
+    )
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -276,6 +282,9 @@ def _options(config: pytest.Config) -> list[str]:
         words += ["--prepare", prepare]
     for pattern in config.getoption("flushlab_inputs"):
         words += ["--inputs", pattern]
+    clones: int | None = config.getoption("flushlab_clones")
+    if clones is not None:
+        words += ["--clones", str(clones)]
     return [*words, "--workers", str(_workers(config))]
 
 

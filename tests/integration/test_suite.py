@@ -11,12 +11,17 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
+import pymysql
 import pytest
 
+import flushlab
 from flushlab.datadir import DataRoot, Snapshot, Snapshots
 from flushlab.machine import home
+from flushlab.suite import servers
+from flushlab.suite.clones import WORTH_IT, Clones
+from flushlab.suite.database import Database
 from flushlab.suite.profile import throwaway
 from flushlab.suite.servers import SuiteServer
 from flushlab.suite.templates import FACTS
@@ -418,7 +423,8 @@ def test_a_server_moves_from_memory_to_disk_with_its_data_and_its_port(sandbox: 
     server.query("CREATE TABLE d.t (id INT PRIMARY KEY)")
     server.query("INSERT INTO d.t VALUES (1), (2)")
     in_memory, endpoint = server.datadir, server.endpoint
-    SuiteServer(server, cast(Snapshot, None), Snapshots()).move_to_disk({})
+    suite = SuiteServer(server, cast(Snapshot, None), Snapshots(), Clones(lambda _: server, 0))
+    suite.move_to_disk({})
     assert server.query("SELECT COUNT(*) FROM d.t") == [(2,)]
     assert server.endpoint == endpoint
     assert not server.storage.in_memory
@@ -462,6 +468,36 @@ def test_reset_by_a_restart_and_by_a_clone(project: Project, server: str, clones
     assert out == "() ((0,),)\n"
     assert result["resets"] == 2
     wait_until_memory_is_free()
+
+
+def test_clones_come_by_themselves_once_a_suite_has_reset_its_database_often(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    require_build("mariadb@10.11")
+    monkeypatch.setattr(servers, "has_room", lambda *_: True)
+    own = []
+    with flushlab.database(server="mariadb@10.11") as database:
+        for _ in range(WORTH_IT + 2):
+            with connection(database) as cursor:
+                cursor.execute("CREATE TABLE t (id INT)")
+            database.reset()
+            with connection(database) as cursor:
+                cursor.execute("SHOW TABLES")
+                assert cursor.fetchall() == ()
+                cursor.execute("SELECT @@port")
+                own.append(cursor.fetchall() == ((database.port,),))
+    assert own == [True] * WORTH_IT + [False] * 2
+    wait_until_memory_is_free()
+
+
+@contextlib.contextmanager
+def connection(database: Database) -> Iterator[Any]:
+    connected = pymysql.connect(
+        host=database.host, port=database.port, user=database.user, password=database.password,
+        database=database.database, ssl_disabled=True,
+    )  # fmt: skip
+    with connected, connected.cursor() as cursor:
+        yield cursor
 
 
 def test_comparison_tells_where_stocks_time_went(project: Project) -> None:

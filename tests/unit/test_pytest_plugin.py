@@ -169,6 +169,7 @@ def test_the_option_starts_flushlab_test_and_ends_it_with_the_session(
         "--flushlab-prepare=./migrate.sh",
         "--flushlab-inputs=a/*",
         "--flushlab-inputs=b/*",
+        "--flushlab-clones=4",
         "-p",
         "no:cacheprovider",
     )
@@ -176,7 +177,7 @@ def test_the_option_starts_flushlab_test_and_ends_it_with_the_session(
     done.stdout.fnmatch_lines(["*at 4001 app*", "flushlab: mariadb in memory"])
     words = json.loads((stand_in / "words").read_text())
     asked = "test --server mysql@5.7 --database app --prepare ./migrate.sh --inputs a/* --inputs b/*"
-    assert words[: words.index("--")] == [*asked.split(), "--workers", "1"]
+    assert words[: words.index("--")] == [*asked.split(), "--clones", "4", "--workers", "1"]
     assert (stand_in / "ended").read_text() == "0", "its command saw pytest's end and ended by itself"
 
 

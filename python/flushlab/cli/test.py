@@ -72,9 +72,14 @@ def test(
         int, typer.Option(min=1, max=64, help="Number of isolated servers, one per worker.")
     ] = 1,
     clones: Annotated[
-        int,
-        typer.Option(min=0, max=8, help="Standby servers per worker, for faster resets."),
-    ] = 0,
+        int | None,
+        typer.Option(
+            min=0,
+            max=8,
+            help="Standby servers per worker, for faster resets; default: 2 after three resets, if memory"
+            " allows.",
+        ),
+    ] = None,
     port: Annotated[
         int | None, typer.Option(min=1024, max=65535, help="Port on 127.0.0.1; default: a free one.")
     ] = None,

@@ -14,7 +14,7 @@ from flushlab.suite.session import Request, Result
 
 if TYPE_CHECKING:
     from flushlab.suite.comparison import Compared, Side
-from flushlab.units import format_seconds, format_size
+from flushlab.units import counted, format_seconds, format_size
 
 SCHEMA = "flushlab.test/1"
 
@@ -38,7 +38,8 @@ def document(result: Result, request: Request) -> dict[str, Any]:
         "settings": dict(result.settings),
         "in_memory": result.in_memory,
         "workers": result.workers,
-        "resets": result.resets,
+        "resets": len(result.resets_s),
+        "reset_p50_s": round(statistics.median(result.resets_s), 4) if result.resets_s else None,
         "recreated": {"objects": result.recreated.count, "seconds": round(result.recreated.seconds, 3)}
         if result.recreated
         else None,
@@ -68,6 +69,9 @@ def summary(result: Result, request: Request) -> list[str]:
     ]
     where = "in memory" if result.in_memory else "on disk"
     lines.append(f"flushlab: {result.server.name} {where}, template {result.template}: {', '.join(parts)}")
+    if resets := result.resets_s:
+        median_ms = 1000 * statistics.median(resets)
+        lines.append(f"flushlab: {counted(len(resets), 'reset')}, {median_ms:,.0f} ms at the median")
     lines += _hints(result, request)
     return lines
 

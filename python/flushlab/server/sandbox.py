@@ -506,6 +506,11 @@ class Sandbox:
         """SIGKILL, and waits until the process is dead. The data directory stays."""
         self._end(signal.SIGKILL)
 
+    def begin_kill(self) -> None:
+        """SIGKILL, without a wait: it answers nobody any more, and `kill` or `close` see to the rest."""
+        if self._process is not None:
+            self._process.signal(signal.SIGKILL)
+
     def stop(self) -> None:
         """Stops the server in an orderly way; does nothing if it is stopped. The data directory stays.
 

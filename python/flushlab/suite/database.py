@@ -82,6 +82,7 @@ def database(
     base: Path | str | None = None,
     exact: bool = False,
     settings: Mapping[str, Value] | None = None,
+    clones: int | None = None,
     port: int | None = None,
     memory: bool = True,
     cache: Path | str | None = None,
@@ -105,6 +106,7 @@ def database(
             hold is scaled.
         exact: refuse a base that this machine cannot hold, instead of scaling it.
         settings: of the server (`--set`), on top of those of throwaway servers.
+        clones: standby servers for faster resets; two after three resets, if memory allows, if None.
         port: on 127.0.0.1; a free one if None.
         memory: False: on disk in any case.
         cache: folder for compressed templates.
@@ -129,6 +131,7 @@ def database(
         base=base,
         exact=exact,
         settings=settings,
+        clones=clones,
         port=port,
         memory=memory,
         cache=cache,
@@ -168,7 +171,7 @@ def request(
     dataset: Path | str | None = None,
     templates: tuple[Template, ...] = (),
     workers: int = 1,
-    clones: int = 0,
+    clones: int | None = None,
     password: str | None = None,
     progress: Progress = silent,
 ) -> Request:

@@ -49,6 +49,13 @@ def reserve_bytes() -> int:
     return max(_LEAST_RESERVE_BYTES, int(memory_bytes() * _RESERVE_SHARE))
 
 
+def has_room(root: ChosenRoot, template_bytes: int, servers: int) -> bool:
+    """Whether so many servers more fit in memory, with their data directories; never if those are on disk."""
+    needed = servers * (template_bytes + GROWTH_BYTES)
+    with_processes = needed + servers * SERVER_BYTES + reserve_bytes()
+    return root.in_memory and needed <= root.root.free_bytes() and with_processes <= available_memory_bytes()
+
+
 def choose(template_bytes: int, servers: int, data_root: Path | None, *, memory: bool = True) -> ChosenRoot:
     """Memory if it fits there, else the data root on disk.
 

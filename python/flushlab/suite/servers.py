@@ -2,8 +2,8 @@
 
 Suite layer, on `server`. A reset kills the server, puts a pristine copy of its data directory in place and
 starts it again: same host, port, socket, account. So whatever a test did (rows, next automatic numbers,
-tables, accounts, global variables) is gone by construction. With clones, a server that waits takes its place
-instead, behind a port and a socket that stay.
+tables, accounts, global variables) is gone by construction. A suite that resets often gets clones: a server
+that waits takes the place of the other one, behind the port and the socket that callers know.
 """
 
 from __future__ import annotations
@@ -12,28 +12,30 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import msgspec
 
 from flushlab.build import Build
 from flushlab.datadir import DataRoot, Snapshot, Snapshots
-from flushlab.errors import FlushlabError, NoSpace, PortTaken, ServerError, StorageError
+from flushlab.errors import FlushlabError, NoSpace, ServerError, StorageError
 from flushlab.record import Endpoint, Value
 from flushlab.server import Sandbox
 from flushlab.server.contents import fresh_copy
 from flushlab.suite.clones import Clones
 from flushlab.suite.command import shield_thread
 from flushlab.suite.profile import throwaway
-from flushlab.suite.root import ChosenRoot
+from flushlab.suite.root import ChosenRoot, has_room
 
 if TYPE_CHECKING:
     from flushlab._core import Front
 
 Say = Callable[[str], None]
+
+_T = TypeVar("_T")
 
 _ANSWER_S = 1.0
 """Longest wait for an answer that can be done without."""
@@ -45,12 +47,11 @@ class SuiteServer:
     Args:
         sandbox: it.
         snapshot, snapshots: the template that it was started on.
-        clones: servers that may take its place; the caller must reach it through `front` then.
-        front: the port that callers know, if it is not the server's own.
+        clones: servers that may take its place.
 
     Attributes:
         sandbox: the server of the moment.
-        resets: how many there were.
+        took_s: how long each reset took.
         stopped_for: why it was stopped while the suite ran; empty if it was not.
     """
 
@@ -59,21 +60,20 @@ class SuiteServer:
         sandbox: Sandbox,
         snapshot: Snapshot,
         snapshots: Snapshots,
-        clones: Clones | None = None,
-        front: Front | None = None,
+        clones: Clones,
     ) -> None:
         self.sandbox = sandbox
         self._first = sandbox
         self._clones = clones
-        self._front = front
-        if front is not None:
-            self._link_socket()
+        self._front: Front | None = None
+        self._link_socket()
         self._snapshot = snapshot
         self._snapshots = snapshots
         self._turn = threading.RLock()
-        self._spare: ThreadPoolExecutor | None = None
+        self._behind: ThreadPoolExecutor | None = None
         self._next: Path | None = None
-        self.resets = 0
+        self._ended = False
+        self.took_s: list[float] = []
         self.stopped_for = ""
 
     @property
@@ -89,15 +89,16 @@ class SuiteServer:
     @property
     def endpoint(self) -> Endpoint:
         """How callers reach it, whichever server it is."""
-        own = self._first.endpoint
-        if self._front is None:
-            return own
-        return msgspec.structs.replace(own, port=self._front.port, socket=str(self._link))
+        return msgspec.structs.replace(self._first.endpoint, socket=str(self._link))
+
+    @property
+    def resets(self) -> int:
+        """How many there were."""
+        return len(self.took_s)
 
     def expect_resets(self) -> None:
-        """Starts clones in the background, if there are to be any."""
-        if self._clones is not None:
-            self._clones.fill()
+        """Starts clones in the background, if there are to be any already."""
+        self._clones.fill(self.resets)
 
     def ask(self, sql: str) -> list[tuple[Any, ...]]:
         """Runs one statement if the server is up and nobody resets or moves it just now, else nothing.
@@ -126,31 +127,43 @@ class SuiteServer:
             began = time.monotonic()
             if not self._exchange():
                 self._restart()
-            self.resets += 1
-            return time.monotonic() - began
+            self.took_s.append(time.monotonic() - began)
+            self.expect_resets()
+            return self.took_s[-1]
 
     def _exchange(self) -> bool:
         """Lets a clone take the server's place; False if there is none."""
-        clone = self._clones.take() if self._clones is not None else None
-        if self._clones is None or self._front is None or clone is None:
+        clone = self._clones.take()
+        if clone is None:
             return False
-        old, self.sandbox = self.sandbox, clone
+        old = self.sandbox
+        old.begin_kill()  # cuts connections over its socket, too, and nobody waits for its memory
+        if self._front is None:
+            old.kill()  # the port that callers know is its own
+            self._front = _front(clone, self._first)
+            if self._front is None:
+                clone.close()
+                return False
+        else:
+            self._front.switch(clone.endpoint.port or 0)
+        self.sandbox = clone
         self._link_socket()
-        self._front.switch(clone.endpoint.port or 0)
-        old.kill()  # cuts connections over its socket, which are not the front's
-        self._clones.retire(partial(_remove, old, whole=old is not self._first))
-        self._clones.fill()
+        self._later(self._remove, old)
         return True
 
     def _restart(self) -> None:
         """Starts the server again on a fresh copy; the next copy is made in the background."""
-        if self._spare is None:
-            self._spare = ThreadPoolExecutor(1, "spare", initializer=shield_thread)
-        fresh = self._spare.submit(self._take).result()
+        fresh = self._later(self._take).result()
         self.sandbox.kill()
         old = self.sandbox.replace_datadir(fresh)
         self.sandbox.start_again()
-        self._spare.submit(self._renew, old)
+        self._later(self._renew, old)
+
+    def _later(self, do: Callable[..., _T], *words: Path | Sandbox) -> Future[_T]:
+        """In the background, one after the other."""
+        if self._behind is None:
+            self._behind = ThreadPoolExecutor(1, "behind", initializer=shield_thread)
+        return self._behind.submit(do, *words)
 
     @property
     def _link(self) -> Path:
@@ -170,13 +183,8 @@ class SuiteServer:
         """
         with self._turn:
             try:
-                if self._clones is not None:
-                    self._clones.end()
-                    self._clones = None
-                if self._spare is not None:
-                    self._spare.submit(
-                        lambda: None
-                    ).result()  # a copy that is being made lies beside the data
+                self._clones.end()
+                self._later(lambda: None).result()  # a copy that is being made lies beside the data
                 if self._next is not None:
                     shutil.rmtree(self._next, ignore_errors=True)
                     self._next = None
@@ -190,15 +198,22 @@ class SuiteServer:
                 shutil.rmtree(self.sandbox.datadir, ignore_errors=True)
                 raise
 
+    def give_up_clones(self) -> bool:
+        """Ends the servers that wait, for their memory; False if none does."""
+        with self._turn:
+            waited = self._clones.begun
+            self._clones.end()
+            return waited
+
     def end(self) -> None:
         """Kills the server and deletes what it had."""
         with self._turn:
+            self._ended = True
             if self._front is not None:
                 self._front.close()
-            if self._spare is not None:
-                self._spare.shutdown(wait=True, cancel_futures=True)
-            if self._clones is not None:
-                self._clones.end()
+            if self._behind is not None:
+                self._behind.shutdown(wait=True)
+            self._clones.end()
             self.sandbox.close()
             self._first.close()
 
@@ -210,6 +225,8 @@ class SuiteServer:
 
     def _renew(self, old: Path) -> None:
         shutil.rmtree(old, ignore_errors=True)
+        if self._ended or self._clones.begun:
+            return  # nobody resets it again, or the next reset takes a clone
         try:
             self._next = self._copy()
         except StorageError:
@@ -218,13 +235,15 @@ class SuiteServer:
     def _copy(self) -> Path:
         return fresh_copy(self._snapshot, self._snapshots, self.sandbox.datadir)
 
-
-def _remove(old: Sandbox, *, whole: bool) -> None:
-    """Frees what a server that was replaced held; of the first one the folder stays."""
-    if whole:
-        old.close()
-    else:
-        shutil.rmtree(old.datadir, ignore_errors=True)
+    def _remove(self, old: Sandbox) -> None:
+        """Frees what a server that was replaced held; of the first one the folder stays."""
+        spare, self._next = self._next, None
+        if old is not self._first:
+            old.close()
+            return
+        old.kill()
+        for datadir in filter(None, (old.datadir, spare)):
+            shutil.rmtree(datadir, ignore_errors=True)
 
 
 class Servers:
@@ -260,9 +279,20 @@ def start_servers(
     port: int | None,
     password: str | None,
     say: Say,
-    clones: int = 0,
+    clones: int | None = 0,
 ) -> Servers:
     """Starts servers on copies of a template; on disk if memory turns out to be full.
+
+    Args:
+        build: what is started.
+        snapshot, snapshots: the template.
+        count: of servers.
+        root: where; disk: where else.
+        settings: the user's own.
+        port: of the first one; the others' behind it; free ones if None.
+        password: of their account; a random one if None.
+        say: takes a line for the user.
+        clones: per server; None: some for a server that is reset often, if memory allows.
 
     Raises:
         StartFailed, PortTaken, StorageError: as `Sandbox.start`.
@@ -281,16 +311,11 @@ def start_servers(
             settle=False,
             password=password,
         )
-        wanted = port + index if port else None
-        if not clones:
-            return SuiteServer(start_one(port=wanted), snapshot, snapshots)
-        sandbox = start_one()
-        try:
-            front = _front(sandbox, wanted)
-        except BaseException:
-            sandbox.close()
-            raise
-        return SuiteServer(sandbox, snapshot, snapshots, Clones(start_one, clones), front)
+        room = partial(has_room, where, snapshot.allocated_bytes)
+        sandbox = start_one(port=port + index if port else None)
+        return SuiteServer(
+            sandbox, snapshot, snapshots, Clones(lambda check: start_one(check=check), clones, room)
+        )
 
     try:
         return Servers(_start_all(start, count, root))
@@ -302,13 +327,14 @@ def start_servers(
         return Servers(_start_all(start, count, root))
 
 
-def _front(sandbox: Sandbox, port: int | None) -> Front:
+def _front(to: Sandbox, instead_of: Sandbox) -> Front | None:
+    """On the port of a server that was killed, and leading to another; None if somebody was faster."""
     from flushlab._core import Front  # not loaded without need: the command is to start at once
 
     try:
-        return Front(sandbox.endpoint.port or 0, port or 0)
-    except OSError as error:
-        raise PortTaken(f"port {port} cannot be used: {error}", hint="remove --port") from None
+        return Front(to.endpoint.port or 0, instead_of.endpoint.port or 0)
+    except OSError:
+        return None
 
 
 def _start_all(

@@ -64,7 +64,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         inputs: the files that it reads.
         templates: variables that the user asked for.
         workers: servers.
-        clones: that wait per worker to take its place at a reset; 0: a reset restarts the server.
+        clones: that wait per worker to take its place at a reset; 0: a reset restarts the server; None:
+            some for a suite that resets often, if memory allows.
         port: of worker 1, the others' behind it; free ones if None.
         password: of flushlab's account; random if None.
         data_root: on disk, where memory does not do.
@@ -83,7 +84,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     inputs: tuple[Input, ...] = ()
     templates: tuple[Template, ...] = ()
     workers: int = 1
-    clones: int = 0
+    clones: int | None = None
     port: int | None = None
     password: str | None = None
     data_root: Path | None = None
@@ -108,7 +109,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         settings: of the profile and the user's, as worker 1's server has them before the command.
         in_memory: the data directory lay in memory until the end.
         workers: how many servers.
-        resets: how often they were reset.
+        resets_s: how long each of their resets took.
         recreated: what the suite dropped and created again; None if it did not.
         created: tables and views that it made, and the seconds in which it did; None if it made few.
         saved_seconds: what preparing took when the template was made; 0 if unknown.
@@ -124,7 +125,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     settings: Mapping[str, Value] = {}
     in_memory: bool = False
     workers: int = 1
-    resets: int = 0
+    resets_s: Sequence[float] = ()
     recreated: Objects | None = None
     created: Objects | None = None
     saved_seconds: float = 0.0
@@ -225,7 +226,10 @@ class Session:
 
     def _started(self) -> tuple[Servers, Snapshot, str]:
         snapshot, template = self._obtain()
-        return self._start(snapshot, self._request.workers, self._request.clones), snapshot, template
+        clones = self._request.clones
+        if self._observe and clones is None:
+            clones = 0  # what is seen is seen of one server
+        return self._start(snapshot, self._request.workers, clones), snapshot, template
 
     def _run_on(self, servers: Servers, snapshot: Snapshot, template: str) -> Result:
         try:
@@ -245,7 +249,7 @@ class Session:
             in_memory = all(server.sandbox.storage.in_memory for server in servers.all)
             recreated = next((one.recreated for one in watch.habits if one.recreated), None)
             created = next((one.created for one in watch.habits if one.created), None)
-            resets = sum(server.resets for server in servers.all)
+            resets_s = [took for server in servers.all for took in server.took_s]
         finally:
             servers.end()
         if ended.problem:
@@ -263,7 +267,7 @@ class Session:
             settings=settings,
             in_memory=in_memory,
             workers=len(servers.all),
-            resets=resets,
+            resets_s=resets_s,
             recreated=recreated,
             created=created,
             saved_seconds=read_facts(snapshot).prepare_seconds if template != "none" else 0.0,
@@ -438,7 +442,7 @@ class Session:
             self._say("the second run failed, which does no harm: the template is what the first one left")
         return ended.exit_code == 0 and prepare.fingerprint(sandbox.query) == before
 
-    def _start(self, snapshot: Snapshot, count: int, clones: int = 0) -> Servers:
+    def _start(self, snapshot: Snapshot, count: int, clones: int | None = 0) -> Servers:
         """Starts servers on a template.
 
         Raises:
@@ -451,7 +455,7 @@ class Session:
                 self._templates.snapshots,
                 count=count,
                 clones=clones,
-                root=self._choose_root(snapshot.allocated_bytes, count * (1 + clones)),
+                root=self._choose_root(snapshot.allocated_bytes, count * (1 + (clones or 0))),
                 disk=lambda: DataRoot.open(self._request.data_root),
                 settings=self._request.settings,
                 port=self._request.port,

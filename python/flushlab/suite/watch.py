@@ -69,6 +69,9 @@ class Watch:
             if short is None:
                 return
             name = server.name
+            if server.give_up_clones():
+                self.notes.append(f"memory ran short ({short}): no server stands by for {name} any more")
+                return
             try:
                 server.move_to_disk(self._settings)
                 self.notes.append(

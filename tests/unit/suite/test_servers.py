@@ -7,14 +7,17 @@ import shutil
 import threading
 from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from flushlab.datadir import Snapshot, Snapshots
+from flushlab.record import Endpoint
 from flushlab.server import Sandbox
 from flushlab.server.contents import exchange
 from flushlab.suite import servers
+from flushlab.suite.clones import Clones
 from flushlab.suite.servers import SuiteServer
 from tests.unit.builds import MARIADB
 from tests.waiting import PATIENCE_S
@@ -29,6 +32,8 @@ class Moving:
     name, build = "moving", MARIADB
 
     def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.endpoint = Endpoint(user="flushlab", password="", socket=str(folder / "mysql.sock"), port=1)
         self.datadir = folder / "memory/data"
         self.moved = threading.Event()
         copied(self.datadir)
@@ -46,8 +51,22 @@ class Moving:
         return exchange(self.datadir, fresh)
 
     def __getattr__(self, name: str) -> Any:
-        assert name in ("kill", "stop", "start_again", "set_before_start")
+        assert name in ("kill", "begin_kill", "stop", "start_again", "set_before_start")
         return lambda *_: None
+
+
+class Clone:
+    """A server that waits."""
+
+    def __init__(self, folder: Path, events: list[str]) -> None:
+        self.folder = folder
+        self.endpoint = Endpoint(user="flushlab", password="", socket=str(folder / "clone.sock"), port=2)
+        self.close = lambda: events.append("clone closed")
+
+
+def suite_server(sandbox: Moving, folder: Path, clone: Clone | None = None) -> SuiteServer:
+    clones = Clones(lambda _: cast(Sandbox, clone), 0 if clone is None else 1)
+    return SuiteServer(cast(Sandbox, sandbox), cast(Snapshot, None), Snapshots(folder / "snapshots"), clones)
 
 
 def copied(target: Path) -> Path:
@@ -70,7 +89,7 @@ def test_a_server_that_moves_while_its_next_copy_is_made_is_reset_where_it_lies_
         return copied(datadir.with_name(f"next-{secrets.token_hex(4)}"))
 
     monkeypatch.setattr(servers, "fresh_copy", copy)
-    server = SuiteServer(cast(Sandbox, sandbox), cast(Snapshot, None), Snapshots(tmp_path / "snapshots"))
+    server = suite_server(sandbox, tmp_path)
     server.reset()
     assert begun.wait(PATIENCE_S)
     server.move_to_disk({})
@@ -86,11 +105,49 @@ def test_a_copy_that_somebody_removed_costs_one_reset_and_not_the_server(
 ) -> None:
     sandbox = Moving(tmp_path)
     monkeypatch.setattr(servers, "fresh_copy", lambda *_: tmp_path / "memory/removed")
-    server = SuiteServer(cast(Sandbox, sandbox), cast(Snapshot, None), Snapshots(tmp_path / "snapshots"))
+    server = suite_server(sandbox, tmp_path)
     with pytest.raises(OSError, match="removed"):
         server.reset()
     numbers = count()  # the copy for the reset after this one is made meanwhile
     monkeypatch.setattr(servers, "fresh_copy", lambda *_: copied(tmp_path / f"memory/next{next(numbers)}"))
     (sandbox.datadir / "rows").write_text("what a test left")
     server.reset()
+    assert (sandbox.datadir / "rows").read_text() == "pristine"
+
+
+def test_a_clone_takes_over_the_port_and_the_socket_that_callers_know(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fronts = []
+
+    def front(to: Sandbox, instead_of: Sandbox) -> Any:
+        fronts.append((to.endpoint.port, instead_of.endpoint.port))
+        return SimpleNamespace(close=lambda: None)
+
+    monkeypatch.setattr(servers, "_front", front)
+    sandbox, clone = Moving(tmp_path), Clone(tmp_path, [])
+    server = suite_server(sandbox, tmp_path, clone)
+    before = server.endpoint
+    assert Path(str(before.socket)).readlink() == Path(str(sandbox.endpoint.socket))
+    server.expect_resets()
+    server.reset()
+    assert server.endpoint == before
+    assert Path(str(before.socket)).readlink() == Path(str(clone.endpoint.socket))
+    assert fronts == [(2, 1)]
+    assert server.sandbox is cast(Any, clone)
+
+
+def test_a_port_that_somebody_took_costs_the_clone_and_not_the_reset(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(servers, "_front", lambda *_: None)
+    monkeypatch.setattr(servers, "fresh_copy", lambda *_: copied(tmp_path / f"memory/{secrets.token_hex(4)}"))
+    events: list[str] = []
+    sandbox = Moving(tmp_path)
+    server = suite_server(sandbox, tmp_path, Clone(tmp_path, events))
+    server.expect_resets()
+    (sandbox.datadir / "rows").write_text("what a test left")
+    server.reset()
+    assert events == ["clone closed"]
+    assert server.sandbox is cast(Any, sandbox)
     assert (sandbox.datadir / "rows").read_text() == "pristine"

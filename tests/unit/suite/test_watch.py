@@ -21,7 +21,8 @@ GIB = 1 << 30
 class InMemory:
     """A server in memory that can be moved, or cannot."""
 
-    def __init__(self, folder: Path, *, moves: bool = True) -> None:
+    def __init__(self, folder: Path, *, moves: bool = True, clones: bool = False) -> None:
+        self.clones = clones
         self.sandbox = SimpleNamespace(
             storage=SimpleNamespace(in_memory=True), name="s1", datadir=folder / "data", alive=lambda: True
         )
@@ -31,6 +32,10 @@ class InMemory:
 
     def ask(self, sql: str) -> list[tuple[Any, ...]]:
         return []
+
+    def give_up_clones(self) -> bool:
+        waited, self.clones = self.clones, False
+        return waited
 
     def move_to_disk(self, settings: Mapping[str, Value]) -> None:
         if not self.moves:
@@ -51,6 +56,17 @@ def test_enough_memory_moves_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     watch._make_room()
     assert server.sandbox.storage.in_memory
     assert watch.notes == []
+
+
+def test_servers_that_stand_by_go_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = InMemory(tmp_path, clones=True)
+    watch = watching([server], monkeypatch, [GIB // 4, GIB])
+    watch._make_room()
+    watch._make_room()
+    assert server.sandbox.storage.in_memory
+    assert not server.clones
+    assert len(watch.notes) == 1
+    assert "no server stands by for s1 any more" in watch.notes[0]
 
 
 def test_servers_move_one_by_one_until_enough_is_free(

@@ -1,0 +1,33 @@
+"""Whether servers fit in memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from flushlab.datadir import DataRoot, storage_of
+from flushlab.suite import root as module
+from flushlab.suite.root import GROWTH_BYTES, SERVER_BYTES, ChosenRoot, has_room
+
+MIB = 1 << 20
+
+
+@pytest.mark.parametrize(("spare", "fits"), [(0, True), (-1, False)])
+def test_servers_that_stand_by_leave_the_reserve_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spare: int, fits: bool
+) -> None:
+    each = MIB + GROWTH_BYTES + SERVER_BYTES
+    monkeypatch.setattr(module, "reserve_bytes", lambda: MIB)
+    monkeypatch.setattr(module, "available_memory_bytes", lambda: 2 * each + MIB + spare)
+    root = ChosenRoot(root=DataRoot(path=tmp_path, storage=storage_of(tmp_path)), in_memory=True)
+    assert has_room(root, MIB, 2) is fits
+
+
+def test_none_stand_by_for_a_server_that_did_not_fit_in_memory_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "available_memory_bytes", lambda: 1 << 40)
+    assert not has_room(
+        ChosenRoot(root=DataRoot(path=tmp_path, storage=storage_of(tmp_path)), in_memory=False), MIB, 1
+    )
