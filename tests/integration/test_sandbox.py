@@ -413,3 +413,17 @@ def test_library_that_is_gone_is_named(build: Callable[[str], Build], sandbox: S
 
 def test_user_of_servers_exists() -> None:
     assert pwd.getpwuid(server_user().uid)
+
+
+def test_a_server_with_a_key_of_flushlabs_is_verified_by_the_password_as_one_that_made_its_own(
+    sandbox: StartSandbox,
+) -> None:
+    """Clients of MariaDB since 11.4 do so if nobody has signed the certificate."""
+    server = sandbox("mariadb@11.8")
+    assert server.query("SELECT @@ssl_cert, @@ssl_key") == [(str(server.folder / "tls.pem"),) * 2]
+    assert server.build.client is not None
+    asked = ["--ssl-verify-server-cert", "--protocol=tcp", "-NBe", "SHOW STATUS LIKE 'Ssl_cipher'"]
+    options = f"--defaults-file={server.endpoint.option_file}"
+    done = subprocess.run([server.build.client, options, *asked], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    assert "TLS_" in done.stdout

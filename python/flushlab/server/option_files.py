@@ -10,6 +10,7 @@ from pathlib import Path
 
 from flushlab.build import Build
 from flushlab.record import Endpoint, Value
+from flushlab.server.certificate import makes_its_own
 from flushlab.server.membership import Membership
 from flushlab.server.paths import SandboxPaths
 from flushlab.settings.catalog import load_catalog
@@ -38,6 +39,7 @@ def server_option_file(
         f"port = {endpoint.port}",
         *always(build),
         *_alone(build),
+        *_certificate(build, paths, membership),
         *(membership.options(provider_options) if membership else ()),
     ]
     # MySQL 5.7 refuses log_bin without a server_id; 1 is the default of MariaDB and of MySQL 8.0.
@@ -69,6 +71,13 @@ def _alone(build: Build) -> list[str]:
     mysql_8 = mysql and build.version >= (8, 0)
     last = "persisted_globals_load = OFF" if mysql_8 else "skip_symbolic_links"
     return [f"skip_{replica}_start", "event_scheduler = OFF", last]
+
+
+def _certificate(build: Build, paths: SandboxPaths, membership: Membership | None) -> list[str]:
+    """A node of a cluster makes its own: what copies its data to another node would read these lines, too."""
+    if not makes_its_own(build) or membership is not None:
+        return []
+    return [f"{name} = {paths.certificate}" for name in ("ssl_cert", "ssl_key")]
 
 
 def option_line(build: Build, name: str, value: Value) -> str:

@@ -104,6 +104,11 @@ class SandboxPaths(msgspec.Struct, frozen=True, kw_only=True):
         """The clients' option file, with the password."""
         return self.folder / "client.cnf"
 
+    @property
+    def certificate(self) -> Path:
+        """The server's key and certificate, where it is given one."""
+        return self.folder / "tls.pem"
+
     def make(self, user: ServerUser) -> None:
         """Makes what is in the folders, which its guard has made, and gives the servers' user its own."""
         for folder, mode in ((self.server_folder, 0o711), (self.temporary, 0o700)):

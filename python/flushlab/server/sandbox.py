@@ -24,6 +24,7 @@ from flushlab.process import Guard, reap, run_record
 from flushlab.record import DiskEmulation, Endpoint, Launch, ServerIdentity, Storage, Value
 from flushlab.server import account, contents, failures, log, ports, reconfigure, variables
 from flushlab.server import kept as keeping
+from flushlab.server.certificate import self_signed
 from flushlab.server.control import ConnectionGone, Control
 from flushlab.server.detached import DetachedProcess, ServerProcess, end
 from flushlab.server.grastate import View
@@ -718,6 +719,9 @@ class Sandbox:
             self._build, self._paths, self._endpoint, self._settings, self._membership
         )
         account.write_private(self._paths.server_options, content, server_user())
+        certificate = self._paths.certificate
+        if str(certificate) in content and not certificate.exists():
+            account.write_private(certificate, self_signed(), server_user())
         if self._kept and self._guard is None:
             self._write_kept()
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from flushlab.build import Build
@@ -50,6 +51,14 @@ def test_a_table_of_a_workload_is_not_made_where_its_data_directory_says() -> No
     assert "skip_symbolic_links" in options(MARIADB)
     assert "skip_symbolic_links" in options(MYSQL57)
     assert "skip_symbolic_links" not in options(MYSQL80), "its default, and deprecated"
+
+
+def test_a_server_that_would_make_a_key_at_every_start_is_given_one() -> None:
+    """MariaDB 11.4 and later: MDEV-31856."""
+    newer = msgspec.structs.replace(MARIADB, version=(11, 4, 2))
+    assert {"ssl_cert = /home/run/it/tls.pem", "ssl_key = /home/run/it/tls.pem"} <= set(options(newer))
+    for which in (MARIADB, MYSQL80):
+        assert not [line for line in options(which) if "ssl" in line]
 
 
 def test_data_and_temporary_files_lie_in_the_data_root() -> None:
