@@ -27,6 +27,7 @@ from flushlab.settings.option_names import load_option_names
 from flushlab.settings.optionfile import INCLUDES_AT_MOST, Line, Loader, instance_of, lines
 from flushlab.settings.options_here import OptionsHere
 from flushlab.settings.provider_options import parts_of
+from flushlab.settings.reading import Reading
 from flushlab.settings.stranger import stranger
 
 _OF_A_SERVER = re.compile(r"(mysqld|server|mariadb|mariadbd|embedded)(-\d+\.\d+)?|client-server|galera")
@@ -253,7 +254,7 @@ def _unread(target: str, directory: bool, place: tuple[str, int], error: OSError
 
 
 def _syntax(line: Line, server: OptionsHere) -> list[Finding]:
-    if line.name and line.group not in server.groups and not line.orphan:
+    if line.group not in server.groups and not (line.anywhere or line.passed_over):
         return []
     name = canonical(line.name)
     return [
@@ -307,13 +308,23 @@ def _judge(line: Line, server: OptionsHere, findings: list[Finding]) -> list[_Gi
     off = prefix in ("skip", "disable")
     doubly = off and line.text is not None and line.text.upper() in ("0", "OFF", "FALSE")
     read = reading.negated(here) if off and not doubly else reading.read(here, None if prefix else line.text)
-    if read.kind:
-        severity: Severity = "warning" if read.kind in ("rounded", "prefix") else "error"
-        says = f"{read.text}: the server does not start" if read.fatal else read.text
-        findings.append(Finding.at(place, read.kind, severity, name, says, read.hint, read.fatal))
+    findings += _misread(read, line, name)
     if here.deprecated:
         findings.append(Finding.at(place, "deprecated", "warning", name, f"is deprecated {here.deprecated}"))
     return [_Given(name=name, line=line, value=read.value, refused=line.text if read.fatal else None)]
+
+
+def _misread(read: Reading, line: Line, name: str) -> Iterator[Finding]:
+    """What is wrong with a value; of a quote that is not closed, that."""
+    place, quote = (line.path, line.line), (line.text or "")[:1]
+    ends = ": the server does not start" if read.fatal else ""
+    if quote in ("'", '"') and quote:
+        severity: Severity = "error" if read.fatal else "warning"
+        says = f"begins with a {quote} that nothing closes, so it is part of the value{ends}"
+        yield Finding.at(place, "syntax", severity, name, says, None, read.fatal)
+    elif read.kind:
+        severity = "warning" if read.kind in ("rounded", "prefix") else "error"
+        yield Finding.at(place, read.kind, severity, name, f"{read.text}{ends}", read.hint, read.fatal)
 
 
 def _other(prefix: str, text: str | None) -> str:

@@ -19,16 +19,17 @@ from flushlab.settings.provider_options import option_file_line, without_parts
 Loader = Callable[[str, bool], Iterable[tuple[str, str]]]
 """(path, is a directory) -> (path, text) of each file, in reading order."""
 
-_GROUP = re.compile(r"\[([^\]]*)\].*")
+_BLANKS = " \t\n\v\f\r"
+_GROUP = re.compile(r"\[([^\]]*)\].*", re.DOTALL)
 _INSTANCE = re.compile(
     r"(?:mysqld|server|mariadb|mariadbd|galera)(?!-\d+\.\d+$|[-_](?:safe|multi)$)((?:[@.:#_]|\d)\S*|(?<=d)-\S+)"
 )
 """A server's group and a suffix; mariadb-NAME are clients, mysqldump is one."""
 _NAME = re.compile(r"[a-z][a-z0-9_.]*")
-_INCLUDE = re.compile(r"!(include|includedir)\s+(.+?)\s*")
+_INCLUDE = re.compile(rf"![{_BLANKS}]*(include|includedir)(?:[{_BLANKS}]+(.+))?", re.DOTALL)
 _PLAIN = re.compile(r"[\w.,:/+@%=-]*")
-_ESCAPES = {"b": "\b", "t": "\t", "n": "\n", "r": "\r", "\\": "\\", "s": " "}
-_LINE_BYTES = 4095
+_ESCAPES = {"b": "\b", "t": "\t", "n": "\n", "r": "\r", "\\": "\\", "s": " ", '"': '"', "'": "'"}
+_LINE_BYTES = 4094
 """What the servers read of a line at once; they take the rest for another line."""
 INCLUDES_AT_MOST = 10
 """Files that include each other deeper than this are taken for a circle, as the servers do."""
@@ -52,6 +53,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
         problem: why the server does not start with the line, or passes over it.
         hint: the way out.
         orphan: is outside any group; once it stands in one, it means what it says.
+        anywhere: stops the server in groups that it does not read, too.
         passed_over: the server starts all the same.
     """
 
@@ -64,6 +66,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     problem: str = ""
     hint: str | None = None
     orphan: bool = False
+    anywhere: bool = False
     passed_over: bool = False
 
     @property
@@ -134,17 +137,23 @@ def lines(text: str, path: str) -> Iterator[Line]:
     """The lines of one file, whatever their group, without comments and empty ones; never raises."""
     group: str | None = None
     for number, raw in enumerate(text.split("\n"), start=1):
-        line = raw.strip()
+        line = raw.strip(_BLANKS)
         if len(raw.encode()) > _LINE_BYTES:
-            yield Line(path=path, line=number, problem=f"is longer than the {_LINE_BYTES} bytes of a line")
+            yield Line(
+                path=path,
+                line=number,
+                group=group or "",
+                problem=f"is longer than the {_LINE_BYTES} bytes of a line",
+                anywhere=group is None,
+            )
         elif line and line[0] not in "#;":
             read = _line(line)
             if isinstance(read, str):
                 group = read
-            elif group is None and read.include is None and not read.problem:
-                orphan, hint = "is outside any group", "put [mysqld] above it"
+            elif group is None and not (read.include or read.anywhere or read.passed_over):
+                problem, hint, orphan = "is outside any group", "put [mysqld] above it", not read.problem
                 yield msgspec.structs.replace(
-                    read, path=path, line=number, problem=orphan, hint=hint, orphan=True
+                    read, path=path, line=number, problem=problem, hint=hint, orphan=orphan, anywhere=True
                 )
             else:
                 yield msgspec.structs.replace(read, path=path, line=number, group=group or "")
@@ -157,46 +166,41 @@ def _line(line: str) -> Line | str:
         if match is None:
             problem = "is neither !include FILE nor !includedir DIRECTORY: the server passes over it"
             return Line(path="", line=0, problem=problem, passed_over=True)
+        if not match[2]:
+            return Line(path="", line=0, problem=f"!{match[1]} names nothing to include", anywhere=True)
         return Line(path="", line=0, include=Include(target=match[2], directory=match[1] == "includedir"))
     if line[0] == "[":
         match = _GROUP.fullmatch(line)
         if match is None:
-            return Line(path="", line=0, problem="is a group without its ]", hint="write [mysqld]")
-        return match[1].rstrip().lower()
+            hint = "write [mysqld]"
+            return Line(path="", line=0, problem="is a group without its ]", hint=hint, anywhere=True)
+        return match[1].rstrip(_BLANKS).lower()
     raw_name, equals, rest = _cut_comment(line).partition("=")
-    name = raw_name.strip()
+    name = raw_name.strip(_BLANKS)
     if not _NAME.fullmatch(canonical(name)):
         known = re.split(r"[^\w.-]", name)[0]
         return Line(path="", line=0, name=known, problem="is neither NAME nor NAME = VALUE")
-    text = _value(rest) if equals else None
-    if equals and text is None:
-        return Line(path="", line=0, name=name, problem=f"the quote {rest.strip()[0]} is not closed")
-    return Line(path="", line=0, name=name, text=text)
+    return Line(path="", line=0, name=name, text=_value(rest) if equals else None)
 
 
-def _value(rest: str) -> str | None:
-    """The value behind the equals sign; None if its quote is not closed."""
-    text = rest.strip()
-    if text[:1] in ("'", '"'):
-        end = text.find(text[0], 1)
-        return None if end < 0 else _unescape(text[1:end])
-    return _unescape(text)
+def _value(rest: str) -> str:
+    """The value behind the equals sign: quotes count only around the whole of it."""
+    text = rest.strip(_BLANKS)
+    if len(text) > 1 and text[0] in "'\"" and text[-1] == text[0]:
+        text = text[1:-1]
+    return re.sub(r"\\([btnrs\\'\"])", lambda match: _ESCAPES[match[1]], text)
 
 
 def _cut_comment(line: str) -> str:
-    """The line without what follows a `#` outside quotes, as the servers cut it."""
-    quote, before = "", ""
+    """The line without what follows a `#` outside quotes; a backslash counts inside of them alone."""
+    quote, escaped = "", False
     for place, letter in enumerate(line):
-        if letter in "'\"" and before != "\\" and quote in ("", letter):
+        if letter in "'\"" and not escaped and quote in ("", letter):
             quote = "" if quote else letter
-        elif letter == "#" and not quote and before != "\\":
-            return line[:place].strip()
-        before = letter
-    return line.strip()
-
-
-def _unescape(text: str) -> str:
-    return re.sub(r"\\([btnr\\s])", lambda match: _ESCAPES[match[1]], text)
+        elif letter == "#" and not quote:
+            return line[:place]
+        escaped = bool(quote) and letter == "\\" and not escaped
+    return line
 
 
 def option_value(text: str) -> str:

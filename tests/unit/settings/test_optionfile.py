@@ -56,6 +56,28 @@ def test_a_hash_in_quotes_begins_no_comment(text: str) -> None:
     assert "a#b" in read(f"[mysqld]\ninit_connect = {text}\n").others["init_connect"]
 
 
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("init_connect = 'a' 'b'", "a' 'b"),
+        (r'init_connect = "a\"b"', 'a"b'),
+        (r"init_connect = a\#b", "a\\"),
+        (r"init_connect = 'a\'#b'", "a'#b"),
+        (r"init_connect = \\s\s\q", r"\s \q"),
+        ("init_connect = 'a", "'a"),
+        ("init_connect = '", "'"),
+        ("init_connect =", ""),
+    ],
+)
+def test_values_are_cut_and_unescaped_as_servers_do(line: str, text: str) -> None:
+    assert read(f"[mysqld]\n{line}\n").others["init_connect"] == text
+
+
+@pytest.mark.parametrize("line", ["---", "foo: bar", "=3"])
+def test_what_is_no_option_does_no_harm_in_a_group_that_is_not_read(line: str) -> None:
+    assert not read(f"[client]\n{line}\n[mysqld]\n").findings
+
+
 def test_switches_take_skip_disable_and_enable() -> None:
     assert values("[mysqld]\nskip-log-bin\n") == {"log_bin": "OFF"}
     assert values("[mysqld]\ndisable_log_bin\n", MYSQL80) == {"log_bin": "OFF"}
@@ -102,10 +124,18 @@ def test_files_that_include_each_other_are_not_read_for_ever() -> None:
     ("text", "message"),
     [
         ("sync_binlog=1\n", "my.cnf:1 is outside any group"),
+        ("sync_binlog: 0\n[mysqld]\n", "my.cnf:1 is outside any group"),
+        ("foo: bar\n[mysqld]\n", "my.cnf:1 is outside any group"),
+        ("---\n[mysqld]\n", "my.cnf:1 is outside any group"),
+        ("[client\n[mysqld]\n", "my.cnf:1 is a group without its ]"),
+        ("[client]\n!includedir\n", "my.cnf:2 !includedir names nothing to include"),
         ("[mysqld\n", "my.cnf:1 is a group without its ]"),
         ("[mysqld]\n\n=3\n", "my.cnf:3 is neither NAME nor NAME = VALUE"),
-        ("[mysqld]\nsync_binlog='1\n", "my.cnf:2 the quote ' is not closed"),
-        (f"[mysqld]\n#{'x' * 5000}\n", "my.cnf:2 is longer than the 4095 bytes of a line"),
+        (
+            "[mysqld]\nsync_binlog='1\n",
+            "my.cnf:2 begins with a ' that nothing closes, so it is part of the value: the server does not start",
+        ),
+        (f"[mysqld]\n#{'x' * 5000}\n", "my.cnf:2 is longer than the 4094 bytes of a line"),
     ],
 )
 def test_a_line_that_stops_the_server_is_told_with_file_and_line(text: str, message: str) -> None:
