@@ -1,6 +1,6 @@
-"""Makes python/flushlab/settings/option_names.txt from what builds print with `--verbose --help`.
+"""Makes option_names.txt and option_shapes.txt of flushlab.settings by asking builds with `--verbose --help`.
 
-    .venv/bin/python scripts/option_names.py mysql@9.7 …    # adds or replaces these releases
+    .venv/bin/python scripts/option_names.py mysql@9.7 …    # adds or replaces these releases in minutes
 
 A release that is listed already and not named stays as it is.
 """
@@ -11,11 +11,13 @@ import sys
 from pathlib import Path
 
 from flushlab.build import find_build
+from flushlab.build.option_shapes import ask_shapes
 from flushlab.build.verbose_help import ask_ignored, verbose_help
+from flushlab.settings import option_shapes
 from flushlab.settings.helptext import read_help
 from flushlab.settings.option_names import Release, load_option_names, render
 
-FILE = Path(__file__).parents[1] / "python" / "flushlab" / "settings" / "option_names.txt"
+FOLDER = Path(__file__).parents[1] / "python" / "flushlab" / "settings"
 
 
 def main(builds: list[str]) -> None:
@@ -23,15 +25,19 @@ def main(builds: list[str]) -> None:
     known = load_option_names()
     taken = {release: known.of(release) for release in known.releases}
     ignored = {release: known.ignored_by(release) for release in known.releases}
+    shapes = dict(option_shapes.load_option_shapes().shapes)
     for wanted in builds:
         build = find_build(wanted)
         series = (build.flavor, build.version[:2])
         for older in [one for one in taken if (one.flavor, one.version[:2]) == series]:
             del taken[older], ignored[older]
+            shapes.pop(older, None)
         release = Release(build.flavor, build.version)
         taken[release] = read_help(verbose_help(build).text).names
         ignored[release] = ask_ignored(build, known.names() - taken[release])
-    FILE.write_text(render(taken, ignored), encoding="utf-8")
+        shapes[release] = ask_shapes(build)
+    (FOLDER / "option_names.txt").write_text(render(taken, ignored), encoding="utf-8")
+    (FOLDER / "option_shapes.txt").write_text(option_shapes.render(shapes), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from flushlab.build import Build
+from flushlab.build.option_shapes import ask_shapes
 from flushlab.build.verbose_help import ask_ignored, verbose_help
 from flushlab.errors import StartFailed
 from flushlab.record import ServerIdentity
@@ -17,6 +18,7 @@ from flushlab.settings.catalog import SettingHere, load_catalog
 from flushlab.settings.check import check
 from flushlab.settings.helptext import HelpText, read_help
 from flushlab.settings.option_names import Release, load_option_names
+from flushlab.settings.option_shapes import load_option_shapes
 from flushlab.settings.optionfile import groups_of, instance_of
 from flushlab.settings.reading import read
 
@@ -69,6 +71,14 @@ def test_the_list_of_options_is_the_builds_own(any_build: Build) -> None:
     assert listed.of(release) == read_help(verbose_help(any_build).text).names
     others = listed.names() - listed.of(release)
     assert listed.ignored_by(release) == ask_ignored(any_build, others)
+
+
+def test_the_shapes_of_options_are_the_builds_own(any_build: Build) -> None:
+    listed = load_option_shapes().shapes.get(Release(any_build.flavor, any_build.version))
+    if listed is None:
+        pytest.skip(f"{any_build.name} is not the release of its series that is listed")
+    some = dict(list(listed.items())[:: len(listed) // 12])
+    assert ask_shapes(any_build, some) == some
 
 
 @pytest.mark.parametrize("which", ["smallest", "odd", "largest"])

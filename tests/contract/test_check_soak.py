@@ -10,26 +10,66 @@ import os
 import random
 import re
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from flushlab.build import Build
 from flushlab.record import ServerIdentity
+from flushlab.settings.catalog import load_catalog
 from flushlab.settings.check import check
+from flushlab.settings.option_names import load_option_names
+from flushlab.settings.option_shapes import load_option_shapes
 from flushlab.settings.optionfile import groups_of, lines
 from tests.conftest import require_build
 
 BUILDS = ("mariadb@10.11", "mariadb@11.8", "mysql@5.7", "mysql@8.0", "mysql@9.7")
-FILES = int(os.environ.get("FLUSHLAB_OPTION_FILES", "60"))
+FILES = int(os.environ.get("FLUSHLAB_OPTION_FILES", "24"))
 SEED = int(os.environ.get("FLUSHLAB_OPTION_FILES_SEED", "34"))
 
 PIECES = (
     *("[mysqld]", "[mysqld] x", "[ mysqld ]", "[MySQLd ]", "[client]", "[mysqld", "[]", "[server]#", "]"),
-    *("port=1", " port = 2 ", "port=", "port", "port\t=\t3", "port=4#c", "port=5 # c", "# c", "; c", "port;c=1"),
-    *("port: 6", "---", "port 7", "=8", "--port=9", "port==1", "a.b=1", "ärger=1", "!foo", "!include", "!", "\u00a0"),
-    *("init-connect='a b'", 'init-connect="a\'b"', "init-connect='a' 'b'", "init-connect='a#b' #c", "init-connect='a"),
-    *("init-connect=a\\#b", "init-connect='a\\'#b'", "init-connect=\\s\\n\\q\\\\x", "init-connect='", "init-connect=\"\""),
+    *(
+        "port=1",
+        " port = 2 ",
+        "port=",
+        "port",
+        "port\t=\t3",
+        "port=4#c",
+        "port=5 # c",
+        "# c",
+        "; c",
+        "port;c=1",
+    ),
+    *(
+        "port: 6",
+        "---",
+        "port 7",
+        "=8",
+        "--port=9",
+        "port==1",
+        "a.b=1",
+        "ärger=1",
+        "!foo",
+        "!include",
+        "!",
+        "\u00a0",
+    ),
+    *(
+        "init-connect='a b'",
+        'init-connect="a\'b"',
+        "init-connect='a' 'b'",
+        "init-connect='a#b' #c",
+        "init-connect='a",
+    ),
+    *(
+        "init-connect=a\\#b",
+        "init-connect='a\\'#b'",
+        "init-connect=\\s\\n\\q\\\\x",
+        "init-connect='",
+        'init-connect=""',
+    ),
     *("init-connect=a=b", "init-connect='a\\", "init-connect=\\", "init-connect=ü#ü", "init-connect=a;b"),
     *("x" * 4094, "x" * 4096, "#" + "x" * 4096, "init-connect=" + "y" * 4082, "init-connect=" + "y" * 5000),
 )
@@ -42,14 +82,18 @@ def text_of(chance: random.Random) -> str:
     for piece in chance.choices(PIECES, k=chance.randrange(1, 6)):
         for _ in range(chance.choice((0, 0, 0, 1, 2))):
             place = chance.randrange(min(len(piece), 40) + 1)
-            piece = piece[:place] + chance.choice((chance.choice(NOISE), "")) + piece[place + chance.randrange(2) :]
+            piece = (
+                piece[:place]
+                + chance.choice((chance.choice(NOISE), ""))
+                + piece[place + chance.randrange(2) :]
+            )
         made.append(piece)
     return "\n".join(["[mysqld]"] * chance.choice((0, 1, 1, 1)) + made) + "\n" * chance.randrange(2)
 
 
-def told_of(wrong: list[tuple[str, ...]]) -> str:
+def told_of(wrong: Sequence[tuple[str, ...]]) -> str:
     """How many files, and the first ones, without long runs of one letter."""
-    return f"{len(wrong)} of {FILES}: " + re.sub(r"(.)\1{20,}", r"\1{...}", "\n".join(map(repr, wrong[:12])))
+    return f"{len(wrong)} of {FILES}: " + re.sub(r"(.)\1{20,}", r"\1{...}", "\n".join(map(repr, wrong[:60])))
 
 
 def asked(build: Build, file: Path, *way: str) -> tuple[bool, str, str]:
@@ -74,7 +118,8 @@ def identity_of(build: Build) -> ServerIdentity:
 @pytest.mark.parametrize("name", BUILDS)
 def test_lines_are_what_the_server_makes_of_them(name: str, tmp_path: Path) -> None:
     build, chance, file = require_build(name), random.Random(f"{SEED} {name}"), tmp_path / "my.cnf"
-    groups, wrong, refused, compared = groups_of(identity_of(build)), [], 0, 0
+    groups, refused, compared = groups_of(identity_of(build)), 0, 0
+    wrong: list[tuple[str, ...]] = []
     for _ in range(FILES):
         text = text_of(chance)
         file.write_text(text, encoding="utf-8", newline="")
@@ -95,3 +140,102 @@ def test_lines_are_what_the_server_makes_of_them(name: str, tmp_path: Path) -> N
                 wrong.append((text, told, expected))
     assert not wrong, told_of(wrong)
     assert refused >= FILES // 20 and compared >= FILES // 5
+
+
+VALUES = (
+    *(
+        "0",
+        "1",
+        "2",
+        "3",
+        "7",
+        "100",
+        "4096",
+        "1M",
+        "2g",
+        "1T",
+        "3KB",
+        "1.5",
+        "-1",
+        "+4",
+        "0x10",
+        "1e3",
+        "1 0",
+    ),
+    *(
+        "ON",
+        "off",
+        "TRUE",
+        "No",
+        "maybe",
+        "",
+        "DEFAULT",
+        "FORCE",
+        "default",
+        "''",
+        "abc",
+        "a,b",
+        "1,2",
+        "99999999999",
+    ),
+)
+PREFIXES = ("",) * 12 + ("skip-", "disable-", "enable-", "loose-", "loose-skip-", "maximum-", "skip-enable-")
+NOT_ASKED = re.compile(
+    r"user|chroot|daemonize|initialize.*|bootstrap|keyring_migration.*|help|version.*|verbose|upgrade|validate_config|"
+    r"install|remove|console|log_error.*|language|lc_messages.*|character_sets_dir|gdb|exit_info|plugin_.*|basedir|"
+    r"early_plugin_load|no_.*|print_defaults|defaults.*|debug.*|tmpdir|.*_dir|.*_file|pid_file|socket|wsrep.*"
+)
+"""What ends `--help` early, writes somewhere, or depends on files that are there or not."""
+NOT_JUDGED = {
+    "mariadb": ("plugin", "prefix"),
+    "mysql": ("plugin", "prefix", "unknown-name", "misspelled", "not-in-version", "removed"),
+}
+"""Kinds of findings that `--help` says nothing of: MySQL's takes names that no option has."""
+
+
+def option_of(chance: random.Random, build: Build) -> str:
+    """A line that gives one option of any server, mostly of this one, in one of many ways."""
+    names, shapes = load_option_names(), load_option_shapes()
+    release = max(
+        one for one in names.releases if one.flavor == build.flavor and one.version <= build.version
+    )
+    own = names.of(release) if chance.random() < 0.85 else names.names()
+    name = chance.choice(sorted(one for one in own if not NOT_ASKED.fullmatch(one)))
+    if chance.random() < 0.1:
+        place = chance.randrange(1, len(name))
+        name = chance.choice((name[:place], name[:place] + name[place + 1 :]))
+    spelled = chance.choice(PREFIXES) + chance.choice(
+        (name, name, name.replace("_", "-"), name.replace("_", "-", 1))
+    )
+    if NOT_ASKED.fullmatch(name) or chance.random() < 0.08:
+        return spelled
+    catalog, shape = load_catalog(), shapes.here(name, build.flavor, build.version)
+    here = catalog.here(name, build.flavor, build.version) if name in catalog else None
+    members = here.values if here else shape.values if shape else ()
+    value = chance.choice(members) if members and chance.random() < 0.5 else chance.choice(VALUES)
+    if members and chance.random() < 0.2:
+        value = chance.choice((value[:-1], value.lower(), f"{value},{chance.choice(members)}", f"{value}=on"))
+    return f"{spelled}={value}"
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", BUILDS)
+def test_a_file_starts_if_and_only_if_the_server_takes_it(name: str, tmp_path: Path) -> None:
+    build, chance, file = require_build(name), random.Random(f"{SEED} {name}"), tmp_path / "my.cnf"
+    wrong: list[tuple[str, ...]] = []
+    refused = compared = 0
+    for _ in range(FILES):
+        text = f"[mysqld]\n{option_of(chance, build)}\n"
+        file.write_text(text, encoding="utf-8")
+        ends, _, complaints = asked(build, file, "--verbose", "--help")
+        refuses = ends or "Parsing options for plugin" in complaints
+        refused += refuses
+        checked = check(text, identity_of(build))
+        if any(one.kind in NOT_JUDGED[build.flavor] for one in checked.findings):
+            continue
+        compared += 1
+        if checked.starts == refuses:
+            said = [line for line in complaints.splitlines() if "ERROR" in line or "unknown" in line]
+            wrong.append((text[9:-1], *(one.partition(" 0 ")[2][-160:] for one in said[:1])))
+    assert not wrong, told_of(wrong)
+    assert refused >= FILES // 8 and compared >= FILES // 2

@@ -7,6 +7,7 @@ option file of this machine has a say.
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -16,6 +17,8 @@ from flushlab.errors import ServerError
 from flushlab.settings.helptext import read_ignored
 
 _LIMIT_S = 60
+_OF_A_PLUGIN = re.compile(r"Parsing options for plugin '\w+' failed")
+"""Not fatal to `--help`; at a start the option is then unknown."""
 
 
 class Answer(NamedTuple):
@@ -47,7 +50,8 @@ def verbose_help(build: Build, arguments: Sequence[str] = ()) -> Answer:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ServerError(f"{build.mysqld} --verbose --help cannot be run: {error}") from error
-    return Answer(done.stdout, done.stderr, done.returncode != 0)
+    refuses = done.returncode != 0 or _OF_A_PLUGIN.search(done.stderr) is not None
+    return Answer(done.stdout, done.stderr, refuses)
 
 
 def refused(build: Build, arguments: Sequence[str]) -> dict[str, str]:

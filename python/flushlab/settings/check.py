@@ -39,6 +39,7 @@ _REPEATABLE = re.compile(
     r"(binlog|replicate|replicate_wild)_(do|ignore)_(db|table)|replicate_rewrite_db|ignore_db_dir|"
     r"(early_)?plugin_load(_add)?|debug|performance_schema_instrument"
 )
+_PREFIX = re.compile(r"(skip|disable|enable|maximum|loose)_")
 _SIMPLE = re.compile(r"\d+[KMG]?")
 _ADJUSTED = re.compile(r"option '([^']+)': (?:un)?signed value (\S+) adjusted to (\S+)")
 _TEXTS = {"sql_mode"}
@@ -285,33 +286,57 @@ def _instances(first: Mapping[str, Line]) -> Iterator[Finding]:
 
 def _judge(line: Line, server: OptionsHere, findings: list[Finding]) -> list[_Given]:
     """The option that a line gives, if the server takes it; what is wrong goes to the findings."""
-    spelled = canonical(line.name)
-    loose, name, place = spelled.startswith("loose_"), spelled.removeprefix("loose_"), (line.path, line.line)
+    spelled, place = canonical(line.name), (line.path, line.line)
+    loose, name = spelled.startswith("loose_"), spelled.removeprefix("loose_")
     if server.identity.flavor == "mysql" and line.name != line.name.lower():
         says = "contains capital letters, but MySQL's option names are lowercase: the server does not start"
         findings.append(
             Finding.at(place, "misspelled", "error", name, says, f"write {line.name.lower()}", True)
         )
-    prefix = ""
-    if not server.takes(name) and not server.ended(name):
-        match = re.fullmatch(r"(skip|disable|enable)_(.+)", name)
-        if match is not None and (server.takes(match[2]) or server.ended(match[2])):
-            prefix, name = match[1], match[2]
+    prefix, bare = _without_prefixes(name, server)
+    name = bare if prefix else name
+    if prefix == "maximum":
+        says = f"limits {name} for sessions; a server that knows no such limit does not start"
+        findings.append(Finding.at(place, "prefix", "warning", name, says, f"write {name}"))
+        return []
     if server.takes(name) is False or server.unheard_of(name) or server.ignores(name):
         full = stranger(name, line, loose, server, findings)
         if full is None:
             return []
         name = full
     here = server.here(name)
-    if here is None:
-        return [_Given(name=name, line=line, text=_other(prefix, line.text))]
     off = prefix in ("skip", "disable")
+    if here is None:
+        given, shape = _other(prefix, line.text), server.shape(name)
+        text = "0" if off else "1" if prefix else line.text
+        if shape is not None and not (prefix and shape.kind in ("plugin", "text", "word", "bare")):
+            read = reading.read_shape(name, shape, text, server.identity.flavor, server.identity.version)
+            findings += _misread(read, line, name)
+            refused = (line.text or "") if read.fatal else None
+            given = str(read.value) if shape.kind in ("boolean", "enumeration") and read.value else given
+            return [_Given(name=name, line=line, text=given, refused=refused)]
+        return [_Given(name=name, line=line, text=given)]
     doubly = off and line.text is not None and line.text.upper() in ("0", "OFF", "FALSE")
-    read = reading.negated(here) if off and not doubly else reading.read(here, None if prefix else line.text)
+    read = (
+        reading.negated(here)
+        if off and not doubly
+        else reading.read(here, "1" if prefix and not off else line.text)
+    )
     findings += _misread(read, line, name)
     if here.deprecated:
         findings.append(Finding.at(place, "deprecated", "warning", name, f"is deprecated {here.deprecated}"))
     return [_Given(name=name, line=line, value=read.value, refused=line.text if read.fatal else None)]
+
+
+def _without_prefixes(name: str, server: OptionsHere) -> tuple[str, str]:
+    """The last prefix of an option and the option; no prefix if the server takes the name as it is."""
+    prefix, rest = "", name
+    while not server.takes(rest) and not server.ended(rest):
+        match = _PREFIX.match(rest)
+        if match is None:
+            return "", name
+        prefix, rest = match[1] if match[1] != "loose" else prefix, rest[match.end() :]
+    return prefix, rest
 
 
 def _misread(read: Reading, line: Line, name: str) -> Iterator[Finding]:

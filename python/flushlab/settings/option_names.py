@@ -31,6 +31,15 @@ class Release(NamedTuple):
     flavor: Flavor
     version: tuple[int, ...]
 
+    @classmethod
+    def parse(cls, word: str) -> Release:
+        """A release as lists name it: `mysql@8.0.15`."""
+        flavor, _, version = word.partition("@")
+        return cls(cast(Flavor, flavor), version_of(version))
+
+    def __str__(self) -> str:
+        return f"{self.flavor}@{'.'.join(map(str, self.version))}"
+
     @property
     def series(self) -> str:
         """`mysql 8.0`."""
@@ -172,7 +181,7 @@ def load_option_names() -> OptionNames:
         if not words or words[0] == "#":
             continue
         if words[0] == "releases":
-            releases = [_release(word) for word in words[1:]]
+            releases = [Release.parse(word) for word in words[1:]]
             continue
         for mark, names in marked.items():
             found = frozenset(one for one, said in zip(releases, words[1], strict=True) if said == mark)
@@ -188,7 +197,7 @@ def _read_removals() -> dict[str, Removal]:
         facts, _, note = line.partition(";")
         words = facts.split()
         if words and words[0] != "#":
-            ends = [_release(word) for word in words[1:] if "@" in word]
+            ends = [Release.parse(word) for word in words[1:] if "@" in word]
             successors = [word for word in words[1:] if "@" not in word and word != "-"]
             found[words[0]] = Removal(
                 {one.flavor: one.version for one in ends}, tuple(successors), note.strip()
@@ -199,7 +208,7 @@ def _read_removals() -> dict[str, Removal]:
 def render(taken: Mapping[Release, frozenset[str]], ignored: Mapping[Release, frozenset[str]]) -> str:
     """The text of `option_names.txt`, releases by flavor and version."""
     releases = sorted(taken, key=lambda one: (one.flavor != "mysql", one.version))
-    head = " ".join(f"{one.flavor}@{'.'.join(map(str, one.version))}" for one in releases)
+    head = " ".join(map(str, releases))
     lines = [
         "# Made by scripts/option_names.py from `--verbose --help`: + taken, o taken and ignored, . unknown.",
         f"releases {head}",
@@ -211,8 +220,3 @@ def render(taken: Mapping[Release, frozenset[str]], ignored: Mapping[Release, fr
         )
         lines.append(f"{name} {''.join(marks)}")
     return "\n".join(lines) + "\n"
-
-
-def _release(word: str) -> Release:
-    flavor, _, version = word.partition("@")
-    return Release(cast(Flavor, flavor), version_of(version))

@@ -10,6 +10,7 @@ from flushlab.settings.admission import PLUGIN
 from flushlab.settings.catalog import Catalog, SettingHere, load_catalog, version_of
 from flushlab.settings.helptext import HelpText
 from flushlab.settings.option_names import OptionNames, load_option_names
+from flushlab.settings.option_shapes import Shape, load_option_shapes
 from flushlab.settings.optionfile import groups_of
 
 
@@ -35,6 +36,10 @@ class OptionsHere:
         if name not in self.catalog or self.catalog.setting(name).name != name:
             return None
         return self.catalog.here(name, *self._key)
+
+    def shape(self, name: str) -> Shape | None:
+        """Which values an option outside the catalog takes; None if that is not known."""
+        return load_option_shapes().here(name, *self._key)
 
     def takes(self, name: str) -> bool | None:
         """Whether the server takes the option; None if that is not known."""

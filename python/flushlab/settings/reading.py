@@ -10,19 +10,32 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from flushlab.record import Value
+from flushlab.record.server import Flavor
 from flushlab.settings.catalog import SettingHere
+from flushlab.settings.option_shapes import Shape, load_option_shapes
 
 LARGE_SUFFIXES_SINCE = (8, 0, 14)
 """First MySQL that takes T, P and E (its release notes); MariaDB takes them in all versions known here."""
 
-_NUMBER = re.compile(r"([+-]?)(\d+)(?:([a-zA-Z]).*)?")
-"""Behind the first letter the servers read nothing: `1GB` is `1G`."""
+_NUMBER = re.compile(r"([+-]?)(\d*)(?:([a-zA-Z]).*)?", re.DOTALL)
+"""Behind the first letter the servers read nothing: `1GB` is `1G`, and `many` is `0M`."""
 _POWER = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40, "P": 50, "E": 60}
+_REAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
 _ON, _OFF = ("ON", "TRUE", "1"), ("OFF", "FALSE", "0")
+_TEXTS = (
+    (re.compile(r"replicate_(wild_)?(do|ignore)_table"), re.compile(r".+\..+")),
+    (re.compile(r"replicate_rewrite_db"), re.compile(r"\s*\S+\s*->\s*\S.*")),
+    (re.compile(r"ft_boolean_syntax"), re.compile(r".{14}")),
+    (re.compile(r"enforce_gtid_consistency"), re.compile(r"0|1|2|ON|OFF|WARN|TRUE|FALSE", re.IGNORECASE)),
+)
+"""Options whose text the servers read further (`mysqld.cc`, `sys_vars.cc`)."""
+_LOADED = ("ON", "OFF", "FORCE", "FORCE_PLUS_PERMANENT")
+"""What an option that loads a plugin takes (`sql_plugin.cc`, global_plugin_typelib_names)."""
 _POWERS_OF_TWO = ("innodb_page_size", "innodb_log_write_ahead_size")
 _CHUNK_BYTES = 128 << 20
 _INSTANCES_FROM_BYTES = 1 << 30
@@ -67,6 +80,44 @@ def read(here: SettingHere, text: str | None) -> Reading:
     return _float(here, text) if here.type == "float" else _integer(here, text)
 
 
+def read_shape(
+    name: str, shape: Shape, text: str | None, flavor: Flavor, version: tuple[int, ...]
+) -> Reading:
+    """What this server makes of the text of an option outside the catalog; the value is that text."""
+    if text is None:
+        return Reading(value="ON") if shape.optional else _refused("has no value")
+    if shape.kind == "bare":
+        return _refused("takes no value", hint="leave the value out")
+    if not text and shape.kind not in ("boolean", "text", "word", "set", "switches"):
+        return _refused("is empty") if flavor == "mysql" else Reading(value=text)
+    match shape.kind:
+        case "boolean":
+            return _boolean_text(text, shape.values[0])
+        case "unsigned" | "signed":
+            number = _number(text, flavor, version, signed=shape.kind == "signed")
+            return number if isinstance(number, Reading) else Reading(value=text)
+        case "real":
+            return (
+                Reading(value=text)
+                if _REAL.fullmatch(text)
+                else _refused(f"is {text!r}, which is not a number")
+            )
+        case "word":
+            words = {value.upper(): value for value in shape.values}
+            return Reading(value=text) if text.upper() in words else _no_member(text, words, shape.values)
+        case "enumeration" | "plugin":
+            values = shape.values or _LOADED
+            return _member(text, {value.upper(): value for value in values}, values)
+        case "set":
+            return _members(shape.values, text)
+        case "switches":
+            return _switches(shape.values, text)
+    pattern = next((one for names, one in _TEXTS if names.fullmatch(name)), None)
+    if pattern is not None and not pattern.fullmatch(text):
+        return _refused(f"is {text!r}, which is not as the server needs it")
+    return Reading(value=text)
+
+
 def negated(here: SettingHere) -> Reading:
     """What `skip_NAME` and `disable_NAME` mean: OFF, or 0 for a number."""
     if here.type in ("boolean", "enumeration"):
@@ -106,15 +157,19 @@ def _switch(here: SettingHere, text: str | None) -> Reading:
 
 
 def _boolean(here: SettingHere, text: str | None) -> Reading:
+    shape = load_option_shapes().here(here.name, here.flavor, here.version)
+    default = str(here.parse(here.default))
+    kept = shape.values[0] if shape is not None and shape.kind == "boolean" else default
+    return _boolean_text(text, kept)
+
+
+def _boolean_text(text: str | None, otherwise: str) -> Reading:
     if text is None or text.upper() in _ON:
         return Reading(value="ON")
     if text.upper() in _OFF:
         return Reading(value="OFF")
-    return Reading(
-        value=here.parse(here.default),
-        kind="wrong-type",
-        text=f"is {text!r}, which is neither ON nor OFF: the server ignores it and keeps {here.default}",
-    )
+    says = f"is {text!r}, which is neither ON nor OFF: the server takes it for {otherwise}"
+    return Reading(value=otherwise, kind="wrong-type", text=says)
 
 
 def _enumeration(here: SettingHere, text: str | None) -> Reading:
@@ -122,55 +177,90 @@ def _enumeration(here: SettingHere, text: str | None) -> Reading:
         return _refused("has no value")
     spelled = {value.upper(): value for value in here.values}
     spelled |= {spelling.upper(): value for spelling, value in here.spellings.items()}
+    return _member(text, spelled, here.values)
+
+
+def _member(text: str, spelled: Mapping[str, str], values: Sequence[str]) -> Reading:
+    """One of an enumeration: its name, the beginning of it, or its place."""
     if text.upper() in spelled:
         return Reading(value=spelled[text.upper()])
-    if text.isdecimal() and int(text) < len(here.values):
-        return Reading(value=here.values[int(text)])
+    if text.isdecimal() and int(text) < len(values):
+        return Reading(value=values[int(text)])
     begin = [value for name, value in spelled.items() if text and name.startswith(text.upper())]
     if len(set(begin)) == 1:
         return Reading(value=begin[0])
+    return _no_member(text, spelled, values)
+
+
+def _no_member(text: str, spelled: Mapping[str, str], values: Sequence[str]) -> Reading:
     near = difflib.get_close_matches(text.upper(), spelled, n=1)
-    hint = f"did you mean {spelled[near[0]]}?" if near else f"write one of {', '.join(here.values)}"
+    hint = f"did you mean {spelled[near[0]]}?" if near else f"write one of {', '.join(values)}"
     return _refused(f"is {text!r}, which is not one of its values", hint=hint)
 
 
 def _set(here: SettingHere, text: str | None) -> Reading:
+    return _refused("has no value") if text is None else _members(here.values, text)
+
+
+def _members(values: Sequence[str], text: str) -> Reading:
     """A list without blanks of members, each by the beginning of its name; or their bits as a number."""
-    if text is None:
-        return _refused("has no value")
-    if not text or (text.isdecimal() and int(text) < 1 << 2 * len(here.values)):
+    if not text or (text.isdecimal() and int(text) < 1 << 2 * len(values)):
         return Reading(value=text)
+    named = [value.upper() for value in values]
     for part in text.split(","):
         member = part.strip().upper()
         if part != part.strip():
             return _refused("has blanks between its values", hint="write the list without blanks")
-        begin = [value for value in here.values if value.startswith(member)]
-        if not member or (member not in here.values and len(begin) != 1):
-            near = difflib.get_close_matches(member, here.values, n=1, cutoff=_NEAR)
+        begin = [value for value in named if value.startswith(member)]
+        if not member or (member not in named and len(begin) != 1):
+            near = difflib.get_close_matches(member, named, n=1, cutoff=_NEAR)
             meant = f"did you mean {near[0]}?" if near else f"remove {part or 'the comma'} from the list"
             return _refused(f"contains {part!r}, which is not one of its values", hint=meant)
     return Reading(value=text)
 
 
+def _switches(values: Sequence[str], text: str) -> Reading:
+    """`NAME=on,NAME=off,NAME=default`, or `default` for all; names by their beginnings."""
+    named = [value.upper() for value in values]
+    for part in text.split(",") if text else ():
+        name, equals, state = part.upper().partition("=")
+        begin = [value for value in named if value.startswith(name)]
+        if part.upper() != "DEFAULT" and (not name or (name not in named and len(begin) != 1)):
+            near = difflib.get_close_matches(name, named, n=1)
+            hint = f"did you mean {near[0].lower()}?" if near else None
+            return _refused(f"contains {part!r}, which is not one of its switches", hint=hint)
+        if equals and state not in ("ON", "OFF", "DEFAULT"):
+            return _refused(f"contains {part!r}, which is neither on, off nor default")
+    return Reading(value=text)
+
+
 def _float(here: SettingHere, text: str) -> Reading:
-    try:
-        number = float(text)
-    except ValueError:
+    if not _REAL.fullmatch(text):
         return _refused(f"is {text!r}, which is not a number")
-    return _bounded(here, number, text)
+    return _bounded(here, float(text), text)
 
 
 def _integer(here: SettingHere, text: str) -> Reading:
+    number = _number(text, here.flavor, here.version)
+    return number if isinstance(number, Reading) else _bounded(here, number, text)
+
+
+def _number(text: str, flavor: Flavor, version: tuple[int, ...], *, signed: bool = False) -> int | Reading:
+    """A whole number with its suffix, or why it is none."""
     match = _NUMBER.fullmatch(text)
-    suffixes = "KMGTPE" if here.flavor == "mariadb" or here.version >= LARGE_SUFFIXES_SINCE else "KMG"
-    if match is None or (match[3] and match[3].upper() not in suffixes):
+    suffixes = "KMGTPE" if flavor == "mariadb" or version >= LARGE_SUFFIXES_SINCE else "KMG"
+    letter = match[3] or "" if match else ""
+    if match is None or letter.upper() not in suffixes or not (match[2] or letter):
         return _refused(
             f"is {text!r}; the server takes whole numbers, optionally followed by {', '.join(suffixes)}"
         )
-    number = int(match[2]) << _POWER[(match[3] or "").upper()]
-    if match[1] == "-" and number and here.flavor == "mariadb":
+    if not match[2]:
+        says = f"is {text!r}: the server reads no digit and takes it for 0"
+        return Reading(value=0, kind="wrong-type", text=says)
+    number = int(match[2]) << _POWER[letter.upper()]
+    if match[1] == "-" and number and flavor == "mariadb" and not signed:
         return _refused(f"is {text!r}; MariaDB takes no negative numbers", "out-of-range")
-    return _bounded(here, -number if match[1] == "-" else number, text)
+    return -number if match[1] == "-" else number
 
 
 def _bounded(here: SettingHere, number: int | float, text: str) -> Reading:

@@ -351,3 +351,28 @@ def test_where_a_file_puts_its_logs_counts() -> None:
     assert (
         level(of("[mysqld]\nlog_bin = /var/log/mysql/bin\n").guarantees(MYSQL80, Storage())) is Floor.STRICT
     )
+
+
+@pytest.mark.parametrize("server", ALL, ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    "line", ["max_connections=abc", "port=abc", "event_scheduler=maybe", "thread_cache_size=x", "ansi=1"]
+)
+def test_values_that_servers_refuse_are_refused_whatever_enters_a_sandbox(
+    line: str, server: ServerIdentity
+) -> None:
+    assert not of(f"[mysqld]\n{line}\n", server).starts
+
+
+@pytest.mark.parametrize("server", ALL, ids=lambda one: one.name)
+def test_a_switch_of_another_product_is_off_and_that_is_reported(server: ServerIdentity) -> None:
+    finding = only("read_only={TrueIfReplica}", server)
+    assert (finding.kind, finding.fatal) == ("wrong-type", False)
+    assert "the server takes it for OFF" in finding.text
+
+
+@pytest.mark.parametrize("server", ALL, ids=lambda one: one.name)
+def test_what_servers_take_generously_starts(server: ServerIdentity) -> None:
+    lines = (
+        "max_connections=many\nenable-max-connections\nloose-skip-max_connections\nevent_scheduler=disab\n"
+    )
+    assert of(f"[mysqld]\n{lines}log_output=1\nlog_output=file,table\n", server).starts

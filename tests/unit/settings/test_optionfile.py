@@ -133,7 +133,8 @@ def test_files_that_include_each_other_are_not_read_for_ever() -> None:
         ("[mysqld]\n\n=3\n", "my.cnf:3 is neither NAME nor NAME = VALUE"),
         (
             "[mysqld]\nsync_binlog='1\n",
-            "my.cnf:2 begins with a ' that nothing closes, so it is part of the value: the server does not start",
+            "my.cnf:2 begins with a ' that nothing closes, so it is part of the value:"
+            " the server does not start",
         ),
         (f"[mysqld]\n#{'x' * 5000}\n", "my.cnf:2 is longer than the 4094 bytes of a line"),
     ],

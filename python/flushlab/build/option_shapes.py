@@ -1,0 +1,139 @@
+"""Option shapes: which values a build takes for each of its options, found by asking it. Starts no server.
+
+Build layer; `scripts/option_names.py` keeps the answers in `settings/option_shapes.txt`, where
+`settings.option_shapes` reads them for servers whose build is not here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+from flushlab.build.build import Build
+from flushlab.build.verbose_help import Answer, verbose_help
+from flushlab.settings.catalog import canonical, load_catalog
+from flushlab.settings.helptext import read_help
+from flushlab.settings.option_shapes import Kind, Shape
+
+_NO_VALUE_OF_ANYTHING = "zz~"
+_MEMBERS_AT_MOST = 64
+_SYNTAX = re.compile(r"^  (?:-[A-Za-z#?], )?--([a-z][a-zA-Z0-9_.-]+)(\[?=)?", re.MULTILINE)
+_ASKED_AT_ONCE = 2
+_PLUGIN = re.compile(r"^  --([a-z][a-zA-Z0-9_.-]+)\[=name\]\s+Enable or disable \S+\s+plugin", re.MULTILINE)
+_END_THE_PROGRAM = {"help", "version", "verbose", "print_defaults", "no_defaults"}
+_CHARACTER_SETS = (
+    *(
+        "armscii8",
+        "ascii",
+        "big5",
+        "binary",
+        "cp1250",
+        "cp1251",
+        "cp1256",
+        "cp1257",
+        "cp850",
+        "cp852",
+        "cp866",
+    ),
+    *("cp932", "dec8", "eucjpms", "euckr", "gb18030", "gb2312", "gbk", "geostd8", "greek", "hebrew", "hp8"),
+    *(
+        "keybcs2",
+        "koi8r",
+        "koi8u",
+        "latin1",
+        "latin2",
+        "latin5",
+        "latin7",
+        "macce",
+        "macroman",
+        "sjis",
+        "swe7",
+    ),
+    *("tis620", "ucs2", "ujis", "utf16", "utf16le", "utf32", "utf8", "utf8mb3", "utf8mb4"),
+)
+"""Those that SHOW CHARACTER SET lists on any server here."""
+
+
+def ask_shapes(build: Build, wanted: Iterable[str] | None = None) -> dict[str, Shape]:
+    """The shape of each option that the build lists, beyond those whose values the catalog has.
+
+    Args:
+        build: the build.
+        wanted: ask for these alone.
+
+    Raises:
+        ServerError: as `verbose_help`.
+    """
+    listed = verbose_help(build).text
+    syntax = {canonical(name): equals for name, equals in _SYNTAX.findall(listed)}
+    told, plugins = read_help(listed), {canonical(name) for name in _PLUGIN.findall(listed)}
+    catalog = load_catalog()
+    known = {
+        name
+        for name in catalog.spellings
+        if (here := catalog.here(name, build.flavor, build.version)) and here.type != "boolean"
+    }
+    names = sorted(told.names - _END_THE_PROGRAM - known if wanted is None else wanted)
+    with ThreadPoolExecutor(_ASKED_AT_ONCE) as asking:
+        shapes = asking.map(
+            lambda name: (
+                Shape(kind="plugin", optional=True)
+                if name in plugins
+                else _shape(build, name, syntax.get(name, ""), told.values.get(name, ""))
+            ),
+            names,
+        )
+        return dict(zip(names, shapes, strict=True))
+
+
+def _shape(build: Build, name: str, equals: str, default: str) -> Shape:
+    answer = _ask(build, name, _NO_VALUE_OF_ANYTHING)
+    optional = equals != "="
+    if name in ("character_set_server", "character_set_filesystem"):
+        taken = [one for one in _CHARACTER_SETS if not _ask(build, name, one).refuses]
+        return Shape(kind="word", optional=optional, values=tuple(taken))
+    said = answer.complaints
+    if "cannot take an argument" in said or "not take an argument" in said:
+        return Shape(kind="bare", optional=True)
+    if "Unknown suffix" in said:
+        negative = build.flavor == "mysql" or not _ask(build, name, "-1").refuses
+        return Shape(kind="signed" if negative else "unsigned", optional=optional)
+    if "Invalid decimal" in said:
+        return Shape(kind="real", optional=optional)
+    if "Error while setting value" in said:
+        return _listed(build, name, optional, default)
+    if not equals:
+        becomes = "ON" if _value(answer, name) == "TRUE" else "OFF"
+        return Shape(kind="boolean", optional=True, values=(becomes,))
+    return Shape(kind="text", optional=optional)
+
+
+def _listed(build: Build, name: str, optional: bool, default: str) -> Shape:
+    """An enumeration, or a set of members or of switches."""
+    if re.fullmatch(r"(\w+=(on|off),?)+", default):
+        return Shape(kind="switches", optional=optional, values=tuple(re.findall(r"(\w+)=", default)))
+    first = _ask(build, name, "0")
+    many = not first.refuses and not _value(first, name)
+    values = tuple(_members(build, name, many))
+    if not many and any("," in one for one in values):  # 0 is a name of its own: none of the members
+        many, values = True, tuple(_members(build, name, many=True))
+    kind: Kind = "text" if not values else "set" if many else "enumeration"
+    return Shape(kind=kind, optional=optional, values=values)
+
+
+def _members(build: Build, name: str, many: bool) -> Iterator[str]:
+    for number in range(_MEMBERS_AT_MOST):
+        answer = _ask(build, name, str(1 << number if many else number))
+        value = "" if answer.refuses else _value(answer, name)
+        if not value:
+            return
+        yield value.rpartition(",")[2] if many else value
+
+
+def _value(answer: Answer, name: str) -> str:
+    return read_help(answer.text).values.get(name, "").replace("(No default value)", "")
+
+
+def _ask(build: Build, name: str, value: str) -> Answer:
+    return verbose_help(build, [f"--{name.replace('_', '-')}={value}"])
