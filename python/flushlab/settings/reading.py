@@ -30,6 +30,7 @@ _ON, _OFF = ("ON", "TRUE", "1"), ("OFF", "FALSE", "0")
 _TEXTS = (
     (re.compile(r"replicate_(wild_)?(do|ignore)_table"), re.compile(r".+\..+")),
     (re.compile(r"replicate_rewrite_db"), re.compile(r"\s*\S+\s*->\s*\S.*")),
+    (re.compile(r"optimizer_trace"), re.compile(r"((^|,)(\w+=(on|off|default)|default))*", re.IGNORECASE)),
     (re.compile(r"ft_boolean_syntax"), re.compile(r".{14}")),
     (re.compile(r"enforce_gtid_consistency"), re.compile(r"0|1|2|ON|OFF|WARN|TRUE|FALSE", re.IGNORECASE)),
 )

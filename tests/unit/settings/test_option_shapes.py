@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+import pytest
+
+from flushlab.settings.option_names import Release
+from flushlab.settings.option_shapes import OptionShapes, Shape, load_option_shapes
+
+
+@pytest.mark.parametrize("text", ["enumeration?:OFF,ON", "signed", "text?", "boolean?:OFF"])
+def test_a_shape_is_read_as_it_is_written(text: str) -> None:
+    assert str(Shape.parse(text)) == text
+
+
+def test_between_two_releases_an_option_takes_the_values_of_both() -> None:
+    older, newer = Shape.parse("enumeration:A,B"), Shape.parse("enumeration:B,C")
+    shapes = OptionShapes({Release("mysql", (5, 7)): {"x": older}, Release("mysql", (9, 7)): {"x": newer}})
+    between = shapes.here("x", "mysql", (8, 0))
+    assert between is not None and set(between.values) == {"A", "B", "C"}
+    assert shapes.here("x", "mysql", (5, 7)) == older
+    assert shapes.here("x", "mariadb", (10, 11)) is None
+
+
+def test_between_releases_that_differ_in_kind_nothing_is_known() -> None:
+    shapes = OptionShapes(
+        {
+            Release("mysql", (5, 7)): {"x": Shape.parse("signed")},
+            Release("mysql", (9, 7)): {"x": Shape.parse("text")},
+        }
+    )
+    assert shapes.here("x", "mysql", (8, 0)) is None
+
+
+def test_the_packaged_list_has_shapes_for_every_server() -> None:
+    assert all(len(shapes) > 400 for shapes in load_option_shapes().shapes.values())
