@@ -141,6 +141,10 @@ def check(
         parts = parts_of(others[PROVIDER_OPTIONS], identity.flavor, identity.version)
         settings |= parts
         places |= dict.fromkeys(parts, places[PROVIDER_OPTIONS])
+    loaded = " ".join(
+        one.text or "" for one in given if re.fullmatch(r"(early_)?plugin_load(_add)?", one.name)
+    )
+    findings = [one for one in findings if one.kind != "plugin" or not _loads(one.name, loaded)]
     findings += _pool(settings, others, places, server)
     for told in tuple(contradictions(settings, others, identity)):
         severity: Severity = "error" if told.fatal else "warning"
@@ -331,7 +335,7 @@ def _judge(line: Line, server: OptionsHere, findings: list[Finding]) -> list[_Gi
 def _without_prefixes(name: str, server: OptionsHere) -> tuple[str, str]:
     """The last prefix of an option and the option; no prefix if the server takes the name as it is."""
     prefix, rest = "", name
-    while not server.takes(rest) and not server.ended(rest):
+    while not (server.takes(rest) or server.ended(rest) or server.plugin(rest)):
         match = _PREFIX.match(rest)
         if match is None:
             return "", name
@@ -356,6 +360,15 @@ def _other(prefix: str, text: str | None) -> str:
     if prefix in ("skip", "disable"):
         return "OFF"
     return "ON" if text is None else text
+
+
+def _loads(name: str, libraries: str) -> bool:
+    """Whether a file that loads these libraries has the plugin that an option of this name is for."""
+    stem = name.removeprefix("plugin_").replace("rpl_semi_sync", "semisync")
+    return stem in libraries or any(
+        stem.startswith(library.removeprefix("mysql_") + "_")
+        for library in re.findall(r"(\w+)\.so", libraries)
+    )
 
 
 def _duplicates(given: Sequence[_Given]) -> Iterator[Finding]:

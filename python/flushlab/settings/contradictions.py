@@ -12,6 +12,21 @@ from typing import NamedTuple
 from flushlab.record import ServerIdentity, Value
 from flushlab.settings.configuration import Configuration
 
+_ENGINES = {"innodb", "myisam", "memory", "heap", "merge", "mrg_myisam", "csv", "performance_schema"}
+_ONLY = {"mysql": {"archive", "blackhole"}, "mariadb": {"aria", "sequence"}}
+_LOADED = {
+    "archive",
+    "blackhole",
+    "federated",
+    "federatedx",
+    "connect",
+    "rocksdb",
+    "tokudb",
+    "spider",
+    "mroonga",
+} | {*("s3", "columnstore", "oqgraph", "sphinx", "ndb", "ndbcluster", "example")}
+"""Engines of plugins, or switched off by default."""
+
 
 class Told(NamedTuple):
     """One contradiction.
@@ -165,6 +180,23 @@ def _utf8(given: Given) -> Iterator[Told]:
             yield Told(name, why, f"write {instead}, or {value.replace('utf8', 'utf8mb3', 1)}", fatal=True)
 
 
+def _engine(given: Given) -> Iterator[Told]:
+    """Servers end with `Unknown/unsupported storage engine` (`mysqld.cc`, init_default_storage_engine)."""
+    own = _ENGINES | _ONLY[given.identity.flavor]
+    for name in ("default_storage_engine", "default_tmp_storage_engine"):
+        engine = given.others.get(name, "").lower()
+        if engine in _LOADED - own:
+            why = f"is {engine}: the server does not start unless a plugin or an option brings that engine"
+            yield Told(name, why)
+        elif engine and engine not in own:
+            why = f"is {engine!r}, which is no storage engine of this server: the server does not start"
+            yield Told(name, why, "write InnoDB", fatal=True)
+    without = given.identity.flavor == "mariadb" and given.others.get("innodb", "").upper() in ("OFF", "0")
+    if without and given.others.get("default_storage_engine", "innodb").lower() == "innodb":
+        why = "is OFF, but the default storage engine is InnoDB: the server does not start"
+        yield Told("innodb", why, "remove the line", fatal=True)
+
+
 RULES: tuple[Callable[[Given], Iterator[Told]], ...] = (
     _io_capacity,
     _dirty_pages,
@@ -178,4 +210,5 @@ RULES: tuple[Callable[[Given], Iterator[Told]], ...] = (
     _undo_tablespaces,
     _collation,
     _utf8,
+    _engine,
 )

@@ -12,6 +12,7 @@ from flushlab.settings.helptext import HelpText
 from flushlab.settings.option_names import OptionNames, load_option_names
 from flushlab.settings.option_shapes import Shape, load_option_shapes
 from flushlab.settings.optionfile import groups_of
+from flushlab.settings.plugins import Way, plugin_named
 
 
 class OptionsHere:
@@ -39,7 +40,12 @@ class OptionsHere:
 
     def shape(self, name: str) -> Shape | None:
         """Which values an option outside the catalog takes; None if that is not known."""
-        return load_option_shapes().here(name, *self._key)
+        listed = load_option_shapes().here(name, *self._key)
+        return listed or (Shape(kind="plugin", optional=True) if self.plugin(name) else None)
+
+    def plugin(self, name: str) -> Way | None:
+        """How this server has the plugin that an option of this name loads; None if it is no plugin's."""
+        return None if self.takes(name) else plugin_named(name, *self._key)
 
     def takes(self, name: str) -> bool | None:
         """Whether the server takes the option; None if that is not known."""

@@ -26,6 +26,14 @@ def stranger(name: str, line: Line, loose: bool, server: OptionsHere, findings: 
         place = (line.path, line.line)
         findings.append(Finding.at(place, kind, severity, name, f"{text}: {ends}", hint, fatal))
 
+    plugin = server.plugin(name)
+    if plugin == "built-in":
+        return name
+    if plugin == "loadable":
+        text = "loads a plugin: the server accepts it only beside plugin_load_add, or once it is installed"
+        way_out = None if loose else "prefix it with loose_ to let the server start without the plugin"
+        findings.append(Finding.at((line.path, line.line), "plugin", "note", name, text, way_out))
+        return name
     full = server.abbreviated(name)
     if full is not None:
         text = f"is an abbreviation of {full}"

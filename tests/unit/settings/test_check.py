@@ -376,3 +376,46 @@ def test_what_servers_take_generously_starts(server: ServerIdentity) -> None:
         "max_connections=many\nenable-max-connections\nloose-skip-max_connections\nevent_scheduler=disab\n"
     )
     assert of(f"[mysqld]\n{lines}log_output=1\nlog_output=file,table\n", server).starts
+
+
+@pytest.mark.parametrize("name", ["clone", "auth_socket", "group_replication", "connection_control"])
+@pytest.mark.parametrize("value", ["ON", "off", "FORCE", "FORCE_PLUS_PERMANENT"])
+def test_an_option_that_loads_a_plugin_is_no_misspelled_one(name: str, value: str) -> None:
+    alone = only(f"{name} = {value}", MYSQL97)
+    assert (alone.kind, alone.severity) == ("plugin", "note")
+    library = "mysql_clone.so" if name == "clone" else f"{name}.so"
+    assert of(f"[mysqld]\nplugin-load-add={library}\n{name}={value}\n", MYSQL97).findings == ()
+
+
+def test_an_option_that_loads_a_plugin_takes_few_values() -> None:
+    assert not of("[mysqld]\nplugin_load_add=mysql_clone.so\nclone=maybe\n", MYSQL97).starts
+    assert of("[mysqld]\nplugin_load_add=mysql_clone.so\nskip-clone\n", MYSQL97).starts
+
+
+def test_the_native_password_plugin_is_built_into_8_4_and_gone_from_9() -> None:
+    text = "[mysqld]\nmysql_native_password = ON\n"
+    eight = ServerIdentity(flavor="mysql", version=(8, 4, 9), version_text="8.4.9")
+    assert of(text, eight).findings == ()
+    assert not of(text, MYSQL97).starts
+
+
+@pytest.mark.parametrize("server", ALL, ids=lambda one: one.name)
+def test_an_engine_that_the_server_lacks_stops_it(server: ServerIdentity) -> None:
+    assert not of("[mysqld]\ndefault_storage_engine=Foo\n", server).starts
+    assert of("[mysqld]\ndefault_storage_engine=MyISAM\n", server).starts
+
+
+def test_without_innodb_mariadb_needs_another_default_engine() -> None:
+    assert not of("[mysqld]\nskip-innodb\n", MARIADB1011).starts
+    assert not of("[mysqld]\nskip-innodb\ndefault-storage-engine=InnoDB\n", MARIADB1011).starts
+    assert of("[mysqld]\nskip-innodb\ndefault-storage-engine=MyISAM\n", MARIADB1011).starts
+    assert of("[mysqld]\nskip-innodb\n", MYSQL80).starts
+
+
+@pytest.mark.parametrize("engine", ["MyISAM", "Aria", "MEMORY"])
+def test_an_engine_without_a_log_keeps_no_floor(engine: str) -> None:
+    found = of(f"[mysqld]\ndefault_storage_engine={engine}\n", MARIADB1011)
+    kept = found.guarantees(MARIADB1011, Storage())
+    assert level(kept) == Floor.THROWAWAY
+    assert f"are {engine}" in kept.process_crash.text
+    assert "below-floor" in {one.kind for one in below(found, MARIADB1011, Storage(), Floor.STRICT)}

@@ -5,6 +5,7 @@ from flushlab.settings.durability.rules.checkpoint import CHECKPOINT
 from flushlab.settings.durability.rules.checksums import CHECKSUMS
 from flushlab.settings.durability.rules.cluster import CLUSTER
 from flushlab.settings.durability.rules.doublewrite import ARIA_PAGES, DOUBLEWRITE, UNSYNCED_COPY
+from flushlab.settings.durability.rules.engine import ENGINE
 from flushlab.settings.durability.rules.flush_method import NO_FSYNC, NO_FSYNC_UNFIXED, UNSYNCED
 from flushlab.settings.durability.rules.flush_policy import FLUSH_POLICY
 from flushlab.settings.durability.rules.launch import DEBUG_NO_SYNC, PRELOAD
@@ -29,4 +30,5 @@ RULES = (
     DEBUG_NO_SYNC,
     PRELOAD,
     CLUSTER,
+    ENGINE,
 )
