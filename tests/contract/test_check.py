@@ -10,7 +10,7 @@ import pytest
 
 from flushlab.build import Build
 from flushlab.build.option_shapes import ask_shapes
-from flushlab.build.verbose_help import ask_ignored, verbose_help
+from flushlab.build.verbose_help import ask_ignored, refused, verbose_help
 from flushlab.errors import StartFailed
 from flushlab.record import ServerIdentity
 from flushlab.server import Sandbox
@@ -118,6 +118,12 @@ def test_what_is_no_boolean_is_ignored(any_build: Build, text: str) -> None:
     here = CATALOG.require("innodb_file_per_table", any_build.flavor, any_build.version)
     told = asked(any_build, {here.name: text}).values[here.name]
     assert here.parse(told) == read(here, text).value
+
+
+def test_the_probe_refuses_nothing_for_what_is_missing_around_it(any_build: Build) -> None:
+    assert refused(any_build, ["--lower-case-table-names=0", "--sync-binlog=often"]).keys() == {
+        "--sync-binlog=often"
+    }
 
 
 REFUSED = {

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import tempfile
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -32,22 +33,28 @@ class Answer(NamedTuple):
 def verbose_help(build: Build, arguments: Sequence[str] = ()) -> Answer:
     """What the binary says of its options, and of these arguments.
 
+    It has an empty data directory, in which MySQL 9.7 tries out whether names of files differ by case.
+
     Raises:
         ServerError: it cannot be executed, or does not answer.
     """
     share = [f"--lc-messages-dir={build.share}"] if build.share else []
     try:
-        done = subprocess.run(
-            [*build.command, "--no-defaults", *share, *arguments, "--verbose", "--help"],
-            env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", **build.environment},
-            cwd="/",
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-            timeout=_LIMIT_S,
-        )
+        with tempfile.TemporaryDirectory() as empty:
+            done = subprocess.run(
+                [
+                    *(*build.command, "--no-defaults", *share, f"--datadir={empty}"),
+                    *(*arguments, "--verbose", "--help"),
+                ],
+                env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", **build.environment},
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                check=False,
+                timeout=_LIMIT_S,
+            )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ServerError(f"{build.mysqld} --verbose --help cannot be run: {error}") from error
     refuses = done.returncode != 0 or _OF_A_PLUGIN.search(done.stderr) is not None
@@ -57,16 +64,24 @@ def verbose_help(build: Build, arguments: Sequence[str] = ()) -> Answer:
 def refused(build: Build, arguments: Sequence[str]) -> dict[str, str]:
     """Those of the arguments that the binary refuses each by itself, with what it writes on standard error.
 
+    None, if it refuses to run without any of them too: then it does not say a word of them.
+
     Raises:
         ServerError: as `verbose_help`.
     """
+    if not arguments or verbose_help(build).refuses:
+        return {}
+    return _refused(build, arguments)
+
+
+def _refused(build: Build, arguments: Sequence[str]) -> dict[str, str]:
     answer = verbose_help(build, arguments)
-    if not answer.refuses or not arguments:
+    if not answer.refuses:
         return {}
     if len(arguments) == 1:
         return {arguments[0]: answer.complaints}
     half = len(arguments) // 2
-    return refused(build, arguments[:half]) | refused(build, arguments[half:])
+    return _refused(build, arguments[:half]) | _refused(build, arguments[half:])
 
 
 def ask_ignored(build: Build, names: Iterable[str]) -> frozenset[str]:

@@ -1,6 +1,6 @@
 """Plugins: options that load a plugin or leave it out, `--PLUGIN[=ON|OFF|FORCE|FORCE_PLUS_PERMANENT]`. Pure.
 
-Sits in `settings`, pure apart from reading `plugins.txt` once. `--verbose --help` lists the options of plugins
+Sits in `settings`, pure apart from reading `plugins.txt` once. `--verbose --help` lists the options of those
 that are built in; those of a loadable one exist once a file or a table loads its library.
 """
 
