@@ -187,7 +187,9 @@ PREFIXES = ("",) * 12 + ("skip-", "disable-", "enable-", "loose-", "loose-skip-"
 NOT_ASKED = re.compile(
     r"user|chroot|daemonize|initialize.*|bootstrap|keyring_migration.*|help|version.*|verbose|upgrade|validate_config|"
     r"install|remove|console|log_error.*|language|lc_messages.*|character_sets_dir|gdb|exit_info|plugin_.*|basedir|"
-    r"early_plugin_load|no_.*|print_defaults|defaults.*|debug.*|session_track_system_variables|tmpdir|.*_dir|.*_file|pid_file|socket|wsrep.*"
+    r"early_plugin_load|no_.*|print_defaults|defaults.*|debug.*|session_track_system_variables|tmpdir|(date|datetime|time)_format|innodb_cmp.*|"
+    r"default_.*engine|innodb_flush_method|default_authentication_plugin|collation_server|replicate_same_server_id|"
+    r"secure_file_priv|.*_now|innodb_doublewrite|tls_version|admin_tls_version|.*_dir|.*_file|pid_file|socket|wsrep.*"
 )
 """What ends `--help` early, writes somewhere, or depends on files that are there or not."""
 NOT_JUDGED = {

@@ -315,17 +315,21 @@ def _judge(line: Line, server: OptionsHere, findings: list[Finding]) -> list[_Gi
         text = "0" if off else "1" if prefix else line.text
         if shape is not None and not (prefix and shape.kind in ("plugin", "text", "word", "bare")):
             read = reading.read_shape(name, shape, text, server.identity.flavor, server.identity.version)
+            if loose and read.fatal and server.identity.flavor == "mariadb":
+                findings.append(_passed_over(read, line, name))
+                return []
             findings += _misread(read, line, name)
             refused = (line.text or "") if read.fatal else None
             given = str(read.value) if shape.kind in ("boolean", "enumeration") and read.value else given
             return [_Given(name=name, line=line, text=given, refused=refused)]
         return [_Given(name=name, line=line, text=given)]
-    doubly = off and line.text is not None and line.text.upper() in ("0", "OFF", "FALSE")
-    read = (
-        reading.negated(here)
-        if off and not doubly
-        else reading.read(here, "1" if prefix and not off else line.text)
-    )
+    switch = here.entry.switch
+    doubly = off and switch and (line.text or "").upper() in ("0", "OFF", "FALSE")
+    text = line.text if not prefix else None if switch else "1"
+    read = reading.negated(here) if off and not doubly else reading.read(here, text)
+    if loose and read.fatal and server.identity.flavor == "mariadb":
+        findings.append(_passed_over(read, line, name))
+        return []
     findings += _misread(read, line, name)
     if here.deprecated:
         findings.append(Finding.at(place, "deprecated", "warning", name, f"is deprecated {here.deprecated}"))
@@ -341,6 +345,12 @@ def _without_prefixes(name: str, server: OptionsHere) -> tuple[str, str]:
             return "", name
         prefix, rest = match[1] if match[1] != "loose" else prefix, rest[match.end() :]
     return prefix, rest
+
+
+def _passed_over(read: Reading, line: Line, name: str) -> Finding:
+    """MariaDB starts in spite of a wrong value if `loose_` is in front of the name."""
+    says = f"{read.text}: the server continues without it, because of loose_"
+    return Finding.at((line.path, line.line), read.kind, "error", name, says, read.hint)
 
 
 def _misread(read: Reading, line: Line, name: str) -> Iterator[Finding]:

@@ -121,12 +121,15 @@ def read_shape(
 
 def negated(here: SettingHere) -> Reading:
     """What `skip_NAME` and `disable_NAME` mean: OFF, or 0 for a number."""
-    if here.type in ("boolean", "enumeration"):
-        return Reading(value="OFF") if here.same("OFF", "OFF") else _refused("cannot be switched off")
+    if here.type in ("boolean", "enumeration") and here.same("OFF", "OFF"):
+        return Reading(value="OFF")
     reading = read(here, "0")
     if reading.kind or reading.value is None:
         return reading
-    return Reading(value=reading.value, kind="prefix", text="is a number: skip_ and disable_ make it 0")
+    kind = "has no OFF" if here.values else "is a number"
+    return Reading(
+        value=reading.value, kind="prefix", text=f"{kind}: skip_ and disable_ make it {reading.value}"
+    )
 
 
 def pool_bytes(here: SettingHere, size: int, chunk: int | None, instances: int | None) -> int:

@@ -419,3 +419,17 @@ def test_an_engine_without_a_log_keeps_no_floor(engine: str) -> None:
     assert level(kept) == Floor.THROWAWAY
     assert f"are {engine}" in kept.process_crash.text
     assert "below-floor" in {one.kind for one in below(found, MARIADB1011, Storage(), Floor.STRICT)}
+
+
+def test_a_wrong_value_behind_loose_stops_mysql_alone() -> None:
+    line = "[mysqld]\nloose-max_connections=abc\nloose-sync_binlog=abc\n"
+    assert not of(line, MYSQL80).starts
+    found = of(line, MARIADB1011)
+    assert found.starts and found.settings == {}
+    assert [one.kind for one in found.findings] == ["wrong-type", "wrong-type"]
+
+
+@pytest.mark.parametrize("server", ALL, ids=lambda one: one.name)
+def test_a_prefix_wins_over_the_value_behind_it(server: ServerIdentity) -> None:
+    found = of("[mysqld]\nskip-innodb-file-per-table=OFF\nskip-sync_binlog=OFF\nenable-log-bin=x\n", server)
+    assert found.settings == {"innodb_file_per_table": "OFF", "sync_binlog": 0, "log_bin": "ON"}
