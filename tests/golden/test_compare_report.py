@@ -27,6 +27,7 @@ ARMS = (
         floor="second",
         guarantees={**STRICT, "os_crash": SECOND, "power_loss": SECOND},
         p99_us=2_310.0,
+        p99=comparison(TWO, ratio(1.20, 1.05, 1.37)),
     ),
     measured(
         BOTH,
@@ -40,11 +41,15 @@ ARMS = (
         floor="throwaway",
         guarantees={**STRICT, "torn_page": "the data directory is at risk"},
         contract=("log_bin",),
+        p99_us=2_800.0,
+        p99=comparison(BOTH, ratio(0.99, 0.85, 1.15)),
     ),
     measured(
         "new.cnf",
         "",
         ratio(0.81, 0.78, 0.84),
+        p99_us=3_465.0,
+        p99=comparison("new.cnf", ratio(0.80, 0.70, 0.91)),
         settings={"innodb_buffer_pool_size": 64 << 20},
         guarantees=STRICT,
     ),
@@ -69,6 +74,8 @@ FACTS = msgspec.structs.replace(
     floor="",
     arms=ARMS,
     control=comparison("control", ratio(1.01, 0.98, 1.04)),
+    base_p99_us=2_772.0,
+    control_p99=comparison("control", ratio(1.02, 0.88, 1.18)),
     claims=(),
     seconds=2.4,
 )
@@ -114,6 +121,35 @@ def test_the_answer_says_what_is_proven_and_no_more(arms: tuple[ArmFacts, ...], 
     assert due in " ".join(with_arms(*arms).split())
 
 
+AT_A_RATE = msgspec.structs.replace(
+    FACTS,
+    objective="p99",
+    workload="oltp_update_non_index, 16 threads, 8 × 10,000 rows, rate 500",
+    base_figure=500.0,
+    base_p99_us=17_500.0,
+    arms=(
+        measured(
+            TWO,
+            "",
+            ratio(5.15, 4.02, 6.60),
+            settings={"innodb_flush_log_at_trx_commit": 2},
+            floor="second",
+            figure=500.0,
+            p99_us=3_400.0,
+            p99=comparison(TWO, ratio(5.15, 4.02, 6.60)),
+        ),
+        measured("new.cnf", "", ratio(0.81, 0.70, 0.94), figure=500.0, p99_us=21_600.0),
+    ),
+)
+
+
+def test_at_a_fixed_rate_the_report_is_about_latency() -> None:
+    text = text_of(compare.render(AT_A_RATE))
+    check("compare-p99.txt", text)
+    assert not {"faster", "slower"} & set(text.split())
+    assert "as fast as base" not in text
+
+
 def test_json_document() -> None:
     document = msgspec.json.decode(msgspec.json.encode(compare.document(FACTS)))
     assert document["schema"] == "flushlab.compare/1"
@@ -121,6 +157,9 @@ def test_json_document() -> None:
     assert first["name"] == TWO
     assert first["ratio"] == {"estimate": 1.62, "low": 1.55, "high": 1.70}
     assert (first["verdict"], second["verdict"]) == ("faster", "no difference found")
+    assert document["objective"] == "throughput"
+    assert first["p99_ratio"] == {"estimate": 1.20, "low": 1.05, "high": 1.37}
+    assert document["control_p99_ratio"] == {"estimate": 1.02, "low": 0.88, "high": 1.18}
     assert first["guarantees"]["power_loss"] == SECOND
     assert first["server"] == {"flavor": "mariadb", "version": "10.11.19-MariaDB-0+deb12u1", "nodes": 1}
     assert (refused["outcome"], refused["ratio"]) == ("refused", None)

@@ -98,6 +98,11 @@ FACTS = TuneFacts(
         frontier=(STRICT, SECOND),
         winner=SECOND,
         control=comparison("control", ratio(1.01, 0.97, 1.05)),
+        p99={
+            "control": comparison("control", ratio(1.03, 0.88, 1.20)),
+            STRICT.arm: comparison(STRICT.arm, ratio(1.09, 0.93, 1.27)),
+            SECOND.arm: comparison(SECOND.arm, ratio(1.92, 1.64, 2.25)),
+        },
         detectable=0.031,
         looks=2,
         blocks=8,
@@ -211,7 +216,7 @@ def test_a_cost_that_was_not_seen_or_not_measured_is_not_claimed() -> None:
     no_cost = comparison("yours", ratio(1.02, 0.97, 1.07))
     assert "no cost of meeting it was found: 0.98× as fast [0.93, 1.03]" in said(no_cost)
     assert said(None) == "Your settings do not meet strict; the cost of meeting it was not measured."
-    assert "costs: p99 2.22× higher" in said(RAISED.result.yours, "p99")
+    assert "costs: 2.22× higher p99 latency [2.00, 2.50]" in said(RAISED.result.yours, "p99")
 
 
 def test_raised_settings_that_break_the_floor_in_crashes_are_not_handed_over() -> None:
@@ -377,9 +382,13 @@ def test_documents_keep_their_schema(document: dict[str, object], schema: str, k
 
 
 def test_frontier_points_keep_their_keys() -> None:
-    point = msgspec.json.decode(msgspec.json.encode(tune.document(FACTS)))["frontier"][1]
+    document = msgspec.json.decode(msgspec.json.encode(tune.document(FACTS)))
+    point = document["frontier"][1]
     assert point.keys() >= {"floor", "settings", "ratio", "free_ratio", "figure", "p99_us", "guarantees"}
     assert (point["figure"], point["p99_us"]) == (20_000.0, 987.0)
+    assert point["p99_ratio"] == {"estimate": 1.92, "low": 1.64, "high": 2.25}
+    assert document["control_p99_ratio"] == {"estimate": 1.03, "low": 0.88, "high": 1.20}
+    assert [one["arm"] for one in document["confirmed_p99"]] == ["control", STRICT.arm, SECOND.arm]
     assert point["ratio"] == {"estimate": 1.62, "low": 1.55, "high": 1.7}
     assert point["guarantees"]["os_crash"] == "about 1 s of commits"
 

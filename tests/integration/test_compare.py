@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -11,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from flushlab.experiment.objective import is_stalled
+from flushlab.statistics import compare
+from flushlab.store import Store
 from tests.conftest import require_build
 from tests.waiting import wait_until
 
@@ -40,10 +44,48 @@ def test_settings_and_an_option_file_are_compared_and_the_page_is_written(
     assert arm["settings"] == {"innodb_log_buffer_size": 32 << 20}
     assert arm["guarantees"] == found["base"]["guarantees"]  # it is on top of the file that stands first
     assert arm["ratio"]["low"] <= arm["ratio"]["estimate"] <= arm["ratio"]["high"]
-    assert found["control"] is not None
+    assert arm["p99_ratio"]["low"] <= arm["p99_ratio"]["estimate"] <= arm["p99_ratio"]["high"]
+    assert found["objective"] == "throughput"
+    assert found["control"] is not None and found["control_p99_ratio"] is not None
     assert (found["interleaved"], found["rounds"] > 0) == (True, True)
     assert "again: flushlab compare " in done.stdout
     assert "Every turn over time" in (tmp_path / "out" / "report.html").read_text()
+
+
+@pytest.mark.server("mariadb@10.11")
+def test_at_a_fixed_rate_the_ratios_are_those_of_the_p99_latencies_in_the_records(
+    furnished_home: Path, tmp_path: Path
+) -> None:
+    words = ["base", "innodb_flush_log_at_trx_commit=2", *SMALL, "--rate", "200"]
+    done = subprocess.run(
+        [*COMPARE, *words, "--blocks", "2", "--seconds", "4", "--out", "out"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=900,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads((tmp_path / "out" / "compare.json").read_text())
+    (arm,) = found["arms"]
+    with Store(furnished_home / "store.sqlite") as store:
+        trials = [trial for trial in store.trials(found["campaign"]) if trial.outcome == "measured"]
+    scores: dict[str, dict[int, float]] = {"base": {}, "control": {}, arm["name"]: {}}
+    for trial in trials:
+        assert trial.load is not None
+        latency = trial.load.latency_us
+        p99 = latency.p99 if latency is not None else trial.load.seconds * 1e6
+        scores[trial.arm.name][trial.block] = -math.log(p99)
+    stalled = {trial.arm.name for trial in trials if is_stalled([trial])}
+    control, due = compare(scores, "base", twin="control", apart=stalled)
+    assert found["objective"] == "p99"
+    for shown, one in ((arm["ratio"], due), (arm["p99_ratio"], due), (found["control"], control)):
+        ratio = {"estimate": one.ratio.estimate, "low": one.ratio.low, "high": one.ratio.high}
+        assert shown == pytest.approx(ratio)
+    assert arm["verdict"] == due.verdict
+    assert "ratio: how many times lower p99 latency is than that of base" in done.stdout
+    assert "--objective p99" in next(line for line in done.stdout.splitlines() if line.startswith("again: "))
+    assert "How many times lower p99 latency" in (tmp_path / "out" / "report.html").read_text()
 
 
 @pytest.mark.server("mariadb@10.11")

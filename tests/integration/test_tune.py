@@ -153,7 +153,7 @@ def test_a_dry_run_starts_nothing_and_leaves_no_trace(home: Path, tmp_path: Path
         (["--threads", "4,4"], 2, "repeats"),
         (["--floor", "paranoid"], 2, "paranoid"),
         (["--objective", "p99"], 2, "--rate"),
-        (["--rate", "100"], 2, "--objective p99"),
+        (["--rate", "100", "--objective", "throughput"], 2, "the rate of the load fixes the throughput"),
         (["--resume", "tune-nope"], 2, "--resume takes no --threads"),
         (["--base", "/nowhere/my.cnf"], 5, "/nowhere/my.cnf"),
         (["--dataset", "/nowhere/data"], 5, "/nowhere/data"),

@@ -124,5 +124,5 @@ def _comments(facts: TuneFacts, chosen: FrontierPoint) -> list[str]:
 
 def _measured(facts: TuneFacts, ratio: Ratio, against: str) -> str:
     gain, blocks = f"{ratio.estimate:.2f}x", f"{facts.result.blocks} blocks"
-    what = f"p99 {gain} lower than that of {against}" if facts.objective == "p99" else f"{gain} {against}"
+    what = f"{gain} lower p99 latency than {against}" if facts.objective == "p99" else f"{gain} {against}"
     return f"Measured: {what}, interval {ratio.low:.2f} to {ratio.high:.2f}, {blocks}"

@@ -7,7 +7,7 @@ with the place in its file.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -171,8 +171,7 @@ class _Binder:
     def bound(self) -> Bound:
         base = self._base()
         missing = self._missing_requirement()
-        crossed = sum(1 for arm in self._plan.arms if arm.place)  # they stand before the others
-        arms = [self._arm(index, arm, missing) for index, arm in enumerate(self._plan.arms, -crossed)]
+        arms = [self._arm(key, arm, missing) for arm, key in with_keys(self._plan.arms)]
         return Bound(base=base, arms=tuple(arm for arm in arms if arm is not None), notes=tuple(self._notes))
 
     def _base(self) -> BoundArm:
@@ -193,9 +192,8 @@ class _Binder:
         text = ": ".join(filter(None, (known_as, plan.base_text)))
         return self._finished(BASE, text, self._made[BASE], volume, "measured", "")
 
-    def _arm(self, index: int, arm: ArmPlan, missing: tuple[ArmOutcome, str] | None) -> BoundArm | None:
+    def _arm(self, key: str, arm: ArmPlan, missing: tuple[ArmOutcome, str] | None) -> BoundArm | None:
         on = self._made[arm.on]
-        key = arm.place or f"arm.{index}"
         back = {self._name(name) for name in arm.defaults}
         kept = {} if "*" in back else on.settings
         settings = {name: value for name, value in kept.items() if name not in back}
@@ -476,6 +474,13 @@ def _spelled(settings: Mapping[str, Value]) -> str:
 
 def _span(since: str, until: str) -> str:
     return (f" since {since}" if since else "") + (f" before {until}" if until else "")
+
+
+def with_keys(arms: Sequence[ArmPlan]) -> Iterator[tuple[ArmPlan, str]]:
+    """Arms, each with the key of its table among the plan's positions."""
+    crossed = sum(1 for arm in arms if arm.place)  # they stand before the others
+    for index, arm in enumerate(arms, -crossed):
+        yield arm, arm.place or f"arm.{index}"
 
 
 def place(plan: Plan, path: str, key: str) -> str:

@@ -77,6 +77,7 @@ class BoundSeries:
                     for one in request.groups
                 ),
                 compose=self._compose if request.best else None,
+                objective=request.objective,
                 looks=request.looks,
                 precision=request.precision,
                 against={arm.name: arm.against for arm in request.running if arm.against},
@@ -176,6 +177,7 @@ class BoundSeries:
             floor=request.floor or "",
             arms=tuple(arms),
             control=result.control,
+            control_p99=result.p99.get(CONTROL),
             claims=tuple(
                 counted_answer(claim, trials) if claim.figure else answered(claim, _ratio(claim, result))
                 for claim in request.claims
@@ -185,6 +187,7 @@ class BoundSeries:
             blocks=result.blocks,
             planned_blocks=sum(group.blocks for group in request.groups),
             precision=request.precision,
+            objective=request.objective,
             seconds=request.groups[0].seconds,
             scale=request.scale,
             alternate=request.alternate,
@@ -259,6 +262,7 @@ class BoundSeries:
             guarantees=arm.guarantees,
             comparison=result.comparisons.get(arm.name),
             against=arm.against,
+            p99=result.p99.get(arm.name),
             figure=mean_figure(figures) if outcome == "measured" else None,
             p99_us=mean_p99_us(figures) if outcome == "measured" else None,
             server=next((trial.server for trial in own if trial.server), arm.server) if arm.build else None,

@@ -17,6 +17,7 @@ from flushlab.campaign.data import bytes_of, open_data
 from flushlab.campaign.duration import ends_by_itself
 from flushlab.campaign.external import own_server
 from flushlab.campaign.facts import SeriesFacts
+from flushlab.campaign.objective import objective_of
 from flushlab.campaign.series import DEFAULT_SERVER, Asked, Compared, Loaded, check, check_blocks, run
 from flushlab.campaign.target import Target, absolute, latency_of
 from flushlab.campaign.watcher import Watcher, watching
@@ -55,6 +56,7 @@ def compare(
     blocks: int | None = None,
     precision: float | None = None,
     floor: Floor | str | None = None,
+    objective: str | None = None,
     seconds: float | None = None,
     dataset: Path | str | None = None,
     database: str | None = None,
@@ -99,6 +101,7 @@ def compare(
             interval is runs no more.
         floor: the weakest guarantees that may be recommended, instead of those of each server's first
             configuration; configurations below it are measured and shown.
+        objective: what is compared: `throughput` or, at a fixed `rate`, `p99` latency; None: whichever it is.
         seconds: measured in all, 60 if None; each configuration and the control have an equal share. With
             `precision`: at most, 600 if None.
         dataset: your data: a dump, a dump folder or a stopped server's data directory.
@@ -119,7 +122,7 @@ def compare(
 
     Returns:
         What was found: `arms` are the configurations but the first, each with a `comparison`: its `ratio`
-        (`estimate`, `low`, `high`; above 1 is faster), `verdict` and the `blocks` it ran in. `control` is
+        (`estimate`, `low`, `high`; above 1 is better), `verdict` and the `blocks` it ran in. `control` is
         the first against itself.
 
     Raises:
@@ -183,6 +186,7 @@ def compare(
         looks=precision is not None or blocks >= LOOKS_BLOCKS,
         precision=precision,
         floor=None if floor is None else parse_floor(floor),
+        objective="throughput" if resume else objective_of(objective, workload, options),
         seconds=window_s,
         scale=1.0,
         basedir=absolute(basedir),

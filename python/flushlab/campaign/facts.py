@@ -226,6 +226,7 @@ class ArmFacts(msgspec.Struct, frozen=True, kw_only=True):
         comparison: with the base of the same blocks; None before the second block.
         against: on a further server, the arm that is its base and that `comparison` is with; empty for that
             arm, which is compared with the first server's base, and on the first server.
+        p99: the same of p99 latency, whatever is compared; None where the workload has none.
         figure: geometric mean of its figures, or None.
         p99_us: 99th percentile of the latency, geometric mean, or None where the workload has none.
         composed_of: names of the arms that `best` is made of.
@@ -247,6 +248,7 @@ class ArmFacts(msgspec.Struct, frozen=True, kw_only=True):
     guarantees: Mapping[str, str] = {}
     comparison: Comparison | None = None
     against: str = ""
+    p99: Comparison | None = None
     figure: float | None = None
     p99_us: float | None = None
     composed_of: tuple[str, ...] = ()
@@ -313,12 +315,14 @@ class SeriesFacts(msgspec.Struct, frozen=True, kw_only=True):
             base.
         arms: in the plan's order, `best` last.
         control: the base once more, compared with the base.
+        control_p99: the same of p99 latency.
         claims: answered.
         factors: that were crossed; none: it is no factorial.
         effects: of the factors: main effects, then interactions; none where a combination was not measured.
         blocks: finished, of `planned_blocks`.
         planned_blocks: as the plan or `--blocks` has it.
         precision: what was asked for: arms ran until their intervals were within it; None: all blocks.
+        objective: what the ratios compare: throughput, or the 99th percentile of the latency.
         seconds: of a measured window.
         scale: factor on the size of the plan's data.
         alternate: settings were switched on one running server.
@@ -353,12 +357,14 @@ class SeriesFacts(msgspec.Struct, frozen=True, kw_only=True):
     floor: str = ""
     arms: tuple[ArmFacts, ...]
     control: Comparison | None
+    control_p99: Comparison | None = None
     claims: tuple[ClaimFacts, ...]
     factors: tuple[str, ...] = ()
     effects: tuple[FactorEffect, ...] = ()
     blocks: int
     planned_blocks: int = 0
     precision: float | None = None
+    objective: Objective = "throughput"
     seconds: float
     scale: float = 1.0
     alternate: bool = False

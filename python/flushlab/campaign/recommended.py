@@ -12,7 +12,7 @@ import msgspec
 from msgspec import structs
 
 from flushlab.campaign.facts import ArmFacts, SeriesFacts, TuneFacts
-from flushlab.experiment.objective import Objective
+from flushlab.experiment.objective import Objective, gain_words
 from flushlab.plan.plan import BASE, BEST
 from flushlab.record import Ratio, ServerIdentity, Value
 from flushlab.units import counted
@@ -72,11 +72,9 @@ class Recommended(msgspec.Struct, frozen=True, kw_only=True):
     def _gain(self) -> str:
         if self.ratio is None:
             return f"was not compared with {self.base}"
-        times, blocks = f"{self.ratio.estimate:.2f}×", counted(self.blocks, "block")
-        gain = f"is {times} as fast as {self.base}"
-        if self.objective == "p99":
-            gain = f"has a {times} lower p99 latency than {self.base}"
-        return f"{gain} [{self.ratio.low:.2f}, {self.ratio.high:.2f}], {blocks}"
+        verb = "has" if self.objective == "p99" else "is"
+        gain = gain_words(self.ratio, self.objective, self.base)
+        return f"{verb} {gain}, {counted(self.blocks, 'block')}"
 
     @property
     def comments(self) -> tuple[str, ...]:
@@ -157,6 +155,7 @@ def _of_servers(facts: SeriesFacts) -> Iterator[Recommended]:
                 base_arm=base.name if base.server else BASE,
                 settings=arm.settings,
                 ratio=arm.comparison.ratio,
+                objective=facts.objective,
                 blocks=arm.comparison.blocks,
                 floor=arm.floor,
                 base_floor=base.floor,

@@ -33,6 +33,7 @@ from flushlab.campaign.duration import ends_by_itself
 from flushlab.campaign.external import Own, own_server
 from flushlab.campaign.facts import SeriesFacts
 from flushlab.campaign.loop import Budget, Ending
+from flushlab.campaign.objective import objective_of_plan
 from flushlab.campaign.outlook import most_s, of_series, require_new
 from flushlab.campaign.quiet import look_around
 from flushlab.campaign.runners import ArmRunners, workload_of
@@ -56,6 +57,7 @@ from flushlab.campaign.volumes import PaperVolumes, Volumes
 from flushlab.campaign.watcher import Watcher, watching
 from flushlab.campaign.way import LOOKS_BLOCKS, groups_of, on_one_server
 from flushlab.errors import UsageError
+from flushlab.experiment.objective import Objective
 from flushlab.plan.only import chosen
 from flushlab.plan.plan import BASE, BEST, CONTROL, MAX_BLOCKS, Claim, Plan, crossed
 from flushlab.plan.shipped import find_plan, read_plan, shipped
@@ -112,6 +114,7 @@ class Asked:
     looks: bool = False
     precision: float | None = None
     floor: Floor | None = None
+    objective: Objective = "throughput"
 
 
 class Compared(NamedTuple):
@@ -149,6 +152,7 @@ def series(
     only: Sequence[str] = (),
     precision: float | None = None,
     floor: Floor | str | None = None,
+    objective: str | None = None,
     threads: int | None = None,
     scale: float = 1.0,
     dataset: Path | str | None = None,
@@ -190,6 +194,8 @@ def series(
             then a limit.
         floor: the weakest guarantees that may be recommended and be part of `best`, instead of the plan's or
             the base's own; arms below it are measured and shown.
+        objective: what is compared: `throughput` or, at a fixed `rate` of the plan's workload, `p99` latency;
+            None: whichever it is.
         threads: connections, instead of the plan's; arms with their own number keep it.
         scale: multiplies the size of the plan's tables.
         dataset: your data: a dump, a dump folder or a stopped server's data directory.
@@ -243,6 +249,10 @@ def series(
         require_scalable(memory, base, dataset)
     loaded = _load(str(plan)) if plan is not None else None
     workload = loaded.plan.workload.name if loaded else ""
+    arms = chosen(only, [arm.name for arm in loaded.plan.arms]) if loaded else ()
+    compared: Objective = "throughput"
+    if loaded is not None:
+        compared = objective_of_plan(objective, loaded.plan, loaded.path, arms)
     data = open_data(dataset, database, workload, watching(progress).say) if loaded and not own else None
     nodes = cluster if cluster is not None or loaded is None or own is not None else loaded.plan.cluster
     asked = Asked(
@@ -265,10 +275,11 @@ def series(
         dry_run=dry_run,
         data=data,
         own=own,
-        only=chosen(only, [arm.name for arm in loaded.plan.arms]) if loaded else (),
+        only=arms,
         looks=precision is not None,
         precision=precision,
         floor=None if floor is None else parse_floor(floor),
+        objective=compared,
     )
     check(asked)
     wanted = server or (loaded and loaded.plan.server) or DEFAULT_SERVER
@@ -473,6 +484,7 @@ def decide(loaded: Loaded, asked: Asked, target: Target, volumes: Volumes, watch
         blocks=asked.blocks or plan.blocks,
         looks=asked.looks,
         precision=asked.precision,
+        objective=asked.objective,
         timing=parse_timing(asked.seconds or plan.seconds),
         best=plan.best and len(asked.only) != 1,  # of one arm it would be that arm once more
         fresh=asked.fresh,

@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 
 from flushlab.campaign.facts import ArmOutcome
+from flushlab.experiment.objective import Objective
 from flushlab.plan.plan import BASE, Claim, crossed
 from flushlab.record import ServerIdentity, SourceText, Value, Warning
 from flushlab.settings.floor import Floor
@@ -107,6 +108,7 @@ class SeriesRequest(msgspec.Struct, frozen=True, kw_only=True):
         memory: that the server may use, as the user wrote it.
         blocks: rounds, as the plan or the user has them.
         looks, precision: as in `flushlab.experiment.series.SeriesPlan`.
+        objective: what is compared.
         timing: of warm-up and window.
         best: whether all that proved faster runs together afterwards.
         alternate: settings are switched on one running server.
@@ -154,6 +156,7 @@ class SeriesRequest(msgspec.Struct, frozen=True, kw_only=True):
     blocks: int
     looks: bool = False
     precision: float | None = None
+    objective: Objective = "throughput"
     timing: Timing
     best: bool = True
     alternate: bool = False

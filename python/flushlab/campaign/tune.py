@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import msgspec
 
@@ -26,6 +26,7 @@ from flushlab.campaign.external import Load, Own, doubts, driving, own_server
 from flushlab.campaign.external_use import differing, used
 from flushlab.campaign.facts import TuneFacts
 from flushlab.campaign.loop import Budget, Ending
+from flushlab.campaign.objective import objective_of
 from flushlab.campaign.outlook import of_tune, require_new
 from flushlab.campaign.quiet import look_around
 from flushlab.campaign.request import TuneRequest
@@ -102,7 +103,7 @@ class Asked:
     threads: tuple[int, ...]
     memory: str | None
     exact: bool
-    objective: str
+    objective: Objective
     p99_limit: float
     standalone: bool
     seconds: float | None
@@ -138,7 +139,7 @@ def tune(
     threads: int | Sequence[int] = 16,
     memory: str | None = None,
     exact: bool = False,
-    objective: str = "throughput",
+    objective: str | None = None,
     p99_limit: float = 2.0,
     standalone: bool = False,
     seconds: float | None = None,
@@ -183,7 +184,7 @@ def tune(
         memory: that the server may use, like `2G`; a base that needs more is scaled (to half of the
             machine's if None).
         exact: refuse a base that this machine cannot hold, instead of scaling it.
-        objective: `throughput`, or `p99` (with `rate`).
+        objective: `throughput` or, at a fixed `rate`, `p99` latency; None: whichever it is.
         p99_limit: a winner's p99 may be at most this many times the base's.
         standalone: there are no replicas to care for.
         seconds: measured window of a trial; chosen by the budget if None.
@@ -233,6 +234,7 @@ def tune(
         ssl_mode=options.get("ssl_mode"),
         ssl_ca=options.get("ssl_ca"),
     )
+    compared: Objective = "throughput" if resume else objective_of(objective, workload, options)
     asked = Asked(
         workload=workload,
         floor=parse_floor(floor),
@@ -245,7 +247,7 @@ def tune(
         threads=(threads,) if isinstance(threads, int) else tuple(threads),
         memory=memory,
         exact=exact,
-        objective=objective,
+        objective=compared,
         p99_limit=p99_limit,
         standalone=standalone,
         seconds=seconds,
@@ -355,7 +357,7 @@ def decide(asked: Asked, target: Target, watcher: Watcher) -> TuneRequest:
         candidates=start.candidates,
         timing=timing,
         steady_state=steady,
-        objective=_parse_objective(asked.objective, shape.rate),
+        objective=asked.objective,
         p99_limit=asked.p99_limit,
         standalone=asked.standalone,
         dataset=asked.data.dataset.path if asked.data else None,
@@ -675,18 +677,3 @@ def _crash_images(crash: bool, images: int | None, cluster: int | None) -> int:
     if images is None:
         return CRASH_IMAGES if cluster is None else CLUSTER_CRASH_IMAGES
     return images
-
-
-def _parse_objective(objective: str, rate: float) -> Objective:
-    if objective not in ("throughput", "p99"):
-        raise UsageError(f"unknown objective {objective!r}", hint="it takes throughput or p99")
-    if objective == "p99" and rate <= 0:
-        raise UsageError(
-            "--objective p99 needs --rate: without a fixed rate the fastest arm is also the most loaded",
-            hint="give your service's transactions/s, for example --rate 2000",
-        )
-    if objective == "throughput" and rate > 0:
-        raise UsageError(
-            "--rate fixes the throughput, so it cannot be the objective", hint="use --objective p99 with it"
-        )
-    return cast(Objective, objective)

@@ -67,6 +67,7 @@ def compare(
             show_default=False,
         ),
     ] = None,
+    objective: options.Objective = None,
     threads: Annotated[
         int | None, typer.Option("--threads", help="Number of connections; default: 16.", show_default=False)
     ] = None,

@@ -105,6 +105,14 @@ RandType = Annotated[
         show_default=False,
     ),
 ]
+Objective = Annotated[
+    str | None,
+    typer.Option(
+        "--objective",
+        help="What to compare: throughput, or at a fixed rate p99 latency; default: whichever it is.",
+        show_default=False,
+    ),
+]
 Rate = Annotated[
     float,
     typer.Option(

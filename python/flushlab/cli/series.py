@@ -71,6 +71,7 @@ def series(
             show_default=False,
         ),
     ] = None,
+    objective: options.Objective = None,
     threads: Annotated[
         int | None,
         typer.Option("--threads", help="Connections, instead of the plan's.", show_default=False),

@@ -52,9 +52,7 @@ def tune(
     ] = "16",
     memory: options.Memory = None,
     exact: options.Exact = False,
-    objective: Annotated[
-        str, typer.Option("--objective", help="What to compare: throughput, or p99 (needs --rate).")
-    ] = "throughput",
+    objective: options.Objective = None,
     p99_limit: Annotated[
         float,
         typer.Option(

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from random import Random
 from typing import NamedTuple
 
 from flushlab.errors import MeasurementError
-from flushlab.experiment.objective import is_stalled, score
+from flushlab.experiment.objective import Objective
 from flushlab.experiment.protocol import Request, Steps
+from flushlab.experiment.sheet import Scores, Sheet
 from flushlab.record import Arm, Stage, Trial
 
 BASE = "base"
@@ -29,15 +30,9 @@ YOURS = "yours"
 ATTEMPTS = 3
 """How often one cell is tried when the base fails."""
 
-Scores = Mapping[str, Mapping[int, float]]
-"""Score of each arm in each block; as in `flushlab.statistics`, which takes too long to load for this."""
-
 VOID_ATTEMPTS = 2
 """How often one cell is tried when its trials are void. A cell that is disturbed again has the mean of its
 attempts; whether it counts is for `undisturbed` to say."""
-
-GOOD_BLOCKS = 3
-"""Blocks without disturbed cells that are enough to do without the others."""
 
 
 class Round(NamedTuple):
@@ -114,34 +109,6 @@ def run_block(
     return Round(complete, out, hints)
 
 
-def is_disturbed(trials: Iterable[Trial]) -> bool:
-    """Whether other load disturbed any trial of a cell."""
-    return any(trial.outcome == "void" for trial in trials)
-
-
-def undisturbed(scores: Scores, disturbed: Collection[tuple[str, int]], base: str) -> Scores:
-    """Scores without the cells that other load disturbed, where enough is left of every arm; else all.
-
-    A machine that is never quiet is the one that is measured then, and intervals widen by what it does. The
-    rule asks what others did, never what came out.
-
-    Args:
-        scores: by arm and block.
-        disturbed: arm and block of cells that were.
-        base: what the others are compared with.
-    """
-    left = {
-        arm: {block: one for block, one in cells.items() if (arm, block) not in disturbed}
-        for arm, cells in scores.items()
-    }
-    shared = (
-        len(left[arm].keys() & left[base].keys())
-        for arm in scores
-        if len(scores[arm].keys() & scores[base].keys()) >= GOOD_BLOCKS
-    )
-    return left if min(shared, default=0) >= GOOD_BLOCKS else scores
-
-
 def no_base(reason: str, hint: str | None) -> MeasurementError:
     """What ends an experiment whose base cannot be measured; what went wrong is said first.
 
@@ -165,20 +132,26 @@ class Blocks:
         stage: what the trials are filed under.
         seed: of the random order.
         first: number of the first round.
+        objective: what is compared.
     """
 
     def __init__(
-        self, base: Arm, arms: tuple[Arm, ...], *, blocks: int, stage: Stage, seed: int, first: int = 0
+        self,
+        base: Arm,
+        arms: tuple[Arm, ...],
+        *,
+        blocks: int,
+        stage: Stage,
+        seed: int,
+        first: int = 0,
+        objective: Objective = "throughput",
     ) -> None:
         assert blocks >= 2
         names = [base.name, CONTROL, *(arm.name for arm in arms)]
         assert len(set(names)) == len(names), f"arms need names of their own: {names}"
         self._base, self._arms = base, arms
         self._blocks, self._stage, self._seed, self._first = blocks, stage, seed, first
-        self._scores: dict[str, dict[int, float]] = {name: {} for name in names}
-        self._disturbed: set[tuple[str, int]] = set()
-        self.stalled: set[str] = set()
-        """Arms that committed nothing in some block."""
+        self._sheet = Sheet(names, objective)
         self.out: dict[str, str] = {}
         """Arms that could not go on, with the reason."""
         self.hints: dict[str, str] = {}
@@ -189,14 +162,20 @@ class Blocks:
         """Rounds that are done."""
 
     @property
-    def scores(self) -> Scores:
+    def measures(self) -> tuple[Objective, ...]:
+        """What the arms are scored by: what is compared, then p99 latency."""
+        return self._sheet.measures
+
+    @property
+    def stalled(self) -> set[str]:
+        """Arms that committed nothing in some block."""
+        return self._sheet.stalled
+
+    def scores(self, by: Objective) -> Scores:
         """Score of each arm in each finished block, without the arms that are out and, as far as it can be
         done without them, the cells that were disturbed; the base always stays."""
-        base = self._base.name
-        left = {
-            name: dict(cells) for name, cells in self._scores.items() if name == base or name not in self.out
-        }
-        return undisturbed(left, self._disturbed, base)
+        left = set(self._sheet.arms) - self.out.keys()
+        return self._sheet.scores(by, self._base.name, arms=left)
 
     @property
     def due(self) -> tuple[Arm, ...]:
@@ -225,10 +204,6 @@ class Blocks:
         self.out.update(finished.out)
         self.hints.update(finished.hints)
         for name, trials in finished.measured.items():
-            self._scores[name][block] = score(trials, "throughput")
-            if is_stalled(trials):
-                self.stalled.add(name)
-            if is_disturbed(trials):
-                self._disturbed.add((name, block))
+            self._sheet.record(name, block, trials)
         if self._base.name not in self.out:
             self.finished += 1

@@ -13,11 +13,12 @@ from typing import NamedTuple
 
 import msgspec
 
-from flushlab.experiment.blocks import BASE, CONTROL, YOURS, is_disturbed, undisturbed
+from flushlab.experiment.blocks import BASE, CONTROL, YOURS
 from flushlab.experiment.frontier import UNCHANGED, FrontierPoint, Rejected
 from flushlab.experiment.guards import Guards
-from flushlab.experiment.objective import is_stalled, p99_us, stall_share
+from flushlab.experiment.objective import Objective, stall_share
 from flushlab.experiment.selection import Selection, Space
+from flushlab.experiment.sheet import Sheet
 from flushlab.record import Comparison, Ratio, Trial
 from flushlab.settings.floor import Floor
 from flushlab.statistics import Scores, compare, contrasts, critical_value, held, shift_for_power
@@ -35,7 +36,7 @@ class _Look(NamedTuple):
 
     blocks: int
     alpha: float
-    comparisons: dict[str, Comparison]
+    comparisons: dict[Objective, dict[str, Comparison]]
     scores: Scores
     guarded: dict[str, str]
     stalled: frozenset[str]
@@ -44,15 +45,14 @@ class _Look(NamedTuple):
 class Confirmation:
     """Scores of base, control and arms over fresh blocks, and what may be claimed from them."""
 
-    def __init__(self, space: Space, guards: Guards) -> None:
+    def __init__(self, space: Space, guards: Guards, objective: Objective) -> None:
         self._space = space
         self._guards = guards
+        self._objective = objective
         self.selections: dict[str, Selection] = {}
         """Selection of each arm that may be handed over."""
-        self._scores: dict[str, dict[int, float]] = {BASE: {}, CONTROL: {}}
+        self._sheet = Sheet((BASE, CONTROL), objective)
         self._trials: dict[str, list[Trial]] = {}
-        self._disturbed: set[tuple[str, int]] = set()
-        self._stalled: set[str] = set()
         self._rejected: dict[str, str] = {}
         self._looks: list[_Look] = []
 
@@ -61,19 +61,15 @@ class Confirmation:
     def admit(self, arm: str, selection: Selection) -> None:
         """Enters an arm."""
         self.selections[arm] = selection
-        self._scores[arm] = {}
+        self._sheet.admit(arm)
 
     def admit_reference(self, arm: str) -> None:
         """Enters an arm that others are compared with and that is never handed over."""
-        self._scores[arm] = {}
+        self._sheet.admit(arm)
 
-    def record(self, arm: str, block: int, score: float, trials: Sequence[Trial]) -> None:
-        """Takes the score of one cell and the trials behind it."""
-        self._scores[arm][block] = score
-        if is_disturbed(trials):
-            self._disturbed.add((arm, block))
-        if is_stalled(trials):
-            self._stalled.add(arm)
+    def record(self, arm: str, block: int, trials: Sequence[Trial]) -> None:
+        """Takes the trials of one cell."""
+        self._sheet.record(arm, block, trials)
         self._trials.setdefault(arm, []).extend(trials)
 
     def reject(self, arm: str, reason: str) -> None:
@@ -91,31 +87,27 @@ class Confirmation:
             since: number of the first of these blocks.
             arms: that stood beside the base in them, if not all; intervals of all arms hold at once.
         """
-        seen = {BASE, *(self._scores if arms is None else arms)}
-        cells = {
-            name: {block: one for block, one in cells.items() if block >= since}
-            for name, cells in self._scores.items()
-            if name in seen
+        apart, family = frozenset(self._sheet.stalled), len(self._sheet.arms) - 1
+        scores = {by: self._sheet.scores(by, BASE, arms=arms, since=since) for by in self._sheet.measures}
+        found = {
+            by: compare(own, BASE, alpha=alpha, family=family, twin=CONTROL, apart=apart)
+            for by, own in scores.items()
         }
-        scores = undisturbed(cells, self._disturbed, BASE)
-        family, apart = len(self._scores) - 1, frozenset(self._stalled)
-        found = compare(scores, BASE, alpha=alpha, family=family, twin=CONTROL, apart=apart)
-        compared = {one.arm: one for one in found}
-        guarded = {name: reason for name in self.selections if (reason := self._guard(name, alpha))}
-        self._looks.append(_Look(blocks, alpha, compared, scores, guarded, apart))
+        compared = {by: {one.arm: one for one in own} for by, own in found.items()}
+        look = _Look(blocks, alpha, compared, scores[self._objective], {}, apart)
+        self._looks.append(look)
+        look.guarded.update({name: why for name in self.selections if (why := self._guard(name))})
 
     @property
     def next_block(self) -> int:
         """Number of a block that nothing was recorded in."""
-        return 1 + max((block for cells in self._scores.values() for block in cells), default=-1)
+        return self._sheet.next_block
 
-    def _guard(self, arm: str, alpha: float) -> str:
+    def _guard(self, arm: str) -> str:
         """Why the arm may not win in spite of its speed; empty if it may."""
         own, base = self._trials.get(arm, ()), self._trials.get(BASE, ())
         limit = self._guards.p99_ratio
-        cells = {name: scored for name, trials in self._trials.items() if (scored := _p99_scores(trials))}
-        scores = undisturbed(cells, self._disturbed, BASE) if BASE in cells and arm in cells else {}
-        for latency in compare(scores, BASE, alpha=alpha, only={arm}) if scores else ():
+        if (latency := self.compared(arm, "p99")) is not None:
             ratio = latency.ratio.inverse()  # scores are better when higher
             if ratio.estimate > limit and ratio.low > 1:
                 return (
@@ -145,16 +137,26 @@ class Confirmation:
     @property
     def comparisons(self) -> tuple[Comparison, ...]:
         """All arms and the control against the base: what the looks have proven."""
-        return tuple(found for name in self._scores if (found := self.compared(name)) is not None)
+        return self.compared_by(self._objective)
+
+    def compared_by(self, by: Objective) -> tuple[Comparison, ...]:
+        """The same of another measure, such as p99 latency."""
+        return tuple(found for name in self._sheet.arms if (found := self.compared(name, by)) is not None)
 
     @property
     def rejected(self) -> tuple[Rejected, ...]:
         """Arms that may not win."""
         return tuple(Rejected(arm=arm, reason=reason) for arm, reason in self._reasons().items())
 
-    def compared(self, arm: str) -> Comparison | None:
-        """One arm against the base: what the looks have proven; None if none saw it."""
-        looks = [found for look in self._looks if (found := look.comparisons.get(arm)) is not None]
+    def compared(self, arm: str, by: Objective | None = None) -> Comparison | None:
+        """One arm against the base: what the looks have proven; None if none saw it.
+
+        Args:
+            arm: its name.
+            by: one of the measures; what is compared, if None.
+        """
+        seen = (look.comparisons[by or self._objective] for look in self._looks)
+        looks = [found for one in seen if (found := one.get(arm)) is not None]
         return held(looks) if looks else None
 
     def frontier(self, floors: Iterable[Floor]) -> tuple[FrontierPoint, ...]:
@@ -296,12 +298,3 @@ def _decided(comparison: Comparison) -> bool:
 def _mean(values: Iterable[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None
-
-
-def _p99_scores(trials: Iterable[Trial]) -> dict[int, float]:
-    """Score of the latency's p99 by block, geometric mean over variants; blocks without one are left out."""
-    logs: dict[int, list[float]] = {}
-    for trial in trials:
-        if (latency := p99_us(trial)) is not None:
-            logs.setdefault(trial.block, []).append(-math.log(latency))
-    return {block: sum(values) / len(values) for block, values in logs.items()}

@@ -100,6 +100,7 @@ class TuneResult(msgspec.Struct, frozen=True, kw_only=True):
         yours: the user's own settings against the base that raises them to the floor; None where the base is
             theirs, or theirs were not measured.
         confirmed: all comparisons of the last look.
+        p99: the same of p99 latency, by arm; without those whose workload has none.
         dropped: by reduction.
         rejected: by the guards or from outside.
         excluded: refused by the server, or left out by a rule.
@@ -117,6 +118,7 @@ class TuneResult(msgspec.Struct, frozen=True, kw_only=True):
     control: Comparison | None = None
     yours: Comparison | None = None
     confirmed: tuple[Comparison, ...] = ()
+    p99: Mapping[str, Comparison] = {}
     dropped: tuple[Dropped, ...] = ()
     rejected: tuple[Rejected, ...] = ()
     excluded: tuple[Excluded, ...] = ()

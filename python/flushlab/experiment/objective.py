@@ -1,19 +1,22 @@
-"""Objective: what a trial is scored by.
+"""Objective: what a trial is scored by, and the words for it.
 
-Sits in `experiment`; pure. Promises a score in log units in which more is better, whatever the unit.
+Sits in `experiment`; pure. Promises a score in log units in which more is better, whatever the unit, so that
+every ratio above 1 is a gain: of p99 latency, it is how many times lower it is than the base's.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from statistics import fmean
-from typing import Literal
+from typing import Literal, get_args
 
 from flushlab.errors import MeasurementError
-from flushlab.record import Trial
+from flushlab.record import Comparison, Ratio, Trial
 
 Objective = Literal["throughput", "p99"]
+
+OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
 
 STALL_SHARE_OF_MEDIAN = 0.1
 """A second with less than this share of the window's median throughput is a stalled second."""
@@ -29,6 +32,18 @@ def score(trials: Iterable[Trial], objective: Objective = "throughput") -> float
     for trial in trials:
         scores.setdefault(trial.variant, []).append(_score(trial, objective))
     return fmean(map(fmean, scores.values()))
+
+
+def scores(trials: Collection[Trial], objective: Objective) -> dict[Objective, float]:
+    """Score of one cell by what is compared, and by p99 latency where its workload has one.
+
+    Raises:
+        MeasurementError: as `score`.
+    """
+    found = {objective: score(trials, objective)}
+    if all(p99_us(trial) is not None or _is_stall(trial) for trial in trials):
+        found["p99"] = score(trials, "p99")
+    return found
 
 
 def _score(trial: Trial, objective: Objective) -> float:
@@ -49,7 +64,11 @@ def _score(trial: Trial, objective: Objective) -> float:
 
 def is_stalled(trials: Iterable[Trial]) -> bool:
     """Whether nothing was committed in the window of any trial of a cell."""
-    return any(trial.load is not None and trial.load.is_stall for trial in trials)
+    return any(map(_is_stall, trials))
+
+
+def _is_stall(trial: Trial) -> bool:
+    return trial.load is not None and trial.load.is_stall
 
 
 def p99_us(trial: Trial) -> float | None:
@@ -78,3 +97,29 @@ def stall_share(trial: Trial) -> float | None:
     if not series[-1]:
         return 1.0
     return sum(1 for events in series if events < STALL_SHARE_OF_MEDIAN * median) / len(series)
+
+
+def gain_words(ratio: Ratio, objective: Objective, than: str = "the base") -> str:
+    """`1.62× as fast as the base [1.55, 1.70]`, `1.62× lower p99 latency than the base [1.55, 1.70]`.
+
+    Below 1, latency is so many times higher, and so is its interval.
+    """
+    higher = objective == "p99" and ratio.estimate < 1
+    shown = ratio.inverse() if higher else ratio
+    what = f"{'higher' if higher else 'lower'} p99 latency" if objective == "p99" else "as fast"
+    link = f" {'than' if objective == 'p99' else 'as'} {than}" if than else ""
+    return f"{shown.estimate:.2f}× {what}{link} [{shown.low:.2f}, {shown.high:.2f}]"
+
+
+def latency_words(comparison: Comparison) -> str:
+    """What a comparison of p99 latency says: `1.31× lower p99 latency [1.10, 1.56]`."""
+    ratio = comparison.ratio
+    if comparison.verdict != "no difference found":
+        return gain_words(ratio, "p99", "")
+    return f"no difference in p99 latency found: {ratio.estimate:.2f} [{ratio.low:.2f}, {ratio.high:.2f}]"
+
+
+def verdict_words(verdict: str, objective: Objective) -> str:
+    """A verdict in words that fit what was compared; any other word as it is."""
+    words: dict[str, str] = {"faster": "lower p99", "slower": "higher p99"}
+    return words.get(verdict, verdict) if objective == "p99" else verdict

@@ -33,6 +33,7 @@ from typing import NamedTuple
 import msgspec
 
 from flushlab.experiment.blocks import BASE, CONTROL, Blocks, no_base
+from flushlab.experiment.objective import Objective
 from flushlab.experiment.protocol import Conversation, Progress, Request, Steps
 from flushlab.record import Arm, Comparison, FactorEffect, Ratio, Stage, Trial
 from flushlab.statistics import Looks, Scores, compare, factor_effects, held
@@ -69,6 +70,7 @@ class SeriesPlan(msgspec.Struct, frozen=True, kw_only=True):
         groups: arms that run in rounds of their own, each arm in one of them; none: all run in the same.
             `best` has as many rounds as the last group that a part of it comes from.
         compose: makes `best`; None: there is none.
+        objective: what is compared.
         looks: the arms are judged at several looks, not only at the end.
         precision: with looks, an arm leaves once its interval is within so much (0.02 is ± 2 %); base and
             control stay until the last of them has left, and so do arms that are compared with each other
@@ -87,6 +89,7 @@ class SeriesPlan(msgspec.Struct, frozen=True, kw_only=True):
     blocks: int = 5
     groups: tuple[Group, ...] = ()
     compose: Compose | None = None
+    objective: Objective = "throughput"
     looks: bool = False
     precision: float | None = None
     against: Mapping[str, str] = {}
@@ -109,6 +112,8 @@ class SeriesResult(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         comparisons: by arm, with what it is compared with, of the arms' blocks; `best` of its own. Arms that
             are out are not in it.
+        p99: the same of p99 latency, the control's of the arms' blocks among them; without arms whose
+            workload has none.
         control: of the arms' blocks.
         best_control: of the blocks of `best`.
         best: the composed arm, or None as long as there is none.
@@ -121,6 +126,7 @@ class SeriesResult(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     comparisons: Mapping[str, Comparison]
+    p99: Mapping[str, Comparison]
     control: Comparison | None
     best_control: Comparison | None
     best: Arm | None
@@ -156,7 +162,7 @@ class Series:
         self._looks = dict(zip(self._groups, looked, strict=True))
         paired = (name for pair in plan.pairs for name in pair)
         self._stay = {CONTROL, *self._bases, *plan.crossed.values(), *paired}
-        self._seen: dict[str, list[Comparison]] = {}
+        self._seen: dict[tuple[Objective, str], list[Comparison]] = {}
         self._best: Blocks | None = None
         self._best_plan = self._plans[-1]
         self._best_arm: Arm | None = None
@@ -180,7 +186,7 @@ class Series:
         """Where it stands. Of figures it tells what looks have proven, so that nobody stops by others."""
         due = self.ask()
         told = self._conversation.told
-        found = self._held()
+        found = self._held(self._plan.objective)
         if due is None:
             return Progress(stage=None, done=told, total=told, found=found)
         parts = list(zip(self._plans, self._groups, strict=True))
@@ -214,13 +220,14 @@ class Series:
 
     def result(self) -> SeriesResult:
         """What is found so far; only finished blocks count."""
-        found = self._of_arms()
-        best = self._of_best(self._best) if self._best else {}
+        by = self._plan.objective
+        found, best = self._of_arms(by), self._of_best(by)
         control, best_control = found.pop(CONTROL, None), best.pop(CONTROL, None)
         comparisons = found | best
         out = self._out() | (self._best.out if self._best is not None else {})
         return SeriesResult(
             comparisons=comparisons,
+            p99={**self._of_best("p99"), **self._of_arms("p99")},
             control=control,
             best_control=best_control,
             best=self._best_arm,
@@ -245,7 +252,7 @@ class Series:
                 return
         if self._plan.compose is None:
             return
-        found = self._of_arms()
+        found = self._of_arms(self._plan.objective)
         faster = [arm for arm in self._plan.arms if _is_faster(found.get(arm.name))]
         faster.sort(key=lambda arm: found[arm.name].ratio.estimate)
         names = tuple(arm.name for arm in faster)
@@ -259,7 +266,15 @@ class Series:
 
     def _blocks(self, arms: tuple[Arm, ...], stage: Stage, blocks: int, first: int = 0) -> Blocks:
         plan = self._plan
-        return Blocks(plan.base, arms, blocks=blocks, stage=stage, seed=plan.seed, first=first)
+        return Blocks(
+            plan.base,
+            arms,
+            blocks=blocks,
+            stage=stage,
+            seed=plan.seed,
+            first=first,
+            objective=plan.objective,
+        )
 
     def _look(self, arms: Blocks) -> None:
         """Judges a group's arms, if this is a moment to; those that are known precisely enough leave. Of
@@ -267,55 +282,63 @@ class Series:
         looks = self._looks[arms]
         if looks is None or arms.finished not in looks.blocks or BASE in arms.out:
             return
-        scores = {name: cells for name, cells in arms.scores.items() if name not in arms.settled}
-        for one in self._against_bases(scores, looks.alpha_at(arms.finished), arms.stalled):
-            if one.arm == CONTROL and len(self._groups) > 1:
-                continue
-            self._seen.setdefault(one.arm, []).append(one)
+        alpha = looks.alpha_at(arms.finished)
+        for by in arms.measures:
+            scores = {name: cells for name, cells in arms.scores(by).items() if name not in arms.settled}
+            for one in self._against_bases(scores, alpha, arms.stalled):
+                if one.arm == CONTROL and len(self._groups) > 1:
+                    continue
+                self._seen.setdefault((by, one.arm), []).append(one)
         if self._plan.precision is not None:
             arms.settled |= {
                 name
-                for name, one in self._held().items()
+                for name, one in self._held(self._plan.objective).items()
                 if name not in self._stay
                 and one.ratio.half_width <= self._plan.precision
                 and not one.contradicted
             }
 
-    def _held(self) -> dict[str, Comparison]:
+    def _held(self, by: Objective) -> dict[str, Comparison]:
         """What the looks have proven of the arms and the control."""
         out = self._out()
-        return {name: held(looks) for name, looks in self._seen.items() if name not in out}
+        return {
+            name: held(looks)
+            for (measure, name), looks in self._seen.items()
+            if measure == by and name not in out
+        }
 
     def _out(self) -> dict[str, str]:
         return {name: reason for group in self._groups for name, reason in group.out.items()}
 
-    def _scores(self) -> dict[str, dict[int, float]]:
+    def _scores(self, by: Objective) -> dict[str, dict[int, float]]:
         """Of all groups, which share no block."""
         cells: dict[str, dict[int, float]] = {}
         for group in self._groups:
-            for name, own in group.scores.items():
+            for name, own in group.scores(by).items():
                 cells.setdefault(name, {}).update(own)
         return cells
 
-    def _of_arms(self) -> dict[str, Comparison]:
+    def _of_best(self, by: Objective) -> dict[str, Comparison]:
+        if (blocks := self._best) is None:
+            return {}
+        scores = blocks.scores(by)
+        return _by_name(compare(scores, BASE, alpha=self._alpha, twin=CONTROL, apart=blocks.stalled))
+
+    def _of_arms(self, by: Objective) -> dict[str, Comparison]:
         """The arms, each by the rounds of its group, whose noise is its own; the control by all rounds."""
         if len(self._groups) == 1:
             (group,) = self._groups
-            return self._held() or self._without_looks(group)
-        found = self._held()
+            return self._held(by) or self._without_looks(group, by)
+        found = self._held(by)
         for one, group in zip(self._plans, self._groups, strict=True):
             if not found.keys() & set(one.arms):
-                own = self._without_looks(group)
+                own = self._without_looks(group, by)
                 found |= {name: comparison for name, comparison in own.items() if name in one.arms}
-        both = {name: cells for name, cells in self._scores().items() if name in (BASE, CONTROL)}
+        both = {name: cells for name, cells in self._scores(by).items() if name in (BASE, CONTROL)}
         return found | _by_name(self._against_bases(both, self._alpha, self._stalled))
 
-    def _of_best(self, blocks: Blocks) -> dict[str, Comparison]:
-        scores, alpha = blocks.scores, self._alpha
-        return _by_name(compare(scores, BASE, alpha=alpha, twin=CONTROL, apart=blocks.stalled))
-
-    def _without_looks(self, group: Blocks) -> dict[str, Comparison]:
-        return _by_name(self._against_bases(group.scores, self._alpha, group.stalled))
+    def _without_looks(self, group: Blocks, by: Objective) -> dict[str, Comparison]:
+        return _by_name(self._against_bases(group.scores(by), self._alpha, group.stalled))
 
     def _against_bases(self, scores: Scores, alpha: float, stalled: Collection[str]) -> Iterator[Comparison]:
         """Every arm against its base. The intervals of one base hold together, whichever of its arms are
@@ -336,13 +359,13 @@ class Series:
     def _effects(self) -> tuple[FactorEffect, ...]:
         if not self._plan.crossed or self._out().keys() & {*self._plan.crossed.values()}:
             return ()
-        scores, crossed, stalled = self._scores(), self._plan.crossed, self._stalled
-        return factor_effects(scores, crossed, alpha=self._alpha, twin=CONTROL, apart=stalled)
+        scores, crossed = self._scores(self._plan.objective), self._plan.crossed
+        return factor_effects(scores, crossed, alpha=self._alpha, twin=CONTROL, apart=self._stalled)
 
     def _pairs(self, comparisons: Mapping[str, Comparison]) -> dict[tuple[str, str], Ratio]:
         """Ratios of arms to other arms: from the blocks that they share; where they share none, as with
         `best`, from the bounds of both against the base."""
-        scores = self._scores()
+        scores = self._scores(self._plan.objective)
         found: dict[tuple[str, str], Ratio] = {}
         for arm, against in self._plan.pairs:
             if not scores.get(arm, {}).keys() & scores.get(against, {}).keys():

@@ -13,6 +13,7 @@ import msgspec
 from flushlab.campaign.doubts import too_busy
 from flushlab.campaign.facts import ANSWERS
 from flushlab.errors import FlushlabError
+from flushlab.experiment.objective import Objective
 from flushlab.record import Ratio
 from flushlab.report.crash import said
 from flushlab.report.stored import crash_of, plan_of
@@ -64,6 +65,7 @@ class _Summary(msgspec.Struct, frozen=True):
     """As much of TuneFacts, SeriesFacts and ProbeRecord as a line shows."""
 
     server: _Server | None = None
+    objective: Objective = "throughput"
     result: _Tuned | None = None
     arms: tuple[_Arm, ...] = ()
     claims: tuple[_Claim, ...] = ()
@@ -170,9 +172,9 @@ def _answer(row: CampaignRow, summary: _Summary) -> str:
         return _series(summary)
     result = summary.result
     if result is not None and result.winner is not None:
-        return f"{_ratio(result.winner.ratio)} at floor {result.winner.floor}"
+        return f"{_ratio(result.winner.ratio, summary.objective)} at floor {result.winner.floor}"
     if result is not None and result.frontier and (cost := result.frontier[0].versus_yours):
-        return f"settings below the floor; meeting it costs: {_ratio(cost)}"
+        return f"settings below the floor; meeting it costs: {_ratio(cost, summary.objective)}"
     if busy := too_busy(summary.trials, summary.disturbed):
         return busy
     if result is None or not result.blocks:
@@ -187,7 +189,7 @@ def _series(summary: _Summary) -> str:
     ]
     best = max(faster, key=lambda arm: (arm.name == "best", _estimate(arm)), default=None)
     if best is not None and best.comparison is not None:
-        parts = [f"{best.name} {_ratio(best.comparison.ratio)}"]
+        parts = [f"{best.name} {_ratio(best.comparison.ratio, summary.objective)}"]
     else:
         parts = [too_busy(summary.trials, summary.disturbed) or "no arm proved faster"]
     counted: Mapping[str, int] = {
@@ -203,8 +205,9 @@ def _estimate(arm: _Arm) -> float:
     return arm.comparison.ratio.estimate if arm.comparison is not None else 0.0
 
 
-def _ratio(ratio: Ratio) -> str:
-    return f"{ratio.estimate:.2f}× [{ratio.low:.2f}, {ratio.high:.2f}]"
+def _ratio(ratio: Ratio, objective: Objective) -> str:
+    what = " lower p99" if objective == "p99" else ""
+    return f"{ratio.estimate:.2f}×{what} [{ratio.low:.2f}, {ratio.high:.2f}]"
 
 
 def _fit(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -10,7 +10,7 @@ from rich.text import Text
 
 from flushlab.campaign.facts import ArmFacts, SeriesFacts
 from flushlab.campaign.recommended import is_faster, of_series, proven, strength
-from flushlab.record import Comparison
+from flushlab.experiment.objective import gain_words
 from flushlab.report.carry_over import carry_over, render_carry_over
 from flushlab.report.guarantees import changed, grouped
 from flushlab.report.identity import server_document
@@ -21,11 +21,14 @@ from flushlab.report.series import (
     absolute,
     below,
     blaming,
+    figures_of,
     interval,
+    latency,
     notes,
+    nothing_better,
     recommended_document,
 )
-from flushlab.report.tune import never_ran, spell
+from flushlab.report.tune import legend, never_ran, spell
 from flushlab.units import counted
 
 SCHEMA = "flushlab.compare/1"
@@ -43,6 +46,7 @@ def document(facts: SeriesFacts) -> dict[str, Any]:
         "ending": facts.ending,
         "workload": facts.workload,
         "sources": list(facts.sources),
+        "objective": facts.objective,
         "unit": facts.unit,
         "higher_is_better": facts.higher_is_better,
         "base": {
@@ -58,6 +62,7 @@ def document(facts: SeriesFacts) -> dict[str, Any]:
         "arms": [_arm(arm, facts) for arm in facts.arms],
         "recommended": [recommended_document(one) for one in of_series(facts)],
         "control": facts.control.ratio if facts.control is not None else None,
+        "control_p99_ratio": facts.control_p99.ratio if facts.control_p99 is not None else None,
         "interleaved": facts.interleaved,
         "why_fresh": facts.why_fresh,
         "rounds": facts.rounds,
@@ -88,6 +93,7 @@ def _arm(arm: ArmFacts, facts: SeriesFacts) -> dict[str, Any]:
         "p99_us": arm.p99_us,
         "ratio": comparison.ratio if comparison else None,
         "verdict": comparison.verdict if comparison else None,
+        "p99_ratio": arm.p99.ratio if arm.p99 else None,
         "blocks": comparison.blocks if comparison else 0,
         "detectable": comparison.detectable if comparison else None,
         "contract": list(arm.contract),
@@ -132,9 +138,7 @@ def answer(facts: SeriesFacts) -> Text:
             facts, f"No difference was proven ({words if seen < TOO_COARSE else 'too few blocks to tell'})."
         )
     lines = [_answer_of(facts, base, arms) for base, arms in facts.by_server if arms]
-    lines += [
-        _between(facts.base_arm, base) for base, _ in facts.by_server[1:] if base.comparison is not None
-    ]
+    lines += [_between(facts, base) for base, _ in facts.by_server[1:] if base.comparison is not None]
     return Text("\n").join(lines)
 
 
@@ -144,34 +148,35 @@ def _answer_of(facts: SeriesFacts, base: ArmFacts, arms: Sequence[ArmFacts]) -> 
     allowed = proven(facts, base, tuple(arms))
     below = sorted((arm for arm in arms if is_faster(arm) and facts.below_floor(arm, base)), key=strength)
     if not allowed and not below:
-        return text.append(f"Nothing proved faster than {base.name}.", style="bold")
+        return text.append(f"{nothing_better(facts.objective, base.name)}.", style="bold")
     fastest = allowed[0] if allowed else below[-1]
-    _times(text, fastest, base)
+    _gain(text, fastest, base, facts)
     if not allowed:
         words = f"\nIts floor is {fastest.floor}, below {facts.floor or base.floor}: not recommended."
         return text.append(f"{words} --floor {fastest.floor} allows it.")
     if fastest.floor != base.floor:
         text.append(f"\nIts floor is {fastest.floor}; that of {base.name} is {base.floor}.")
     if below and strength(below[-1]) > strength(fastest):
-        _times(text.append("\n"), below[-1], base, style="")
+        _gain(text.append("\n"), below[-1], base, facts, style="")
         text.append(f";\nits floor is {below[-1].floor}: not recommended.")
     return text
 
 
-def _between(first: ArmFacts, other: ArmFacts) -> Text:
+def _between(facts: SeriesFacts, other: ArmFacts) -> Text:
     """One server against another: no change of settings, so no gain."""
-    text = Text()
+    text, first = Text(), facts.base_arm
     assert other.comparison is not None
     if other.comparison.verdict == "no difference found":
         return text.append(f"No difference was proven between {other.name} and {first.name}.")
-    return _times(text, other, first)
+    return _gain(text, other, first, facts)
 
 
-def _times(text: Text, arm: ArmFacts, base: ArmFacts, style: str = "bold") -> Text:
+def _gain(text: Text, arm: ArmFacts, base: ArmFacts, facts: SeriesFacts, style: str = "bold") -> Text:
     assert arm.comparison is not None
-    ratio = arm.comparison.ratio
-    text.append(f"{arm.name} is {ratio.estimate:.2f}× as fast as {base.name} ", style=style)
-    return text.append(interval(ratio, brackets=True))
+    verb = "has" if facts.objective == "p99" else "is"
+    words = gain_words(arm.comparison.ratio, facts.objective, base.name)
+    gain, bracket, interval = words.rpartition(" [")
+    return text.append(f"{arm.name} {verb} {gain}", style=style).append(f"{bracket}{interval}")
 
 
 def _table(facts: SeriesFacts) -> Iterator[RenderableType]:
@@ -191,7 +196,8 @@ def _table(facts: SeriesFacts) -> Iterator[RenderableType]:
         for arm in arms:
             yield from _arm_rows(arm, base, facts, width)
         if not number and facts.control is not None:
-            yield from _row("control", width, *_figures(facts.control), style="dim")
+            yield from _row("control", width, *figures_of(facts.control, facts.objective), style="dim")
+            yield from latency(facts.control_p99, facts.objective)
             yield below(f"{facts.base_name} again: should be about 1")
     if others := [base for base, _ in servers[1:] if base.comparison is not None]:
         yield ""
@@ -200,18 +206,22 @@ def _table(facts: SeriesFacts) -> Iterator[RenderableType]:
             assert base.comparison is not None
             ratio = base.comparison.ratio
             yield from _row(base.name, width, f"{ratio.estimate:.2f}", interval(ratio))
+            yield from latency(base.p99, facts.objective)
+    whose = facts.base_name if len(servers) == 1 else "the base"
+    yield from legend(facts.objective, whose)
 
 
 def _arm_rows(arm: ArmFacts, base: ArmFacts, facts: SeriesFacts, width: int) -> Iterator[RenderableType]:
     if arm.comparison is not None:
-        yield from _row(arm.name, width, *_figures(arm.comparison))
+        yield from _row(arm.name, width, *figures_of(arm.comparison, facts.objective))
     else:
         yield from _row(arm.name, width, "", "", OUTCOMES.get(arm.outcome, arm.outcome))
     if what := _what(arm):
         yield below(what)
     figures = absolute(arm.figure, arm.p99_us, facts.unit)
     lower = f" (below {facts.floor or base.floor})" if facts.below_floor(arm, base) else ""
-    yield from _about(figures, f"{arm.floor}{lower}", changed(arm.guarantees, base.guarantees))
+    words, p99 = changed(arm.guarantees, base.guarantees), latency(arm.p99, facts.objective)
+    yield from _about(figures, f"{arm.floor}{lower}", words, p99)
     yield from _why_not(arm)
 
 
@@ -236,15 +246,13 @@ def _row(
     yield text
 
 
-def _figures(comparison: Comparison) -> tuple[str, str, str]:
-    ratio = comparison.ratio
-    return f"{ratio.estimate:.2f}", interval(ratio), comparison.verdict
-
-
-def _about(figures: str, floor: str, guarantees: Mapping[str, str]) -> Iterator[RenderableType]:
-    """What stands below a row: its figures, its floor and what each failure costs."""
+def _about(
+    figures: str, floor: str, guarantees: Mapping[str, str], p99: Iterable[RenderableType] = ()
+) -> Iterator[RenderableType]:
+    """What stands below a row: its figures, its floor, its latency and what each failure costs."""
     if words := "; ".join(filter(None, (figures, f"floor {floor}" if floor else ""))):
         yield below(words)
+    yield from p99
     for failures, text in grouped(guarantees).items():
         yield below(f"{failures}: {text}")
 

@@ -54,8 +54,7 @@ def _tune(plan: StoredPlan) -> Iterator[str]:
     if plan.crash_images:
         yield "--crash"
         yield _option("--crash-images", plan.crash_images)
-    if plan.objective != "throughput":
-        yield _option("--objective", plan.objective)
+    yield from _objective(plan)
     if plan.p99_limit not in (None, 2.0):
         yield _option("--p99-limit", plan.p99_limit)
     if plan.standalone:
@@ -86,6 +85,7 @@ def _series(plan: StoredPlan) -> Iterator[str]:
         yield _option("--precision", plan.precision)
     if plan.floor:
         yield _option("--floor", plan.floor)
+    yield from _objective(plan)
     if plan.timing.seconds is not None:
         yield _option("--seconds", plan.timing.seconds)
     if plan.asked_threads is not None:
@@ -118,12 +118,18 @@ def _compare(plan: StoredPlan) -> Iterator[str]:
         yield _option("--precision", plan.precision)
     if plan.floor:
         yield _option("--floor", plan.floor)
+    yield from _objective(plan)
     if plan.fresh:
         yield "--fresh"
     if plan.asked_blocks is not None:
         yield _option("--blocks", plan.asked_blocks)
     yield from _data(plan)
     yield from _where(plan)
+
+
+def _objective(plan: StoredPlan) -> Iterator[str]:
+    if plan.objective != "throughput":
+        yield _option("--objective", plan.objective)
 
 
 def _data(plan: StoredPlan) -> Iterator[str]:

@@ -12,11 +12,12 @@ from rich.text import Text
 from flushlab.campaign.facts import ArmFacts, ClaimFacts, SeriesFacts
 from flushlab.campaign.quiet import blame
 from flushlab.campaign.recommended import Recommended, is_faster, of_series
+from flushlab.experiment.objective import Objective, gain_words, latency_words, verdict_words
 from flushlab.plan.plan import crossed
 from flushlab.record import Comparison, FactorEffect, Ratio, Value
 from flushlab.report.carry_over import carry_over, render_carry_over
 from flushlab.report.identity import server_document
-from flushlab.report.tune import never_ran, spell, way
+from flushlab.report.tune import base_words, headline, legend, never_ran, spell, way
 from flushlab.units import counted, format_latency, format_seconds, format_size
 
 SCHEMA = "flushlab.series/1"
@@ -26,7 +27,10 @@ TOO_COARSE = 1.0
 """A comparison that would only have seen gains above this says nothing."""
 OUTCOMES = {"measured": "too few blocks", "not_in_version": "not in this version"}
 """What stands for the verdict of an arm that has none, where the word itself would not do."""
-STYLES = {"faster": "green", "slower": "red", "confirmed": "green", "refuted": "red"}
+STYLES = {
+    **dict.fromkeys(("faster", "lower p99", "confirmed"), "green"),
+    **dict.fromkeys(("slower", "higher p99", "refuted"), "red"),
+}
 
 
 def document(facts: SeriesFacts) -> dict[str, Any]:
@@ -40,6 +44,7 @@ def document(facts: SeriesFacts) -> dict[str, Any]:
         "server": server_document(facts.server),
         "workload": facts.workload,
         "sources": list(facts.sources),
+        "objective": facts.objective,
         "unit": facts.unit,
         "higher_is_better": facts.higher_is_better,
         "base": {
@@ -53,7 +58,7 @@ def document(facts: SeriesFacts) -> dict[str, Any]:
         "floor": facts.floor or facts.base_floor,
         "arms": [_arm(arm) for arm in facts.arms],
         "recommended": [recommended_document(one) for one in of_series(facts)],
-        "control": _compared(facts.control) if facts.control is not None else None,
+        "control": _compared(facts.control, facts.control_p99) if facts.control is not None else None,
         "claims": list(facts.claims),
         "factors": list(facts.factors),
         "effects": [_effect_document(effect) for effect in facts.effects],
@@ -91,7 +96,7 @@ def _arm(arm: ArmFacts) -> dict[str, Any]:
         "figure": arm.figure,
         "p99_us": arm.p99_us,
         "composed_of": list(arm.composed_of),
-        **_compared(arm.comparison),
+        **_compared(arm.comparison, arm.p99),
     }
 
 
@@ -119,14 +124,13 @@ def _effect_document(effect: FactorEffect) -> dict[str, Any]:
     }
 
 
-def _compared(comparison: Comparison | None) -> dict[str, Any]:
-    if comparison is None:
-        return {"ratio": None, "verdict": None, "blocks": 0, "detectable": None}
+def _compared(comparison: Comparison | None, p99: Comparison | None) -> dict[str, Any]:
     return {
-        "ratio": comparison.ratio,
-        "verdict": comparison.verdict,
-        "blocks": comparison.blocks,
-        "detectable": comparison.detectable,
+        "ratio": comparison.ratio if comparison else None,
+        "verdict": comparison.verdict if comparison else None,
+        "p99_ratio": p99.ratio if p99 else None,
+        "blocks": comparison.blocks if comparison else 0,
+        "detectable": comparison.detectable if comparison else None,
     }
 
 
@@ -162,14 +166,12 @@ def answer(facts: SeriesFacts) -> Text:
         done = f"{facts.blocks} of {counted(facts.planned_blocks, 'block')}"
         return blaming(facts, f"Nothing is proven: {done} done; two are needed.")
     best = next((arm for arm in compared if arm.composed_of), None)
-    text = Text(style="bold")
     if best is not None and best.comparison is not None:
-        ratio = best.comparison.ratio
-        text.append(f"{ratio.estimate:.2f}× as fast as the base ")
-        text.append(interval(ratio, brackets=True), style="not bold")
+        text = headline(gain_words(best.comparison.ratio, facts.objective))
         text.append(f"\nTogether: {' + '.join(best.composed_of)}.", style="not bold")
         if best.comparison.verdict != "faster":
-            text.append("\nTogether, they are not proven to be faster.", style="not bold")
+            proven = "to be faster" if facts.objective == "throughput" else "to lower p99 latency"
+            text.append(f"\nTogether, they are not proven {proven}.", style="not bold")
         if best.floor and best.floor != facts.base_floor:
             words = f"\nIts floor is {best.floor}, the base's {facts.base_floor}."
             text.append(words, style="not bold")
@@ -183,7 +185,14 @@ def answer(facts: SeriesFacts) -> Text:
         if seen < TOO_COARSE
         else "too few blocks to tell"
     )
-    return blaming(facts, f"Nothing proved faster than the base ({words}).")
+    return blaming(facts, f"{nothing_better(facts.objective, 'the base')} ({words}).")
+
+
+def nothing_better(objective: Objective, base: str) -> str:
+    """That no arm proved better than the base, in the words of what was compared."""
+    if objective == "throughput":
+        return f"Nothing proved faster than {base}"
+    return f"Nothing proved to lower p99 latency below that of {base}"
 
 
 def _faster(facts: SeriesFacts, faster: Sequence[ArmFacts]) -> Text:
@@ -191,14 +200,18 @@ def _faster(facts: SeriesFacts, faster: Sequence[ArmFacts]) -> Text:
     lower = _below(facts)
     at = f" at the floor {facts.floor or facts.base_floor}" if lower else ""
     names = [arm.name for arm in faster if not facts.below_floor(arm, facts.base_arm)]
-    words = f"Faster than the base{at}: {', '.join(names)}." if names else f"Nothing proved faster{at}."
+    what = "Faster" if facts.objective == "throughput" else "Lower p99 latency"
+    words = f"{what} than the base{at}: {', '.join(names)}."
+    if not names:
+        words = f"{nothing_better(facts.objective, 'the base')}{at}."
     return Text(words, style="bold").append(lower, style="not bold")
 
 
 def _below(facts: SeriesFacts) -> str:
     """A line on arms that proved faster below the floor; empty without them."""
     names = [arm.name for arm in facts.arms if is_faster(arm) and facts.below_floor(arm, facts.base_arm)]
-    return f"\nFaster, but below the floor and not recommended: {', '.join(names)}." if names else ""
+    what = "Faster" if facts.objective == "throughput" else "Lower p99 latency"
+    return f"\n{what}, but below the floor and not recommended: {', '.join(names)}." if names else ""
 
 
 def blaming(facts: SeriesFacts, words: str) -> Text:
@@ -224,23 +237,27 @@ def _table(facts: SeriesFacts) -> Iterator[RenderableType]:
         yield below(figures)
     for arm in facts.arms:
         lowered = facts.below_floor(arm, facts.base_arm)
-        yield _arm_row(arm, width, lowered=lowered)
+        yield _arm_row(arm, facts.objective, width, lowered=lowered)
         if what := _what(arm):
             yield below(what)
         if figures := absolute(arm.figure, arm.p99_us, facts.unit):
             yield below(figures)
+        yield from latency(arm.p99, facts.objective)
         if arm.reason:
             yield below(arm.reason.strip().splitlines()[0], style="yellow")
         if arm.contract:
             yield below(f"changes the service: {', '.join(arm.contract)}", style="yellow")
     if facts.control is not None:
-        yield _row("control", *_figures(facts.control), "", width, style="dim")
+        yield _row("control", *figures_of(facts.control, facts.objective), "", width, style="dim")
+        yield from latency(facts.control_p99, facts.objective)
         yield below("the base again: should be about 1")
+    yield from legend(facts.objective, "the base")
 
 
-def _arm_row(arm: ArmFacts, width: int, *, lowered: bool) -> Text:
+def _arm_row(arm: ArmFacts, objective: Objective, width: int, *, lowered: bool) -> Text:
     if arm.comparison is not None:
-        return _row(arm.name, *_figures(arm.comparison), arm.floor, width, lowered=lowered)
+        figures = figures_of(arm.comparison, objective)
+        return _row(arm.name, *figures, arm.floor, width, lowered=lowered)
     return _row(arm.name, "", "", OUTCOMES.get(arm.outcome, arm.outcome), arm.floor, width, lowered=lowered)
 
 
@@ -265,9 +282,10 @@ def _row(
     return text
 
 
-def _figures(comparison: Comparison) -> tuple[str, str, str]:
+def figures_of(comparison: Comparison, objective: Objective) -> tuple[str, str, str]:
+    """What a row shows: ratio, interval, verdict."""
     ratio = comparison.ratio
-    return f"{ratio.estimate:.2f}", interval(ratio), comparison.verdict
+    return f"{ratio.estimate:.2f}", interval(ratio), verdict_words(comparison.verdict, objective)
 
 
 def _what(arm: ArmFacts) -> str:
@@ -293,6 +311,12 @@ def absolute(figure: float | None, p99_us: float | None, unit: str) -> str:
     return f"{figure:,.{2 if figure < 100 else 0}f} {unit}{latency}"
 
 
+def latency(p99: Comparison | None, objective: Objective) -> Iterator[RenderableType]:
+    """What stands below a row of throughput ratios of the latency."""
+    if p99 is not None and objective != "p99":
+        yield below(latency_words(p99))
+
+
 def _spelled(settings: Mapping[str, Value]) -> list[str]:
     return [f"{name}={spell(value)}" for name, value in settings.items()]
 
@@ -311,7 +335,8 @@ def _effects(facts: SeriesFacts) -> Iterator[RenderableType]:
     width = min(max(len("effects"), *(len(effect.name) for effect in facts.effects)), _NAME_WIDTH)
     yield Text(f"{'effects':<{width}}  {'ratio':>5}  {'interval':<13}  verdict", style="dim")
     for effect in facts.effects:
-        figures = f"{effect.ratio.estimate:.2f}", interval(effect.ratio), effect.verdict
+        verdict = verdict_words(effect.verdict, facts.objective)
+        figures = f"{effect.ratio.estimate:.2f}", interval(effect.ratio), verdict
         yield _row(effect.name, *figures, "", width)
         yield below(effect_words(effect, facts.factors))
 
@@ -357,8 +382,7 @@ def _claim(claim: ClaimFacts) -> Iterator[RenderableType]:
 def notes(facts: SeriesFacts) -> Iterator[RenderableType]:
     """What stands below the result: the base's figure, sizes, doubts, how to go on."""
     if facts.base_figure is not None:
-        digits = 2 if facts.base_figure < 100 else 0
-        words = f"{facts.base_name}: {facts.base_figure:,.{digits}f} {facts.unit}"
+        words = f"{facts.base_name}: {base_words(facts)}"
         windows = "" if facts.unit == "s" else f", windows of {format_seconds(facts.seconds)}"
         if facts.rounds:
             windows = f", {counted(facts.rounds, 'round')} of {format_seconds(facts.slice_s or 0)} each"

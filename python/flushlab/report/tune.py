@@ -15,6 +15,7 @@ from flushlab.campaign.facts import Figures, SeriesFacts, TuneFacts
 from flushlab.campaign.quiet import blame
 from flushlab.experiment.blocks import YOURS
 from flushlab.experiment.frontier import FrontierPoint
+from flushlab.experiment.objective import Objective, gain_words, latency_words
 from flushlab.plan.plan import BASE, CONTROL
 from flushlab.record import Ratio, Value
 from flushlab.report import crash
@@ -52,6 +53,7 @@ def document(facts: TuneFacts) -> dict[str, Any]:
         "winner": _point(facts, result.winner) if result.winner else None,
         "handed_over": _point(facts, facts.handed_over) if facts.handed_over else None,
         "control": result.control.ratio if result.control else None,
+        "control_p99_ratio": result.p99[CONTROL].ratio if CONTROL in result.p99 else None,
         "detectable": result.detectable,
         "figures": dict(facts.figures),
         "carry_over": list(carry_over(facts)),
@@ -63,6 +65,7 @@ def document(facts: TuneFacts) -> dict[str, Any]:
         "interleaved": facts.interleaved,
         "why_fresh": facts.why_fresh,
         "confirmed": list(result.confirmed),
+        "confirmed_p99": list(result.p99.values()),
         "dropped": list(result.dropped),
         "rejected": list(result.rejected),
         "excluded": list(result.excluded),
@@ -97,6 +100,7 @@ def _point(facts: TuneFacts, point: FrontierPoint) -> dict[str, Any]:
         "free_ratio": point.free_ratio,
         "figure": facts.figures.get(point.arm, Figures()).figure,
         "p99_us": facts.figures.get(point.arm, Figures()).p99_us,
+        "p99_ratio": facts.result.p99[point.arm].ratio if point.arm in facts.result.p99 else None,
         "guarantees": facts.guarantees.get(point.arm, {}),
     }
 
@@ -126,23 +130,17 @@ def answer(facts: TuneFacts) -> Text:
     if cost is None:
         text.append("; the cost of meeting it was not measured.")
     elif cost.high < 1:
-        text.append(f"; meeting it costs: {_times(facts, cost)} ").append(_bracket(cost), style="not bold")
+        text.append_text(_said("; meeting it costs: ", cost, facts.objective))
     else:
-        text.append(f"; no cost of meeting it was found: {_times(facts, cost)} ")
-        text.append(_bracket(cost), style="not bold")
+        text.append_text(_said("; no cost of meeting it was found: ", cost, facts.objective))
     return text.append("\n").append_text(_found(facts))
 
 
-def _times(facts: TuneFacts, ratio: Ratio) -> str:
-    """A ratio in words: at a fixed rate it is one of latencies."""
-    if facts.objective == "p99":
-        lower = ratio.estimate >= 1
-        return f"p99 {ratio.estimate if lower else 1 / ratio.estimate:.2f}× {'lower' if lower else 'higher'}"
-    return f"{ratio.estimate:.2f}× as fast"
-
-
-def _bracket(ratio: Ratio) -> str:
-    return f"[{ratio.low:.2f}, {ratio.high:.2f}]"
+def _said(before: str, ratio: Ratio, objective: Objective, than: str = "", *, style: str = "bold") -> Text:
+    """A ratio in words, its interval set off."""
+    text = headline(f"{before}{gain_words(ratio, objective, than)}")
+    text.style = style
+    return text
 
 
 def _found(facts: TuneFacts) -> Text:
@@ -166,18 +164,11 @@ def _found(facts: TuneFacts) -> Text:
         )
         found = "No further improvement found" if facts.raised else "No improvement found"
         return _blaming(facts, f"{found}{seen}. {keep}")
-    text = Text(style="bold")
-    gain = f"{winner.ratio.estimate:.2f}×"
     base = f"your settings raised to {facts.floor}" if facts.raised else "the base"
-    if facts.objective == "p99":
-        whose = f"that of {base}" if facts.raised else f"{base}'s"
-        text.append(f"p99 latency is {gain} lower than {whose} at floor {winner.floor.value} ")
-    else:
-        text.append(f"{gain} as fast as {base} at floor {winner.floor.value} ")
-    text.append(_bracket(winner.ratio), style="not bold")
+    text = _said("", winner.ratio, facts.objective, f"{base} at floor {winner.floor.value}")
     if winner.versus_yours is not None:
-        text.append(f"\nAgainst your settings as they are: {_times(facts, winner.versus_yours)} ")
-        text.append(_bracket(winner.versus_yours), style="not bold")
+        beside = "\nAgainst your settings as they are: "
+        text.append_text(_said(beside, winner.versus_yours, facts.objective, style="not bold"))
     free = winner.free_ratio
     if free is None:
         words = "How much of it is free could not be measured."
@@ -230,12 +221,17 @@ def _frontier(facts: TuneFacts) -> Iterator[RenderableType]:
             text += f"  {'' if own.p99_us is None else format_latency(own.p99_us):>10}"
         return Text(text.rstrip(), style=style)
 
+    def latency(arm: str) -> Iterator[Text]:
+        if facts.objective != "p99" and arm in facts.result.p99:
+            yield Text(f"  {latency_words(facts.result.p99[arm])}", style="dim")
+
     beside = "  of yours" if shows_yours else ""
     header = f"{'floor':<8} {'ratio':>6}  {'interval':<13}  {'free':>4}{beside}"
     header += f"  {unit if facts.figures else '':>{width}}"
     yield Text((header + (f"  {'p99':>10}" if shows_p99 else "")).rstrip(), style="dim")
     if (yours := facts.result.yours) is not None:
         yield row("yours", f"{yours.ratio.estimate:.2f}", _interval(yours.ratio), "", YOURS, "", "1.00")
+        yield from latency(YOURS)
         yield Text(f"  below {facts.floor}: they meet {facts.yours}", style="yellow")
     if facts.figures:
         yield row("raised" if facts.raised else "base", "", "", "", BASE)
@@ -247,6 +243,7 @@ def _frontier(facts: TuneFacts) -> Iterator[RenderableType]:
             free = f"{point.free_ratio.estimate:.2f}" if point.free_ratio else "?"
             ratio = f"{point.ratio.estimate:.2f}"
             yield row(point.floor.value, ratio, _interval(point.ratio), free, point.arm, of_yours=of_yours)
+            yield from latency(point.arm)
         for name, value in facts.changes(point).items():
             yield Text(f"  {name}={spell(value)}", style="bold")
         if not facts.changes(point):
@@ -254,13 +251,17 @@ def _frontier(facts: TuneFacts) -> Iterator[RenderableType]:
     if facts.result.control is not None:
         again = facts.result.control.ratio
         yield row("control", f"{again.estimate:.2f}", _interval(again), "", CONTROL, "dim")
+        yield from latency(CONTROL)
         yield Text("  the base again: should be about 1", style="dim")
 
 
 def _legend(facts: TuneFacts) -> Iterator[RenderableType]:
     if facts.raised:
+        yield from legend(facts.objective, f"your settings raised to {facts.floor}")
         beside = "; of yours: against those as they are" if facts.cost else ""
         yield Text(f"ratio: against your settings raised to {facts.floor}{beside}", style="dim")
+    else:
+        yield from legend(facts.objective, "the base")
     if any(point.settings for point in facts.result.frontier):
         yield Text("free: the part of the ratio that weakens no guarantee", style="dim")
 
@@ -285,13 +286,9 @@ def _notes(facts: TuneFacts) -> Group:
     result = facts.result
     lines: list[RenderableType] = []
     if facts.base_figure is not None:
-        digits = 2 if facts.base_figure < 100 else 0
         looks = f"{counted(result.blocks, 'block')}, {counted(result.looks, 'look')}"
-        figure = f"{facts.base_figure:,.{digits}f} {facts.unit}"
-        if facts.objective == "p99" and facts.base_p99_us is not None:
-            figure = f"p99 {format_latency(facts.base_p99_us)} at {figure}"
         name = "raised" if facts.raised else "base"
-        lines.append(Text(f"{name}: {figure} ({looks})", style="dim"))
+        lines.append(Text(f"{name}: {base_words(facts)} ({looks})", style="dim"))
         lines += way(facts)
     sizes = [("data", facts.data_bytes), ("pool", facts.pool_bytes), ("redo", facts.redo_bytes)]
     known = " : ".join(f"{name} {format_size(size)}" for name, size in sizes if size is not None)
@@ -313,6 +310,27 @@ def _notes(facts: TuneFacts) -> Group:
     if facts.ending == "interrupted":
         lines.append(Text(f"interrupted; resume with: flushlab tune --resume {facts.campaign_id}"))
     return Group(*(Padding(line, 0) for line in lines))
+
+
+def headline(words: str) -> Text:
+    """An answer, its interval set off."""
+    text, bracket, interval = words.rpartition(" [")
+    return Text(text, style="bold").append(f"{bracket}{interval}", style="not bold")
+
+
+def base_words(facts: SeriesFacts | TuneFacts) -> str:
+    """The base's own figure: `12,346 transactions/s`, `p99 1.90 ms at 500 transactions/s`."""
+    figure = facts.base_figure or 0.0
+    words = f"{figure:,.{2 if figure < 100 else 0}f} {facts.unit}"
+    if facts.objective == "throughput" or facts.base_p99_us is None:
+        return words
+    return f"p99 {format_latency(facts.base_p99_us)} at {words}"
+
+
+def legend(objective: Objective, base: str) -> Iterator[RenderableType]:
+    """What a ratio is, where it is not of speed."""
+    if objective == "p99":
+        yield Text(f"ratio: how many times lower p99 latency is than that of {base}", style="dim")
 
 
 _IN_TURNS = "measured side by side, in turns, on servers that stood throughout"

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from flushlab.errors import MeasurementError
-from flushlab.experiment.objective import is_stalled, score, stall_share
-from flushlab.record import Latency, LoadResult
+from flushlab.experiment.objective import Objective, gain_words, is_stalled, score, stall_share
+from flushlab.record import Latency, LoadResult, Ratio
 from tests.unit.records import load_result, trial
 
 
@@ -62,3 +62,19 @@ def test_a_stalled_second_has_less_than_a_tenth_of_the_median() -> None:
     load = msgspec.structs.replace(load_result(), per_second=(100, 100, 9, 100, 0, 100, 100, 100, 10, 100))
     assert stall_share(trial(load=load)) == pytest.approx(0.2)
     assert stall_share(trial(load=None)) is None
+
+
+@pytest.mark.parametrize(
+    ("ratio", "objective", "due"),
+    [
+        ((1.62, 1.55, 1.70), "throughput", "1.62× as fast as the base [1.55, 1.70]"),
+        ((0.50, 0.40, 0.80), "throughput", "0.50× as fast as the base [0.40, 0.80]"),
+        ((5.15, 4.0, 6.5), "p99", "5.15× lower p99 latency than the base [4.00, 6.50]"),
+        ((0.50, 0.40, 0.80), "p99", "2.00× higher p99 latency than the base [1.25, 2.50]"),
+    ],
+)
+def test_a_gain_in_latency_cannot_be_mistaken_for_one_in_speed(
+    ratio: tuple[float, float, float], objective: Objective, due: str
+) -> None:
+    estimate, low, high = ratio
+    assert gain_words(Ratio(estimate=estimate, low=low, high=high), objective) == due

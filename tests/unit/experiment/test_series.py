@@ -11,7 +11,7 @@ from flushlab.errors import MeasurementError
 from flushlab.experiment.protocol import Request
 from flushlab.experiment.series import Group, Series, SeriesPlan
 from flushlab.experiment.simulated import Noise, SimulatedTrials, run_to_end
-from flushlab.record import Arm, Trial, Value, Verdict
+from flushlab.record import Arm, Latency, LoadResult, Trial, Value, Verdict
 
 BASE: dict[str, Value] = {"a": 0, "b": 0, "c": 0}
 GAIN = {"a": math.log(1.5), "b": math.log(1.2), "c": 0.0}
@@ -485,3 +485,83 @@ def test_the_base_of_a_server_stays_as_long_as_an_arm_is_compared_with_it() -> N
         series.tell(simulated.run(request))
     last = max(request.block for request in asked)
     assert {request.arm.name for request in asked if request.block == last} >= {"base", "B"}
+
+
+def at_a_rate(request: Request, simulated: SimulatedTrials) -> Trial:
+    """Every arm commits as much as every other, and its p99 latency falls by what its settings gain."""
+    trial = simulated.run(request)
+    p99 = round(20_000_000 / (trial.figure or math.nan))
+    latency = Latency(mean=1.0, p50=1, p95=1, p99=p99, p999=p99, max=p99)
+    load = LoadResult(seconds=1.0, events=500, throughput=500.0, per_second=(500,), latency_us=latency)
+    return msgspec.structs.replace(trial, figure=500.0, load=load)
+
+
+def told_at_a_rate(series: Series) -> Series:
+    simulated = trials()
+    while (request := series.ask()) is not None:
+        series.tell(at_a_rate(request, simulated))
+    return series
+
+
+def test_at_a_fixed_rate_the_arms_with_the_lower_p99_win() -> None:
+    result = told_at_a_rate(Series(plan(objective="p99"))).result()
+    assert {name: one.verdict for name, one in result.comparisons.items()} == {
+        "A": "faster",
+        "B": "faster",
+        "C": "no difference found",
+        "best": "faster",
+    }
+    assert result.comparisons["A"].ratio.low < 1.5 < result.comparisons["A"].ratio.high
+    assert result.best_of == ("B", "A")
+
+
+def test_precision_is_that_of_what_is_compared() -> None:
+    """Throughput is alike to the last digit, so its intervals are narrow at the first look."""
+    plans = [plan(objective=one, blocks=20, looks=True, precision=0.02) for one in ("throughput", "p99")]
+    fixed, latency = (told_at_a_rate(Series(one)).result() for one in plans)
+    assert fixed.blocks < latency.blocks
+    assert all(one.ratio.half_width <= 0.02 for one in latency.comparisons.values())
+
+
+def with_latency(series: Series, simulated: SimulatedTrials, of: Mapping[str, float]) -> Series:
+    """The arms are as fast as they are, and their p99 latency is that of the base divided by so much."""
+    while (request := series.ask()) is not None:
+        trial = simulated.run(request)
+        p99 = round(20_000 / of.get(request.arm.name, 1.0) * (1.02 if request.block % 2 else 0.98))
+        latency = Latency(mean=1.0, p50=1, p95=1, p99=p99, p999=p99, max=p99)
+        load = LoadResult(seconds=1.0, events=500, throughput=500.0, per_second=(500,), latency_us=latency)
+        series.tell(msgspec.structs.replace(trial, load=load))
+    return series
+
+
+def test_where_throughput_is_compared_p99_latency_has_intervals_of_its_own() -> None:
+    """C commits as much as the base at half of its latency; A commits more, at twice the latency."""
+    result = with_latency(Series(plan()), trials(), {"C": 2.0, "A": 0.5, "best": 0.8}).result()
+    assert result.comparisons["C"].verdict == "no difference found"
+    assert result.p99.keys() == {"A", "B", "C", "best", "control"}
+    assert {name: one.ratio.estimate for name, one in result.p99.items()} == pytest.approx(
+        {"A": 0.5, "B": 1.0, "C": 2.0, "best": 0.8, "control": 1.0}, rel=0.001
+    )
+    assert (result.p99["C"].verdict, result.p99["A"].verdict) == ("faster", "slower")
+    assert result.best_of == ("B", "A"), "what is compared is what chooses"
+
+
+def test_looks_and_groups_give_p99_the_blocks_of_what_is_compared() -> None:
+    groups = (Group(arms=("A", "B"), blocks=8), Group(arms=("C",), blocks=6))
+    for changes in ({"looks": True, "blocks": 20, "precision": 0.2}, {"groups": groups}):
+        result = with_latency(Series(plan(compose=None, **changes)), trials(), {"C": 2.0}).result()
+        assert {name: one.blocks for name, one in result.p99.items()} == {
+            "control": result.control.blocks if result.control else 0,
+            **{name: one.blocks for name, one in result.comparisons.items()},
+        }
+
+
+def test_without_latency_there_is_no_ratio_of_it() -> None:
+    series = Series(plan())
+    run_to_end(series, trials())
+    assert series.result().p99 == {}
+
+
+def test_at_a_fixed_rate_the_ratios_of_p99_are_what_is_compared() -> None:
+    result = told_at_a_rate(Series(plan(objective="p99"))).result()
+    assert {**result.comparisons, "control": result.control} == result.p99

@@ -212,6 +212,21 @@ def test_screening_does_not_choose_by_runs_that_a_neighbour_was_in() -> None:
     assert {"flush": 2, "a": 1}.items() <= winner.settings.items()
 
 
+def test_every_confirmed_arm_has_its_p99_latency_compared_and_the_guard_goes_by_it() -> None:
+    tune, trials = Tune(plan(budget_trials=120)), simulated(effect(flush2=1.3))
+    while (request := tune.ask()) is not None:
+        p99 = 3_000 if request.arm.settings["flush"] == 2 else 1_000
+        tune.tell(with_load(trials.run(request), p99 + request.block))
+    result = tune.result()
+    assert result.p99.keys() == {one.arm for one in result.confirmed} | {"control"}
+    (rejected,) = result.rejected
+    ratio = result.p99[rejected.arm].ratio
+    assert ratio.estimate == pytest.approx(1 / 3, rel=0.01)
+    assert f"p99 latency is {1 / ratio.estimate:.2f} [{1 / ratio.high:.2f}, {1 / ratio.low:.2f}] times" in (
+        rejected.reason
+    )
+
+
 def test_a_guard_is_not_tripped_by_what_a_neighbour_did_to_the_latency() -> None:
     """Enough blocks are undisturbed; in the others the winner's p99 is fifty times as long."""
     tune, trials = Tune(plan(budget_trials=120)), simulated(effect(flush2=1.3))

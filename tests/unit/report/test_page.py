@@ -334,10 +334,10 @@ def test_a_frontier_whose_free_part_is_unknown_shows_a_question_mark() -> None:
 
 
 def test_a_tuning_for_latency_compares_latency() -> None:
-    facts = made.tune_facts(base_p99_us=170_600.0)
+    facts = made.tune_facts(base_p99_us=170_600.0, objective="p99")
     plan = {**made.TUNE_PLAN, "objective": "p99", "shape": {"rate": 2000.0}}
     text = text_of(show(made.row("tune", facts, plan), []))
-    assert "p99 latency is 1.62× lower than the base's" in text
+    assert "1.62× lower p99 latency than the base at floor" in text
     assert "base's p99 170.6 ms" in text
     assert "--rate 2000" in text and "--objective p99" in text
 

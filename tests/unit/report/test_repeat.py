@@ -82,6 +82,7 @@ SERIES = {
     "only": ["insert-on-duplicate", "--only", "H", "--only", "B primary key"],
     "precision": ["insert-on-duplicate", "--blocks", "30", "--precision", "2.5%"],
     "floor": ["insert-on-duplicate", "--floor", "second"],
+    "objective": ["{tmp}/rated.toml", "--objective", "p99"],
     "blocks": ["insert-on-duplicate", "--blocks", "3"],
     "seconds": ["insert-on-duplicate", "--seconds", "7"],
     "scale": ["insert-on-duplicate", "--scale", "0.123456789"],
@@ -106,6 +107,7 @@ COMPARE = {
     "blocks": [*TWO, "--blocks", "30"],
     "precision": [*TWO, "--precision", "2.5%"],
     "floor": [*TWO, "--floor", "second"],
+    "objective": [*TWO, "--objective", "p99", "--rate", "100"],
     "threads": [*TWO, "--threads", "3"],
     "base": [*TWO, "--base", "{tmp}/my.cnf"],
     "memory": [*TWO, "--base", "{tmp}/my.cnf", "--memory", "2G"],
@@ -189,6 +191,7 @@ def ask(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     (tmp_path / "dump.sql").write_text("SELECT 1;\n")
     shipped = find_plan("insert-on-duplicate").read_text()
     (tmp_path / "mine.toml").write_text(shipped)
+    (tmp_path / "rated.toml").write_text(shipped.replace("[workload]", "[workload]\nrate = 100", 1))
 
     def asked(*words: str) -> Any:
         done = CliRunner().invoke(make_app(), [word.format(tmp=tmp_path) for word in words])
@@ -226,6 +229,21 @@ def test_the_command_repeats_every_flag_of_compare(flag: str, ask: Any) -> None:
     request = ask("compare", *COMPARE[flag])
     assert request != plain
     assert ask(*repeated("compare", request)) == request
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("tune", ["--rate", "100"]),
+        ("series", ["{tmp}/rated.toml"]),
+        ("compare", [*TWO, "--rate", "100"]),
+    ],
+)
+def test_the_command_says_what_was_compared_also_where_nobody_asked(
+    kind: str, words: list[str], ask: Any
+) -> None:
+    again = repeated(kind, ask(kind, *words))
+    assert again[again.index("--objective") + 1] == "p99"
 
 
 @pytest.mark.parametrize(("kind", "flags"), [("tune", TUNE), ("series", SERIES), ("compare", COMPARE)])

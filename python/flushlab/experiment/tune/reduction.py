@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 
-from flushlab.experiment.blocks import undisturbed
 from flushlab.experiment.confirmation import WORTH_LOG
 from flushlab.experiment.frontier import Dropped
 from flushlab.experiment.protocol import Steps
 from flushlab.experiment.selection import Selection
+from flushlab.experiment.sheet import undisturbed
 from flushlab.experiment.tune.budget import Budget
 from flushlab.experiment.tune.pool import Pool
 from flushlab.experiment.tune.rounds import Rounds

@@ -6,9 +6,10 @@ import math
 from collections.abc import Callable, Sequence
 from random import Random
 
-from flushlab.experiment.blocks import BASE, CONTROL, YOURS, Round, is_disturbed, no_base, run_block
+from flushlab.experiment.blocks import BASE, CONTROL, YOURS, Round, no_base, run_block
 from flushlab.experiment.objective import score
 from flushlab.experiment.protocol import Steps
+from flushlab.experiment.sheet import is_disturbed
 from flushlab.experiment.tune.plan import TunePlan
 from flushlab.experiment.tune.pool import Pool
 from flushlab.record import Arm, Stage, Trial

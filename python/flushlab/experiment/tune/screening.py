@@ -9,11 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flushlab.experiment.blocks import BASE, is_disturbed
+from flushlab.experiment.blocks import BASE
 from flushlab.experiment.confirmation import WORTH_LOG
 from flushlab.experiment.objective import score
 from flushlab.experiment.protocol import Steps
 from flushlab.experiment.selection import Selection, half_on
+from flushlab.experiment.sheet import is_disturbed
 from flushlab.experiment.tune.budget import Budget
 from flushlab.experiment.tune.plan import TunePlan
 from flushlab.experiment.tune.pool import Pool

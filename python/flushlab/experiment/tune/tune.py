@@ -25,7 +25,7 @@ from flushlab.errors import BelowFloor, MeasurementError
 from flushlab.experiment.blocks import BASE, CONTROL, YOURS
 from flushlab.experiment.confirmation import WORTH_LOG, Confirmation
 from flushlab.experiment.frontier import TuneResult
-from flushlab.experiment.objective import redo_rate, score
+from flushlab.experiment.objective import redo_rate
 from flushlab.experiment.protocol import Conversation, Progress, Request, Steps
 from flushlab.experiment.selection import Space
 from flushlab.experiment.tune.budget import END_TRIALS, Budget
@@ -70,7 +70,7 @@ class Tune:
         self._rounds = Rounds(plan, self._pool)
         self._screening = Screening(plan, self._pool, self._rounds, self._budget)
         self._reduction = Reduction(self._pool, self._rounds, self._budget, self._screening)
-        self._confirmation = Confirmation(self._pool.space, plan.guards)
+        self._confirmation = Confirmation(self._pool.space, plan.guards, plan.objective)
         self._cut_short = ""
         self._expected = 0
         if plan.budget_trials is not None:
@@ -127,6 +127,7 @@ class Tune:
             control=confirmation.compared(CONTROL),
             yours=confirmation.compared(YOURS),
             confirmed=confirmation.comparisons,
+            p99={one.arm: one for one in confirmation.compared_by("p99")},
             dropped=tuple(self._reduction.dropped),
             rejected=confirmation.rejected,
             excluded=tuple(self._pool.excluded),
@@ -226,8 +227,7 @@ class Tune:
             for name, reason in out.items():
                 confirmation.reject(name, reason)
             for name, trials in finished.items():
-                score_ = score(trials, self._plan.objective)
-                confirmation.record(name, first + block, score_, trials)
+                confirmation.record(name, first + block, trials)
             arms = [arm for arm in arms if arm.name not in out]
             done = block + 1
             last = budget.is_spent(1 + len(arms)) and done >= budget.blocks.confirm_least

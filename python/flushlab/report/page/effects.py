@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from flushlab.campaign.facts import SeriesFacts
+from flushlab.experiment.objective import verdict_words
 from flushlab.report import plots
 from flushlab.report.page.parts import Cell, Section, Subject, Table, interval, times
 from flushlab.report.series import effect_words, no_effects
@@ -14,6 +15,11 @@ _KINDS: dict[str, plots.Verdict] = {
     "more together": "good",
     "slower": "bad",
     "less together": "bad",
+}
+
+_EFFECTS = {
+    "throughput": "how many times as fast it makes the server",
+    "p99": "how many times lower it makes p99 latency",
 }
 
 
@@ -30,7 +36,7 @@ def section(subject: Subject) -> Iterator[Section]:
             Cell(effect.name, "name", effect_words(effect, facts.factors)),
             Cell(times(effect.ratio.estimate), "num"),
             Cell(interval(effect.ratio), "num"),
-            Cell(effect.verdict, _KINDS.get(effect.verdict, "mute")),
+            Cell(verdict_words(effect.verdict, facts.objective), _KINDS.get(effect.verdict, "mute")),
         )
         for effect in facts.effects
     )
@@ -50,7 +56,7 @@ def section(subject: Subject) -> Iterator[Section]:
     head = (Cell("factor"), Cell("ratio", "num"), Cell("interval", "num"), Cell("verdict"))
     lead = (
         f"Every combination of {' and '.join(facts.factors)} was measured in the same "
-        f"{facts.effects[0].blocks} blocks. A factor's effect is how many times as fast it makes the server, "
+        f"{facts.effects[0].blocks} blocks. A factor's effect is {_EFFECTS[facts.objective]}, "
         "over all combinations of the others alike. All intervals of this table hold together."
     )
     yield Section("effects", "Effects of the factors", lead, (plot,), tables=(Table(head, rows),))

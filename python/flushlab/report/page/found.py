@@ -18,6 +18,7 @@ import msgspec
 from flushlab.campaign.facts import ANSWERS, ArmFacts, ClaimFacts, Figures, SeriesFacts, TuneFacts
 from flushlab.campaign.recommended import proven
 from flushlab.experiment.blocks import YOURS
+from flushlab.experiment.objective import Objective, gain_words
 from flushlab.plan.plan import BASE, CONTROL
 from flushlab.record import Comparison, Machine, OtherLoad, ServerIdentity, Trial, Value, Warning
 from flushlab.report import compare, series, tune
@@ -38,6 +39,7 @@ class Compared(NamedTuple):
         figures: what it yielded by itself.
         base: of a further server, which it is compared with; empty: the base.
         is_server: it is the base of a further server, compared with the first server's.
+        p99: its p99 latency compared with the base's, or None.
     """
 
     arm: str
@@ -47,6 +49,7 @@ class Compared(NamedTuple):
     figures: Figures = Figures()
     base: str = ""
     is_server: bool = False
+    p99: Comparison | None = None
 
 
 class LeftOut(NamedTuple):
@@ -71,7 +74,8 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
         headline: the answer, a sentence.
         interval: of the figure in the headline, or empty.
         lead: further sentences of the answer.
-        compares: what a ratio is, for people: `how many times as fast as the base`.
+        objective: what the ratios compare.
+        against: what the arms are compared with, for people.
         ways: how it was measured, and which arms otherwise.
         floor: that the answer keeps.
         base: settings of the base.
@@ -89,7 +93,8 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     workload: str = ""
     unit: str = ""
     higher_is_better: bool = True
-    compares: str = "How many times as fast as the base"
+    objective: Objective = "throughput"
+    against: str = "the base"
     ways: tuple[str, ...] = ()
     floor: str = ""
     base: Mapping[str, Value] = {}
@@ -101,6 +106,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     compared: tuple[Compared, ...] = ()
     control: Comparison | None = None
     control_figures: Figures = Figures()
+    control_p99: Comparison | None = None
     guarantees: Mapping[str, Mapping[str, str]] = {}
     weaker: Mapping[str, Mapping[str, str]] = {}
     claims: tuple[ClaimFacts, ...] = ()
@@ -117,7 +123,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 def found(row: CampaignRow, plan: StoredPlan, facts: Facts | None, trials: Sequence[Trial]) -> Found:
     """What the campaign found."""
     if isinstance(facts, TuneFacts):
-        known = _tuned(msgspec.structs.replace(facts, objective=plan.objective))
+        known = _tuned(facts)
     elif isinstance(facts, SeriesFacts):
         known = _serial(facts)
     else:
@@ -129,9 +135,6 @@ def found(row: CampaignRow, plan: StoredPlan, facts: Facts | None, trials: Seque
 
 
 # -- tune ------------------------------------------------------------------------------------------------
-
-
-_LOWER = "How many times lower the 99th percentile of latency is than the base's"
 
 
 def _tuned(facts: TuneFacts) -> Found:
@@ -157,6 +160,7 @@ def _tuned(facts: TuneFacts) -> Found:
                 if note
             ),
             facts.figures.get(one.arm, Figures()),
+            p99=result.p99.get(one.arm),
         )
         for one in result.confirmed
         if one.arm != CONTROL
@@ -178,7 +182,8 @@ def _tuned(facts: TuneFacts) -> Found:
         workload=facts.workload,
         unit=facts.unit,
         higher_is_better=facts.unit != "s",
-        compares=_LOWER if facts.objective == "p99" else f"How many times as fast as {against}",
+        objective=facts.objective,
+        against=against,
         base_p99_us=facts.base_p99_us,
         floor=winner.floor.value if winner else facts.floor,
         base=facts.base,
@@ -189,6 +194,7 @@ def _tuned(facts: TuneFacts) -> Found:
         compared=tuple(compared),
         control=result.control,
         control_figures=facts.figures.get(CONTROL, Figures()),
+        control_p99=result.p99.get(CONTROL),
         guarantees=guarantees,
         warnings=facts.warnings,
         left_out=tuple(_left_out_of_tune(facts)),
@@ -252,6 +258,7 @@ def _serial(facts: SeriesFacts) -> Found:
         workload=facts.workload,
         unit=facts.unit,
         higher_is_better=facts.higher_is_better,
+        objective=facts.objective,
         ways=tuple(f"{words[0].upper()}{words[1:]}." for words in tune.ways(facts)),
         floor=best.floor if best else facts.base_floor,
         base=facts.base,
@@ -269,11 +276,13 @@ def _serial(facts: SeriesFacts) -> Found:
                 Figures(figure=arm.figure, p99_us=arm.p99_us),
                 arm.against,
                 arm.is_base,
+                p99=arm.p99,
             )
             for arm in measured
             if arm.comparison is not None
         ),
         control=facts.control,
+        control_p99=facts.control_p99,
         guarantees=guarantees,
         weaker={
             arm.name: otherwise
@@ -306,8 +315,8 @@ def _series_answer(facts: SeriesFacts, best: ArmFacts | None) -> tuple[str, str,
     if facts.kind == "compare":
         return headline, interval, lead
     if best is not None and best.comparison is not None and not best.composed_of:
-        ratio = best.comparison.ratio
-        lead.append(f"The fastest is {best.name}: {ratio.estimate:.2f}× [{ratio.low:.2f}, {ratio.high:.2f}].")
+        what = "The fastest is" if facts.objective == "throughput" else "The lowest p99 latency has"
+        lead.append(f"{what} {best.name}: {gain_words(best.comparison.ratio, facts.objective)}.")
     if best is not None and best.floor and best.floor == facts.base_floor:
         lead.append(f"The floor is still {best.floor}.")
     elif best is not None and best.floor and not best.composed_of:

@@ -112,6 +112,17 @@ def verdict_kind(comparison: Comparison) -> Verdict:
     return "bad" if comparison.verdict == "slower" else "mute"
 
 
+P99_LEAD = " p99 ratio: how many times lower p99 latency (the 99th percentile) is than the base's."
+
+
+def p99_cell(comparison: Comparison | None) -> Cell:
+    """A ratio of p99 latencies with its interval; empty where there is none."""
+    if comparison is None:
+        return Cell("", "num")
+    ratio = comparison.ratio
+    return Cell(times(ratio.estimate), f"num {verdict_kind(comparison)}", interval(ratio))
+
+
 def times(value: float) -> str:
     """A ratio: `1.62×`."""
     return f"{value:.2f}×" if value < 100 else f"{value:.0f}×"
