@@ -68,7 +68,7 @@ def settings(
         typer.Option("--json", metavar="FILE", help="Write the result as JSON to a file; - is stdout."),
     ] = None,
 ) -> None:
-    """List known settings, explain one, or check an option file or a running server.
+    """List settings, explain one, or check an option file or a server.
 
     \b
     Examples:
