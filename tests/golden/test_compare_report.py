@@ -150,6 +150,17 @@ def test_at_a_fixed_rate_the_report_is_about_latency() -> None:
     assert "as fast as base" not in text
 
 
+def test_a_floor_that_depends_on_the_disk_says_so_in_headline_and_rows() -> None:
+    held = "as the disk has a volatile write cache"
+    base = {**STRICT, "floor": f"throwaway, {held}; strict without one"}
+    arm = msgspec.structs.replace(ARMS[0], guarantees={**ARMS[0].guarantees, "floor": f"second, {held}"})
+    facts = msgspec.structs.replace(FACTS, base_floor="throwaway", base_guarantees=base, arms=(arm,))
+    text = " ".join(text_of(compare.render(facts)).split())
+    assert f"Its floor is second, {held}. That of base is throwaway, {held}; strict without one." in text
+    assert f"; floor throwaway, {held}; strict without one" in text
+    assert f"; floor second, {held}" in text
+
+
 def test_json_document() -> None:
     document = msgspec.json.decode(msgspec.json.encode(compare.document(FACTS)))
     assert document["schema"] == "flushlab.compare/1"

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from flushlab.record import ServerIdentity, Value
 from flushlab.settings.catalog import Catalog, load_catalog
 from flushlab.settings.configuration import Configuration
-from flushlab.settings.durability import Guarantees, describe, level
+from flushlab.settings.durability import Guarantees, Verdict, describe
 from flushlab.settings.optionfile import render
 
 
@@ -16,6 +16,7 @@ def option_file(
     base: Mapping[str, Value],
     identity: ServerIdentity,
     guarantees: Guarantees,
+    meets: Verdict,
     *,
     reasons: Mapping[str, str] | None = None,
     comments: Sequence[str] = (),
@@ -28,6 +29,7 @@ def option_file(
         base: what the server runs with now; equal values are left out.
         identity: the server that will read the file.
         guarantees: of the configuration.
+        meets: the floor that it meets, and on which disk.
         reasons: for a setting: why, or what dropping it was measured to cost; shown above its line.
         comments: lines for the top (where the figures come from, say).
         standalone: there are no replicas: says nothing about them.
@@ -40,7 +42,7 @@ def option_file(
     words = describe(guarantees)
     header = [
         *comments,
-        f"Server: {identity.name}. Durability floor that this meets: {level(guarantees)}.",
+        f"Server: {identity.name}. Durability floor that this meets: {meets}.",
         f"Killed server: {words['process_crash']}.",
         f"Operating system crash: {words['os_crash']}.",
         f"Power loss: {words['power_loss']}.",

@@ -15,7 +15,7 @@ from flushlab.campaign.running_server import HONEST
 from flushlab.crashed.measured import WHAT, measured
 from flushlab.experiment.frontier import FrontierPoint
 from flushlab.record import Launch, Ratio, Storage, Value
-from flushlab.settings.durability import guarantees, keeps
+from flushlab.settings.durability import guarantees, keeps, verdict
 
 
 class TunedFiles(NamedTuple):
@@ -49,6 +49,7 @@ def tuned_files(
         request.original,
         facts.server,
         guarantees(settings, facts.server, storage, launch),
+        verdict(settings, facts.server, storage, launch),
         reasons=dict.fromkeys(facts.raised, f"Raises your settings to the floor {facts.floor}.")
         | _reasons(chosen, request, facts, storage, launch),
         comments=_comments(facts, chosen),

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from flushlab.campaign.facts import ArmOutcome
-from flushlab.campaign.running_server import HONEST, why_not
+from flushlab.campaign.running_server import why_not
 from flushlab.campaign.series_request import BoundArm
 from flushlab.campaign.volumes import Volumes, mismatch
 from flushlab.datadir import Volume
@@ -24,7 +24,7 @@ from flushlab.record import Launch, ServerIdentity, Storage, Value, Warning
 from flushlab.settings.admission import kept_out, require_admitted
 from flushlab.settings.catalog import Catalog, canonical, version_of
 from flushlab.settings.configuration import Configuration
-from flushlab.settings.durability import describe, guarantees, level
+from flushlab.settings.durability import described, verdict
 from flushlab.settings.option_names import load_option_names
 from flushlab.units import option_size
 from flushlab.workload import build_workload, workload_options
@@ -399,11 +399,8 @@ def judged(
     changes = _changes(base.settings, arm.settings)
     floor, words = "", dict[str, str]()
     if arm.outcome == "measured":
-        kept = guarantees({**(has or {}), **arm.settings}, identity, storage, launch)
-        trusted = kept
-        if not storage.visible:  # as `tune` takes it: what cannot be seen is not the settings' fault
-            trusted = guarantees({**(has or {}), **arm.settings}, identity, HONEST, launch)
-        floor, words = level(trusted).value, describe(kept)
+        situation = {**(has or {}), **arm.settings}, identity, storage, launch
+        floor, words = verdict(*situation).floor.value, described(*situation)
     return msgspec.structs.replace(
         arm,
         changes=changes,

@@ -24,6 +24,7 @@ from flushlab.record import (
     Value,
     Warning,
 )
+from flushlab.settings.durability import FLOOR
 from flushlab.settings.floor import Floor
 
 
@@ -264,6 +265,11 @@ class ArmFacts(msgspec.Struct, frozen=True, kw_only=True):
     def is_place(self) -> bool:
         """Whether it has a folder or a disk of its own, which no option file can give."""
         return self.data_root is not None or self.disk_iops is not None or self.disk is not None
+
+    @property
+    def verdict(self) -> str:
+        """The floor, with the condition on the disk that it has."""
+        return self.guarantees.get(FLOOR, self.floor)
 
 
 class ClaimFacts(msgspec.Struct, frozen=True, kw_only=True):

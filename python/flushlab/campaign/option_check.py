@@ -19,7 +19,7 @@ from flushlab.build.find import parse_name
 from flushlab.datadir import DataRoot, storage_of
 from flushlab.errors import BuildNotFound, StartFailed, UsageError
 from flushlab.machine import memory_bytes
-from flushlab.record import ServerIdentity, Storage, Value
+from flushlab.record import Launch, ServerIdentity, Storage, Value
 from flushlab.record.server import Flavor
 from flushlab.server import Sandbox
 from flushlab.server.base_file import (
@@ -34,7 +34,7 @@ from flushlab.server.base_file import (
 from flushlab.settings.admission import LeftOut, admit
 from flushlab.settings.check import Checked, in_reading_order
 from flushlab.settings.consequences import at_risk, below, too_large
-from flushlab.settings.durability import describe, level, meets
+from flushlab.settings.durability import described, level, meets
 from flushlab.settings.durability.rules.locations import LOCATIONS
 from flushlab.settings.finding import Finding
 from flushlab.settings.fit import Fit
@@ -195,7 +195,7 @@ def judge(
         floor=level(kept),
         wanted=floor,
         meets=None if floor is None else meets(kept, floor),
-        guarantees=describe(kept),
+        guarantees=described(checked.given, identity, disk, Launch()),
         started=started,
     )
 

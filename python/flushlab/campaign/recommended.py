@@ -15,6 +15,7 @@ from flushlab.campaign.facts import ArmFacts, SeriesFacts, TuneFacts
 from flushlab.experiment.objective import Objective, gain_words
 from flushlab.plan.plan import BASE, BEST
 from flushlab.record import Ratio, ServerIdentity, Value
+from flushlab.settings.durability import FLOOR
 from flushlab.units import counted
 
 _FAILURES = {
@@ -66,7 +67,8 @@ class Recommended(msgspec.Struct, frozen=True, kw_only=True):
     def sentence(self) -> str:
         """`On mysql@8.0.15, A is 1.50× as fast as base [1.41, 1.60], 10 blocks. Floor: second.`"""
         before = f" ({self.base}: {self.base_floor})" if self.base_floor not in ("", self.floor) else ""
-        return f"On {self.server.name}, {self.arm} {self._gain}. Floor: {self.floor}{before}."
+        kept = self.guarantees.get(FLOOR, self.floor)
+        return f"On {self.server.name}, {self.arm} {self._gain}. Floor: {kept}{before}."
 
     @property
     def _gain(self) -> str:

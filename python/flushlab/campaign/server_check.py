@@ -22,7 +22,7 @@ from flushlab.server.variables import all_variables, redo_enabled
 from flushlab.settings.check import Checked, in_reading_order
 from flushlab.settings.consequences import at_risk, below, too_large
 from flushlab.settings.dump import Dump, read_dump
-from flushlab.settings.durability import describe, guarantees, level, meets
+from flushlab.settings.durability import described, guarantees, level, meets
 from flushlab.settings.finding import Finding
 from flushlab.settings.floor import Floor
 from flushlab.settings.in_force import identity_of, in_force
@@ -158,5 +158,5 @@ def _judged(
         floor=level(trusted),
         wanted=floor,
         meets=None if floor is None else meets(trusted, floor),
-        guarantees=describe(guarantees(checked.given, identity, Storage(visible=False), launch)),
+        guarantees=described(checked.given, identity, Storage(visible=False), launch),
     )

@@ -37,7 +37,7 @@ from flushlab.record import (
 from flushlab.redact import without_passwords
 from flushlab.settings.catalog import Catalog
 from flushlab.settings.configuration import Configuration
-from flushlab.settings.durability import Guarantees, describe, guarantees, keeps, level
+from flushlab.settings.durability import Guarantees, described, guarantees, keeps, level
 from flushlab.settings.floor import Floor
 from flushlab.trial import REDO_WRAPS, StandingRunner
 from flushlab.workload import workload_options
@@ -114,6 +114,9 @@ class Tuning:
         """What the server keeps under these settings."""
         return guarantees(settings, self.identity, self.storage, self.launch)
 
+    def _described(self, settings: Mapping[str, Value]) -> dict[str, str]:
+        return described(settings, self.identity, self.storage, self.launch)
+
     def level_of(self, settings: Mapping[str, Value]) -> Floor:
         """The safest floor that settings meet."""
         return level(self.guarantees(settings))
@@ -162,11 +165,8 @@ class Tuning:
             checked = check(experiment, crash, self.request.crash_fail, self.request.floor, recover, raised)
         result = experiment.result()
         shown = {point.arm: point.settings for point in result.frontier if point.arm != BASE}
-        yours = self.guarantees(self.request.original)
-        words = {YOURS: describe(yours), BASE: describe(self.guarantees(self.request.base))}
-        words |= {
-            arm: describe(self.guarantees({**self.request.base, **changes})) for arm, changes in shown.items()
-        }
+        words = {YOURS: self._described(self.request.original), BASE: self._described(self.request.base)}
+        words |= {arm: self._described({**self.request.base, **changes}) for arm, changes in shown.items()}
         base = [trial for trial in trials if trial.arm.name == BASE and trial.figure is not None]
         confirmed = [trial for trial in base if trial.stage == "confirm"] or base
         settings = base[-1].settings if base else {}
@@ -185,7 +185,7 @@ class Tuning:
             base=configuration.as_reported(),
             lifted=self.request.lifted,
             raised=self.request.raised,
-            yours=level(yours),
+            yours=self.level_of(self.request.original),
             result=result,
             base_figure=mean_figure(confirmed),
             guarantees=words,

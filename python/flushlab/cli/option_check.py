@@ -7,6 +7,7 @@ import textwrap
 from flushlab.campaign.option_check import Judged, Started
 from flushlab.cli.output import stdout
 from flushlab.settings.admission import told
+from flushlab.settings.durability import FLOOR
 from flushlab.settings.fit import lines
 
 SCHEMA = "flushlab.settings-check/1"
@@ -62,7 +63,7 @@ def show(judged: Judged, subject: str) -> None:
     if judged.started is not None:
         _show_start(judged.started)
     it = "It meets" if judged.starts else "Apart from what cannot be read, it meets"
-    _print(f"{it} the floor {judged.floor} if the disk is honest:")
+    _print(f"{it} the floor {judged.guarantees.get(FLOOR, judged.floor)}:")
     for key, label in _FAILURES.items():
         _print(f"  {label:<17} {judged.guarantees[key]}", indent=" " * 20)
     if judged.assumed:

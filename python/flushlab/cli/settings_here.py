@@ -16,7 +16,7 @@ from flushlab.server import Sandbox, Server
 from flushlab.settings.candidate import Candidate
 from flushlab.settings.candidates import propose
 from flushlab.settings.catalog import Catalog, SettingHere, load_catalog
-from flushlab.settings.durability import describe, guarantees, level
+from flushlab.settings.durability import FLOOR, described, guarantees, level
 from flushlab.settings.floor import Floor
 
 SCHEMA = "flushlab.settings-here/1"
@@ -75,6 +75,8 @@ def show(here: Here) -> None:
     """The list for people, 80 columns wide."""
     catalog = load_catalog()
     stdout.print(f"{here.server.name}: settings, their values, and what may be tried at floor {here.floor}")
+    if FLOOR in here.guarantees:
+        stdout.print(f"The settings meet {here.guarantees[FLOOR]}.", soft_wrap=True)
     stdout.print("(* not the default, + only in long windows, & together with another setting)")
     groups: dict[str, list[str]] = {}
     for name in here.values:
@@ -123,7 +125,7 @@ def _read(server: Server, floor: Floor | None, only: str | None) -> Here:
             launch=server.launch,
             memory_bytes=available_memory_bytes(),
         ),
-        guarantees=describe(kept),
+        guarantees=described(values, identity, server.storage, server.launch),
     )
 
 

@@ -29,6 +29,7 @@ from flushlab.report.series import (
     recommended_document,
 )
 from flushlab.report.tune import legend, never_ran, spell
+from flushlab.settings.durability import FLOOR
 from flushlab.units import counted
 
 SCHEMA = "flushlab.compare/1"
@@ -152,13 +153,15 @@ def _answer_of(facts: SeriesFacts, base: ArmFacts, arms: Sequence[ArmFacts]) -> 
     fastest = allowed[0] if allowed else below[-1]
     _gain(text, fastest, base, facts)
     if not allowed:
-        words = f"\nIts floor is {fastest.floor}, below {facts.floor or base.floor}: not recommended."
+        words = f"\nIts floor is {fastest.verdict}, below {facts.floor or base.floor}: not recommended."
         return text.append(f"{words} --floor {fastest.floor} allows it.")
     if fastest.floor != base.floor:
-        text.append(f"\nIts floor is {fastest.floor}; that of {base.name} is {base.floor}.")
+        text.append(f"\nIts floor is {fastest.verdict}. That of {base.name} is {base.verdict}.")
+    elif fastest.verdict != fastest.floor:
+        text.append(f"\nIts floor is {fastest.verdict}.")
     if below and strength(below[-1]) > strength(fastest):
         _gain(text.append("\n"), below[-1], base, facts, style="")
-        text.append(f";\nits floor is {below[-1].floor}: not recommended.")
+        text.append(f";\nits floor is {below[-1].verdict}: not recommended.")
     return text
 
 
@@ -191,7 +194,7 @@ def _table(facts: SeriesFacts) -> Iterator[RenderableType]:
         yield from _row(base.name, width, "" if base.figure is None else "1.00")
         if number and (what := _what(base)):
             yield below(what)
-        yield from _about(absolute(base.figure, base.p99_us, facts.unit), base.floor, base.guarantees)
+        yield from _about(absolute(base.figure, base.p99_us, facts.unit), base.verdict, base.guarantees)
         yield from _why_not(base)
         for arm in arms:
             yield from _arm_rows(arm, base, facts, width)
@@ -221,7 +224,7 @@ def _arm_rows(arm: ArmFacts, base: ArmFacts, facts: SeriesFacts, width: int) -> 
     figures = absolute(arm.figure, arm.p99_us, facts.unit)
     lower = f" (below {facts.floor or base.floor})" if facts.below_floor(arm, base) else ""
     words, p99 = changed(arm.guarantees, base.guarantees), latency(arm.p99, facts.objective)
-    yield from _about(figures, f"{arm.floor}{lower}", words, p99)
+    yield from _about(figures, f"{arm.verdict}{lower}", words, p99)
     yield from _why_not(arm)
 
 
@@ -253,7 +256,8 @@ def _about(
     if words := "; ".join(filter(None, (figures, f"floor {floor}" if floor else ""))):
         yield below(words)
     yield from p99
-    for failures, text in grouped(guarantees).items():
+    failures_only = {name: text for name, text in guarantees.items() if name != FLOOR}
+    for failures, text in grouped(failures_only).items():
         yield below(f"{failures}: {text}")
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from flushlab.settings.durability import FLOOR
+
 FAILURES = {
     "process_crash": "mysqld crashes",
     "os_crash": "the OS crashes",
     "power_loss": "the power fails",
     "torn_page": "a page is torn",
     "replication": "replicas",
+    FLOOR: "the floor",
 }
 
 

@@ -173,7 +173,7 @@ def answer(facts: SeriesFacts) -> Text:
             proven = "to be faster" if facts.objective == "throughput" else "to lower p99 latency"
             text.append(f"\nTogether, they are not proven {proven}.", style="not bold")
         if best.floor and best.floor != facts.base_floor:
-            words = f"\nIts floor is {best.floor}, the base's {facts.base_floor}."
+            words = f"\nIts floor is {best.verdict}. That of the base is {facts.base_arm.verdict}."
             text.append(words, style="not bold")
         return text.append(_below(facts), style="not bold")
     faster = [arm for arm in compared if is_faster(arm)]
@@ -233,6 +233,8 @@ def _table(facts: SeriesFacts) -> Iterator[RenderableType]:
     yield _row("base", base_ratio, "", "", facts.base_floor, width)
     if facts.base_text:
         yield below(facts.base_text)
+    if facts.base_arm.verdict != facts.base_floor:
+        yield below(f"floor {facts.base_arm.verdict}")
     if figures := absolute(facts.base_figure, facts.base_p99_us, facts.unit):
         yield below(figures)
     for arm in facts.arms:
@@ -243,6 +245,8 @@ def _table(facts: SeriesFacts) -> Iterator[RenderableType]:
         if figures := absolute(arm.figure, arm.p99_us, facts.unit):
             yield below(figures)
         yield from latency(arm.p99, facts.objective)
+        if arm.verdict not in (arm.floor, facts.base_arm.verdict):
+            yield below(f"floor {arm.verdict}")
         if arm.reason:
             yield below(arm.reason.strip().splitlines()[0], style="yellow")
         if arm.contract:

@@ -22,6 +22,7 @@ from flushlab.report import crash
 from flushlab.report.carry_over import Step, carry_over, on_own_server, render_carry_over, render_steps, steps
 from flushlab.report.guarantees import FAILURES
 from flushlab.report.identity import server_document
+from flushlab.settings.durability import FLOOR
 from flushlab.units import counted, format_latency, format_size, option_size
 
 SCHEMA = "flushlab.tune/1"
@@ -133,6 +134,8 @@ def answer(facts: TuneFacts) -> Text:
         text.append_text(_said("; meeting it costs: ", cost, facts.objective))
     else:
         text.append_text(_said("; no cost of meeting it was found: ", cost, facts.objective))
+    if (own := facts.guarantees.get(YOURS, {}).get(FLOOR)) is not None:
+        text.append(f"\nThey meet {own}.", style="not bold")
     return text.append("\n").append_text(_found(facts))
 
 
@@ -169,6 +172,8 @@ def _found(facts: TuneFacts) -> Text:
     if winner.versus_yours is not None:
         beside = "\nAgainst your settings as they are: "
         text.append_text(_said(beside, winner.versus_yours, facts.objective, style="not bold"))
+    if (floor := facts.guarantees.get(winner.arm, {}).get(FLOOR)) is not None:
+        text.append(f"\nIts floor is {floor}.", style="not bold")
     free = winner.free_ratio
     if free is None:
         words = "How much of it is free could not be measured."
@@ -232,7 +237,8 @@ def _frontier(facts: TuneFacts) -> Iterator[RenderableType]:
     if (yours := facts.result.yours) is not None:
         yield row("yours", f"{yours.ratio.estimate:.2f}", _interval(yours.ratio), "", YOURS, "", "1.00")
         yield from latency(YOURS)
-        yield Text(f"  below {facts.floor}: they meet {facts.yours}", style="yellow")
+        own = facts.guarantees.get(YOURS, {}).get(FLOOR, facts.yours)
+        yield Text(f"  below {facts.floor}: they meet {own}", style="yellow")
     if facts.figures:
         yield row("raised" if facts.raised else "base", "", "", "", BASE)
     for point in facts.result.frontier:
@@ -277,6 +283,8 @@ def _guarantees(facts: TuneFacts) -> Table:
     if changed:
         table.add_column("after", overflow="fold", ratio=1)
     for failure, words in FAILURES.items():
+        if failure not in before and failure not in after:
+            continue
         row = [words, before.get(failure, "")]
         table.add_row(*row, *([after.get(failure, "")] if changed else []))
     return table

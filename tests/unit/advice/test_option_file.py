@@ -5,7 +5,7 @@ from pathlib import Path
 from flushlab.advice import option_file
 from flushlab.record import Launch, ServerIdentity, Storage, Value
 from flushlab.settings.check import check
-from flushlab.settings.durability import guarantees
+from flushlab.settings.durability import guarantees, verdict
 from tests.unit.settings.servers import MARIADB1011, MYSQL80
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -20,6 +20,7 @@ def advise(
         base,
         identity,
         guarantees({**base, **settings}, identity, DISK, Launch()),
+        verdict({**base, **settings}, identity, DISK, Launch()),
         reasons={"innodb_log_buffer_size": "Dropping it costs 12 % (95 % interval 9 to 15 %)."},
         comments=("flushlab tune, 12 blocks.",),
         standalone=standalone,

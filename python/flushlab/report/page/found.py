@@ -318,9 +318,9 @@ def _series_answer(facts: SeriesFacts, best: ArmFacts | None) -> tuple[str, str,
         what = "The fastest is" if facts.objective == "throughput" else "The lowest p99 latency has"
         lead.append(f"{what} {best.name}: {gain_words(best.comparison.ratio, facts.objective)}.")
     if best is not None and best.floor and best.floor == facts.base_floor:
-        lead.append(f"The floor is still {best.floor}.")
+        lead.append(f"The floor is still {best.verdict}.")
     elif best is not None and best.floor and not best.composed_of:
-        lead.append(f"Its floor is {best.floor}, the base's {facts.base_floor}.")
+        lead.append(f"Its floor is {best.verdict}. That of the base is {facts.base_arm.verdict}.")
     if best is not None and best.contract:
         lead.append(f"It changes the service itself: {', '.join(best.contract)}.")
     if best is not None and best.workload:
@@ -360,7 +360,7 @@ def _notes(arm: ArmFacts, floor: str) -> tuple[str, ...]:
         notes.append(f"emulated disk: {arm.disk}")
     if arm.floor:
         lower = f", below {floor}: not recommended" if floor else ""
-        notes.append(f"floor {arm.floor}{lower}")
+        notes.append(f"floor {arm.verdict}{lower}")
     if arm.contract:
         notes.append(f"changes the service: {', '.join(arm.contract)}")
     return tuple(note for note in notes if note)

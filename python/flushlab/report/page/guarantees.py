@@ -11,6 +11,7 @@ from flushlab.report.page.parts import (
     Subject,
     Table,
 )
+from flushlab.settings.durability import FLOOR
 from flushlab.units import format_seconds
 
 _FAILURES = {
@@ -19,6 +20,7 @@ _FAILURES = {
     "power_loss": "the power fails",
     "torn_page": "a page is torn",
     "replication": "replicas",
+    FLOOR: "the floor",
 }
 
 

@@ -8,6 +8,7 @@ the worst of what the rules say. docs/concepts/durability.md is the page for peo
     level(found)                    # the safest floor that they meet
     meets(found, Floor.SECOND)
     describe(found)["power_loss"]   # plain words
+    verdict(settings, identity, storage, launch)    # the floor, with the condition on the disk's write cache
 """
 
 from flushlab.settings.durability.guarantee import (
@@ -24,8 +25,10 @@ from flushlab.settings.durability.guarantee import (
 )
 from flushlab.settings.durability.model import guarantees
 from flushlab.settings.durability.rules import RULES
+from flushlab.settings.durability.verdict import FLOOR, Verdict, described, verdict
 
 __all__ = [
+    "FLOOR",
     "FLUSH_INTERVAL_S",
     "RULES",
     "Failure",
@@ -33,9 +36,12 @@ __all__ = [
     "Guarantees",
     "Level",
     "Replication",
+    "Verdict",
     "describe",
+    "described",
     "guarantees",
     "keeps",
     "level",
     "meets",
+    "verdict",
 ]

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from flushlab.campaign.binding import judged
+from flushlab.campaign.option_check import judge
+from flushlab.campaign.series_request import BoundArm
+from flushlab.record import Launch, ServerIdentity, Storage, Value
+from flushlab.settings.catalog import load_catalog
+from flushlab.settings.durability import verdict
+from flushlab.settings.floor import Floor
+
+MYSQL = ServerIdentity(flavor="mysql", version=(9, 7, 4), version_text="9.7.4")
+MARIADB = ServerIdentity(flavor="mariadb", version=(10, 11, 19), version_text="10.11.19-MariaDB")
+
+
+@pytest.mark.parametrize(
+    ("volatile", "said"),
+    [
+        (None, "strict, if the disk has no volatile write cache; throwaway with one"),
+        (True, "throwaway, as the disk has a volatile write cache; strict without one"),
+        (False, "strict, as the disk has no volatile write cache; throwaway with one"),
+    ],
+)
+def test_a_floor_that_depends_on_the_disks_cache_says_so(volatile: bool | None, said: str) -> None:
+    assert str(verdict({}, MYSQL, Storage(volatile_cache=volatile), Launch())) == said
+
+
+def test_a_floor_that_holds_with_any_cache_has_no_condition() -> None:
+    for settings in ({}, {"innodb_flush_log_at_trx_commit": 2}):
+        for volatile in (None, True, False):
+            found = verdict(settings, MARIADB, Storage(volatile_cache=volatile), Launch())
+            assert found.condition == ""
+    assert verdict({}, MYSQL, Storage(in_memory=True), Launch()).condition == ""
+
+
+def test_a_disk_that_is_not_seen_is_one_whose_cache_is_not_known() -> None:
+    unseen, unknown = (verdict({}, MYSQL, one, Launch()) for one in (Storage(visible=False), Storage()))
+    assert unseen == unknown
+    assert unseen.floor is Floor.STRICT
+
+
+def test_a_check_and_a_comparison_say_the_same_of_one_configuration(tmp_path: Path) -> None:
+    """`settings --check` said strict, `compare` on the same machine throwaway, both without a condition."""
+    file = tmp_path / "my.cnf"
+    file.write_text("[mysqld]\nmax_connections = 100\n")
+    checked = judge(file, "mysql@9.7.4", basedir=None, floor=None, static=True)
+    settings: dict[str, Value] = {"max_connections": 100}
+    arm = BoundArm(name="base", settings=settings)
+    compared = {
+        volatile: judged(
+            arm, arm, MYSQL, Storage(volatile_cache=volatile), Launch(), load_catalog()
+        ).guarantees["floor"]
+        for volatile in (None, True)
+    }
+    assert checked.guarantees["floor"] == compared[None]
+    assert {"strict", "throwaway"} == {text.partition(",")[0] for text in compared.values()}
+    for text in compared.values():
+        assert "strict" in text and "throwaway" in text and "volatile write cache" in text
