@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from flushlab.build.build import Build
 from flushlab.build.verbose_help import Answer, verbose_help
-from flushlab.settings.catalog import canonical, load_catalog
+from flushlab.settings.catalog import canonical
 from flushlab.settings.helptext import read_help
 from flushlab.settings.option_shapes import Kind, Shape
 
@@ -56,7 +56,7 @@ _CHARACTER_SETS = (
 
 
 def ask_shapes(build: Build, wanted: Iterable[str] | None = None) -> dict[str, Shape]:
-    """The shape of each option that the build lists, beyond those whose values the catalog has.
+    """The shape of each option that the build lists.
 
     Args:
         build: the build.
@@ -68,13 +68,7 @@ def ask_shapes(build: Build, wanted: Iterable[str] | None = None) -> dict[str, S
     listed = verbose_help(build).text
     syntax = {canonical(name): equals for name, equals in _SYNTAX.findall(listed)}
     told, plugins = read_help(listed), {canonical(name) for name in _PLUGIN.findall(listed)}
-    catalog = load_catalog()
-    known = {
-        name
-        for name in catalog.spellings
-        if (here := catalog.here(name, build.flavor, build.version)) and here.type != "boolean"
-    }
-    names = sorted(told.names - _END_THE_PROGRAM - known if wanted is None else wanted)
+    names = sorted(told.names - _END_THE_PROGRAM if wanted is None else wanted)
     with ThreadPoolExecutor(_ASKED_AT_ONCE) as asking:
         shapes = asking.map(
             lambda name: (
@@ -95,7 +89,7 @@ def _shape(build: Build, name: str, equals: str, default: str) -> Shape:
         return Shape(kind="word", optional=optional, values=tuple(taken))
     said = answer.complaints
     if "cannot take an argument" in said or "not take an argument" in said:
-        return Shape(kind="bare", optional=True)
+        return Shape(kind="bare", optional=not _ask(build, name).refuses)
     if "Unknown suffix" in said:
         negative = build.flavor == "mysql" or not _ask(build, name, "-1").refuses
         return Shape(kind="signed" if negative else "unsigned", optional=optional)
@@ -105,7 +99,7 @@ def _shape(build: Build, name: str, equals: str, default: str) -> Shape:
         return _listed(build, name, optional, default)
     if not equals:
         becomes = "ON" if _value(answer, name) == "TRUE" else "OFF"
-        return Shape(kind="boolean", optional=True, values=(becomes,))
+        return Shape(kind="boolean", optional=not _ask(build, name).refuses, values=(becomes,))
     return Shape(kind="text", optional=optional)
 
 
@@ -135,5 +129,6 @@ def _value(answer: Answer, name: str) -> str:
     return read_help(answer.text).values.get(name, "").replace("(No default value)", "")
 
 
-def _ask(build: Build, name: str, value: str) -> Answer:
-    return verbose_help(build, [f"--{name.replace('_', '-')}={value}"])
+def _ask(build: Build, name: str, value: str | None = None) -> Answer:
+    given = "" if value is None else f"={value}"
+    return verbose_help(build, [f"--{name.replace('_', '-')}{given}"])

@@ -33,7 +33,8 @@ class Answer(NamedTuple):
 def verbose_help(build: Build, arguments: Sequence[str] = ()) -> Answer:
     """What the binary says of its options, and of these arguments.
 
-    It has an empty data directory, in which MySQL 9.7 tries out whether names of files differ by case.
+    The arguments come last: one that lacks its value takes none of flushlab's for it. It has an empty data
+    directory, in which MySQL 9.7 tries out whether names of files differ by case.
 
     Raises:
         ServerError: it cannot be executed, or does not answer.
@@ -44,7 +45,7 @@ def verbose_help(build: Build, arguments: Sequence[str] = ()) -> Answer:
             done = subprocess.run(
                 [
                     *(*build.command, "--no-defaults", *share, f"--datadir={empty}"),
-                    *(*arguments, "--verbose", "--help"),
+                    *("--verbose", "--help", *arguments),
                 ],
                 env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", **build.environment},
                 cwd="/",

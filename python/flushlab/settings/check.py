@@ -18,7 +18,7 @@ import msgspec
 from flushlab.record import Launch, ServerIdentity, Storage, Value
 from flushlab.settings import reading
 from flushlab.settings.admission import is_admitted
-from flushlab.settings.catalog import PROVIDER_OPTIONS, canonical
+from flushlab.settings.catalog import PROVIDER_OPTIONS, SettingHere, canonical
 from flushlab.settings.contradictions import contradictions
 from flushlab.settings.durability import Guarantees, guarantees
 from flushlab.settings.finding import Finding, Severity
@@ -308,38 +308,58 @@ def _judge(line: Line, server: OptionsHere, findings: list[Finding]) -> list[_Gi
         if full is None:
             return []
         name = full
-    here = server.here(name)
-    off = prefix in ("skip", "disable")
-    if here is None:
-        given, shape = _other(prefix, line.text), server.shape(name)
-        text = "0" if off else "1" if prefix else line.text
-        if shape is not None and not (prefix and shape.kind in ("plugin", "text", "word", "bare")):
-            read = reading.read_shape(name, shape, text, server.identity.flavor, server.identity.version)
-            if loose and read.fatal and server.identity.flavor == "mariadb":
-                findings.append(_passed_over(read, line, name))
-                return []
-            findings += _misread(read, line, name)
-            refused = (line.text or "") if read.fatal else None
-            given = str(read.value) if shape.kind in ("boolean", "enumeration") and read.value else given
-            return [_Given(name=name, line=line, text=given, refused=refused)]
+    here, shape = server.here(name), server.shape(name)
+    text = _turned(prefix, line.text) if prefix else line.text
+    given = None if here else _other(prefix, line.text)
+    if here is None and prefix and shape is not None and shape.kind in ("word", "text"):
+        if prefix == "enable" and not name.startswith("replicate_") and text == "1":
+            if server.identity.flavor == "mysql":
+                return []  # it keeps the default; MariaDB takes the empty text
+            text = ""
+        given = text
+    if here is not None:
+        read = _read_setting(here, prefix, text)
+    elif shape is not None:
+        read = reading.read_shape(name, shape, text, server.identity.flavor, server.identity.version)
+        given = str(read.value) if shape.kind in ("boolean", "enumeration") and read.value else given
+    else:
         return [_Given(name=name, line=line, text=given)]
-    switch = here.entry.switch
-    doubly = off and switch and (line.text or "").upper() in ("0", "OFF", "FALSE")
-    text = line.text if not prefix else None if switch else "1"
-    read = reading.negated(here) if off and not doubly else reading.read(here, text)
-    if loose and read.fatal and server.identity.flavor == "mariadb":
+    passes = server.identity.flavor == "mariadb" and text is not None
+    if loose and read.fatal and passes and (shape is None or shape.kind not in ("bare", "text", "word")):
         findings.append(_passed_over(read, line, name))
         return []
     findings += _misread(read, line, name)
+    refused = (line.text or "") if read.fatal else None
+    if here is None:
+        return [_Given(name=name, line=line, text=given, refused=refused)]
     if here.deprecated:
         findings.append(Finding.at(place, "deprecated", "warning", name, f"is deprecated {here.deprecated}"))
     return [_Given(name=name, line=line, value=read.value, refused=line.text if read.fatal else None)]
 
 
+def _turned(prefix: str, text: str | None) -> str:
+    """The value that a prefix puts in the place of the one given: the opposite of 0, or its own."""
+    on = (prefix == "enable") != (text == "0")
+    return "1" if on else "0"
+
+
+def _read_setting(here: SettingHere, prefix: str, text: str | None) -> Reading:
+    """A setting of the catalog, with the prefix that its name has."""
+    if prefix and text == "0":
+        return reading.negated(here)
+    return reading.read(here, None if prefix and here.entry.switch else text)
+
+
 def _without_prefixes(name: str, server: OptionsHere) -> tuple[str, str]:
     """The last prefix of an option and the option; no prefix if the server takes the name as it is."""
     prefix, rest = "", name
-    while not (server.takes(rest) or server.ended(rest) or server.plugin(rest)):
+    while not (
+        server.takes(rest)
+        or server.ended(rest)
+        or server.plugin(rest)
+        or server.ignores(rest)
+        or server.abbreviated(rest)
+    ):
         match = _PREFIX.match(rest)
         if match is None:
             return "", name
@@ -367,8 +387,8 @@ def _misread(read: Reading, line: Line, name: str) -> Iterator[Finding]:
 
 
 def _other(prefix: str, text: str | None) -> str:
-    if prefix in ("skip", "disable"):
-        return "OFF"
+    if prefix:
+        return "ON" if _turned(prefix, text) == "1" else "OFF"
     return "ON" if text is None else text
 
 

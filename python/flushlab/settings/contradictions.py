@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from flushlab.record import ServerIdentity, Value
 from flushlab.settings.configuration import Configuration
+from flushlab.settings.option_shapes import load_option_shapes
 
 _ENGINES = {"innodb", "myisam", "memory", "heap", "merge", "mrg_myisam", "csv", "performance_schema"}
 _ONLY = {"mysql": {"archive", "blackhole"}, "mariadb": {"aria", "sequence"}}
@@ -118,6 +119,15 @@ def _gtid(given: Given) -> Iterator[Told]:
             yield Told("gtid_mode", why, "add enforce_gtid_consistency = ON", fatal=True)
 
 
+def _write_sets(given: Given) -> Iterator[Told]:
+    name, extraction = "binlog_transaction_dependency_tracking", "transaction_write_set_extraction"
+    default = "OFF" if given.identity.version < (8, 0, 2) else "XXHASH64"
+    without = given.others.get(extraction, default).upper() in ("OFF", "0")
+    if without and given.settings.get(name, "COMMIT_ORDER") in ("WRITESET", "WRITESET_SESSION"):
+        why = f"needs {extraction}, which is OFF: the server does not start"
+        yield Told(name, why, f"add {extraction} = XXHASH64", fatal=True)
+
+
 def _statements(given: Given) -> Iterator[Told]:
     if given.settings.get("binlog_format") != "STATEMENT" or given.value("log_bin") != "ON":
         return
@@ -166,6 +176,12 @@ def _collation(given: Given) -> Iterator[Told]:
     if (lacks_0900 and "_0900_" in collation) or (lacks_1400 and "_uca1400_" in collation):
         why = f"is {collation}, which this server does not have: the server does not start"
         yield Told("collation_server", why, "write utf8mb4_unicode_520_ci", fatal=True)
+        return
+    sets = load_option_shapes().here("character_set_server", given.identity.flavor, version)
+    family = collation.partition("_")[0]
+    if collation and sets is not None and family not in (*sets.values, "uca1400"):
+        why = f"is {collation!r}, which is no collation of this server: the server does not start"
+        yield Told("collation_server", why, fatal=True)
 
 
 def _utf8(given: Given) -> Iterator[Told]:
@@ -204,6 +220,7 @@ RULES: tuple[Callable[[Given], Iterator[Told]], ...] = (
     _redo,
     _server_id,
     _gtid,
+    _write_sets,
     _statements,
     _group_commit,
     _instances,

@@ -147,14 +147,20 @@ class OptionNames:
         near = difflib.get_close_matches(name, known, n=3, cutoff=NEAR)
         return next((other for other in near if _misspelled(name, other)), None)
 
-    def starting_with(self, name: str, flavor: Flavor, version: tuple[int, ...]) -> str | None:
-        """The only option of that server that begins so; None if there are none or several."""
-        found = [
-            other
-            for other in self._takers
-            if other.startswith(name) and self.knows(other, flavor, version) is not False
-        ]
-        return found[0] if len(found) == 1 else None
+    def starting_with(self, name: str, flavor: Flavor, version: tuple[int, ...]) -> tuple[str, ...]:
+        """The options of that server that begin so, those that it ignores among them."""
+        return tuple(
+            sorted(
+                other
+                for other in self.names()
+                if other.startswith(name)
+                and (
+                    self.knows(other, flavor, version) is not False
+                    if other in self._takers
+                    else self.ignores(other, flavor, version)
+                )
+            )
+        )
 
 
 def _misspelled(name: str, other: str) -> bool:

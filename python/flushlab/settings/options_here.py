@@ -112,9 +112,18 @@ class OptionsHere:
 
     def beginning(self, name: str) -> str | None:
         """The only option that begins so."""
-        full = self.names.starting_with(name, *self._key)
-        return None if full == name else full
+        found = self.names.starting_with(name, *self._key)
+        return found[0] if len(found) == 1 and found[0] != name else None
 
-    def abbreviated(self, name: str) -> str | None:
-        """The option that MariaDB takes the beginning of a name for; MySQL takes none."""
-        return self.beginning(name) if self.identity.flavor == "mariadb" else None
+    def abbreviated(self, name: str) -> tuple[str, ...]:
+        """The options that MariaDB takes the beginning of a name for; with several it ends. MySQL takes none.
+
+        Its plugins read their options after it, each by itself (`my_getopt.c`, findopt; `sql_plugin.cc`).
+        """
+        if self.identity.flavor != "mariadb" or not name or self.takes(name):
+            return ()
+        found = self.names.starting_with(name, *self._key)
+        loading = [one for one in found if (shape := self.shape(one)) and shape.kind == "plugin"]
+        innodb = [one for one in found if one.startswith("innodb_") and one not in loading]
+        own = [one for one in found if one not in (*loading, *innodb)]
+        return tuple(own or innodb or loading[:1])

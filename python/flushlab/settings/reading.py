@@ -32,12 +32,17 @@ _TEXTS = (
     (re.compile(r"replicate_rewrite_db"), re.compile(r"\s*\S+\s*->\s*\S.*")),
     (re.compile(r"optimizer_trace"), re.compile(r"((^|,)(\w+=(on|off|default)|default))*", re.IGNORECASE)),
     (re.compile(r"ft_boolean_syntax"), re.compile(r".{14}")),
-    (re.compile(r"enforce_gtid_consistency"), re.compile(r"0|1|2|ON|OFF|WARN|TRUE|FALSE", re.IGNORECASE)),
+    (re.compile(r"lc_time_names"), re.compile(r"[a-z]{2,3}_[a-z]{2}(@\w+)?", re.IGNORECASE)),
+    (re.compile(r"redirect_url"), re.compile(r"((mysql|mariadb)://.+)?", re.IGNORECASE)),
+    (re.compile(r"(date|datetime)_format"), re.compile(r"(?=.*%Y)(?=.*%m)(?=.*%d).*")),
+    (re.compile(r"(time|datetime)_format"), re.compile(r"(?=.*%[Hh])(?=.*%i)(?=.*%s).*")),
 )
 """Options whose text the servers read further (`mysqld.cc`, `sys_vars.cc`)."""
 _LOADED = ("ON", "OFF", "FORCE", "FORCE_PLUS_PERMANENT")
 """What an option that loads a plugin takes (`sql_plugin.cc`, global_plugin_typelib_names)."""
 _POWERS_OF_TWO = ("innodb_page_size", "innodb_log_write_ahead_size")
+_SESSION_BYTES = 32 << 10
+"""MariaDB 10.11.19 ends with signal 11 at 24 KiB and starts at 32; 11.8.9 starts with all."""
 _CHUNK_BYTES = 128 << 20
 _INSTANCES_FROM_BYTES = 1 << 30
 _NEAR = 0.85
@@ -68,16 +73,19 @@ def read(here: SettingHere, text: str | None) -> Reading:
         return _switch(here, text)
     if here.type == "string":
         return Reading(value=text or "")
+    if text is None:
+        shape = load_option_shapes().here(here.name, here.flavor, here.version)
+        if not (shape.optional if shape else here.type == "boolean"):
+            return _refused("has no value")
+        text = "1"
     if here.type == "set":
-        return _set(here, text)
+        return _members(here.values, text)
     if here.type == "boolean":
         return _boolean(here, text)
     if here.type == "enumeration":
         return _enumeration(here, text)
-    if text is None:
-        return _refused("has no value")
     if not text:
-        return _refused("is empty")
+        return _empty(here)
     return _float(here, text) if here.type == "float" else _integer(here, text)
 
 
@@ -85,17 +93,24 @@ def read_shape(
     name: str, shape: Shape, text: str | None, flavor: Flavor, version: tuple[int, ...]
 ) -> Reading:
     """What this server makes of the text of an option outside the catalog; the value is that text."""
+    if text is None and not shape.optional:
+        bare = shape.kind == "bare"
+        return _refused("is a variable, not an option" if bare else "has no value")
     if text is None:
-        return Reading(value="ON") if shape.optional else _refused("has no value")
+        return Reading(value="ON")
     if shape.kind == "bare":
         return _refused("takes no value", hint="leave the value out")
     if not text and shape.kind not in ("boolean", "text", "word", "set", "switches"):
-        return _refused("is empty") if flavor == "mysql" else Reading(value=text)
+        ports = name == "port" and version < (8, 0)
+        return _refused("is empty") if flavor == "mysql" and not ports else Reading(value=text)
     match shape.kind:
         case "boolean":
             return _boolean_text(text, shape.values[0])
         case "unsigned" | "signed":
             number = _number(text, flavor, version, signed=shape.kind == "signed")
+            crashes = name == "max_session_mem_used" and flavor == "mariadb" and version < (11,)
+            if crashes and isinstance(number, int) and number < _SESSION_BYTES:
+                return _refused(f"is {text}, below {_SESSION_BYTES}: the server crashes", "out-of-range")
             return number if isinstance(number, Reading) else Reading(value=text)
         case "real":
             return (
@@ -113,8 +128,10 @@ def read_shape(
             return _members(shape.values, text)
         case "switches":
             return _switches(shape.values, text)
-    pattern = next((one for names, one in _TEXTS if names.fullmatch(name)), None)
-    if pattern is not None and not pattern.fullmatch(text):
+    if any(names.fullmatch(name) and not taken.fullmatch(text) for names, taken in _TEXTS):
+        if name == "lc_time_names" and flavor == "mysql" and version >= (8, 0):
+            says = f"is {text!r}, which is no locale: the server keeps en_US"
+            return Reading(value=text, kind="wrong-type", text=says)
         return _refused(f"is {text!r}, which is not as the server needs it")
     return Reading(value=text)
 
@@ -160,15 +177,17 @@ def _switch(here: SettingHere, text: str | None) -> Reading:
     )
 
 
-def _boolean(here: SettingHere, text: str | None) -> Reading:
+def _boolean(here: SettingHere, text: str) -> Reading:
     shape = load_option_shapes().here(here.name, here.flavor, here.version)
+    if shape is not None and shape.kind == "enumeration":
+        return _member(text, {value.upper(): value for value in shape.values}, shape.values)
     default = str(here.parse(here.default))
     kept = shape.values[0] if shape is not None and shape.kind == "boolean" else default
     return _boolean_text(text, kept)
 
 
-def _boolean_text(text: str | None, otherwise: str) -> Reading:
-    if text is None or text.upper() in _ON:
+def _boolean_text(text: str, otherwise: str) -> Reading:
+    if text.upper() in _ON:
         return Reading(value="ON")
     if text.upper() in _OFF:
         return Reading(value="OFF")
@@ -176,9 +195,20 @@ def _boolean_text(text: str | None, otherwise: str) -> Reading:
     return Reading(value=otherwise, kind="wrong-type", text=says)
 
 
-def _enumeration(here: SettingHere, text: str | None) -> Reading:
-    if text is None:
-        return _refused("has no value")
+def _empty(here: SettingHere) -> Reading:
+    """A value without a letter: MySQL takes none, MariaDB reads 0."""
+    if here.flavor == "mysql":
+        return _refused("is empty")
+    becomes = _bounded(here, 0, "0").value
+    return Reading(value=becomes, kind="wrong-type", text=f"is empty: the server takes it for {becomes}")
+
+
+def _enumeration(here: SettingHere, text: str) -> Reading:
+    if not text:
+        if here.flavor == "mysql":
+            return _refused("is empty")
+        says = f"is empty: the server takes it for {here.values[0]}"
+        return Reading(value=here.values[0], kind="wrong-type", text=says)
     spelled = {value.upper(): value for value in here.values}
     spelled |= {spelling.upper(): value for spelling, value in here.spellings.items()}
     return _member(text, spelled, here.values)
@@ -202,17 +232,16 @@ def _no_member(text: str, spelled: Mapping[str, str], values: Sequence[str]) -> 
     return _refused(f"is {text!r}, which is not one of its values", hint=hint)
 
 
-def _set(here: SettingHere, text: str | None) -> Reading:
-    return _refused("has no value") if text is None else _members(here.values, text)
-
-
 def _members(values: Sequence[str], text: str) -> Reading:
-    """A list without blanks of members, each by the beginning of its name; or their bits as a number."""
+    """A list without blanks of members, each by the beginning of its name; or their bits as a number.
+
+    Behind an equals sign the servers read nothing of a member (`typelib.c`, FIND_TYPE_COMMA_TERM).
+    """
     if not text or (text.isdecimal() and int(text) < 1 << 2 * len(values)):
         return Reading(value=text)
     named = [value.upper() for value in values]
     for part in text.split(","):
-        member = part.strip().upper()
+        member = part.strip().upper().partition("=")[0]
         if part != part.strip():
             return _refused("has blanks between its values", hint="write the list without blanks")
         begin = [value for value in named if value.startswith(member)]
@@ -227,14 +256,14 @@ def _switches(values: Sequence[str], text: str) -> Reading:
     """`NAME=on,NAME=off,NAME=default`, or `default` for all; names by their beginnings."""
     named = [value.upper() for value in values]
     for part in text.split(",") if text else ():
-        name, equals, state = part.upper().partition("=")
+        name, _, state = part.upper().partition("=")
         begin = [value for value in named if value.startswith(name)]
         if part.upper() != "DEFAULT" and (not name or (name not in named and len(begin) != 1)):
             near = difflib.get_close_matches(name, named, n=1)
             hint = f"did you mean {near[0].lower()}?" if near else None
             return _refused(f"contains {part!r}, which is not one of its switches", hint=hint)
-        if equals and state not in ("ON", "OFF", "DEFAULT"):
-            return _refused(f"contains {part!r}, which is neither on, off nor default")
+        if part.upper() != "DEFAULT" and state not in ("ON", "OFF", "DEFAULT"):
+            return _refused(f"contains {part!r}, which sets its switch neither on, off nor default")
     return Reading(value=text)
 
 
@@ -245,7 +274,9 @@ def _float(here: SettingHere, text: str) -> Reading:
 
 
 def _integer(here: SettingHere, text: str) -> Reading:
-    number = _number(text, here.flavor, here.version)
+    shape = load_option_shapes().here(here.name, here.flavor, here.version)
+    signed = shape is not None and shape.kind == "signed"
+    number = _number(text, here.flavor, here.version, signed=signed)
     return number if isinstance(number, Reading) else _bounded(here, number, text)
 
 

@@ -34,8 +34,13 @@ def stranger(name: str, line: Line, loose: bool, server: OptionsHere, findings: 
         way_out = None if loose else "prefix it with loose_ to let the server start without the plugin"
         findings.append(Finding.at((line.path, line.line), "plugin", "note", name, text, way_out))
         return name
-    full = server.abbreviated(name)
-    if full is not None:
+    meant = server.abbreviated(name) if not server.ended(name) and not ignored else ()
+    if len(meant) > 1:
+        text = f"is the beginning of {meant[0]} and {meant[1]}: the server does not start"
+        findings.append(Finding.at((line.path, line.line), "misspelled", "error", name, text, None, True))
+        return None
+    if meant:
+        full = meant[0]
         text = f"is an abbreviation of {full}"
         place = (line.path, line.line)
         findings.append(Finding.at(place, "abbreviated", "warning", name, text, f"write {full}"))
@@ -52,7 +57,9 @@ def stranger(name: str, line: Line, loose: bool, server: OptionsHere, findings: 
     product = "" if ignored or server.had(name) else product_of(name)
     if product:
         keep = f"if the file is for {product}, keep the line: the rest of this check holds there, too"
-        say("product", f"is an option of {product}, not of {this}", keep)
+        where = server.names.where(name)
+        owners = f"{product} and {where}" if where else product
+        say("product", f"is an option of {owners}, not of {this}", keep)
         return None
     if name in server.catalog:
         entry = server.catalog.setting(name)

@@ -433,3 +433,86 @@ def test_a_wrong_value_behind_loose_stops_mysql_alone() -> None:
 def test_a_prefix_wins_over_the_value_behind_it(server: ServerIdentity) -> None:
     found = of("[mysqld]\nskip-innodb-file-per-table=OFF\nskip-sync_binlog=OFF\nenable-log-bin=x\n", server)
     assert found.settings == {"innodb_file_per_table": "OFF", "sync_binlog": 0, "log_bin": "ON"}
+
+
+@pytest.mark.parametrize("server", ALL, ids=lambda one: one.name)
+def test_an_empty_number_is_0_on_mariadb_and_stops_mysql(server: ServerIdentity) -> None:
+    for line in ("sync_binlog=", "table_open_cache=''", "loose_sync_binlog="):
+        assert check(f"[mysqld]\n{line}\n", server).starts == (server.flavor == "mariadb")
+
+
+def test_port_alone_may_be_empty_on_mysql_5_7() -> None:
+    assert check("[mysqld]\nport=\n", MYSQL57).starts
+    assert not check("[mysqld]\nport=\n", MYSQL80).starts
+
+
+@pytest.mark.parametrize(
+    "server", [MYSQL57, MYSQL80, MYSQL97, MARIADB1011, MARIADB118], ids=lambda one: one.name
+)
+def test_a_value_may_be_left_out_where_the_servers_help_has_it_in_brackets(server: ServerIdentity) -> None:
+    assert check("[mysqld]\ninnodb_flush_neighbors\n", server).settings["innodb_flush_neighbors"] == 1
+    assert not check("[mysqld]\nsync_binlog\n", server).starts
+    assert not check("[mysqld]\nloose_sync_binlog\n", server).starts
+    assert not check("[mysqld]\ninnodb_buffer_pool_dump_at_shutdown\n", server).starts
+    assert check("[mysqld]\ninnodb_buffer_pool_dump_at_shutdown=1\n", server).starts
+
+
+@pytest.mark.parametrize(
+    ("line", "starts"),
+    [
+        ("skip-bulk-insert_buffer_=1", True),
+        ("disable-thread-concurrency=No", True),
+        ("innodb-sys-tab=", True),
+        ("r=1", False),
+        ("loose-r=1", False),
+        ("loose-innodb-=ON", False),
+    ],
+)
+def test_mariadb_takes_beginnings_behind_prefixes_and_none_that_several_options_have(
+    line: str, starts: bool
+) -> None:
+    assert check(f"[mysqld]\n{line}\n", MARIADB1011 if "sys" in line else MARIADB118).starts == starts
+
+
+@pytest.mark.parametrize("server", ALL, ids=lambda one: one.name)
+def test_switches_are_on_off_or_default_and_members_of_sets_end_before_an_equals_sign(
+    server: ServerIdentity,
+) -> None:
+    assert not check("[mysqld]\noptimizer_switch=mrr\n", server).starts
+    assert check("[mysqld]\noptimizer_switch=mrr=on,default\n", server).starts
+    assert check("[mysqld]\nlog_output=TABLE=on\n", server).starts
+
+
+@pytest.mark.parametrize("server", ALL, ids=lambda one: one.name)
+def test_a_collation_belongs_to_a_character_set_of_the_server(server: ServerIdentity) -> None:
+    assert check("[mysqld]\ncollation_server=latin1_swedish_ci\n", server).starts
+    assert not check("[mysqld]\ncollation_server=maybe\n", server).starts
+
+
+def test_what_is_no_locale_stops_some_servers() -> None:
+    found = [
+        check("[mysqld]\nlc_time_names=xx\n", one).starts for one in (MYSQL57, MYSQL80, MYSQL97, MARIADB118)
+    ]
+    assert found == [False, True, True, False]
+
+
+def test_date_formats_are_read_by_servers_that_have_them() -> None:
+    for line, starts in (
+        ("date_format=%d.%m.%Y", True),
+        ("date_format=off", False),
+        ("time_format=%H:%i", False),
+    ):
+        assert check(f"[mysqld]\n{line}\n", MYSQL57).starts == starts
+
+
+def test_write_sets_need_their_extraction() -> None:
+    line = "[mysqld]\nbinlog_transaction_dependency_tracking=WRITESET\n"
+    assert not check(line, MYSQL57).starts
+    assert check(f"{line}transaction_write_set_extraction=XXHASH64\n", MYSQL57).starts
+    assert check(line, MYSQL80).starts
+
+
+@pytest.mark.parametrize("server", [MYSQL57, MYSQL80], ids=lambda one: one.name)
+def test_an_option_of_a_product_and_of_another_flavor_is_named_with_both(server: ServerIdentity) -> None:
+    (told,) = check("[mysqld]\nlog_slow_verbosity=full\n", server).findings
+    assert "is an option of Percona Server and mariadb 10.11, mariadb 11.8, not of mysql" in told.text

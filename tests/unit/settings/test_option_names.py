@@ -42,7 +42,7 @@ def test_where_and_near_name_what_there_is() -> None:
     assert NAMES.where("nowhere") == ""
     assert NAMES.near("boths", "mysql", (8, 0, 15)) == "both"
     assert NAMES.near("gones", "mysql", (8, 0, 15)) is None
-    assert NAMES.starting_with("ne", "mysql", (8, 0, 15)) == "new"
+    assert NAMES.starting_with("ne", "mysql", (8, 0, 15)) == ("new",)
 
 
 def test_a_release_ignores_what_the_one_before_it_ignores() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from flushlab.record import ServerIdentity
@@ -31,7 +33,7 @@ MYSQLS = [one for one in load_option_names().releases if one.flavor == "mysql"]
 def test_the_product_is_named(line: str, server: ServerIdentity, product: str) -> None:
     (finding,) = check(f"[mysqld]\n{line}\n", server).findings
     assert (finding.kind, finding.severity, finding.fatal) == ("product", "error", True)
-    assert f"is an option of {product}, not of {server.flavor}" in finding.text
+    assert re.search(rf"is an option of {product}( and mariadb .+)?, not of {server.flavor}", finding.text)
     assert f"if the file is for {product}" in (finding.hint or "")
 
 
