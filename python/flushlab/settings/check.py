@@ -24,7 +24,7 @@ from flushlab.settings.durability import Guarantees, guarantees
 from flushlab.settings.finding import Finding, Severity
 from flushlab.settings.helptext import HelpText
 from flushlab.settings.option_names import load_option_names
-from flushlab.settings.optionfile import INCLUDES_AT_MOST, Line, Loader, instance_of, lines
+from flushlab.settings.optionfile import INCLUDES_AT_MOST, Line, Loader, instance_of, lines, reads_whole_lines
 from flushlab.settings.options_here import OptionsHere
 from flushlab.settings.provider_options import parts_of
 from flushlab.settings.reading import Reading
@@ -117,7 +117,7 @@ def check(
     given: list[_Given] = []
     instances: dict[str, Line] = {}
     read_as = not suffix
-    for line in _gather(text, path, loader, findings):
+    for line in _gather(text, path, loader, findings, reads_whole_lines(identity)):
         read_as |= line.group in server.groups and line.group.endswith(suffix.lower())
         if line.problem:
             findings += _syntax(line, server)
@@ -224,10 +224,10 @@ def adjusted(checked: Checked, known: HelpText, complaints: str) -> tuple[Findin
 
 
 def _gather(
-    text: str, path: str, loader: Loader | None, findings: list[Finding], depth: int = 0
+    text: str, path: str, loader: Loader | None, findings: list[Finding], whole: bool, depth: int = 0
 ) -> Iterator[Line]:
     """The lines of a file with those of what it includes in their places."""
-    for line in lines(text, path):
+    for line in lines(text, path, whole=whole):
         if line.include is None:
             yield line
             continue
@@ -246,7 +246,7 @@ def _gather(
             findings.append(_unread(target, directory, place, error))
             continue
         for name, content in included:
-            yield from _gather(content, name, loader, findings, depth + 1)
+            yield from _gather(content, name, loader, findings, whole, depth + 1)
 
 
 def _unread(target: str, directory: bool, place: tuple[str, int], error: OSError) -> Finding:
@@ -325,7 +325,8 @@ def _judge(line: Line, server: OptionsHere, findings: list[Finding]) -> list[_Gi
     else:
         return [_Given(name=name, line=line, text=given)]
     passes = server.identity.flavor == "mariadb" and text is not None
-    if loose and read.fatal and passes and (shape is None or shape.kind not in ("bare", "text", "word")):
+    later = shape is not None and shape.kind in ("bare", "text", "word") and name != "optimizer_trace"
+    if loose and read.fatal and passes and not later:
         findings.append(_passed_over(read, line, name))
         return []
     findings += _misread(read, line, name)

@@ -31,6 +31,8 @@ _PLAIN = re.compile(r"[\w.,:/+@%=-]*")
 _ESCAPES = {"b": "\b", "t": "\t", "n": "\n", "r": "\r", "\\": "\\", "s": " ", '"': '"', "'": "'"}
 _LINE_BYTES = 4094
 """What the servers read of a line at once; they take the rest for another line."""
+_WHOLE_LINES_SINCE = (8, 0, 27)
+"""A MySQL that reads lines of any length (`my_default.cc`, mysql_file_getline); 8.0.15 does not yet."""
 INCLUDES_AT_MOST = 10
 """Files that include each other deeper than this are taken for a circle, as the servers do."""
 
@@ -133,12 +135,23 @@ def instance_of(group: str) -> str | None:
     return None if match is None else match[1]
 
 
-def lines(text: str, path: str) -> Iterator[Line]:
-    """The lines of one file, whatever their group, without comments and empty ones; never raises."""
+def reads_whole_lines(identity: ServerIdentity) -> bool:
+    """Whether this server takes a line of any length for one."""
+    return identity.flavor == "mysql" and identity.version >= _WHOLE_LINES_SINCE
+
+
+def lines(text: str, path: str, *, whole: bool = False) -> Iterator[Line]:
+    """The lines of one file, whatever their group, without comments and empty ones; never raises.
+
+    Args:
+        text: content of the file.
+        path: of the file, for places.
+        whole: as `reads_whole_lines` of the server.
+    """
     group: str | None = None
     for number, raw in enumerate(text.split("\n"), start=1):
         line = raw.strip(_BLANKS)
-        if len(raw.encode()) > _LINE_BYTES:
+        if not whole and len(raw.encode()) > _LINE_BYTES:
             yield Line(
                 path=path,
                 line=number,

@@ -31,6 +31,10 @@ _TEXTS = (
     (re.compile(r"replicate_(wild_)?(do|ignore)_table"), re.compile(r".+\..+")),
     (re.compile(r"replicate_rewrite_db"), re.compile(r"\s*\S+\s*->\s*\S.*")),
     (re.compile(r"optimizer_trace"), re.compile(r"((^|,)(\w+=(on|off|default)|default))*", re.IGNORECASE)),
+    (
+        re.compile(r"(admin_)?ssl_cipher|(admin_)?tls_ciphersuites"),
+        re.compile(r".?|([A-Z0-9]+[-_][\w-]+:?)*"),
+    ),
     (re.compile(r"ft_boolean_syntax"), re.compile(r".{14}")),
     (re.compile(r"lc_time_names"), re.compile(r"[a-z]{2,3}_[a-z]{2}(@\w+)?", re.IGNORECASE)),
     (re.compile(r"redirect_url"), re.compile(r"((mysql|mariadb)://.+)?", re.IGNORECASE)),
@@ -128,6 +132,9 @@ def read_shape(
             return _members(shape.values, text)
         case "switches":
             return _switches(shape.values, text)
+    lists = flavor == "mysql" and version >= (9,)
+    if "cipher" in name and not lists:
+        return Reading(value=text)
     if any(names.fullmatch(name) and not taken.fullmatch(text) for names, taken in _TEXTS):
         if name == "lc_time_names" and flavor == "mysql" and version >= (8, 0):
             says = f"is {text!r}, which is no locale: the server keeps en_US"

@@ -516,3 +516,14 @@ def test_write_sets_need_their_extraction() -> None:
 def test_an_option_of_a_product_and_of_another_flavor_is_named_with_both(server: ServerIdentity) -> None:
     (told,) = check("[mysqld]\nlog_slow_verbosity=full\n", server).findings
     assert "is an option of Percona Server and mariadb 10.11, mariadb 11.8, not of mysql" in told.text
+
+
+def test_a_long_line_is_one_line_on_newer_mysql() -> None:
+    text = f"#{'x' * 5000}\n[mysqld]\n#{'x' * 5000}\nsync_binlog=1\n"
+    assert [check(text, one).starts for one in (MYSQL80, MARIADB118, MYSQL97)] == [False, False, True]
+
+
+def test_ciphers_are_read_at_the_start_of_newer_mysql() -> None:
+    wrong, right = "[mysqld]\nssl_cipher=100\n", "[mysqld]\nssl_cipher=ECDHE-RSA-AES128-GCM-SHA256\n"
+    assert [check(wrong, one).starts for one in (MYSQL80, MYSQL97)] == [True, False]
+    assert check(right, MYSQL97).starts
