@@ -205,7 +205,7 @@ NOT_JUDGED = {
 
 
 def undecided(checked: Checked, build: Build) -> bool:
-    """Whether `--help` is no oracle for the file, or the check leaves the verdict open, as behind maximum_."""
+    """Whether `--help` is no oracle for the file, or the check is open, as behind maximum_."""
     return any(
         one.kind in NOT_JUDGED[build.flavor]
         or (one.fatal and NOT_TOLD.fullmatch(one.name))

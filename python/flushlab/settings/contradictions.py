@@ -179,7 +179,7 @@ def _collation(given: Given) -> Iterator[Told]:
         return
     sets = load_option_shapes().here("character_set_server", given.identity.flavor, version)
     family = collation.partition("_")[0]
-    if collation and sets is not None and family not in (*sets.values, "uca1400"):
+    if "collation_server" in given.others and sets is not None and family not in (*sets.values, "uca1400"):
         why = f"is {collation!r}, which is no collation of this server: the server does not start"
         yield Told("collation_server", why, fatal=True)
 

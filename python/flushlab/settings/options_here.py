@@ -118,11 +118,14 @@ class OptionsHere:
     def abbreviated(self, name: str) -> tuple[str, ...]:
         """The options that MariaDB takes the beginning of a name for; with several it ends. MySQL takes none.
 
-        Its plugins read their options after it, each by itself (`my_getopt.c`, findopt; `sql_plugin.cc`).
+        It looks for a few before all others; of those only max_connections shares its beginnings (10.11.19
+        and 11.8.9 start with `m=1`). Plugins come last, each by itself (`my_getopt.c`, `sql_plugin.cc`).
         """
         if self.identity.flavor != "mariadb" or not name or self.takes(name):
             return ()
         found = self.names.starting_with(name, *self._key)
+        if "max_connections" in found:
+            return ("max_connections",)
         loading = [one for one in found if (shape := self.shape(one)) and shape.kind == "plugin"]
         innodb = [one for one in found if one.startswith("innodb_") and one not in loading]
         own = [one for one in found if one not in (*loading, *innodb)]

@@ -37,6 +37,7 @@ _TEXTS = (
     ),
     (re.compile(r"ft_boolean_syntax"), re.compile(r".{14}")),
     (re.compile(r"lc_time_names"), re.compile(r"[a-z]{2,3}_[a-z]{2}(@\w+)?", re.IGNORECASE)),
+    (re.compile(r"log_basename"), re.compile(r"[^./]+")),
     (re.compile(r"redirect_url"), re.compile(r"((mysql|mariadb)://.+)?", re.IGNORECASE)),
     (re.compile(r"(date|datetime)_format"), re.compile(r"(?=.*%Y)(?=.*%m)(?=.*%d).*")),
     (re.compile(r"(time|datetime)_format"), re.compile(r"(?=.*%[Hh])(?=.*%i)(?=.*%s).*")),
