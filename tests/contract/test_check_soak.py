@@ -193,10 +193,13 @@ NOT_ASKED = re.compile(
     r".*_dir|.*_file|pid_file|socket|wsrep.*"
 )
 """What ends `--help` early, writes somewhere, or depends on files that are there or not."""
-NOT_TOLD = re.compile(r"default_(tmp_)?storage_engine|gtid_mode|innodb|innodb_flush_method")
+NOT_TOLD = re.compile(
+    r"default_(tmp_)?storage_engine|gtid_mode|innodb|innodb_(flush_method|change_buffering)"
+)
 """Where `--help` is no oracle, because only a start looks at the value. No server starts with these:
 MySQL 5.7 and 8.0 and MariaDB 10.11 with default_tmp_storage_engine=abc, MySQL 8.0 with gtid_mode=ON alone or
-default_storage_engine=default, MySQL 5.7 with innodb_flush_method='1 0', MariaDB 10.11 with skip-innodb."""
+default_storage_engine=default, MySQL 5.7 with innodb_flush_method='1 0' or
+innodb_change_buffering=1M, MariaDB 10.11 with skip-innodb."""
 NOT_JUDGED = {
     "mariadb": ("plugin",),
     "mysql": ("plugin", "product", "unknown-name", "misspelled", "not-in-version", "removed"),
