@@ -128,6 +128,16 @@ def _write_sets(given: Given) -> Iterator[Told]:
         yield Told(name, why, f"add {extraction} = XXHASH64", fatal=True)
 
 
+def _old_accounts(given: Given) -> Iterator[Told]:
+    """MySQL 5.7.22 ends with `Unsupported value 0 for secure-auth` and `Invalid old_passwords mode: 1`."""
+    if given.identity.flavor != "mysql" or given.identity.version[:2] != (5, 7):
+        return
+    for name, wrong in (("secure_auth", ("OFF", "0")), ("old_passwords", ("ON", "1"))):
+        if given.others.get(name, "").upper() in wrong:
+            why = f"is {given.others[name]}, which MySQL 5.7 no longer allows: the server does not start"
+            yield Told(name, why, "remove the line", fatal=True)
+
+
 def _statements(given: Given) -> Iterator[Told]:
     if given.settings.get("binlog_format") != "STATEMENT" or given.value("log_bin") != "ON":
         return
@@ -221,6 +231,7 @@ RULES: tuple[Callable[[Given], Iterator[Told]], ...] = (
     _server_id,
     _gtid,
     _write_sets,
+    _old_accounts,
     _statements,
     _group_commit,
     _instances,

@@ -530,3 +530,8 @@ def test_ciphers_are_read_at_the_start_of_newer_mysql() -> None:
     wrong, right = "[mysqld]\nssl_cipher=100\n", "[mysqld]\nssl_cipher=ECDHE-RSA-AES128-GCM-SHA256\n"
     assert [check(wrong, one).starts for one in (MYSQL80, MYSQL97)] == [True, False]
     assert check(right, MYSQL97).starts
+
+
+@pytest.mark.parametrize("line", ["loose-skip-secure-auth", "secure_auth=0", "old_passwords=1"])
+def test_the_oldest_passwords_stop_mysql_5_7(line: str) -> None:
+    assert not check(f"[mysqld]\n{line}\n", MYSQL57).starts
