@@ -122,7 +122,10 @@ def mended(file: Path, found: Judged) -> str:
         hint, at = finding.hint or "", finding.line - 1
         if hint.startswith("write "):
             _, equals, value = lines[at].partition("=")
-            lines[at] = f"{hint.removeprefix('write ')} {equals}{value}"
+            name, _, how = hint.removeprefix("write ").partition(": ")
+            if how.startswith("its value is one more, at most 3"):
+                value = f" {min(int(value) + 1, 3)}"
+            lines[at] = f"{name} {equals}{value}"
         elif "from the list" in hint:
             member = hint.split()[1]
             lines[at] = lines[at].replace(f"{member},", "").replace(f",{member}", "")
@@ -144,7 +147,7 @@ def test_an_option_file_of_57_is_mended_as_the_check_says_and_starts_on_80(tmp_p
     assert after.starts
     assert after.started is not None
     assert (after.started.ran, after.started.refusal) == (True, "")
-    kept = {"table_open_cache": "2000", "log_error_verbosity": "2", "max_connections": "400"}
+    kept = {"table_open_cache": "2000", "log_error_verbosity": "3", "max_connections": "400"}
     assert kept.items() <= after.checked.others.items()
     assert after.checked.settings["sql_mode"] == "STRICT_TRANS_TABLES,NO_ZERO_DATE,NO_ENGINE_SUBSTITUTION"
 

@@ -7,6 +7,7 @@ Build layer; `scripts/option_names.py` keeps the answers in `settings/option_sha
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -66,8 +67,10 @@ def ask_shapes(build: Build, wanted: Iterable[str] | None = None) -> dict[str, S
         ServerError: as `verbose_help`.
     """
     listed = verbose_help(build).text
-    syntax = {canonical(name): equals for name, equals in _SYNTAX.findall(listed)}
+    lines = [(canonical(name), equals) for name, equals in _SYNTAX.findall(listed)]
+    syntax, often = dict(reversed(lines)), Counter(name for name, _ in lines)
     told, plugins = read_help(listed), {canonical(name) for name in _PLUGIN.findall(listed)}
+    plugins = {name for name in plugins if often[name] == 1}  # else the server has an option of that name
     names = sorted(told.names - _END_THE_PROGRAM if wanted is None else wanted)
     with ThreadPoolExecutor(_ASKED_AT_ONCE) as asking:
         shapes = asking.map(
