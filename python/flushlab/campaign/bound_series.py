@@ -252,7 +252,11 @@ class BoundSeries:
             outcome=outcome,
             reason=reason,
             why_fresh=self._why_fresh.get(arm.name, "") if self.request.standing else "",
-            settings={name: reported.get(name, self._default(name, read_back)) for name in arm.changes},
+            settings={
+                name: reported.get(name, self._default(name, read_back))
+                for name in arm.changes
+                if not self._is_the_bases(name, arm, read_back, trials)
+            },
             workload=arm.option_changes,
             data_root=arm.data_root,
             disk_iops=arm.disk_iops,
@@ -267,6 +271,13 @@ class BoundSeries:
             p99_us=mean_p99_us(figures) if outcome == "measured" else None,
             server=next((trial.server for trial in own if trial.server), arm.server) if arm.build else None,
         )
+
+    def _is_the_bases(
+        self, name: str, arm: BoundArm, read_back: Mapping[str, Value], trials: list[Trial]
+    ) -> bool:
+        """Whether the base reported the same value without having been asked, so that nothing was changed."""
+        base = next((t.settings for t in trials if t.arm.name == (arm.against or BASE) and t.settings), {})
+        return name in base and name in read_back and base[name] == read_back[name]
 
     def _otherwise_by_itself(self, arm: BoundArm, trials: list[Trial]) -> str:
         """What another server has otherwise than the base's without having been asked."""

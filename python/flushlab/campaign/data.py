@@ -95,6 +95,8 @@ def data_of(request: OnData, progress: Progress = silent) -> Data | None:
         UsageError: they are not the same any more.
         StorageError: they cannot be read.
     """
+    if request.dataset is None:
+        return None  # the database, if any, is one of somebody's own server
     data = open_data(request.dataset, request.database or None, request.workload, progress)
     if data is not None and dict(data.dataset.key) != dict(request.dataset_key):
         raise UsageError(

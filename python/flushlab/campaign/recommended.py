@@ -162,17 +162,21 @@ def _of_servers(facts: SeriesFacts) -> Iterator[Recommended]:
                 floor=arm.floor,
                 base_floor=base.floor,
                 guarantees=arm.guarantees,
-                not_shown=tuple(_not_shown(arm, facts)),
+                not_shown=tuple(_not_shown(arm, base, facts)),
             )
 
 
-def _not_shown(arm: ArmFacts, facts: SeriesFacts) -> Iterator[str]:
+def _not_shown(arm: ArmFacts, base: ArmFacts, facts: SeriesFacts) -> Iterator[str]:
+    """Limits of the ratio of an arm to its base; a doubt on another server's arms is none of them."""
     if arm.workload:
         options = ", ".join(f"{name}={value}" for name, value in arm.workload.items())
         yield f"The ratio includes another workload ({options}), which no setting of a server gives."
     if arm.contract:
         yield f"Changes the service itself: {', '.join(arm.contract)}."
-    yield from _doubts(facts)
+    others = [one.name for of, arms in facts.by_server if of.name != base.name for one in (of, *arms)]
+    for doubt in _doubts(facts):
+        if not any(name in doubt for name in others):
+            yield doubt
 
 
 def _doubts(facts: TuneFacts | SeriesFacts) -> Iterator[str]:

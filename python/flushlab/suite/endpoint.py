@@ -63,7 +63,7 @@ class ResetEndpoint:
             except (OSError, ValueError):
                 return
             status, body = self._reset(path)
-            text = json.dumps(body).encode()
+            text = f"{json.dumps(body)}\n".encode()
             head = f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {len(text)}\r\n"
             connection.sendall(f"{head}Connection: close\r\n\r\n".encode() + text)
 

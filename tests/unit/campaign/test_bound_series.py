@@ -157,6 +157,12 @@ def test_what_is_below_the_floor_is_no_part_of_best(tmp_path: Path) -> None:
     assert facts.arms[-1].reason == "only arms below the floor strict proved faster: flush"
 
 
+def test_a_value_that_the_base_has_already_is_no_change(tmp_path: Path) -> None:
+    both = ArmPlan(name="both", settings={"innodb_flush_log_at_trx_commit": 2, "innodb_io_capacity": 200})
+    (arm, _) = run(series(tmp_path, both)).arms  # the simulated base reports 200
+    assert arm.settings == {"innodb_flush_log_at_trx_commit": 2}
+
+
 def test_a_workload_variant_is_a_part_of_best(tmp_path: Path) -> None:
     bound = series(tmp_path, ArmPlan(name="threads", workload={"threads": 8}), FLUSH)
     best = bound.best(("threads", "flush"))

@@ -9,7 +9,7 @@ import pytest
 
 from flushlab.campaign.facts import ArmFacts, SeriesFacts
 from flushlab.campaign.recommended import of_series
-from flushlab.record import ServerIdentity
+from flushlab.record import ServerIdentity, Warning
 from flushlab.report import compare, series
 from tests.golden.test_compare_report import FACTS as COMPARED
 from tests.golden.test_reports import text_of
@@ -95,3 +95,10 @@ def test_what_an_arm_changes_besides_settings_is_said_beside_its_ratio() -> None
     (one,) = of_series(series_facts())
     assert one.arm == "best"
     assert any("another workload (key=primary)" in line for line in one.not_shown)
+
+
+def test_a_doubt_on_another_server_is_not_held_against_this_one() -> None:
+    doubts = (Warning("debts", "after its turns, mysql@8.0 two still wrote 3 KiB"), Warning("noisy", "noise"))
+    (one,) = of_series(msgspec.structs.replace(TWO_SERVERS, warnings=doubts))
+    assert one.server == MARIADB
+    assert one.not_shown == ("Doubt: noise.",)

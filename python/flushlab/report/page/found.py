@@ -260,7 +260,7 @@ def _serial(facts: SeriesFacts) -> Found:
         higher_is_better=facts.higher_is_better,
         objective=facts.objective,
         ways=tuple(f"{words[0].upper()}{words[1:]}." for words in tune.ways(facts)),
-        floor=best.floor if best else facts.base_floor,
+        floor=facts.floor or facts.base_floor,
         base=facts.base,
         base_figure=facts.base_figure,
         base_p99_us=facts.base_p99_us,
