@@ -377,6 +377,20 @@ class BoundSeries:
             if all(reference.get(name) == value for name, value in got.items()):
                 text = f"{arm.name} reads back the same as the base: its ratio is only noise"
                 yield Warning("same-as-base", text)
+            elif twin := self._twin(arm, got, counted):
+                text = f"{arm.name} reads back the same as {twin}: their difference is only noise"
+                yield Warning("same-as-another", text)
+
+    def _twin(self, arm: BoundArm, settings: Mapping[str, Value], counted: list[Trial]) -> str:
+        """The earlier arm on the same server that reported the same settings; empty without one."""
+        for other in self.request.running:
+            if other is arm:
+                break
+            last = next((t.settings for t in reversed(counted) if t.arm.name == other.name), None)
+            alike = (other.build, other.option_changes, other.composable) == (arm.build, {}, True)
+            if last == settings and alike and other.against == arm.against:
+                return other.name
+        return ""
 
     def _debts(self, trials: list[Trial]) -> Iterator[Warning]:
         """Arms that write much more, or much less, than the base after their turns: whoever writes more is

@@ -294,6 +294,13 @@ def test_an_arm_that_reads_back_as_the_base_is_named(tmp_path: Path) -> None:
     ]
 
 
+def test_arms_that_read_back_alike_are_named(tmp_path: Path) -> None:
+    same = ArmPlan(name="same", settings={"innodb_flush_log_at_trx_commit": 2, "innodb_io_capacity": 200})
+    facts = run(series(tmp_path, FLUSH, same))
+    (found,) = [one.text for one in facts.warnings if one.slug == "same-as-another"]
+    assert found == "same reads back the same as flush: their difference is only noise"
+
+
 def test_doubts_of_trials_are_told_once_with_the_arm_they_are_about(tmp_path: Path) -> None:
     def doubted(trial: Trial) -> Trial:
         found = [
