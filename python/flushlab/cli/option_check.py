@@ -62,8 +62,7 @@ def show(judged: Judged, subject: str) -> None:
     _print(f"{subject}{on} {judged.server.name}: {', '.join(counted) or 'no mistakes found'}{starts}.")
     if judged.started is not None:
         _show_start(judged.started)
-    it = "It meets" if judged.starts else "Apart from what cannot be read, it meets"
-    _print(f"{it} the floor {judged.guarantees.get(FLOOR, judged.floor)}:")
+    _print(f"{_subject(judged)} the floor {judged.guarantees.get(FLOOR, judged.floor)}:")
     for key, label in _FAILURES.items():
         _print(f"  {label:<17} {judged.guarantees[key]}", indent=" " * 20)
     if judged.assumed:
@@ -74,6 +73,12 @@ def show(judged: Judged, subject: str) -> None:
         )
     if not judged.asked and not judged.in_force:
         _print("The server's binary was not run; --start starts it with this file.")
+
+
+def _subject(judged: Judged) -> str:
+    if not judged.starts:
+        return "Apart from what cannot be read, it meets"
+    return "It meets" if judged.checked.lines else "The defaults meet"
 
 
 def _show_start(started: Started) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
+from flushlab.near import nearest
 from flushlab.record import Launch, ServerIdentity, Storage, Value
 from flushlab.settings import reading
 from flushlab.settings.admission import is_admitted
@@ -31,7 +32,6 @@ from flushlab.settings.reading import Reading
 from flushlab.settings.stranger import stranger
 
 _OF_A_SERVER = re.compile(r"(mysqld|server|mariadb|mariadbd|embedded)(-\d+\.\d+)?|client-server|galera")
-_GROUPS = re.compile(r"^\s*\[([^\]]*)\]", re.MULTILINE)
 _A_GROUP = re.compile(
     r"(my|maria|client|server|galera|embedded|isam|aria|sst|xtrabackup|perror|ndb|innodb|safe_)"
 )
@@ -42,6 +42,8 @@ _REPEATABLE = re.compile(
 _PREFIX = re.compile(r"(skip|disable|enable|maximum|loose)_")
 _SIMPLE = re.compile(r"\d+[KMG]?")
 _ADJUSTED = re.compile(r"option '([^']+)': (?:un)?signed value (\S+) adjusted to (\S+)")
+_NEAR_SUFFIX = 0.5
+"""How alike the suffix of an instance must be to the one that was meant (difflib's ratio)."""
 _TEXTS = {"sql_mode"}
 """Settings of the catalog whose values differ from version to version beyond what it knows."""
 _OF_THE_PROCESS = {"max_connections", "open_files_limit", "table_open_cache", "table_definition_cache"}
@@ -115,21 +117,22 @@ def check(
     server = OptionsHere(identity, known, suffix)
     findings: list[Finding] = []
     given: list[_Given] = []
+    headings: dict[str, Line] = {}
     instances: dict[str, Line] = {}
-    read_as = not suffix
     for line in _gather(text, path, loader, findings, reads_whole_lines(identity)):
-        read_as |= line.group in server.groups and line.group.endswith(suffix.lower())
-        if line.problem:
+        if line.heading:
+            headings[line.group] = line
+        elif line.problem:
             findings += _syntax(line, server)
             given += _judge(line, server, []) if line.orphan else []
         elif line.group in server.groups:
             given += _judge(line, server, findings)
         elif instance_of(line.group) is not None:
-            instances.setdefault(line.group, line)
+            instances.setdefault(line.group, headings[line.group])
         else:
             findings += _elsewhere(line, server)
-    if not read_as:
-        says, hint = f"has no group that ends in {suffix}", f"[mysqld{suffix}] is one"
+    if suffix and not any(one in server.groups and one.endswith(suffix.lower()) for one in headings):
+        says, hint = f"has no group that ends in {suffix}", _meant_instance(suffix, headings)
         findings.append(Finding.at((path, 0), "instance", "warning", "", says, hint))
     findings += _instances(instances)
     findings += _duplicates(given)
@@ -178,12 +181,10 @@ def is_option_file(text: str) -> bool:
     """Whether a text looks like an option file: groups of servers and clients, or options that are known."""
     if "\0" in text:
         return False
-    names, groups = load_option_names().names(), {line.group for line in lines(text, "") if line.group}
-    groups |= {found.strip().lower() for found in _GROUPS.findall(text)}
-    known = [group for group in groups if _A_GROUP.match(group)]
-    if groups:
-        return 2 * len(known) >= len(groups)
     found = list(lines(text, ""))
+    names, groups = load_option_names().names(), {line.group for line in found if line.heading}
+    if groups:
+        return 2 * sum(_A_GROUP.match(group) is not None for group in groups) >= len(groups)
     return not found or any(line.include or canonical(line.name) in names for line in found)
 
 
@@ -279,8 +280,17 @@ def _elsewhere(line: Line, server: OptionsHere) -> list[Finding]:
     return [Finding.at((line.path, line.line), "wrong-group", "error", name, says, "put it under [mysqld]")]
 
 
+def _meant_instance(suffix: str, groups: Iterable[str]) -> str:
+    """The way out for a --defaults-group-suffix that no group ends in."""
+    suffixes = [found for group in groups if (found := instance_of(group)) is not None]
+    near = nearest(suffix.lower(), suffixes, most=1, cutoff=_NEAR_SUFFIX)
+    if near:
+        return f"did you mean {near[0]}?"
+    return f"the file has groups for {', '.join(suffixes)}" if suffixes else f"[mysqld{suffix}] is one"
+
+
 def _instances(first: Mapping[str, Line]) -> Iterator[Finding]:
-    """Groups of other instances than the one that is checked, each by its first line."""
+    """Groups of other instances than the one that is checked, each by its heading."""
     for group, line in first.items():
         suffix = instance_of(group)
         says = f"[{group}] is for a server with --defaults-group-suffix={suffix}; this check passes over it"
@@ -358,6 +368,7 @@ def _without_prefixes(name: str, server: OptionsHere) -> tuple[str, str]:
         server.takes(rest)
         or server.ended(rest)
         or server.plugin(rest)
+        or server.plugin_elsewhere(rest)
         or server.ignores(rest)
         or server.abbreviated(rest)
     ):

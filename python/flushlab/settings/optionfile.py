@@ -45,10 +45,12 @@ class Include(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
-    """One line that says something: an option as it is written, an include, or what the server cannot read.
+    """One line that says something: a group's heading, an option as it is written, an include, or what the
+    server cannot read.
 
     Attributes:
-        group: the group that it stands in; empty before the first one.
+        group: the group that it stands in, or begins; empty before the first one.
+        heading: begins a group.
         name: the option's name as it is written; empty for other lines.
         text: its value; None if it was given without one.
         include: the file or directory that the line refers to.
@@ -62,6 +64,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     line: int
     group: str = ""
+    heading: bool = False
     name: str = ""
     text: str | None = None
     include: Include | None = None
@@ -161,9 +164,9 @@ def lines(text: str, path: str, *, whole: bool = False) -> Iterator[Line]:
             )
         elif line and line[0] not in "#;":
             read = _line(line)
-            if isinstance(read, str):
-                group = read
-            elif group is None and not (read.include or read.anywhere or read.passed_over):
+            if read.heading:
+                group = read.group
+            if group is None and not (read.include or read.anywhere or read.passed_over):
                 problem, hint, orphan = "is outside any group", "put [mysqld] above it", not read.problem
                 yield msgspec.structs.replace(
                     read, path=path, line=number, problem=problem, hint=hint, orphan=orphan, anywhere=True
@@ -172,8 +175,8 @@ def lines(text: str, path: str, *, whole: bool = False) -> Iterator[Line]:
                 yield msgspec.structs.replace(read, path=path, line=number, group=group or "")
 
 
-def _line(line: str) -> Line | str:
-    """A line without its place, or the name of the group that it begins."""
+def _line(line: str) -> Line:
+    """A line without its place and, unless it begins one, its group."""
     if line[0] == "!":
         match = _INCLUDE.fullmatch(line)
         if match is None:
@@ -187,10 +190,10 @@ def _line(line: str) -> Line | str:
         if match is None:
             hint = "write [mysqld]"
             return Line(path="", line=0, problem="is a group without its ]", hint=hint, anywhere=True)
-        return match[1].rstrip(_BLANKS).lower()
+        return Line(path="", line=0, group=match[1].rstrip(_BLANKS).lower(), heading=True)
     raw_name, equals, rest = _cut_comment(line).partition("=")
-    name = raw_name.strip(_BLANKS)
-    if not _NAME.fullmatch(canonical(name)):
+    name = _cut_blanks(raw_name)
+    if name != name.strip() or not _NAME.fullmatch(canonical(name)):
         known = re.split(r"[^\w.-]", name)[0]
         return Line(path="", line=0, name=known, problem="is neither NAME nor NAME = VALUE")
     return Line(path="", line=0, name=name, text=_value(rest) if equals else None)
@@ -198,10 +201,17 @@ def _line(line: str) -> Line | str:
 
 def _value(rest: str) -> str:
     """The value behind the equals sign: quotes count only around the whole of it."""
-    text = rest.strip(_BLANKS)
+    text = _cut_blanks(rest)
     if len(text) > 1 and text[0] in "'\"" and text[-1] == text[0]:
         text = text[1:-1]
     return re.sub(r"\\([btnrs\\'\"])", lambda match: _ESCAPES[match[1]], text)
+
+
+def _cut_blanks(text: str) -> str:
+    """The text without blanks at its ends; Latin-1's no-break space is one, though it be half of a letter."""
+    text = text.strip(_BLANKS)
+    cut = text.encode().removesuffix(b"\xa0")
+    return text if len(cut) == len(text.encode()) else cut.decode(errors="replace")
 
 
 def _cut_comment(line: str) -> str:

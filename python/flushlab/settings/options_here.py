@@ -12,7 +12,7 @@ from flushlab.settings.helptext import HelpText
 from flushlab.settings.option_names import OptionNames, load_option_names
 from flushlab.settings.option_shapes import Shape, load_option_shapes
 from flushlab.settings.optionfile import groups_of
-from flushlab.settings.plugins import Way, plugin_named
+from flushlab.settings.plugins import Way, plugin_ended, plugin_named, plugin_where
 
 
 class OptionsHere:
@@ -47,6 +47,10 @@ class OptionsHere:
         """How this server has the plugin that an option of this name loads; None if it is no plugin's."""
         return None if self.takes(name) else plugin_named(name, *self._key)
 
+    def plugin_elsewhere(self, name: str) -> str:
+        """The versions that have the plugin of this option, which this server lacks."""
+        return "" if self.takes(name) or self.plugin(name) else plugin_where(name)
+
     def takes(self, name: str) -> bool | None:
         """Whether the server takes the option; None if that is not known."""
         if self._told is not None:
@@ -73,7 +77,9 @@ class OptionsHere:
 
     def ended(self, name: str) -> str:
         """The version in which this flavor dropped the option, `8.0.3`; empty if it did not."""
-        end = self.names.removed(name, *self._key)
+        end = self.names.removed(name, *self._key) or (
+            None if self.takes(name) else plugin_ended(name, *self._key)
+        )
         if end is not None:
             return ".".join(map(str, end))
         if name not in self.catalog or self.catalog.setting(name).name != name:

@@ -24,6 +24,10 @@ class _Place(NamedTuple):
     since: tuple[int, ...]
     until: tuple[int, ...] | None
 
+    def __str__(self) -> str:
+        since = f" since {'.'.join(map(str, self.since))}" if self.since else ""
+        return self.flavor + since + (f" before {'.'.join(map(str, self.until))}" if self.until else "")
+
     def holds(self, flavor: Flavor, version: tuple[int, ...]) -> bool:
         return (
             flavor == self.flavor and self.since <= version and (self.until is None or version < self.until)
@@ -35,8 +39,24 @@ def plugin_named(option: str, flavor: Flavor, version: tuple[int, ...]) -> Way |
 
     Every such option is taken with `plugin_` in front, too.
     """
-    places = _plugins().get(option) or _plugins().get(option.removeprefix("plugin_"), ())
-    return next((one.way for one in places if one.holds(flavor, version)), None)
+    return next((one.way for one in _places(option) if one.holds(flavor, version)), None)
+
+
+def plugin_ended(option: str, flavor: Flavor, version: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The version in which that flavor dropped the plugin; None if it has it still, or never had it."""
+    if plugin_named(option, flavor, version):
+        return None
+    ends = [one.until for one in _places(option) if one.flavor == flavor and one.until]
+    return max((end for end in ends if end <= version), default=None)
+
+
+def plugin_where(option: str) -> str:
+    """The versions that have the plugin: `mysql since 8.4 before 9.0`; empty if the option is no plugin's."""
+    return ", ".join(map(str, _places(option)))
+
+
+def _places(option: str) -> tuple[_Place, ...]:
+    return _plugins().get(option) or _plugins().get(option.removeprefix("plugin_"), ())
 
 
 @functools.cache

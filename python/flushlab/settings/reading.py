@@ -285,7 +285,12 @@ def _integer(here: SettingHere, text: str) -> Reading:
     shape = load_option_shapes().here(here.name, here.flavor, here.version)
     signed = shape is not None and shape.kind == "signed"
     number = _number(text, here.flavor, here.version, signed=signed)
-    return number if isinstance(number, Reading) else _bounded(here, number, text)
+    if isinstance(number, int):
+        return _bounded(here, number, text)
+    if number.value == 0 and (adjusted := _bounded(here, 0, "0").value):
+        says = f"is {text!r}: the server reads no digit and changes it to {adjusted}"
+        return Reading(value=adjusted, kind=number.kind, text=says)
+    return number
 
 
 def _number(text: str, flavor: Flavor, version: tuple[int, ...], *, signed: bool = False) -> int | Reading:

@@ -51,7 +51,9 @@ def stranger(name: str, line: Line, loose: bool, server: OptionsHere, findings: 
         say(
             "removed",
             f"was removed in {server.identity.flavor} {end}",
-            _instead(server.successors(name), server.names.note(name)),
+            "remove the line"
+            if server.plugin_elsewhere(name)
+            else _instead(server.successors(name), server.names.note(name)),
         )
         return None
     product = "" if ignored or server.had(name) else product_of(name)
@@ -71,6 +73,9 @@ def stranger(name: str, line: Line, loose: bool, server: OptionsHere, findings: 
         has = f"{this} has {', '.join(others)}" if others else None
         kind = "removed" if end else "not-in-version"
         say(kind, f"is not an option of {this}, only of {server.catalog.where(name)}", has)
+        return None
+    if not ignored and (versions := server.plugin_elsewhere(name)):
+        say("not-in-version", f"is not an option of {this}, but of {versions}")
         return None
     where = server.names.where(name)
     elsewhere = server.identity.flavor == "mariadb" and bool(where) and "mariadb" not in where

@@ -131,3 +131,14 @@ def test_an_option_file_may_be_empty_or_without_a_group(text: str, tmp_path: Pat
 
 def test_a_file_for_clients_sets_nothing_and_says_so(tmp_path: Path) -> None:
     assert told(judged("[client]\nport = 3306\n[mysql]\nquick\n", tmp_path)) == [("not-read", "note", 0, "")]
+
+
+@pytest.mark.parametrize(
+    "text", ["[mysqld@s1]\nport = 1\n", "[mysqld_safe]\nsync_binlog = 1\n", "!include no\n"]
+)
+def test_a_file_whose_lines_this_server_does_not_read_sets_nothing(text: str, tmp_path: Path) -> None:
+    found = judged(text, tmp_path)
+    assert [one.text for one in found.findings if one.kind == "not-read"] == [
+        "sets nothing for this server: its defaults hold"
+    ]
+    assert found.checked.lines == {}

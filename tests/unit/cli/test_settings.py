@@ -70,6 +70,17 @@ def test_an_unknown_setting_is_refused_with_the_nearest_name() -> None:
     assert "sync_binlog" in str(caught.value.hint)
 
 
+@pytest.mark.parametrize("text", ["", "# nothing\n", "[client]\nport = 1\n", "[mysqld@s1]\nport = 1\n"])
+def test_the_verdict_on_a_file_that_sets_nothing_is_told_as_that_of_the_defaults(
+    text: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "my.cnf"
+    file.write_text(text)
+    said = run("--check", str(file), "--server", "mysql@8.0.15")
+    assert "The defaults meet the floor strict" in said
+    assert "It meets" not in said
+
+
 def test_a_check_prints_each_finding_with_its_place_and_what_the_file_guarantees() -> None:
     text = run("--check", str(TWENTY), "--server", "mysql@8.0.15")
     said = " ".join(text.split())

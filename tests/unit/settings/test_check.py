@@ -280,8 +280,8 @@ INSTANCES = "[mysqld]\nsync_binlog=1\n[mysqld@s1]\nsync_binlog=0\nport=1\n[mysql
 def test_a_group_of_an_instance_is_noted_once_and_not_moved_to_all() -> None:
     findings = check(INSTANCES, MYSQL80).findings
     assert [(one.kind, one.severity, one.line) for one in findings] == [
-        ("instance", "note", 4),
-        ("instance", "note", 7),
+        ("instance", "note", 3),
+        ("instance", "note", 6),
     ]
     assert [(one.hint or "").rpartition("=")[2] for one in findings] == ["@s1", "1"]
 
@@ -298,6 +298,26 @@ def test_a_file_is_checked_as_one_instance(suffix: str, syncs: int, others: int)
 def test_an_instance_that_the_file_does_not_have_is_a_doubt() -> None:
     findings = check(INSTANCES, MYSQL80, suffix="@s2").findings
     assert [one.text for one in findings if one.severity == "warning"] == ["has no group that ends in @s2"]
+
+
+@pytest.mark.parametrize(
+    ("suffix", "text", "hint"),
+    [
+        ("s1", INSTANCES, "did you mean @s1?"),
+        ("mysqld@s1", INSTANCES, "did you mean @s1?"),
+        ("@replica", INSTANCES, "the file has groups for @s1, 1"),
+        ("@s1", "[mysqld]\nport=1\n", "[mysqld@s1] is one"),
+    ],
+)
+def test_an_instance_that_the_file_does_not_have_is_told_which_it_has(
+    suffix: str, text: str, hint: str
+) -> None:
+    findings = check(text, MYSQL80, suffix=suffix).findings
+    assert [one.hint for one in findings if one.severity == "warning"] == [hint]
+
+
+def test_a_group_of_an_instance_without_options_is_one() -> None:
+    assert check("[mysqld@s1]\n", MYSQL80, suffix="@s1").findings == ()
 
 
 @pytest.mark.parametrize("group", ["mysqldump", "mysqld_safe", "mysqld_multi", "mariadb-dump", "mysql"])
@@ -399,10 +419,47 @@ def test_the_native_password_plugin_is_built_into_8_4_and_gone_from_9() -> None:
     assert not of(text, MYSQL97).starts
 
 
+@pytest.mark.parametrize(
+    ("name", "server", "kind", "says"),
+    [
+        (
+            "mysql_native_password",
+            MYSQL57,
+            "not-in-version",
+            "of mysql 5.7.22, but of mysql since 8.4 before 9.0",
+        ),
+        (
+            "mysql_native_password",
+            MYSQL80,
+            "not-in-version",
+            "of mysql 8.0.15, but of mysql since 8.4 before 9.0",
+        ),
+        ("mysql_native_password", MYSQL97, "removed", "was removed in mysql 9.0"),
+        ("mysql_native_password", MARIADB1011, "not-in-version", "but of mysql since 8.4 before 9.0"),
+        ("daemon_memcached", MYSQL97, "removed", "was removed in mysql 8.3"),
+        ("keyring_file", MYSQL97, "removed", "was removed in mysql 8.4"),
+        ("authentication_fido", MYSQL57, "not-in-version", "but of mysql since 8.0.27 before 8.4"),
+        ("skip_mysql_native_password", MYSQL97, "removed", "was removed in mysql 9.0"),
+    ],
+)
+def test_an_option_that_other_versions_have_for_a_plugin_is_no_misspelled_one(
+    name: str, server: ServerIdentity, kind: str, says: str
+) -> None:
+    found = only(f"{name} = ON", server)
+    assert (found.kind, found.fatal) == (kind, True)
+    assert says in found.text
+
+
 @pytest.mark.parametrize("server", ALL, ids=lambda one: one.name)
 def test_an_engine_that_the_server_lacks_stops_it(server: ServerIdentity) -> None:
     assert not of("[mysqld]\ndefault_storage_engine=Foo\n", server).starts
     assert of("[mysqld]\ndefault_storage_engine=MyISAM\n", server).starts
+
+
+@pytest.mark.parametrize("server", ALL, ids=lambda one: one.name)
+def test_a_pool_without_a_digit_is_the_smallest(server: ServerIdentity) -> None:
+    checked = of("[mysqld]\ninnodb_buffer_pool_size=maybe\n", server)
+    assert checked.settings["innodb_buffer_pool_size"] == (2 << 20 if server.flavor == "mariadb" else 5 << 20)
 
 
 def test_without_innodb_mariadb_needs_another_default_engine() -> None:

@@ -67,10 +67,19 @@ def test_a_hash_in_quotes_begins_no_comment(text: str) -> None:
         ("init_connect = 'a", "'a"),
         ("init_connect = '", "'"),
         ("init_connect =", ""),
+        ("init_connect = voil\u00e0 # its last byte, A0, is a blank", "voil\ufffd"),
+        ("init_connect = 'voil\u00e0'", "voil\u00e0"),
+        ("init_connect = \u00a0a", "\u00a0a"),
     ],
 )
 def test_values_are_cut_and_unescaped_as_servers_do(line: str, text: str) -> None:
     assert read(f"[mysqld]\n{line}\n").others["init_connect"] == text
+
+
+@pytest.mark.parametrize("name", ["port\u00a0", "port\x1f", "port\u2003"])
+def test_only_what_servers_take_for_a_blank_is_cut_off_a_name(name: str) -> None:
+    (finding,) = read(f"[mysqld]\n{name}=1\n").findings
+    assert (finding.text, finding.fatal) == ("is neither NAME nor NAME = VALUE", True)
 
 
 @pytest.mark.parametrize("line", ["---", "foo: bar", "=3"])
