@@ -146,4 +146,8 @@ def test_each_of_two_servers_has_a_base_of_its_own_and_servers_are_a_table_of_th
         assert arm["name"].endswith(RELAXED)
     page = (tmp_path / "out" / "report.html").read_text()
     assert "Between servers" in page
-    assert "--floor relaxed" in done.stdout.splitlines()[-1]
+    again = next(line for line in done.stdout.splitlines() if line.startswith("again: "))
+    assert "--floor relaxed" in again
+    assert "wrote out/report.html" in done.stdout and "HTML page:" not in done.stdout
+    folders = {one["server"]["flavor"] for one in found["recommended"]}
+    assert {one.parent.name.partition("@")[0] for one in (tmp_path / "out").glob("*/my.cnf")} == folders

@@ -344,6 +344,7 @@ class SeriesFacts(msgspec.Struct, frozen=True, kw_only=True):
         base_name: what people call the base.
         rounds: in which every arm had a slice; None where each trial had a server of its own.
         slice_s: seconds of a slice, or None.
+        files: what was written.
     """
 
     campaign_id: str
@@ -390,6 +391,7 @@ class SeriesFacts(msgspec.Struct, frozen=True, kw_only=True):
     rounds: int | None = None
     slice_s: float | None = None
     sources: tuple[SourceText, ...] = ()
+    files: tuple[str, ...] = ()
 
     @property
     def base_arm(self) -> ArmFacts:

@@ -12,9 +12,11 @@ import msgspec
 from msgspec import structs
 
 from flushlab.campaign.facts import ArmFacts, SeriesFacts, TuneFacts
+from flushlab.errors import UsageError
 from flushlab.experiment.objective import Objective, gain_words
 from flushlab.plan.plan import BASE, BEST
 from flushlab.record import Ratio, ServerIdentity, Value
+from flushlab.settings.catalog import load_catalog
 from flushlab.settings.durability import FLOOR
 from flushlab.units import counted
 
@@ -45,6 +47,8 @@ class Recommended(msgspec.Struct, frozen=True, kw_only=True):
         base_floor: that the base meets; empty: not known.
         guarantees: plain words per failure.
         not_shown: what the measurement does not show, a sentence each.
+        folder: of its files, below that of the campaign; empty: the same, as there is one server.
+        has_files: the catalog can spell the settings for this server.
     """
 
     campaign_id: str
@@ -62,6 +66,8 @@ class Recommended(msgspec.Struct, frozen=True, kw_only=True):
     base_floor: str
     guarantees: Mapping[str, str] = {}
     not_shown: tuple[str, ...] = ()
+    folder: str = ""
+    has_files: bool = True
 
     @property
     def sentence(self) -> str:
@@ -143,14 +149,16 @@ def strength(arm: ArmFacts) -> float:
 
 
 def _of_servers(facts: SeriesFacts) -> Iterator[Recommended]:
-    for base, arms in facts.by_server:
+    for (base, arms), folder in zip(facts.by_server, folders(facts), strict=True):
         settable = [arm for arm in proven(facts, base, arms) if arm.settings and not arm.is_place]
         for arm in settable[:1]:
             assert arm.comparison is not None, "it proved faster"
+            server = base.server or facts.server
+            strange = _not_spelled(arm.settings, server)
             yield Recommended(
                 campaign_id=facts.campaign_id,
                 command=facts.kind,
-                server=base.server or facts.server,
+                server=server,
                 workload=facts.workload,
                 arm=arm.name,
                 base=base.name,
@@ -162,8 +170,30 @@ def _of_servers(facts: SeriesFacts) -> Iterator[Recommended]:
                 floor=arm.floor,
                 base_floor=base.floor,
                 guarantees=arm.guarantees,
-                not_shown=tuple(_not_shown(arm, base, facts)),
+                not_shown=(*_not_shown(arm, base, facts), *([f"No files: {strange}."] if strange else [])),
+                folder=folder,
+                has_files=not strange,
             )
+
+
+def folders(facts: SeriesFacts) -> tuple[str, ...]:
+    """Folder of the files for each server, below that of the campaign; empty where there is one server."""
+    names = [(base.server or facts.server).name for base, _ in facts.by_server]
+    if len(names) == 1:
+        return ("",)
+    seen = [names[:place].count(name) for place, name in enumerate(names)]
+    return tuple(f"{name}-{count + 1}" if count else name for name, count in zip(names, seen, strict=True))
+
+
+def _not_spelled(settings: Mapping[str, Value], server: ServerIdentity) -> str:
+    """Why no option file and no statements can be made of settings; empty if they can."""
+    catalog = load_catalog()
+    try:
+        for name, value in settings.items():
+            catalog.require(name, server.flavor, server.version).option(value)
+    except UsageError as error:
+        return error.message
+    return ""
 
 
 def _not_shown(arm: ArmFacts, base: ArmFacts, facts: SeriesFacts) -> Iterator[str]:

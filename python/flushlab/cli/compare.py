@@ -10,13 +10,14 @@ import typer
 
 from flushlab.cli import options
 from flushlab.cli.dry_run import tell
+from flushlab.cli.handed_over import FOUND, hand_over
 from flushlab.cli.out_folder import OutFolder
-from flushlab.cli.output import deliver, emit_json, json_bytes, kept, require_writable, stdout
+from flushlab.cli.output import require_writable, stdout
 from flushlab.cli.watching import watched
 from flushlab.settings.floor import Floor
 
-FILES = ("compare.json", "report.html")
-"""In the folder of --out."""
+FILES = ("compare.json", "report.html", *FOUND)
+"""In the folder of --out; `FOUND` where something is recommended, in a folder for each of several servers."""
 
 CONTEXT = options.OWN
 
@@ -90,7 +91,11 @@ def compare(
     json: options.Json = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", help="Folder for compare.json and report.html.", show_default=False),
+        typer.Option(
+            "--out",
+            help="Folder for compare.json, report.html and, where something is recommended, my.cnf and SQL.",
+            show_default=False,
+        ),
     ] = None,
     resume: Annotated[
         str | None,
@@ -112,13 +117,12 @@ def compare(
     """
     from flushlab.campaign.compare import compare as run
     from flushlab.cli.live_table import LiveTable
-    from flushlab.cli.report import stored_page
-    from flushlab.report import compare as report
 
     words, own = options.words_and_own(context, configurations or ())
     options.require_kept(context, own)
     require_writable(json)
-    folder = OutFolder(out, FILES) if out is not None and not dry_run else None
+    if out is not None and not dry_run:
+        OutFolder(out, FILES if len(server or ()) < 2 else FILES[:2])
     if threads is not None:
         own["threads"] = threads
     not_theirs = ("configurations", "server", "json", "out", "threads", "precision", "watch")
@@ -129,15 +133,8 @@ def compare(
     if dry_run:
         tell(facts, out, FILES, json)
         return
-    document = report.document(facts)
-    deliver(
-        *([partial(stdout.print, report.render(facts))] if json != "-" else []),
-        *([partial(_say_again, facts.campaign_id)] if json != "-" and facts.ending == "done" else []),
-        partial(emit_json, document, json),
-        *([lambda: folder.write("compare.json", json_bytes(document))] if folder else []),
-        *([lambda: folder.write("report.html", stored_page(facts.campaign_id))] if folder else []),
-        kept=kept(facts.campaign_id),
-    )
+    more = [partial(_say_again, facts.campaign_id)] if facts.ending == "done" else []
+    hand_over(facts, out=out, json=json, more=more)
     if facts.ending == "interrupted":
         raise typer.Exit(130)
 

@@ -72,6 +72,25 @@ class OutFolder:
         write_file(self.path / name, content, new=present is None)
         return self.path / name
 
+    def remove(self, names: Sequence[str]) -> None:
+        """Removes files that an earlier campaign left, where they are as flushlab wrote them.
+
+        Raises:
+            NotWritable: one of them cannot be removed.
+        """
+        written = self._list()
+        for name in names:
+            try:
+                if self._require_ours(name, written) is None:
+                    continue
+            except NotWritable:
+                continue  # the user's
+            file = self.path / name
+            try:
+                file.unlink()
+            except OSError as error:
+                raise NotWritable(f"{file} cannot be removed: {error.strerror}", hint=_HINT) from error
+
     def _make(self) -> list[Path]:
         """Makes the folder, and returns what was missing, the innermost first."""
         missing = [folder for folder in (self.path, *self.path.parents) if not os.path.lexists(folder)]

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flushlab.cli.output import emit_json, print_warning, require_writable, stdout, write_file, write_stdout
+from flushlab.cli.output import emit_json, require_writable, stdout, write_file, write_stdout
 from flushlab.errors import StorageError, UsageError
 
 if TYPE_CHECKING:
     from flushlab.record import Trial
-    from flushlab.report.page.page import Advice
     from flushlab.report.page.parts import Section
-    from flushlab.report.stored import Facts
     from flushlab.store import CampaignRow, Store
 
 
@@ -111,6 +109,7 @@ def page_of(store: Store, row: CampaignRow) -> bytes:
     if row.kind == "crash":
         return crash_page(row)
     _let_matplotlib_write()
+    from flushlab.cli.handed_over import advised
     from flushlab.report.page import page
     from flushlab.report.stored import facts_of
 
@@ -120,7 +119,7 @@ def page_of(store: Store, row: CampaignRow) -> bytes:
         from flushlab.campaign.so_far import facts_so_far  # it replays the experiment, and that takes scipy
 
         facts = facts_so_far(row, trials)
-    advice = list(_advice(row, facts, trials))
+    advice = [*advised(row, facts, trials)]
     return page.render(row, facts, trials, advice, _beside(store, row, trials)).encode()
 
 
@@ -198,39 +197,6 @@ def _list(store: Store, json: str | None) -> None:
     emit_json(campaigns.document(rows), json)
     if json != "-":
         typer.echo(campaigns.render(rows), nl=False)
-
-
-def _advice(row: CampaignRow, facts: Facts | None, trials: Sequence[Trial]) -> Iterator[Advice]:
-    """What to change and how to go back, spelled for each server that was measured."""
-    from flushlab.advice import (
-        rollback_file,
-        rollback_statements,
-        set_statements,
-        statements_file,
-        verification,
-    )
-    from flushlab.report.page.page import Advice
-    from flushlab.report.stored import before_change, own_settings, plan_of, recommended
-    from flushlab.settings.catalog import load_catalog
-    from flushlab.settings.optionfile import render
-
-    own = own_settings(plan_of(row))
-    for one in recommended(row, facts):
-        changes, server, comments = one.settings, one.server, one.comments
-        known = (changes, own, before_change(trials, one.base_arm), server)
-        about = "".join(f"-- {line}\n" for line in comments)
-        try:
-            yield Advice(
-                recommended=one,
-                option_file=render(changes, server, load_catalog(), header=comments),
-                statements="\n".join(set_statements(changes, server)) + "\n",
-                statements_file=about + statements_file(changes, server),
-                rollback_file=rollback_file(*known, comments=comments[:1]),
-                rollback_statements="\n".join(rollback_statements(*known)) + "\n",
-                verification=verification(changes, server),
-            )
-        except UsageError as error:  # a series may run what this catalog would not advise
-            print_warning(f"no advice: {error.message}")
 
 
 def _emit_facts(row: CampaignRow, json: str | None) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -10,14 +9,15 @@ import typer
 
 from flushlab.cli import options
 from flushlab.cli.dry_run import tell
+from flushlab.cli.handed_over import FOUND, hand_over
 from flushlab.cli.out_folder import OutFolder
-from flushlab.cli.output import deliver, emit_json, json_bytes, kept, require_writable, stdout, write_file
+from flushlab.cli.output import require_writable, stdout, write_file
 from flushlab.cli.watching import watched
 from flushlab.errors import NotWritable, UsageError
 from flushlab.settings.floor import Floor
 
-FILES = ("series.json", "report.html")
-"""In the folder of --out."""
+FILES = ("series.json", "report.html", *FOUND)
+"""In the folder of --out; `FOUND` where something is recommended."""
 
 
 @options.also(server=options.OWN_SERVER, scale={**options.DATA, **options.PLACE})
@@ -86,7 +86,12 @@ def series(
     watch: options.Watch = False,
     json: options.Json = None,
     out: Annotated[
-        Path | None, typer.Option("--out", help="Folder for series.json and report.html.", show_default=False)
+        Path | None,
+        typer.Option(
+            "--out",
+            help="Folder for series.json, report.html and, where something is recommended, my.cnf and SQL.",
+            show_default=False,
+        ),
     ] = None,
     resume: Annotated[
         str | None,
@@ -112,26 +117,18 @@ def series(
         return
     from flushlab.campaign.series import series as run
     from flushlab.cli.progress import CampaignProgress
-    from flushlab.cli.report import stored_page
-    from flushlab.report import series as report
 
     options.require_kept(context)
     require_writable(json)
-    folder = OutFolder(out, FILES) if out is not None and not dry_run else None
+    if out is not None and not dry_run:
+        OutFolder(out, FILES)
     flags = options.given(context, "json", "out", "init", "force", "watch", "precision")
     with watched(watch):
         facts = run(**flags, precision=options.precision_of(precision), progress=CampaignProgress())
     if dry_run:
         tell(facts, out, FILES, json)
         return
-    document = report.document(facts)
-    deliver(
-        *([partial(stdout.print, report.render(facts))] if json != "-" else []),
-        partial(emit_json, document, json),
-        *([lambda: folder.write("series.json", json_bytes(document))] if folder else []),
-        *([lambda: folder.write("report.html", stored_page(facts.campaign_id))] if folder else []),
-        kept=kept(facts.campaign_id),
-    )
+    hand_over(facts, out=out, json=json)
     if facts.ending == "interrupted":
         raise typer.Exit(130)
 

@@ -11,13 +11,13 @@ import typer
 
 from flushlab.cli import options
 from flushlab.cli.dry_run import tell
+from flushlab.cli.handed_over import FOUND, write_files
 from flushlab.cli.out_folder import OutFolder
-from flushlab.cli.output import deliver, emit_json, json_bytes, kept, require_writable, stdout, writing
+from flushlab.cli.output import deliver, emit_json, json_bytes, kept, require_writable, stdout
 from flushlab.cli.watching import watched
 from flushlab.errors import MeasurementError, UsageError
 from flushlab.settings.floor import Floor
 
-FOUND = ("my.cnf", "settings.sql", "verify.sql", "rollback.cnf", "rollback.sql")
 FILES = ("tune.json", "report.html", *FOUND)
 """In the folder of --out; `FOUND` where something was."""
 
@@ -162,7 +162,6 @@ def _write_files(facts: TuneFacts, *, told: bool) -> None:
     from flushlab.report.stored import before_change
     from flushlab.store import existing_store
 
-    folder = OutFolder(Path(facts.files[0]).parent, FILES)
     with existing_store() as store:
         contents: dict[str, Callable[[], bytes]] = {
             "tune.json": lambda: json_bytes(report.document(facts)),
@@ -175,11 +174,7 @@ def _write_files(facts: TuneFacts, *, told: bool) -> None:
             before = before_change(store.trials(facts.campaign_id))
             texts = tuned_files(facts, request, before, ran.storage, ran.launch)
             contents |= {name: text.encode for name, text in zip(FOUND, texts, strict=True)}
-
-        def write(name: str) -> None:
-            folder.write(name, contents[name]())
-
-        deliver(*(writing(folder.path / name, partial(write, name), told=told) for name in contents))
+        write_files(Path(facts.files[0]).parent, contents, told=told)
 
 
 def _parse_threads(text: str) -> tuple[int, ...]:

@@ -5,7 +5,8 @@ Sits in `report`; terminal, JSON and page show the same lines, of a tuning and o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import PurePath
 from typing import Literal
 
 import msgspec
@@ -14,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from flushlab.campaign.facts import EXTERNAL, SeriesFacts, TuneFacts
+from flushlab.campaign.recommended import Recommended
 from flushlab.record import Machine, ServerIdentity
 from flushlab.settings.fit import SCALED
 from flushlab.units import format_latency, format_size
@@ -43,10 +45,6 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
     what: str
     commands: tuple[str, ...] = ()
-
-
-FILES = ("my.cnf", "settings.sql", "verify.sql", "rollback.cnf", "rollback.sql")
-"""That the steps speak of; `flushlab tune --out` writes them."""
 
 
 def carry_over(facts: TuneFacts | SeriesFacts, server: ServerIdentity | None = None) -> tuple[CarryOver, ...]:
@@ -98,20 +96,16 @@ def _machine(machine: Machine) -> str:
     return f"{machine.cpu_count} CPUs, {memory}, {machine.filesystem}"
 
 
-def steps(server: ServerIdentity, *, floor: str, workload: str) -> tuple[Step, ...]:
-    """What to do on the real server with `FILES`: check, look, change, look again, and how to go back.
-
-    Args:
-        server: that was measured.
-        floor: that the change keeps.
-        workload: that was measured.
-    """
-    version = ".".join(map(str, server.version))
-    checked = f"flushlab settings --check my.cnf --server {server.flavor}@{version} --floor {floor}"
+def steps(one: Recommended) -> tuple[Step, ...]:
+    """What to do on the real server with the files: check, look, change, look again, and how to go back.
+    Nothing where there are none."""
+    if not one.has_files:
+        return ()
+    checked = f"flushlab settings --check my.cnf --server {one.server.name} --floor {one.floor}"
     look = ["mysql --table < verify.sql"]
-    if workload.startswith("command:"):
-        look.append(f"time {workload.removeprefix('command:').strip()}")
-    persisted = server.persists  # settings.sql prints what is persisted and about to be overwritten
+    if one.workload.startswith("command:"):
+        look.append(f"time {one.workload.removeprefix('command:').strip()}")
+    persisted = one.server.persists  # settings.sql prints what is persisted and about to be overwritten
     return (
         Step(what="See what the lines guarantee on your version:", commands=(checked,)),
         Step(what="Under your usual load, note what the server does:", commands=tuple(look)),
@@ -138,6 +132,18 @@ def render_carry_over(facts: TuneFacts | SeriesFacts) -> Iterator[RenderableType
     for line in carry_over(facts):
         table.add_row(line.what, line.carries, line.why)
     yield table
+
+
+def render_what_now(facts: TuneFacts | SeriesFacts, found: Sequence[Recommended]) -> Iterator[RenderableType]:
+    """For the terminal: what to do on each server for which there is something, and with which files."""
+    for one in found:
+        where = one.folder or "your server"
+        folder = PurePath(facts.files[0]).parent / one.folder if facts.files else None
+        files = f", with the files in {folder}/" if folder else ""
+        if todo := steps(one):
+            yield ""
+            yield Text(f"what to do on {where}{files}", style="dim", overflow="ignore", no_wrap=True)
+            yield from render_steps(todo)
 
 
 def render_steps(found: tuple[Step, ...]) -> Iterator[RenderableType]:

@@ -11,7 +11,7 @@ from rich.text import Text
 from flushlab.campaign.facts import ArmFacts, SeriesFacts
 from flushlab.campaign.recommended import is_faster, of_series, proven, strength
 from flushlab.experiment.objective import gain_words
-from flushlab.report.carry_over import carry_over, render_carry_over
+from flushlab.report.carry_over import carry_over, render_carry_over, render_what_now
 from flushlab.report.guarantees import changed, grouped
 from flushlab.report.identity import server_document
 from flushlab.report.series import (
@@ -26,6 +26,7 @@ from flushlab.report.series import (
     latency,
     notes,
     nothing_better,
+    page,
     recommended_document,
 )
 from flushlab.report.tune import legend, never_ran, spell
@@ -77,6 +78,7 @@ def document(facts: SeriesFacts) -> dict[str, Any]:
         "carry_over": list(carry_over(facts)),
         "machine": facts.machine,
         "warnings": list(facts.warnings),
+        "files": list(facts.files),
     }
 
 
@@ -116,10 +118,10 @@ def render(facts: SeriesFacts) -> RenderableType:
         "",
         *([] if never_ran(facts) else [*_table(facts), ""]),
     ]
+    carried: list[RenderableType] = []
     if any(is_faster(arm) and not arm.is_base for arm in facts.arms):
-        parts += [*render_carry_over(facts), ""]
-    parts += notes(facts)
-    return Group(*parts)
+        carried = ["", *render_carry_over(facts)]
+    return Group(*parts, *notes(facts), *carried, *render_what_now(facts, of_series(facts)), *page(facts))
 
 
 def answer(facts: SeriesFacts) -> Text:

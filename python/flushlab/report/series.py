@@ -15,7 +15,7 @@ from flushlab.campaign.recommended import Recommended, is_faster, of_series
 from flushlab.experiment.objective import Objective, gain_words, latency_words, verdict_words
 from flushlab.plan.plan import crossed
 from flushlab.record import Comparison, FactorEffect, Ratio, Value
-from flushlab.report.carry_over import carry_over, render_carry_over
+from flushlab.report.carry_over import carry_over, render_carry_over, render_what_now, steps
 from flushlab.report.identity import server_document
 from flushlab.report.tune import base_words, headline, legend, never_ran, spell, way
 from flushlab.units import counted, format_latency, format_seconds, format_size
@@ -75,6 +75,7 @@ def document(facts: SeriesFacts) -> dict[str, Any]:
         "bytes": {"data": facts.data_bytes, "pool": facts.pool_bytes, "redo": facts.redo_bytes},
         "machine": facts.machine,
         "warnings": list(facts.warnings),
+        "files": list(facts.files),
     }
 
 
@@ -111,6 +112,7 @@ def recommended_document(one: Recommended) -> dict[str, Any]:
         "blocks": one.blocks,
         "floor": one.floor,
         "not_shown": list(one.not_shown),
+        "next_steps": list(steps(one)),
     }
 
 
@@ -149,9 +151,10 @@ def render(facts: SeriesFacts) -> RenderableType:
         parts += [Text("claims", style="dim")]
         parts += [line for claim in facts.claims for line in _claim(claim)]
         parts += [""]
+    parts += notes(facts)
     if any(is_faster(arm) for arm in facts.arms):
-        parts += [*render_carry_over(facts), ""]
-    return Group(*parts, *notes(facts))
+        parts += ["", *render_carry_over(facts), *render_what_now(facts, of_series(facts))]
+    return Group(*parts, *page(facts))
 
 
 def answer(facts: SeriesFacts) -> Text:
@@ -384,7 +387,7 @@ def _claim(claim: ClaimFacts) -> Iterator[RenderableType]:
 
 
 def notes(facts: SeriesFacts) -> Iterator[RenderableType]:
-    """What stands below the result: the base's figure, sizes, doubts, how to go on."""
+    """What stands below the result: the base's figure, sizes, doubts, how to resume."""
     if facts.base_figure is not None:
         words = f"{facts.base_name}: {base_words(facts)}"
         windows = "" if facts.unit == "s" else f", windows of {format_seconds(facts.seconds)}"
@@ -402,8 +405,15 @@ def notes(facts: SeriesFacts) -> Iterator[RenderableType]:
         yield Text(f"warning: {warning.text}", style="yellow")
     if facts.ending == "interrupted":
         yield Text(f"interrupted; resume with: flushlab {facts.kind} --resume {facts.campaign_id}")
-    else:
-        yield Text(f"HTML page: flushlab report {facts.campaign_id}", style="dim")
+
+
+def page(facts: SeriesFacts) -> Iterator[RenderableType]:
+    """How to get the page, where it was not written."""
+    if facts.ending != "interrupted" and not facts.files:
+        if files := any(one.has_files for one in of_series(facts)):
+            yield ""
+        with_files = ", with these files" if files else ""
+        yield Text(f"HTML page{with_files}: flushlab report {facts.campaign_id}", style="dim")
 
 
 def interval(ratio: Ratio, *, brackets: bool = False) -> str:

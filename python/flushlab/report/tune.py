@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import PurePath
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -13,13 +12,21 @@ from rich.text import Text
 
 from flushlab.campaign.facts import Figures, SeriesFacts, TuneFacts
 from flushlab.campaign.quiet import blame
+from flushlab.campaign.recommended import of_tune
 from flushlab.experiment.blocks import YOURS
 from flushlab.experiment.frontier import FrontierPoint
 from flushlab.experiment.objective import Objective, gain_words, latency_words
 from flushlab.plan.plan import BASE, CONTROL
 from flushlab.record import Ratio, Value
 from flushlab.report import crash
-from flushlab.report.carry_over import Step, carry_over, on_own_server, render_carry_over, render_steps, steps
+from flushlab.report.carry_over import (
+    Step,
+    carry_over,
+    on_own_server,
+    render_carry_over,
+    render_what_now,
+    steps,
+)
 from flushlab.report.guarantees import FAILURES
 from flushlab.report.identity import server_document
 from flushlab.settings.durability import FLOOR
@@ -376,17 +383,12 @@ def ways(facts: SeriesFacts | TuneFacts) -> Iterator[str]:
 
 def next_steps(facts: TuneFacts) -> tuple[Step, ...]:
     """What to do on the real server; nothing where nothing is to be changed."""
-    chosen = facts.handed_over
-    return steps(facts.server, floor=chosen.floor.value, workload=facts.workload) if chosen else ()
+    return tuple(step for one in of_tune(facts) for step in steps(one))
 
 
 def _what_now(facts: TuneFacts) -> Iterator[RenderableType]:
-    if not (found := next_steps(facts)):
-        return
-    yield from ("", *render_carry_over(facts), "")
-    folder = f", with the files in {PurePath(facts.files[0]).parent}/" if facts.files else ""
-    yield Text(f"what to do on your server{folder}", style="dim", overflow="ignore", no_wrap=True)
-    yield from render_steps(found)
+    if found := of_tune(facts):
+        yield from ("", *render_carry_over(facts), *render_what_now(facts, found))
 
 
 def _interval(ratio: Ratio) -> str:

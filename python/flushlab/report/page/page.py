@@ -69,6 +69,18 @@ class Advice(NamedTuple):
     rollback_statements: str = ""
     verification: str = ""
 
+    @property
+    def files(self) -> dict[str, str]:
+        """Texts of the files that the steps name, by their names; none where they cannot be spelled."""
+        texts = {
+            "my.cnf": self.option_file,
+            "settings.sql": self.statements_file,
+            "verify.sql": self.verification,
+            "rollback.cnf": self.rollback_file,
+            "rollback.sql": self.rollback_statements,
+        }
+        return texts if self.recommended.has_files else {}
+
 
 class Head(NamedTuple):
     """What the head says of a record that compares no servers."""
@@ -172,19 +184,16 @@ def _what_now(subject: Subject, advice: Sequence[Advice]) -> Iterator[Section]:
             for line in carry_over(subject.facts, server)
         )
         table = Table((Cell(""), Cell("carries over?"), Cell("why")), rows)
-        found = steps(server, floor=one.recommended.floor, workload=one.recommended.workload)
+        found = steps(one.recommended)
         shell = "\n\n".join(
             "\n".join([f"# {number}. {step.what}", *step.commands]) for number, step in enumerate(found, 1)
         )
-        texts = {
-            "settings.sql": one.statements_file,
-            "verify.sql": one.verification,
-            "rollback.cnf": one.rollback_file,
-            "rollback.sql": one.rollback_statements,
-        }
+        folded = {name: text for name, text in one.files.items() if name != "my.cnf"}  # that stands above
         title = "On your server" if len(advice) == 1 else f"On your server, {server.name}"
         key = "your-server" if not number else f"your-server-{number + 1}"
-        yield Section(key, title, lead, tables=(table,), code=(("", shell), *texts.items()))
+        yield Section(
+            key, title, lead, tables=(table,), code=(*([("", shell)] if found else []), *folded.items())
+        )
 
 
 def _keys(subject: Subject) -> Iterator[tuple[str, str]]:

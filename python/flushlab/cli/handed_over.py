@@ -1,0 +1,130 @@
+"""What a campaign hands over: the files of every change that it recommends, and how its result is delivered.
+
+CLI layer. The page shows these files, and `--out` writes them: each server's in a folder of its own where
+there are several.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from flushlab.cli.out_folder import OutFolder
+from flushlab.cli.output import deliver, emit_json, json_bytes, kept, stdout, writing
+
+if TYPE_CHECKING:
+    from flushlab.campaign.facts import SeriesFacts
+    from flushlab.record import Trial
+    from flushlab.report.page.page import Advice
+    from flushlab.report.stored import Facts
+    from flushlab.store import CampaignRow
+
+FOUND = ("my.cnf", "settings.sql", "verify.sql", "rollback.cnf", "rollback.sql")
+"""Files for a server for which there is something to change."""
+
+Contents = Mapping[str, Callable[[], bytes]]
+"""What makes the content of each file, by its name."""
+
+
+def advised(row: CampaignRow, facts: Facts | None, trials: Sequence[Trial]) -> Iterator[Advice]:
+    """What to change and how to go back, spelled for each server that a change is recommended for."""
+    from flushlab.advice import (
+        rollback_file,
+        rollback_statements,
+        set_statements,
+        statements_file,
+        verification,
+    )
+    from flushlab.report.page.page import Advice
+    from flushlab.report.stored import before_change, own_settings, plan_of, recommended
+    from flushlab.settings.catalog import load_catalog
+    from flushlab.settings.optionfile import render
+
+    own = own_settings(plan_of(row))
+    for one in recommended(row, facts):
+        if not one.has_files:
+            yield Advice(recommended=one)
+            continue
+        changes, server, comments = one.settings, one.server, one.comments
+        known = (changes, own, before_change(trials, one.base_arm), server)
+        about = "".join(f"-- {line}\n" for line in comments)
+        back = [f"-- {comments[0]}: back to what was there", *rollback_statements(*known)]
+        yield Advice(
+            recommended=one,
+            option_file=render(changes, server, load_catalog(), header=comments),
+            statements="\n".join(set_statements(changes, server)) + "\n",
+            statements_file=about + statements_file(changes, server),
+            rollback_file=rollback_file(*known, comments=comments[:1]),
+            rollback_statements="\n".join(back) + "\n",
+            verification=verification(changes, server),
+        )
+
+
+def hand_over(
+    facts: SeriesFacts, *, out: Path | None, json: str | None, more: Sequence[Callable[[], object]] = ()
+) -> None:
+    """Prints the result of `series` or `compare` and writes its files.
+
+    Args:
+        facts: what was found.
+        out: folder of the files, or None.
+        json: file of the document, or None.
+        more: to print after the result.
+
+    Raises:
+        NotWritable: a file cannot be written.
+    """
+    import msgspec
+
+    from flushlab.cli.report import stored_page
+    from flushlab.report import compare, series
+
+    report, result = compare if facts.kind == "compare" else series, f"{facts.kind}.json"
+    contents: dict[Path, dict[str, Callable[[], bytes]]] = {}
+    if out is not None:
+        contents[out] = {
+            result: lambda: json_bytes(report.document(facts)),
+            "report.html": partial(stored_page, facts.campaign_id),
+        }
+        for folder, texts in _texts(facts).items():
+            contents.setdefault(out / folder, {}).update({name: text.encode for name, text in texts.items()})
+        files = tuple(str(folder / name) for folder, own in contents.items() for name in own)
+        facts = msgspec.structs.replace(facts, files=files)
+    told = json != "-"
+    shown: tuple[Callable[[], object], ...] = (partial(stdout.print, report.render(facts)), *more)
+    deliver(
+        *(shown if told else ()),
+        partial(emit_json, report.document(facts), json),
+        *(partial(write_files, folder, own, told=told) for folder, own in contents.items()),
+        kept=kept(facts.campaign_id),
+    )
+
+
+def write_files(folder: Path, contents: Contents, *, told: bool) -> None:
+    """Writes the files of a folder, and removes those of an earlier campaign that are not among them.
+
+    Raises:
+        NotWritable: the folder, or one of them, cannot be written.
+    """
+    if not contents and not folder.is_dir():
+        return
+    out = OutFolder(folder, tuple(contents))
+    out.remove([name for name in FOUND if name not in contents])
+
+    def write(name: str) -> None:
+        out.write(name, contents[name]())
+
+    deliver(*(writing(folder / name, partial(write, name), told=told) for name in contents))
+
+
+def _texts(facts: SeriesFacts) -> dict[str, dict[str, str]]:
+    """The files for each server, by its folder and their names; none where nothing is recommended."""
+    from flushlab.campaign.recommended import folders
+    from flushlab.store import existing_store
+
+    with existing_store() as store:
+        row, trials = store.campaign(facts.campaign_id), list(store.trials(facts.campaign_id))
+    found: dict[str, dict[str, str]] = {folder: {} for folder in folders(facts)}
+    return found | {one.recommended.folder: one.files for one in advised(row, facts, trials)}

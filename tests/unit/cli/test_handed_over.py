@@ -1,0 +1,118 @@
+"""`--out` of `compare` and `series` writes the files that the steps name, for each server, and no others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from flushlab.campaign.facts import SeriesFacts
+from flushlab.cli.handed_over import FOUND, hand_over
+from flushlab.errors import NotWritable
+from flushlab.record import ServerIdentity
+from flushlab.report import compare
+from flushlab.store import Store
+from tests.golden.test_reports import text_of
+from tests.unit.campaign.test_recommended import FLUSH, TWO_SERVERS, arm, compared
+from tests.unit.report import campaigns as made
+
+MYSQL97 = ServerIdentity(flavor="mysql", version=(9, 7, 4), version_text="9.7.4")
+ONE = compared(arm("A", 1.5, 1.4, 1.6, settings=FLUSH))
+NONE = compared(arm("A", 1.0, 0.9, 1.1, settings=FLUSH))
+BOTH = msgspec.structs.replace(
+    TWO_SERVERS, arms=(arm("mysql@8.0 two", 1.2, 1.1, 1.3, settings=FLUSH), *TWO_SERVERS.arms[1:])
+)
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("FLUSHLAB_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    Path("home").mkdir()
+    return tmp_path
+
+
+def run(facts: SeriesFacts, **how: Any) -> None:
+    """What follows a campaign that found this."""
+    with Store(Path("home") / "store.sqlite") as store:
+        known = {row.id for row in store.campaigns()}
+        facts = msgspec.structs.replace(facts, campaign_id=f"compare-{len(known) + 1}")
+        row = made.row("compare", facts)
+        store.create_campaign(facts.campaign_id, "compare", row.plan)
+        store.set_state(facts.campaign_id, "done", row.result)
+    hand_over(facts, **{"out": Path("out"), "json": None} | how)
+
+
+def written() -> set[str]:
+    return {
+        str(one.relative_to("out")) for one in Path("out").rglob("*") if one.name[0] != "." and one.is_file()
+    }
+
+
+def test_the_files_that_the_steps_name_are_written(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(ONE)
+    assert written() == {"compare.json", "report.html", *FOUND}
+    assert "innodb_flush_log_at_trx_commit = 2" in Path("out/my.cnf").read_text()
+    assert "1.50x as fast as base [1.40, 1.60], 5 blocks" in Path("out/settings.sql").read_text()
+    assert "SET GLOBAL innodb_flush_log_at_trx_commit = " in Path("out/rollback.sql").read_text()
+    told = capsys.readouterr().out
+    assert "what to do on your server, with the files in out/" in told
+    assert told.index("mysql --table < verify.sql") < told.index("wrote out/report.html")
+    assert {f"wrote out/{name}" for name in FOUND} <= {*told.splitlines()}
+    assert "flushlab report" not in told
+
+
+def test_each_of_several_servers_has_a_folder(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(BOTH)
+    folders = ("mysql@8.0.15", "mariadb@10.11.19")
+    assert written() == {
+        "compare.json",
+        "report.html",
+        *(f"{one}/{name}" for one in folders for name in FOUND),
+    }
+    assert "SET PERSIST" in Path("out/mysql@8.0.15/settings.sql").read_text()
+    assert "SET GLOBAL" in Path("out/mariadb@10.11.19/settings.sql").read_text()
+    told = capsys.readouterr().out
+    for one in folders:
+        assert f"what to do on {one}, with the files in out/{one}/" in told
+        assert f"flushlab settings --check my.cnf --server {one} " in told
+
+
+def test_two_servers_of_one_version_have_two_folders(home: Path) -> None:
+    servers = [msgspec.structs.replace(one, server=BOTH.server) if one.server else one for one in BOTH.arms]
+    run(msgspec.structs.replace(BOTH, arms=tuple(servers)))
+    assert {"mysql@8.0.15/my.cnf", "mysql@8.0.15-2/my.cnf"} <= written()
+
+
+def test_nothing_is_handed_over_where_nothing_is_recommended(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(ONE)
+    run(NONE)
+    assert written() == {"compare.json", "report.html"}, "those of the campaign before are not of this one"
+    assert "what to do" not in capsys.readouterr().out.split("wrote out/rollback.sql")[1]
+
+
+def test_a_file_of_the_users_is_neither_overwritten_nor_removed(home: Path) -> None:
+    Path("out").mkdir()
+    Path("out/my.cnf").write_text("mine")
+    with pytest.raises(NotWritable, match="is not as flushlab wrote it"):
+        run(ONE)
+    run(NONE)
+    assert Path("out/my.cnf").read_text() == "mine"
+
+
+def test_a_setting_that_the_catalog_cannot_spell_is_measured_and_said_to_have_no_files(home: Path) -> None:
+    run(compared(arm("A", 1.5, 1.4, 1.6, settings={"max_connections": 99})))
+    assert written() == {"compare.json", "report.html"}
+    found = msgspec.json.decode(Path("out/compare.json").read_bytes())
+    assert any("max_connections" in line for line in found["recommended"][0]["not_shown"])
+
+
+def test_without_a_folder_the_steps_say_where_the_files_are() -> None:
+    told = text_of(compare.render(ONE))
+    assert "what to do on your server\n" in told
+    assert f"HTML page, with these files: flushlab report {ONE.campaign_id}" in told
+    assert "wrote" not in told
