@@ -15,7 +15,6 @@ from flushlab.campaign.facts import EXTERNAL
 from flushlab.errors import UsageError
 from flushlab.record import Warning
 from flushlab.server.attached import Address, from_nodes, from_option_file
-from flushlab.server.control import StatementFailed
 from flushlab.server.external import External, open_external
 from flushlab.workload import Workload, on_data
 from flushlab.workload.driven import reaching, seeded
@@ -23,8 +22,6 @@ from flushlab.workload.oltp import OltpWorkload
 from flushlab.workload.parse import flag
 from flushlab.workload.txn import TxnWorkload
 from flushlab.workload.upsert import UpsertWorkload
-
-"""ER_TABLE_EXISTS_ERROR: of what was not there a moment before."""
 
 Load = OltpWorkload | UpsertWorkload | TxnWorkload
 
@@ -89,18 +86,10 @@ def opened(own: Own) -> Iterator[External]:
     """The server, with all nodes of its cluster.
 
     Raises:
-        UsageError: it is not all of a cluster, or the account may not see what is measured.
+        UsageError: it is not all of a cluster.
         ServerError: it does not answer, or its cluster is not in step.
     """
     with open_external(own.addresses) as server:
-        for node in server.nodes:
-            try:
-                node.query("SHOW ENGINE INNODB STATUS")
-            except StatementFailed as error:
-                raise UsageError(
-                    f"the account may not see what {node.address.name} does: {error.text}",
-                    hint="it needs PROCESS",
-                ) from error
         yield server
 
 

@@ -20,12 +20,13 @@ from flushlab.server.made_tables import made_tables
 from flushlab.server.members import require_alike
 from flushlab.server.put_back import Changes
 from flushlab.server.replication import replicas_of, sources_of
+from flushlab.server.rights import Needs, require_rights
 from flushlab.trial.switching import restart_settings
 from flushlab.units import counted, format_seconds
 from flushlab.workload.engine import errno_of
 from flushlab.workload.oltp import DATABASE as OLTP_DATABASE
 from flushlab.workload.oltp import PREFIX as OLTP_PREFIX
-from flushlab.workload.oltp import READ_ONLY, OltpWorkload
+from flushlab.workload.oltp import READ_ONLY, WRITES, OltpWorkload
 from flushlab.workload.txn import TxnWorkload
 from flushlab.workload.upsert import DATABASE as UPSERT_DATABASE
 
@@ -80,8 +81,8 @@ def require_permitted(
         progress: told who else gets what the load writes.
 
     Raises:
-        UsageError: the load writes, or lacks tables, or settings change, and that is not permitted; or it is
-            no server to write to.
+        UsageError: the load writes, or lacks tables, or settings change, and that is not permitted; or the
+            account lacks rights for it; or it is no server to write to.
     """
     missing = [] if own.allow_writes else _lacks_writes(load, server)
     if (changing := _changing(server, wanted)) and not own.tune_server:
@@ -89,8 +90,25 @@ def require_permitted(
         missing.append((text, "--tune-server lets flushlab change them, and puts everything back"))
     if missing:
         raise UsageError("; ".join(text for text, _ in missing), hint="; ".join(hint for _, hint in missing))
+    require_rights(server.nodes, _needs(load, server, changing, writes=own.allow_writes))
     if own.allow_writes:
         _require_writable(server, progress)
+
+
+def _needs(load: Load, server: External, settings: Sequence[str], *, writes: bool) -> Needs:
+    """What the account has to do for the load: make tables where one is missing, and run its statements."""
+    needs, database = Needs(process=True, settings=settings), _database(load)
+    if isinstance(load, TxnWorkload):
+        run = [one.sql for kind in load.spec.transactions for one in kind.statements]
+        making = ("CREATE", "DROP", "INSERT", "SELECT") if writes and load.setup.strip() else ()
+        return needs._replace(database=database, privileges=making, statements=run)
+    oltp = isinstance(load, OltpWorkload)
+    prefix = OLTP_PREFIX if isinstance(load, OltpWorkload) else load.prefix
+    names = [f"{prefix}{number}" for number in range(1, load.tables + 1)]
+    privileges = {"SELECT", *WRITES.get(load.name, ("INSERT", "UPDATE"))}
+    if writes and not {*names} <= (_tables(server, database) or set()):
+        privileges |= {"CREATE", "DROP", "INSERT", *(["INDEX"] if oltp else [])}
+    return needs._replace(database=database, privileges=privileges, table=names[0])
 
 
 def _changing(server: External, wanted: Sequence[Mapping[str, Value]]) -> list[str]:

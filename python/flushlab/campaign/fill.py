@@ -35,12 +35,15 @@ from flushlab.server.made_tables import drop_left
 from flushlab.server.members import members, require_alike
 from flushlab.server.protocol import Server
 from flushlab.server.put_back import Changes, put_back_left
+from flushlab.server.rights import Needs, require_rights
 from flushlab.server.start import attach, is_kept
 from flushlab.settings.floor import Floor
 
 METHODS = ("auto", "load-data", "insert", "single")
 _KEPT = "sandbox:"
 _DATABASE = "app"
+_PRIVILEGES = ("SELECT", "INSERT", "UPDATE", "CREATE", "DROP", "ALTER")
+"""Of a load: its notes and a sample of rows are tables beside those that it fills."""
 _LAST_OF_NAMES = 0xFFFF
 """MySQL manual, "Schema Object Names": supplementary characters are not permitted."""
 
@@ -169,20 +172,21 @@ def fill(
     def source_of(existing: int) -> Source:
         return _source(read_plan(str(plan), rows=largest + existing, seed=seed) if existing else asked_plan)
 
-    with _place(
-        server,
-        dsn,
-        defaults_file,
-        database,
-        _floor(floor),
-        basedir,
-        data_root,
-        profile,
-        source_of(0),
-        progress,
-        ladder,
-        tune_server,
-        cluster,
+    with (
+        _on_external(dsn, defaults_file, database, _floor(floor), source_of(0), progress, tune_server)
+        if elsewhere
+        else _place(
+            server,
+            database,
+            _floor(floor),
+            basedir,
+            data_root,
+            profile,
+            source_of(0),
+            progress,
+            ladder,
+            cluster,
+        )
     ) as (there, asked, place, quicken):
         asked = msgspec.structs.replace(
             asked,
@@ -229,11 +233,71 @@ def _far(far: Far) -> FillProgress:
     )
 
 
+_Found = tuple[Server, Asked, Place | None, Callable[[], None] | None]
+"""The server, how to reach it, what may be changed of it if it is a sandbox, and what makes it fast."""
+
+
+@contextmanager
+def _on_external(
+    dsn: str | None,
+    defaults_file: Path | str | None,
+    database: str | None,
+    floor: Floor | None,
+    source: Source,
+    progress: Progress,
+    tune_server: bool,
+) -> Iterator[_Found]:
+    """Somebody's own server, or all nodes of its cluster if their settings may be changed.
+
+    Raises:
+        UsageError: no database is named, or the account lacks rights.
+    """
+    if floor is not None and not tune_server:
+        raise UsageError(
+            "--floor needs a sandbox: a server that is not flushlab's keeps its settings",
+            hint="remove it, or allow changes with --tune-server",
+        )
+    addresses = from_nodes(dsn) if dsn else (from_option_file(Path(str(defaults_file))),)
+    address = addresses[0]
+    name = database or address.database
+    if not name:
+        raise UsageError("no database is named", hint="use --database NAME, or name it in the DSN")
+    asked = Asked(
+        endpoint=address.endpoint,
+        transport=address.transport,
+        ssl_mode=address.ssl_mode,
+        ssl_ca=address.ssl_ca,
+        database=require_not_system(name),
+        ours=False,
+    )
+    needs = Needs(database=name, privileges=_PRIVILEGES, table=source.tables[0].name)
+    with ExitStack() as stack:
+        named = [stack.enter_context(Attached(one)) for one in (addresses if tune_server else addresses[:1])]
+        if not tune_server:
+            require_rights(named, needs)
+            yield named[0], asked, None, None
+            return
+        wanted = places.settings_of_others(named[0], floor or Floor.SECOND, _ROW_BYTES * source.rows)
+        nodes = members(named, stack)
+        changes = [Changes(node, wanted) for node in nodes]
+        require_rights(
+            nodes, needs._replace(settings=tuple({name for one in changes for name in one.before}))
+        )
+
+        def quicken() -> None:
+            _tune(changes, progress)
+            require_alike(nodes, wanted)
+
+        try:
+            yield named[0], asked, None, quicken
+        finally:
+            for one in changes:
+                one.put_back(progress)
+
+
 @contextmanager
 def _place(
     server: str | None,
-    dsn: str | None,
-    defaults_file: Path | str | None,
     database: str | None,
     floor: Floor | None,
     basedir: Path | str | None,
@@ -242,50 +306,9 @@ def _place(
     source: Source,
     progress: Progress,
     ladder: bool,
-    tune_server: bool,
     cluster: int | None,
-) -> Iterator[tuple[Server, Asked, Place | None, Callable[[], None] | None]]:
-    """The server, how to reach it, what may be changed of it if it is a sandbox, and what makes it fast."""
-    if dsn or defaults_file:
-        if floor is not None and not tune_server:
-            raise UsageError(
-                "--floor needs a sandbox: a server that is not flushlab's keeps its settings",
-                hint="remove it, or allow changes with --tune-server",
-            )
-        addresses = from_nodes(dsn) if dsn else (from_option_file(Path(str(defaults_file))),)
-        address = addresses[0]
-        name = database or address.database
-        if not name:
-            raise UsageError("no database is named", hint="use --database NAME, or name it in the DSN")
-        asked = Asked(
-            endpoint=address.endpoint,
-            transport=address.transport,
-            ssl_mode=address.ssl_mode,
-            ssl_ca=address.ssl_ca,
-            database=require_not_system(name),
-            ours=False,
-        )
-        with ExitStack() as stack:
-            named = [
-                stack.enter_context(Attached(one)) for one in (addresses if tune_server else addresses[:1])
-            ]
-            if not tune_server:
-                yield named[0], asked, None, None
-                return
-            wanted = places.settings_of_others(named[0], floor or Floor.SECOND, _ROW_BYTES * source.rows)
-            nodes = members(named, stack)
-            changes = [Changes(node, wanted) for node in nodes]
-
-            def quicken() -> None:
-                _tune(changes, progress)
-                require_alike(nodes, wanted)
-
-            try:
-                yield named[0], asked, None, quicken
-            finally:
-                for one in changes:
-                    one.put_back(progress)
-        return
+) -> Iterator[_Found]:
+    """A sandbox or a cluster of them."""
     if server is not None and is_kept(server) and not server.startswith(_KEPT):
         kept_cluster = attach(server)
         assert isinstance(kept_cluster, Cluster)
@@ -321,7 +344,7 @@ def _place(
 @contextmanager
 def _cluster(
     cluster: Cluster, floor: Floor, database: str | None, *, create: bool = False
-) -> Iterator[tuple[Server, Asked, Place | None, Callable[[], None] | None]]:
+) -> Iterator[_Found]:
     """As a server of somebody's own: what a session keeps from the binary log, no other node gets."""
     with places.relaxed_cluster(cluster, floor) as quicken:
         endpoint, name = cluster.endpoint, database or _DATABASE

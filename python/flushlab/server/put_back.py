@@ -20,7 +20,7 @@ from flushlab.machine import state
 from flushlab.record import ServerIdentity, Value
 from flushlab.server import journal
 from flushlab.server.attached import Address, Attached
-from flushlab.server.control import NOT_ALLOWED, StatementFailed
+from flushlab.server.control import StatementFailed
 from flushlab.server.journal import ANSWER_S, CONNECT_S, Say, await_answer
 from flushlab.server.variables import Query, read_variables, set_variable
 from flushlab.settings.configuration import Configuration, literal
@@ -134,25 +134,23 @@ class Changes:
         """Writes down what is to be put back, and makes the changes.
 
         Raises:
-            UsageError: another flushlab changes that server just now, or the account may not.
+            UsageError: another flushlab changes that server just now.
+            ServerError: it refuses one of them.
             NotWritable: it cannot be written down.
         """
         self._write_down()
         for change in self._changes:
-            self._set(change.name, change.during)
+            set_variable(self._query, self._server.identity, change.name, change.during)
         if self._path is not None:
             self._note_what_came_of_it(self._path)
 
     def announce(self) -> None:
-        """Writes down what is to be put back, for changes that others make in turns; finds out whether the
-        account may make them.
+        """Writes down what is to be put back, for changes that others make in turns.
 
         Raises:
             UsageError, NotWritable: as `make`.
         """
         self._write_down()
-        for change in self._changes:
-            self._set(change.name, change.before)
 
     def _write_down(self) -> None:
         if not self._changes:
@@ -199,18 +197,6 @@ class Changes:
 
     def _read(self, names: Iterable[str]) -> dict[str, Value]:
         return read_variables(self._query, self._server.identity, names)
-
-    def _set(self, name: str, value: Value) -> None:
-        try:
-            set_variable(self._query, self._server.identity, name, value)
-        except StatementFailed as error:
-            if error.errno in NOT_ALLOWED:
-                raise UsageError(
-                    f"the account may not set {name}: {error.text}",
-                    hint="it needs SUPER, or SYSTEM_VARIABLES_ADMIN on MySQL 8.0 and later; or leave out"
-                    " --tune-server",
-                ) from error
-            raise
 
     def put_back(self, say: Say) -> None:
         """Puts all back, once; what is in the way is told, and left to the next flushlab."""

@@ -82,7 +82,8 @@ def prepare(spec: LoadSpec, server: Server, prefix: str, *, filled: bool = True)
         ServerError: the server did not take them.
     """
     database, rows = spec.database, spec.table_size if filled else 0
-    server.query(f"CREATE DATABASE IF NOT EXISTS {database}")
+    if not isinstance(server, External):  # which has it: made_tables
+        server.query(f"CREATE DATABASE IF NOT EXISTS {database}")
     names = [f"{prefix}{number}" for number in range(1, spec.tables + 1)]
     found = server.query(
         "SELECT table_name FROM information_schema.tables WHERE table_schema = %s", (database,)

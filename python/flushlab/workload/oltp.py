@@ -22,18 +22,19 @@ from flushlab.workload.options import (
 )
 from flushlab.workload.protocol import Driving, Measured, Timing, Window
 
-NAMES = (
-    "oltp_update_non_index",
-    "oltp_update_index",
-    "oltp_insert",
-    "oltp_delete",
-    "oltp_write_only",
-    "oltp_read_write",
-    "oltp_read_only",
-    "oltp_point_select",
-)
-READ_ONLY = ("oltp_read_only", "oltp_point_select")
-"""Those of them that change nothing."""
+WRITES = {
+    "oltp_update_non_index": ("UPDATE",),
+    "oltp_update_index": ("UPDATE",),
+    "oltp_insert": ("INSERT",),
+    "oltp_delete": ("DELETE",),
+    "oltp_write_only": ("UPDATE", "DELETE", "INSERT"),
+    "oltp_read_write": ("UPDATE", "DELETE", "INSERT"),
+    "oltp_read_only": (),
+    "oltp_point_select": (),
+}
+"""Statements that change rows, by workload."""
+NAMES = tuple(WRITES)
+READ_ONLY = tuple(name for name, writes in WRITES.items() if not writes)
 DATABASE = PREFIX = "sbtest"
 """Of the tables, and beginning of their names."""
 

@@ -11,6 +11,7 @@ import msgspec
 from flushlab import _core
 from flushlab.errors import MeasurementError, UsageError
 from flushlab.record import IGNORED_ERRORS, Endpoint, LoadSpec, ScriptSpec, TxnSpec
+from flushlab.server.external import External
 from flushlab.server.identifier import quoted
 from flushlab.server.protocol import Server
 from flushlab.workload import engine
@@ -102,7 +103,8 @@ class TxnWorkload(Driven, frozen=True, kw_only=True):
             MeasurementError: the server refuses a statement of it, or another setup has been run before.
         """
         mark = quoted(self.database, _MARK)
-        server.query(f"CREATE DATABASE IF NOT EXISTS {quoted(self.database)}")
+        if not isinstance(server, External):  # which has it: made_tables
+            server.query(f"CREATE DATABASE IF NOT EXISTS {quoted(self.database)}")
         if not self.setup.strip():
             return
         there = server.query(
