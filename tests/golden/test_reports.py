@@ -19,11 +19,13 @@ from flushlab.record import (
     Comparison,
     KindTime,
     Latency,
+    Launch,
     LoadResult,
     Machine,
     Ratio,
     RowCounts,
     ServerIdentity,
+    Storage,
     TransactionLatency,
     Warning,
 )
@@ -289,6 +291,17 @@ def test_a_server_that_persists_is_asked_first_for_what_its_user_had_persisted()
 def test_bench_shows_figure_latency_and_doubts() -> None:
     record = trial(warnings=(Warning("rounded", "innodb_buffer_pool_size was rounded"),))
     check("bench.txt", text_of(bench.render(record)))
+
+
+def test_bench_shows_the_floor_that_its_settings_meet_and_the_condition() -> None:
+    unseen = trial(storage=Storage(visible=False), launch=Launch())
+    assert "floor    strict, if the disk is honest" in text_of(bench.render(unseen))
+    document = bench.document(unseen)
+    assert document["floor"] == "strict"
+    assert document["guarantees"]["floor"] == "strict, if the disk is honest"
+    preloaded = trial(storage=Storage(), launch=Launch(preload="libeatmydata.so"))
+    assert "floor    throwaway" in text_of(bench.render(preloaded))
+    assert "libeatmydata.so" in bench.document(preloaded)["guarantees"]["os_crash"]
 
 
 def test_bench_of_a_command_shows_seconds() -> None:

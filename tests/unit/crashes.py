@@ -62,6 +62,7 @@ BASE = CrashArm(
     settings={"log_bin": "ON"},
     commits_per_s=1290.4,
     records=18_000,
+    floor="second",
     guarantee="acknowledged commits that are missing from the binary log are rolled back",
     images=tuple(image(number, behind=2000 + number) for number in range(12)),
 )

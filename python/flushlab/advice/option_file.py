@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from flushlab.campaign.recommended import kept_lines
 from flushlab.record import ServerIdentity, Value
 from flushlab.settings.catalog import Catalog, load_catalog
 from flushlab.settings.configuration import Configuration
@@ -40,16 +41,13 @@ def option_file(
     catalog = load_catalog()
     changed = _changed(settings, base, identity)
     words = describe(guarantees)
+    if standalone or guarantees.replication.level not in ("may_diverge", "unknown"):
+        del words["replication"]
     header = [
         *comments,
         f"Server: {identity.name}. Durability floor that this meets: {meets}.",
-        f"Killed server: {words['process_crash']}.",
-        f"Operating system crash: {words['os_crash']}.",
-        f"Power loss: {words['power_loss']}.",
-        f"Torn page: {words['torn_page']}.",
+        *kept_lines(words),
     ]
-    if not standalone and guarantees.replication.level in ("may_diverge", "unknown"):
-        header.append(f"Replication: {words['replication']}.")
     above = {name: _comment(name, catalog, (reasons or {}).get(name)) for name in changed}
     return render(changed, identity, catalog, header=header, comments=above)
 

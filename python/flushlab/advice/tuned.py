@@ -11,7 +11,6 @@ from flushlab.advice.set_statements import statements_file
 from flushlab.advice.verification import verification
 from flushlab.campaign.facts import TuneFacts
 from flushlab.campaign.request import TuneRequest
-from flushlab.campaign.running_server import HONEST
 from flushlab.crashed.measured import WHAT, measured
 from flushlab.experiment.frontier import FrontierPoint
 from flushlab.record import Launch, Ratio, Storage, Value
@@ -41,7 +40,6 @@ def tuned_files(
     """
     chosen = facts.handed_over
     assert chosen is not None
-    storage = HONEST if request.external else storage
     changes = facts.changes(chosen)
     settings = {**request.base, **chosen.settings}
     text = option_file(

@@ -29,6 +29,15 @@ _FAILURES = {
 }
 
 
+def kept_lines(guarantees: Mapping[str, str]) -> Iterator[str]:
+    """A comment for each failure: what is kept.
+
+    Args:
+        guarantees: plain words per failure.
+    """
+    return (f"{words}: {guarantees[name]}." for name, words in _FAILURES.items() if name in guarantees)
+
+
 class Recommended(msgspec.Struct, frozen=True, kw_only=True):
     """A change of settings for one server.
 
@@ -87,16 +96,11 @@ class Recommended(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def comments(self) -> tuple[str, ...]:
         """Lines for the top of a file: the origin, the measurement, its limits and what a crash costs."""
-        kept = (
-            f"{words}: {self.guarantees[name]}."
-            for name, words in _FAILURES.items()
-            if name in self.guarantees
-        )
         return (
             f"flushlab {self.command}, campaign {self.campaign_id}: {self.workload}",
             self.sentence.replace("×", "x"),
             *self.not_shown,
-            *kept,
+            *kept_lines(self.guarantees),
         )
 
 

@@ -21,9 +21,8 @@ from flushlab.settings.floor import Floor
 from flushlab.trial.switching import restart_settings
 
 _RESTART = "needs a restart, and your own server is never restarted"
-HONEST = Storage()
-"""What a tuning takes somebody's storage for: its owner answers for it; what is judged is what settings
-give up."""
+UNSEEN = Storage(visible=False)
+"""Somebody's storage: its owner answers for it; what is judged is what settings give up."""
 
 
 def restarts(settings: Mapping[str, Value], has: Mapping[str, Value], identity: ServerIdentity) -> list[str]:
@@ -83,7 +82,7 @@ def lifted(
     Raises:
         BelowFloor: nothing does, or only a restart.
     """
-    changes, reasons = lift(base, floor, identity=identity, storage=HONEST, launch=Launch(), keep=keep)
+    changes, reasons = lift(base, floor, identity=identity, storage=UNSEEN, launch=Launch(), keep=keep)
     if names := restarts(changes, has, identity):
         raise BelowFloor(
             f"your server is below the floor {floor}: {'; '.join(reasons)}, and {names[0]} {_RESTART}",

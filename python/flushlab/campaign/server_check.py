@@ -12,9 +12,9 @@ from pathlib import Path
 from flushlab.build import Progress, silent
 from flushlab.build.find import parse_name
 from flushlab.campaign.option_check import Judged, judge, server_of
-from flushlab.campaign.running_server import HONEST
+from flushlab.campaign.running_server import UNSEEN
 from flushlab.errors import UsageError
-from flushlab.record import Launch, ServerIdentity, Storage
+from flushlab.record import Launch, ServerIdentity
 from flushlab.server.attached import Address, Attached
 from flushlab.server.base_file import text_of
 from flushlab.server.members import CONNECT_S
@@ -139,15 +139,15 @@ def _judged(
     if memory:
         found += too_large(checked, path, identity, parse_size(memory))
     if floor is not None:
-        found += below(checked, identity, HONEST, floor)
+        found += below(checked, identity, UNSEEN, floor)
     else:
-        found += at_risk(checked, path, identity, HONEST)
+        found += at_risk(checked, path, identity, UNSEEN)
     if not launch.redo_enabled:
         says = "the redo log is disabled: after a crash the server may not start again"
         found.append(
             Finding.at((path, 0), "at-risk", "error", "", says, "ALTER INSTANCE ENABLE INNODB REDO_LOG")
         )
-    trusted = guarantees(checked.given, identity, HONEST, launch)
+    kept = guarantees(checked.given, identity, UNSEEN, launch)
     return Judged(
         server=identity,
         assumed=assumed,
@@ -155,8 +155,8 @@ def _judged(
         in_force=True,
         checked=checked,
         findings=in_reading_order(found),
-        floor=level(trusted),
+        floor=level(kept),
         wanted=floor,
-        meets=None if floor is None else meets(trusted, floor),
-        guarantees=described(checked.given, identity, Storage(visible=False), launch),
+        meets=None if floor is None else meets(kept, floor),
+        guarantees=described(checked.given, identity, UNSEEN, launch),
     )

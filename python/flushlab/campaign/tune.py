@@ -30,7 +30,7 @@ from flushlab.campaign.objective import objective_of
 from flushlab.campaign.outlook import of_tune, require_new
 from flushlab.campaign.quiet import look_around
 from flushlab.campaign.request import TuneRequest
-from flushlab.campaign.running_server import HONEST, guarding, has_all, lifted, tried
+from flushlab.campaign.running_server import guarding, has_all, lifted, tried
 from flushlab.campaign.stored import carry_out as carry_out_stored
 from flushlab.campaign.stored import stored_request
 from flushlab.campaign.target import (
@@ -463,7 +463,7 @@ def _start_there(
             identity,
             base={**seen, **base},
             floor=floor,
-            storage=HONEST,
+            storage=server.storage,
             launch=Launch(),
             memory_bytes=pool if isinstance(pool, int) else 0,
             keep=keep,
@@ -508,8 +508,7 @@ def _by_the_way(request: TuneRequest, asked: Asked, target: Target, watcher: Wat
 
 
 def _tuning(request: TuneRequest, target: Target) -> Tuning:
-    storage = HONEST if target.external else target.volume.data_root.storage
-    return Tuning(request, target.identity, storage, _launch(request))
+    return Tuning(request, target.identity, target.volume.data_root.storage, _launch(request))
 
 
 def _foresee(asked: Asked, target: Target, watcher: Watcher) -> TuneFacts:

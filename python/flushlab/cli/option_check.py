@@ -6,6 +6,7 @@ import textwrap
 
 from flushlab.campaign.option_check import Judged, Started
 from flushlab.cli.output import stdout
+from flushlab.report.guarantees import FAILURES
 from flushlab.settings.admission import told
 from flushlab.settings.durability import FLOOR
 from flushlab.settings.fit import lines
@@ -13,14 +14,7 @@ from flushlab.settings.fit import lines
 SCHEMA = "flushlab.settings-check/1"
 WIDTH = 80
 
-_FAILURES = {
-    "process_crash": "mysqld is killed",
-    "os_crash": "the OS crashes",
-    "power_loss": "the power fails",
-    "torn_page": "a page is torn",
-    "binlog": "binary log",
-    "replication": "replicas",
-}
+_LABELS = {key: words for key, words in FAILURES.items() if key != FLOOR} | {"binlog": "binary log"}
 
 
 def document(judged: Judged, subject: str) -> dict[str, object]:
@@ -63,7 +57,7 @@ def show(judged: Judged, subject: str) -> None:
     if judged.started is not None:
         _show_start(judged.started)
     _print(f"{_subject(judged)} the floor {judged.guarantees.get(FLOOR, judged.floor)}:")
-    for key, label in _FAILURES.items():
+    for key, label in _LABELS.items():
         _print(f"  {label:<17} {judged.guarantees[key]}", indent=" " * 20)
     if judged.assumed:
         _print(

@@ -228,6 +228,7 @@ class CrashArm(msgspec.Struct, frozen=True, kw_only=True):
         commits_per_s: while it was recorded.
         records: writes and flushes that were recorded.
         folder: of the record, where it was kept.
+        floor: that it meets by the durability model, with the condition on the disk; empty: not known.
         guarantee: what the durability model says of it under this failure.
         fault: what the server did when the disk failed under load; empty if it did not.
         images: in the order in which they were judged.
@@ -240,6 +241,7 @@ class CrashArm(msgspec.Struct, frozen=True, kw_only=True):
     commits_per_s: float = 0.0
     records: int = 0
     folder: str = ""
+    floor: str = ""
     guarantee: str = ""
     fault: str = ""
     images: tuple[CrashImage, ...] = ()

@@ -10,8 +10,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from flushlab.record import KindTime, Latency, LoadResult, NodeActivity, Trial
+from flushlab.errors import ValueOutOfRange
+from flushlab.record import KindTime, Latency, Launch, LoadResult, NodeActivity, Trial
 from flushlab.report.identity import disk_words, server_document
+from flushlab.settings.durability import Verdict, described, verdict
 from flushlab.units import format_latency
 
 SCHEMA = "flushlab.bench/1"
@@ -22,7 +24,7 @@ _LEAST_SECONDS = 3
 def document(trial: Trial) -> dict[str, Any]:
     """The JSON document of a measured trial."""
     assert trial.figure is not None and trial.server is not None
-    load = trial.load
+    load, kept = trial.load, _kept(trial)
     latency = load.latency_us if load else None
     return {
         "schema": SCHEMA,
@@ -61,6 +63,8 @@ def document(trial: Trial) -> dict[str, Any]:
         "storage": trial.storage,
         "disk": trial.disk,
         "settings": dict(trial.settings),
+        "floor": kept[0].floor if kept else None,
+        "guarantees": kept[1] if kept else {},
         "deltas": dict(trial.deltas),
         "files": dict(trial.file_activity),
         "nodes": list(trial.nodes),
@@ -91,6 +95,8 @@ def render(trial: Trial) -> RenderableType:
     if lines := trial.output.strip().splitlines():
         table.add_row("printed", Text(lines[-1]))
     table.add_row("server", trial.server.title)
+    if kept := _kept(trial):
+        table.add_row("floor", str(kept[0]))
     if trial.disk is not None:
         table.add_row("disk", disk_words(trial.disk))
     table.add_row(
@@ -105,6 +111,18 @@ def render(trial: Trial) -> RenderableType:
         "one run proves no difference: flushlab compare measures in turns, with intervals", style="dim"
     )
     return Group(*_void(trial), table, *tables, *doubts, one)
+
+
+def _kept(trial: Trial) -> tuple[Verdict, dict[str, str]] | None:
+    """The floor that its settings meet, and plain words per failure; None if the server has a value that no
+    rule knows, or its storage was not noted."""
+    if trial.server is None or trial.storage is None:
+        return None
+    situation = trial.settings, trial.server, trial.storage, trial.launch or Launch()
+    try:
+        return verdict(*situation), described(*situation)
+    except ValueOutOfRange:
+        return None
 
 
 def node_words(node: NodeActivity) -> str:

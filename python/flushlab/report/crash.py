@@ -156,6 +156,7 @@ def _arm(arm: CrashArm, fail: str) -> dict[str, Any]:
         "checks_rows": arm.checks_rows,
         "commits_per_s": arm.commits_per_s,
         "records": arm.records,
+        "floor": arm.floor or None,
         "guarantee": arm.guarantee,
         "fault": arm.fault or None,
         "record": arm.folder or None,
@@ -267,6 +268,8 @@ def _rows_of(arm: CrashArm) -> Table:
             table.add_row("each alone", _alone_in_words(alone))
     if arm.guarantee:
         table.add_row("the model", arm.guarantee)
+    if arm.floor:
+        table.add_row("floor", arm.floor)
     if ddl := found["ddl"]:
         table.add_row("DDL", ddl_in_words(ddl))
     if arm.commits_per_s:

@@ -16,15 +16,10 @@ FAILURES = {
 }
 
 
-def grouped(guarantees: Mapping[str, str], words: Mapping[str, str] = FAILURES) -> dict[str, str]:
-    """What is kept, by the failures of which it holds: `the OS crashes, the power fails`.
-
-    Args:
-        guarantees: plain words per failure.
-        words: of the failures.
-    """
+def grouped(guarantees: Mapping[str, str]) -> dict[str, str]:
+    """What is kept, by the failures of which it holds: `the OS crashes, the power fails`."""
     failures: dict[str, list[str]] = {}
-    for failure, own in words.items():
+    for failure, own in FAILURES.items():
         if failure in guarantees:
             failures.setdefault(guarantees[failure], []).append(own)
     return {", ".join(own): text for text, own in failures.items()}

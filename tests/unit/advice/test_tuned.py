@@ -117,12 +117,8 @@ def test_what_its_crashes_left_stands_in_the_option_file() -> None:
     assert "# Crashed 8 times, the power failed: 6 of 6 kept (at most 39.3% fail);" in found
 
 
-def test_the_storage_of_somebodys_own_server_is_its_owners_to_answer_for() -> None:
+def test_the_file_for_a_server_whose_host_is_not_seen_has_the_condition_of_its_floor() -> None:
     unseen = Storage(visible=False)
-    ours, theirs = (
-        tuned_files(facts(SECOND), request, {}, unseen, Launch()).option_file
-        for request in (REQUEST, msgspec.structs.replace(REQUEST, external="db1:3306"))
-    )
-    assert "nobody knows whether its disk is honest" in ours
-    assert "nobody knows whether its disk is honest" not in theirs
-    assert "Durability floor that this meets: second." in theirs
+    found = tuned_files(facts(SECOND), REQUEST, {}, unseen, Launch()).option_file.replace("\n# ", " ")
+    assert "Durability floor that this meets: second, if the disk is honest." in found
+    assert "nobody knows whether its disk is honest" in found

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from flushlab.campaign.crash import arm as crash_arms
@@ -75,7 +76,7 @@ def killed(victims: Victims, monkeypatch: pytest.MonkeyPatch, *known: CrashImage
         which_of=lambda _: "",
         seed=1,
         watcher=Watcher(),
-        guarantee=lambda *_: "",
+        judged=lambda arm, _: arm,
     )
     arm, ended = crash_arm(plan, CrashArm(name="base", settings={}), 4, known, lambda _: None, "")
     assert not ended
@@ -121,7 +122,7 @@ def kept_arm(folder: Path, monkeypatch: pytest.MonkeyPatch) -> CrashArm:
         replica=False,
         watcher=Watcher(),
         images_in=lambda folder: Images(folder, Failure(kind="power"), MARIADB, folder),
-        guarantee=lambda _, storage: storage.filesystem,
+        judged=lambda arm, storage: msgspec.structs.replace(arm, guarantee=storage.filesystem),
     )
     arm, _ = crash_arm(plan, CrashArm(name="base", settings={}), 1, (), lambda _: None, "campaign base")
     return arm

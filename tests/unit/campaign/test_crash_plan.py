@@ -37,6 +37,9 @@ def test_the_model_of_a_clusters_control_is_that_of_all_nodes_at_once() -> None:
     disk, settings = Storage(filesystem="ext4"), {"innodb_flush_log_at_trx_commit": 0}
     base, control = (CrashArm(name="x", settings=settings, control=control) for control in (False, True))
     assert (plan.which_of(base), plan.which_of(control)) == ("one", "all")
-    assert plan.guarantee(base, disk).startswith("nothing is lost while one node survives")
-    assert "if all nodes fail at once" in plan.guarantee(control, disk)
-    assert plan.guarantee(control, None) == ""
+    judged, must_lose = (plan.judged(arm, disk) for arm in (base, control))
+    assert judged.guarantee.startswith("nothing is lost while one node survives")
+    assert "if all nodes fail at once" in must_lose.guarantee
+    assert judged.floor == must_lose.floor == "relaxed"
+    assert plan.judged(control, None) == control
+    assert plan.judged(control, Storage(visible=False)).floor == "relaxed, if the disk is honest"

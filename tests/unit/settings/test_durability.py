@@ -362,11 +362,11 @@ def test_data_in_memory_is_throwaway_whatever_the_settings_say() -> None:
     assert relaxed.os_crash.text == "everything is lost: the data directory is in memory", "and nothing else"
 
 
-def test_a_host_that_cannot_be_seen_leaves_power_loss_unknown() -> None:
-    found = judge(MARIADB1011, Storage(visible=False))
-    assert found.power_loss.level == "unknown"
-    assert found.os_crash.level == "nothing_lost"
-    assert level(found) is Floor.THROWAWAY
+def test_a_host_that_cannot_be_seen_is_a_remark_on_power_loss_and_no_fault_of_the_settings() -> None:
+    found, seen = judge(MARIADB1011, Storage(visible=False)), judge(MARIADB1011)
+    assert found.power_loss.text.startswith(f"{seen.power_loss.text}; flushlab cannot see the server's host")
+    assert found.os_crash == seen.os_crash
+    assert level(found) is level(seen) is Floor.STRICT
 
 
 @pytest.mark.parametrize("algorithm", ["none", "strict_none"])

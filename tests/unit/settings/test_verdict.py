@@ -9,11 +9,11 @@ from flushlab.campaign.option_check import judge
 from flushlab.campaign.series_request import BoundArm
 from flushlab.record import Launch, ServerIdentity, Storage, Value
 from flushlab.settings.catalog import load_catalog
-from flushlab.settings.durability import verdict
-from flushlab.settings.floor import Floor
+from flushlab.settings.durability import described, verdict
 
 MYSQL = ServerIdentity(flavor="mysql", version=(9, 7, 4), version_text="9.7.4")
 MARIADB = ServerIdentity(flavor="mariadb", version=(10, 11, 19), version_text="10.11.19-MariaDB")
+UNSEEN = Storage(visible=False)
 
 
 @pytest.mark.parametrize(
@@ -36,10 +36,28 @@ def test_a_floor_that_holds_with_any_cache_has_no_condition() -> None:
     assert verdict({}, MYSQL, Storage(in_memory=True), Launch()).condition == ""
 
 
-def test_a_disk_that_is_not_seen_is_one_whose_cache_is_not_known() -> None:
-    unseen, unknown = (verdict({}, MYSQL, one, Launch()) for one in (Storage(visible=False), Storage()))
-    assert unseen == unknown
-    assert unseen.floor is Floor.STRICT
+@pytest.mark.parametrize(
+    ("identity", "settings", "said"),
+    [
+        (MARIADB, {}, "strict, if the disk is honest"),
+        (MARIADB, {"innodb_flush_log_at_trx_commit": 2}, "second, if the disk is honest"),
+        (MARIADB, {"innodb_flush_method": "nosync"}, "throwaway"),
+        (MYSQL, {}, "strict, if the disk is honest and has no volatile write cache; throwaway with one"),
+    ],
+)
+def test_the_floor_of_a_server_whose_host_is_not_seen_holds_on_an_honest_disk(
+    identity: ServerIdentity, settings: dict[str, Value], said: str
+) -> None:
+    assert str(verdict(settings, identity, UNSEEN, Launch())) == said
+
+
+@pytest.mark.parametrize("policy", [1, 2])
+def test_a_power_cut_on_an_unseen_host_is_told_by_the_settings_and_the_open_question(policy: int) -> None:
+    settings: dict[str, Value] = {"innodb_flush_log_at_trx_commit": policy}
+    seen, unseen = (described(settings, MARIADB, one, Launch()) for one in (Storage(), UNSEEN))
+    asks = "flushlab cannot see the server's host, so nobody knows whether its disk is honest"
+    assert unseen == {**seen, "power_loss": f"{seen['power_loss']}; {asks}", "floor": unseen["floor"]}
+    assert unseen["floor"] == str(verdict(settings, MARIADB, UNSEEN, Launch()))
 
 
 def test_a_check_and_a_comparison_say_the_same_of_one_configuration(tmp_path: Path) -> None:

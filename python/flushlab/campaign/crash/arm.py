@@ -102,7 +102,7 @@ def _killed(
     points = points_of.kills(images, plan.seed * MOST_IMAGES, recovery=not plan.which)
     left = [point for point in points if point not in judged]
     rates: list[float] = []
-    guarantee, ended = "", False
+    ended = False
     goes_on = True
     while goes_on:
         before = len(left)
@@ -115,12 +115,12 @@ def _killed(
             except KeyboardInterrupt:
                 ended = True
             rates += killed.rates
-            guarantee = plan.guarantee(arm, killed.storage)
+            arm = plan.judged(arm, killed.storage)
         # One that could not be judged makes room for another; one that does not come back has told all.
         goes_on = 0 < len(left) < before and not ended and found[-1].outcome == "unknown"
     rate = sum(rates) / len(rates) if rates else 0.0
     return (
-        msgspec.structs.replace(arm, images=tuple(found), commits_per_s=rate, guarantee=guarantee),
+        msgspec.structs.replace(arm, images=tuple(found), commits_per_s=rate),
         ended,
     )
 
@@ -185,13 +185,12 @@ def _recorded(
         found, ended = judge_all(points, lambda at: judged.get(at) or recorded.judge(at), tell)
     return (
         msgspec.structs.replace(
-            arm,
+            plan.judged(arm, storage),
             images=tuple(with_known(found)),
             commits_per_s=recorded.run.commits_per_s,
             records=recorded.records,
             fault=recorded.run.fault if isinstance(recorded, Images) else "",
             folder=str(folder) if plan.keep else "",
-            guarantee=plan.guarantee(arm, storage),
         ),
         ended,
     )

@@ -176,10 +176,16 @@ class CrashPlan(msgspec.Struct, frozen=True, kw_only=True):
         """Which nodes of an arm's cluster crash: of a control, which must lose, all."""
         return "all" if self.which and arm.control else self.which
 
-    def guarantee(self, arm: CrashArm, storage: Storage | None) -> str:
-        """What the durability model says of an arm when that crashes; empty where nothing is known."""
+    def judged(self, arm: CrashArm, storage: Storage | None) -> CrashArm:
+        """The arm with its floor and what the durability model says of its crashes; as it is where the
+        storage is not known."""
         if storage is None:
-            return ""
-        found = durability.guarantees(arm.settings, self.target.identity, storage, Launch())
+            return arm
+        situation = arm.settings, self.target.identity, storage, Launch()
         which = self.which_of(arm)
-        return durability.describe(found)[failure_of(which) if which else FAILURES[self.kind]]
+        failure = failure_of(which) if which else FAILURES[self.kind]
+        return msgspec.structs.replace(
+            arm,
+            floor=str(durability.verdict(*situation)),
+            guarantee=durability.described(*situation)[failure],
+        )

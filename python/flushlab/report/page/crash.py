@@ -115,6 +115,8 @@ def _measured_rows(arm: CrashArm) -> Iterator[tuple[Cell, ...]]:
             yield (Cell(f"{what[0].upper()}{what[1:]}: {replica_in_words(replica)}."),)
     if arm.guarantee:
         yield (Cell(f"The model: {arm.guarantee}."),)
+    if arm.floor:
+        yield (Cell(f"Floor: {arm.floor}."),)
 
 
 def _by_moment(facts: CrashFacts) -> Table:

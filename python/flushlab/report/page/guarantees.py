@@ -4,24 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from flushlab.report.guarantees import grouped
+from flushlab.report.guarantees import FAILURES, grouped
 from flushlab.report.page.parts import (
     Cell,
     Section,
     Subject,
     Table,
 )
-from flushlab.settings.durability import FLOOR
 from flushlab.units import format_seconds
-
-_FAILURES = {
-    "process_crash": "the server crashes",
-    "os_crash": "the OS crashes",
-    "power_loss": "the power fails",
-    "torn_page": "a page is torn",
-    "replication": "replicas",
-    FLOOR: "the floor",
-}
 
 
 def section(subject: Subject) -> Iterator[Section]:
@@ -31,7 +21,7 @@ def section(subject: Subject) -> Iterator[Section]:
         return
     before = next(iter(columns.values()))
     rows = []
-    for failure, words in _FAILURES.items():
+    for failure, words in FAILURES.items():
         texts = [own.get(failure, "") for own in columns.values()]
         cells = (Cell(text, "" if text == before.get(failure, "") else "changed") for text in texts)
         if any(texts):
@@ -53,5 +43,5 @@ def section(subject: Subject) -> Iterator[Section]:
 def _otherwise(arms: Mapping[str, Mapping[str, str]]) -> Iterator[tuple[Cell, ...]]:
     """A row per arm and text; failures that cost the same stand together."""
     for arm, texts in arms.items():
-        for failures, text in grouped(texts, _FAILURES).items():
+        for failures, text in grouped(texts).items():
             yield Cell(arm, "name"), Cell(failures), Cell(text)

@@ -8,7 +8,7 @@ the worst of what the rules say. docs/concepts/durability.md is the page for peo
     level(found)                    # the safest floor that they meet
     meets(found, Floor.SECOND)
     describe(found)["power_loss"]   # plain words
-    verdict(settings, identity, storage, launch)    # the floor, with the condition on the disk's write cache
+    verdict(settings, identity, storage, launch)    # the floor, with the condition on the disk
 """
 
 from flushlab.settings.durability.guarantee import (

@@ -1,8 +1,9 @@
-"""Verdict: the floor that settings meet, with the condition on the disk's write cache. Pure.
+"""Verdict: the floor that settings meet, with the condition on the disk. Pure.
 
 One rule: a verdict is about the disk that is there. If its write cache is not known (a file for another
-machine, somebody's own server), the verdict names both cases, and the settings count as on a protected cache
-wherever one floor is needed: the disk is its owner's to answer for.
+machine, somebody's own server), the verdict names both cases; if the host is not seen, the disk must be
+honest, too. Wherever one floor is needed, the settings count as on an honest disk with a protected cache: the
+disk is its owner's to answer for.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         floor: the safest that they meet.
-        condition: of the disk, in words; empty: the floor holds on every disk that syncs what it is told to.
+        condition: of the disk, in words; empty: the floor holds on every disk that syncs what it is told to,
+            and this disk is seen.
     """
 
     floor: Floor
@@ -39,8 +41,6 @@ def verdict(
     settings: Mapping[str, Value], identity: ServerIdentity, storage: Storage, launch: Launch
 ) -> Verdict:
     """The floor that settings meet, and on which disk; see `guarantees` for arguments and errors."""
-    if not storage.visible:
-        storage = Storage()
 
     def on(volatile_cache: bool | None) -> Floor:
         there = msgspec.structs.replace(storage, volatile_cache=volatile_cache)
@@ -48,12 +48,14 @@ def verdict(
 
     floor, protected, volatile = on(storage.volatile_cache), on(False), on(True)
     if protected is volatile:
-        return Verdict(floor=floor)
+        unsure = not storage.visible and floor is not Floor.THROWAWAY
+        return Verdict(floor=floor, condition="if the disk is honest" if unsure else "")
     if storage.volatile_cache is None:
         other = volatile if floor is protected else protected
-        has, otherwise = ("no", "with") if floor is protected else ("a", "without")
+        has, otherwise = ("has no", "with") if floor is protected else ("has a", "without")
+        honest = "" if storage.visible else "is honest and "
         return Verdict(
-            floor=floor, condition=f"if the disk has {has} volatile write cache; {other} {otherwise} one"
+            floor=floor, condition=f"if the disk {honest}{has} volatile write cache; {other} {otherwise} one"
         )
     if storage.volatile_cache:
         return Verdict(

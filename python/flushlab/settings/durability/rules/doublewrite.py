@@ -36,7 +36,7 @@ def _find_unsynced_copy(situation: Situation) -> Iterator[Effect]:
     unsynced = method == "O_DIRECT_NO_FSYNC" or (method == "O_DIRECT" and in_files)
     if not unsynced or _whole_pages(situation):
         return
-    if not storage.visible or storage.in_memory or storage.volatile_cache is False:
+    if storage.in_memory or storage.volatile_cache is False:
         return
     if storage.volatile_cache:  # doublewrite that is off is no better
         text = (

@@ -1,4 +1,4 @@
-"""storage: data in memory is gone with the operating system; a host that is not seen tells nothing."""
+"""storage: data in memory is gone with the operating system; the disk of an unseen host is not known."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def _find(situation: Situation) -> Iterator[Effect]:
     storage = situation.storage
     if not storage.visible:
         text = "flushlab cannot see the server's host, so nobody knows whether its disk is honest"
-        yield Effect(on="power_loss", level="unknown", text=text)
+        yield Effect(on="power_loss", level="unknown", text=text, remark=True)
     elif storage.in_memory:
         yield from on_crashes("at_risk", "everything is lost: the data directory is in memory", whole=True)
 
