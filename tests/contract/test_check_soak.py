@@ -134,9 +134,7 @@ def test_lines_are_what_the_server_makes_of_them(name: str, tmp_path: Path) -> N
         refused += refuses
         here = [line for line in found if line.group in groups and (line.name or line.problem)]
         here = [line for line in here if not line.passed_over]
-        expected = " ".join(
-            f"--{line.name}" if line.text is None else f"--{line.name}={line.text}" for line in here
-        )
+        expected = " ".join(line.argument for line in here)
         if stops != refuses:
             wrong.append((text, complaints[:200]))
         elif not stops and not any(line.problem for line in here):

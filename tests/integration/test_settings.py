@@ -11,6 +11,7 @@ import pytest
 from flushlab.build import Build
 from flushlab.campaign.option_check import judge
 from flushlab.campaign.server_check import judge_file, judge_server
+from flushlab.cli import option_check
 from flushlab.cli.settings_here import survey
 from flushlab.errors import BelowFloor
 from flushlab.server import Sandbox
@@ -76,6 +77,31 @@ def test_the_real_build_is_started_with_a_file_and_says_what_it_refuses(
     assert bad.started is not None
     assert (bad.started.ran, bad.started.without) == (True, ("innodb_additional_mem_pool_size",))
     assert "unknown variable" in bad.started.refusal
+
+
+@pytest.mark.parametrize("name", ["mysql@5.7", "mysql@8.0", "mariadb@10.11"])
+def test_the_words_of_a_server_that_is_started_with_a_file_are_about_the_line_as_it_is_written(
+    name: str, build: Callable[[str], Build], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "my.cnf"
+    for line, word in (
+        ("innodb-redo-log-capacity = 96M", "innodb-redo-log-capacity=96M"),
+        ("foo: 3", "foo: 3"),
+    ):
+        file.write_text(f"[mysqld]\n{line}\n")
+        refused = judge(file, build(name).id, basedir=None, floor=None, start=True).started
+        assert refused is not None
+        assert (refused.ran, f"'--{word}'" in refused.refusal or f"'{word}'" in refused.refusal) == (
+            True,
+            True,
+        )
+    file.write_text("[mysqld]\nmaster_password = s3cret\n[client\n")
+    judged = judge(file, build(name).id, basedir=None, floor=None, start=True)
+    assert (judged.starts, judged.started is not None and judged.started.refusal) == (False, "")
+    option_check.show(judged, "my.cnf")
+    said = " ".join(capsys.readouterr().out.split())
+    assert "started without the lines that stop it, on an empty data directory" in said
+    assert "s3cret" not in said
 
 
 @pytest.mark.parametrize("name", ["mariadb@10.11", "mysql@5.7", "mysql@8.0"])

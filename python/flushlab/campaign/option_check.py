@@ -247,12 +247,8 @@ def _start(build: Build, checked: Checked, memory: str | None, progress: Progres
     usual = _start_once(build, {}, (), root, progress)
     settings = dict(fitted.settings)
     stops = [*checked.rejected, *(one.name for one in checked.findings if one.kind == "refused")]
-    without = list(dict.fromkeys(name for name in stops if name))
-    words = tuple(
-        f"--{name.replace('_', '-')}={'1' if value is None else value}"
-        for name, value in checked.rejected.items()
-        if name
-    )
+    without = list(dict.fromkeys(stops))
+    words = tuple(word for word in checked.rejected.values() if word)
     outcome = _start_once(build, settings, words, root, progress)
     refusal = "" if outcome.ran else outcome.said[0]
     while not outcome.ran:
@@ -321,5 +317,5 @@ def _ignored(file: Path) -> tuple[Finding, ...]:
     """A file that anybody may write to is not read by the servers."""
     if not stat.S_IMODE(file.stat().st_mode) & stat.S_IWOTH:
         return ()
-    says, hint = "is world-writable: the server does not read it", f"chmod o-w {file}"
+    says, hint = "the file is world-writable: the server does not read it", f"chmod o-w {file}"
     return (Finding.at((str(file), 0), "ignored-file", "error", "", says, hint),)

@@ -55,7 +55,7 @@ def show(judged: Judged, subject: str) -> None:
     on = ", variables of" if judged.in_force else " on"
     _print(f"{subject}{on} {judged.server.name}: {', '.join(counted) or 'no mistakes found'}{starts}.")
     if judged.started is not None:
-        _show_start(judged.started)
+        _show_start(judged.started, judged.starts)
     _print(f"{_subject(judged)} the floor {judged.guarantees.get(FLOOR, judged.floor)}:")
     for key, label in _LABELS.items():
         _print(f"  {label:<17} {judged.guarantees[key]}", indent=" " * 20)
@@ -75,8 +75,8 @@ def _subject(judged: Judged) -> str:
     return "It meets" if judged.checked.lines else "The defaults meet"
 
 
-def _show_start(started: Started) -> None:
-    """What the real build said."""
+def _show_start(started: Started, whole: bool) -> None:
+    """What the real build said; `whole`: to all lines of the file."""
     if started.refusal:
         _print(f"{started.server} refused it: {started.refusal}")
         if started.ran:
@@ -84,7 +84,8 @@ def _show_start(started: Started) -> None:
         else:
             _print("It does not start without those settings either.")
     else:
-        _print(f"{started.server} started with it, on an empty data directory.")
+        how = "with it" if whole else "without the lines that stop it"
+        _print(f"{started.server} started {how}, on an empty data directory.")
     if started.left_out:
         _print(f"Left out for this start: {told(started.left_out)}.", indent="  ")
     for line in (

@@ -238,7 +238,7 @@ def _notes(
 def nothing_read(file: Path, checked: Checked) -> Iterator[Finding]:
     """A file for clients or other instances, or of comments only."""
     if not checked.lines and checked.starts:
-        says = "sets nothing for this server: its defaults hold"
+        says = "the file sets nothing for this server: its defaults hold"
         yield Finding.at((str(file), 0), "not-read", "note", "", says)
 
 

@@ -18,7 +18,7 @@ import msgspec
 from flushlab.near import nearest
 from flushlab.record import Launch, ServerIdentity, Storage, Value
 from flushlab.settings import reading
-from flushlab.settings.admission import is_admitted
+from flushlab.settings.admission import UNKNOWN, is_admitted, kept_out
 from flushlab.settings.catalog import PROVIDER_OPTIONS, SettingHere, canonical
 from flushlab.settings.contradictions import contradictions
 from flushlab.settings.durability import Guarantees, guarantees
@@ -58,7 +58,8 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
         others: the rest, as it is written; a switch without a value is ON.
         lines: where each name was last given.
         findings: by file and line, in reading order.
-        rejected: names that stop the start; with the value, where it is the catalog's setting that has it.
+        rejected: names that stop the start, with the argument that the line stands for; empty if that may be a
+            password or a path.
         binlog_path: file name of the binary log, if one is given.
     """
 
@@ -66,7 +67,7 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
     others: Mapping[str, str]
     lines: Mapping[str, tuple[str, int]]
     findings: tuple[Finding, ...]
-    rejected: Mapping[str, str | None] = {}
+    rejected: Mapping[str, str] = {}
     binlog_path: str = ""
 
     @property
@@ -92,7 +93,6 @@ class _Given(msgspec.Struct, frozen=True, kw_only=True):
     line: Line
     value: Value | None = None
     text: str | None = None
-    refused: str | None = None
 
 
 def check(
@@ -119,10 +119,14 @@ def check(
     given: list[_Given] = []
     headings: dict[str, Line] = {}
     instances: dict[str, Line] = {}
+    own: dict[tuple[str, int], Line] = {}
     for line in _gather(text, path, loader, findings, reads_whole_lines(identity)):
         if line.heading:
             headings[line.group] = line
-        elif line.problem:
+            continue
+        if line.group in server.groups:
+            own[line.path, line.line] = line
+        if line.problem:
             findings += _syntax(line, server)
             given += _judge(line, server, []) if line.orphan else []
         elif line.group in server.groups:
@@ -132,7 +136,7 @@ def check(
         else:
             findings += _elsewhere(line, server)
     if suffix and not any(one in server.groups and one.endswith(suffix.lower()) for one in headings):
-        says, hint = f"has no group that ends in {suffix}", _meant_instance(suffix, headings)
+        says, hint = f"the file has no group that ends in {suffix}", _meant_instance(suffix, headings)
         findings.append(Finding.at((path, 0), "instance", "warning", "", says, hint))
     findings += _instances(instances)
     findings += _duplicates(given)
@@ -163,8 +167,9 @@ def check(
         lines=places,
         findings=in_reading_order(findings),
         rejected={
-            **{finding.name: None for finding in findings if finding.fatal and finding.name not in last},
-            **{name: one.refused for name, one in last.items() if one.refused is not None},
+            one.name: _harmless(own[one.path, one.line])
+            for one in findings
+            if one.fatal and one.name and one.kind != "contradiction" and (one.path, one.line) in own
         },
         binlog_path=last["log_bin"].line.text or "" if settings.get("log_bin") == "ON" else "",
     )
@@ -262,12 +267,14 @@ def _unread(target: str, directory: bool, place: tuple[str, int], error: OSError
 def _syntax(line: Line, server: OptionsHere) -> list[Finding]:
     if line.group not in server.groups and not (line.anywhere or line.passed_over):
         return []
-    name = canonical(line.name)
-    return [
-        Finding.at(
-            (line.path, line.line), "syntax", "error", name, line.problem, line.hint, not line.passed_over
-        )
-    ]
+    place, name = (line.path, line.line), canonical(line.name)
+    says = line.problem if name or line.problem.startswith("!") else f"the line {line.problem}"
+    return [Finding.at(place, "syntax", "error", name, says, line.hint, not line.passed_over)]
+
+
+def _harmless(line: Line) -> str:
+    """The argument that a line stands for; empty if its value may be a password or a path."""
+    return line.argument if kept_out(canonical(line.name), line.text or "") in ("", UNKNOWN) else ""
 
 
 def _elsewhere(line: Line, server: OptionsHere) -> list[Finding]:
@@ -340,12 +347,11 @@ def _judge(line: Line, server: OptionsHere, findings: list[Finding]) -> list[_Gi
         findings.append(_passed_over(read, line, name))
         return []
     findings += _misread(read, line, name)
-    refused = (line.text or "") if read.fatal else None
     if here is None:
-        return [_Given(name=name, line=line, text=given, refused=refused)]
+        return [_Given(name=name, line=line, text=given)]
     if here.deprecated:
         findings.append(Finding.at(place, "deprecated", "warning", name, f"is deprecated {here.deprecated}"))
-    return [_Given(name=name, line=line, value=read.value, refused=line.text if read.fatal else None)]
+    return [_Given(name=name, line=line, value=read.value)]
 
 
 def _turned(prefix: str, text: str | None) -> str:

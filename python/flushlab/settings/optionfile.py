@@ -53,6 +53,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
         heading: begins a group.
         name: the option's name as it is written; empty for other lines.
         text: its value; None if it was given without one.
+        argument: what the server takes it for, `--NAME=VALUE`.
         include: the file or directory that the line refers to.
         problem: why the server does not start with the line, or passes over it.
         hint: the way out.
@@ -67,6 +68,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     heading: bool = False
     name: str = ""
     text: str | None = None
+    argument: str = ""
     include: Include | None = None
     problem: str = ""
     hint: str | None = None
@@ -192,11 +194,12 @@ def _line(line: str) -> Line:
             return Line(path="", line=0, problem="is a group without its ]", hint=hint, anywhere=True)
         return Line(path="", line=0, group=match[1].rstrip(_BLANKS).lower(), heading=True)
     raw_name, equals, rest = _cut_comment(line).partition("=")
-    name = _cut_blanks(raw_name)
+    name, text = _cut_blanks(raw_name), _value(rest) if equals else None
+    argument = f"--{name}" if text is None else f"--{name}={text}"
     if name != name.strip() or not _NAME.fullmatch(canonical(name)):
-        known = re.split(r"[^\w.-]", name)[0]
-        return Line(path="", line=0, name=known, problem="is neither NAME nor NAME = VALUE")
-    return Line(path="", line=0, name=name, text=_value(rest) if equals else None)
+        problem, known = "is neither NAME nor NAME = VALUE", re.split(r"[^\w.-]", name)[0]
+        return Line(path="", line=0, name=known, argument=argument, problem=problem)
+    return Line(path="", line=0, name=name, text=text, argument=argument)
 
 
 def _value(rest: str) -> str:

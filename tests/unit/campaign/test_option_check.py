@@ -139,6 +139,6 @@ def test_a_file_for_clients_sets_nothing_and_says_so(tmp_path: Path) -> None:
 def test_a_file_whose_lines_this_server_does_not_read_sets_nothing(text: str, tmp_path: Path) -> None:
     found = judged(text, tmp_path)
     assert [one.text for one in found.findings if one.kind == "not-read"] == [
-        "sets nothing for this server: its defaults hold"
+        "the file sets nothing for this server: its defaults hold"
     ]
     assert found.checked.lines == {}

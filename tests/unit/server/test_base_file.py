@@ -56,7 +56,7 @@ def test_a_file_for_clients_sets_nothing_and_that_is_said(tmp_path: Path) -> Non
     file = tmp_path / "client.cnf"
     file.write_text("[client]\nport = 3306\n")
     found = read_base_file(file, builds.MYSQL57, MYSQL57)
-    assert found.notes == (f"{file}: sets nothing for this server: its defaults hold",)
+    assert found.notes == (f"{file}: the file sets nothing for this server: its defaults hold",)
 
 
 @pytest.mark.usefixtures("silent_build")
@@ -64,7 +64,7 @@ def test_an_included_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     file = tmp_path / "inc.cnf"
     file.write_text("[mysqld]\n!include nonexist.cnf\n")
     note, nothing = read_base_file(file, builds.MYSQL57, MYSQL57).notes
-    assert nothing.endswith("sets nothing for this server: its defaults hold")
+    assert nothing.endswith("the file sets nothing for this server: its defaults hold")
     assert note.startswith(f"{file}:2: nonexist.cnf cannot be read (No such file or directory)")
 
 

@@ -297,7 +297,9 @@ def test_a_file_is_checked_as_one_instance(suffix: str, syncs: int, others: int)
 
 def test_an_instance_that_the_file_does_not_have_is_a_doubt() -> None:
     findings = check(INSTANCES, MYSQL80, suffix="@s2").findings
-    assert [one.text for one in findings if one.severity == "warning"] == ["has no group that ends in @s2"]
+    assert [one.text for one in findings if one.severity == "warning"] == [
+        "the file has no group that ends in @s2"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -454,6 +456,44 @@ def test_an_option_that_other_versions_have_for_a_plugin_is_no_misspelled_one(
 def test_an_engine_that_the_server_lacks_stops_it(server: ServerIdentity) -> None:
     assert not of("[mysqld]\ndefault_storage_engine=Foo\n", server).starts
     assert of("[mysqld]\ndefault_storage_engine=MyISAM\n", server).starts
+
+
+@pytest.mark.parametrize(
+    ("line", "server", "name", "argument"),
+    [
+        ("innodb-redo-log-capacity = 96M", MYSQL57, "innodb_redo_log_capacity", None),
+        ("innodb-redo-log-capacity = 96M", MARIADB1011, "innodb_redo_log_capacity", None),
+        ("loose_skip_foo", MARIADB1011, "", ""),
+        ("skip_foo", MARIADB1011, "skip_foo", "--skip_foo"),
+        ("sort_buffer_size", MYSQL80, "sort_buffer_size", None),
+        ("Sync_Binlog=7", MYSQL80, "sync_binlog", None),
+        ("sync_binlog=x\nsync_binlog=1", MYSQL80, "sync_binlog", "--sync_binlog=x"),
+        ("foo: bar # c", MYSQL80, "foo", "--foo: bar"),
+        ("master_password = s3cret", MYSQL80, "master_password", ""),
+        ("plugin-load-ad = /tmp/x", MYSQL80, "plugin_load_ad", ""),
+    ],
+)
+def test_a_line_that_stops_the_server_is_given_to_it_as_it_is_written(
+    line: str, server: ServerIdentity, name: str, argument: str | None
+) -> None:
+    """Without what may be a password or a path."""
+    written = f"--{line.replace(' = ', '=')}" if argument is None else argument
+    assert of(f"[mysqld]\n{line}\n", server).rejected == ({name: written} if name else {})
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[mysqld]\n=3\n", "the line is neither NAME nor NAME = VALUE"),
+        ("[mysqld]\nfoo: bar\n", "is neither NAME nor NAME = VALUE"),
+        ("[client\n[mysqld]\n", "the line is a group without its ]"),
+        ("[mysqld]\n!foo\n", "the line is neither !include FILE nor !includedir DIRECTORY"),
+        ("[client]\n!include\n", "!include names nothing to include"),
+        ("=3\n[mysqld]\n", "the line is outside any group"),
+    ],
+)
+def test_what_a_line_without_a_name_does_is_told_of_the_line(text: str, says: str) -> None:
+    assert of(text, MYSQL57).findings[0].text.startswith(says)
 
 
 @pytest.mark.parametrize("server", ALL, ids=lambda one: one.name)

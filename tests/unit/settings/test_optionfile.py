@@ -136,16 +136,16 @@ def test_files_that_include_each_other_are_not_read_for_ever() -> None:
         ("sync_binlog: 0\n[mysqld]\n", "my.cnf:1 is outside any group"),
         ("foo: bar\n[mysqld]\n", "my.cnf:1 is outside any group"),
         ("---\n[mysqld]\n", "my.cnf:1 is outside any group"),
-        ("[client\n[mysqld]\n", "my.cnf:1 is a group without its ]"),
+        ("[client\n[mysqld]\n", "my.cnf:1 the line is a group without its ]"),
         ("[client]\n!includedir\n", "my.cnf:2 !includedir names nothing to include"),
-        ("[mysqld\n", "my.cnf:1 is a group without its ]"),
-        ("[mysqld]\n\n=3\n", "my.cnf:3 is neither NAME nor NAME = VALUE"),
+        ("[mysqld\n", "my.cnf:1 the line is a group without its ]"),
+        ("[mysqld]\n\n=3\n", "my.cnf:3 the line is neither NAME nor NAME = VALUE"),
         (
             "[mysqld]\nsync_binlog='1\n",
             "my.cnf:2 begins with a ' that nothing closes, so it is part of the value:"
             " the server does not start",
         ),
-        (f"[mysqld]\n#{'x' * 5000}\n", "my.cnf:2 is longer than the 4094 bytes of a line"),
+        (f"[mysqld]\n#{'x' * 5000}\n", "my.cnf:2 the line is longer than the 4094 bytes of a line"),
     ],
 )
 def test_a_line_that_stops_the_server_is_told_with_file_and_line(text: str, message: str) -> None:
