@@ -58,7 +58,7 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
         others: the rest, as it is written; a switch without a value is ON.
         lines: where each name was last given.
         findings: by file and line, in reading order.
-        rejected: names that stop the start, with the argument that the line stands for; empty if that may be a
+        rejected: names that stop the start, with the argument that the line stands for; empty if it may be a
             password or a path.
         binlog_path: file name of the binary log, if one is given.
     """
