@@ -137,7 +137,7 @@ def test_miss_hit_prefix_and_full_run_when_a_file_changed(project: Project) -> N
     )
     assert done.returncode == 1
     _, first, *second = re.split("applying V4.sql", done.stderr)
-    assert "the prepare command failed on top of the template of the first 3 inputs" in first
+    assert "the template of the first 3 inputs is no help: the prepare command failed on top of it" in first
     assert len(second) == 1, "why there is another run is said before it"
 
 
@@ -160,10 +160,14 @@ def test_a_script_without_a_history_is_never_built_upon(project: Project) -> Non
     ]
     assert project.test(*words, prepare=False)[1] == "((2,),)\n"
     (project.folder / "db/V3.sql").write_text("INSERT INTO s VALUES (3);")
-    result, out, _ = project.test(*words, prepare=False)
+    result, out, err = project.test(*words, prepare=False)
     assert (result["template"], out) == ("miss", "((3,),)\n"), (
         "a prefix would have loaded the first two again"
     )
+    assert (
+        "the template of the first 2 inputs cannot be built on: there is no table of a migration tool; the"
+        " prepare command runs in full\n"
+    ) in err
 
 
 def test_a_template_has_the_seed_rows_of_one_run_though_the_command_was_run_twice(project: Project) -> None:
@@ -475,8 +479,8 @@ def test_clones_come_by_themselves_once_a_suite_has_reset_its_database_often(
 ) -> None:
     require_build("mariadb@10.11")
     monkeypatch.setattr(servers, "has_room", lambda *_: True)
-    own = []
-    with flushlab.database(server="mariadb@10.11") as database:
+    own, said = [], list[str]()
+    with flushlab.database(server="mariadb@10.11", progress=said.append) as database:
         for _ in range(WORTH_IT + 2):
             with connection(database) as cursor:
                 cursor.execute("CREATE TABLE t (id INT)")
@@ -487,6 +491,7 @@ def test_clones_come_by_themselves_once_a_suite_has_reset_its_database_often(
                 cursor.execute("SELECT @@port")
                 own.append(cursor.fetchall() == ((database.port,),))
     assert own == [True] * WORTH_IT + [False] * 2
+    assert len([line for line in said if line.startswith("2 clones were started")]) == 1
     wait_until_memory_is_free()
 
 

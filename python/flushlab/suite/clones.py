@@ -36,6 +36,7 @@ class Clones:
         start: starts one; calls what it is given now and then, whose exception ends the start.
         count: how many wait; 0 for none; None: `BY_ITSELF`, as soon as there were `WORTH_IT` resets.
         room: whether so many fit in memory; asked where nobody said how many.
+        say: told of those that nobody asked for.
     """
 
     def __init__(
@@ -43,12 +44,14 @@ class Clones:
         start: Callable[[Check], Sandbox],
         count: int | None,
         room: Callable[[int], bool] = lambda _: True,
+        say: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._start = start
         self._count = BY_ITSELF if count is None else count
         self._after = WORTH_IT if count is None else 0
         self._ended = False
         self._room = room if count is None else lambda _: True
+        self._say = say
         self._lock = threading.Lock()
         self._waiting: deque[Future[Sandbox]] = deque()
         self._pool: ThreadPoolExecutor | None = None
@@ -70,6 +73,10 @@ class Clones:
                 return
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(self._count, "clone", initializer=shield_thread)
+                if self._after:
+                    self._say(
+                        f"{self._count} clones were started after {self._after} resets (--clones 0: none)"
+                    )
             wait_s = _CALM_S if self._waiting else 0.0
             self._waiting.extend(self._pool.submit(self._start_in, wait_s) for _ in range(missing))
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from flushlab.server.databases import is_system
 from flushlab.server.identifier import quoted
-from flushlab.suite.templates import History
+from flushlab.suite.templates import Facts, History
 
 Query = Callable[..., list[tuple[Any, ...]]]
 
@@ -56,6 +56,13 @@ def histories(query: Query) -> tuple[History, ...]:
         for schema, table in _tables(query)
         if table.lower() in known
     )
+
+
+def hindrance(facts: Facts) -> str:
+    """Why nothing may be built upon a template; empty if something may."""
+    if not facts.histories:
+        return "there is no table of a migration tool"
+    return "" if facts.rerunnable else "a second run of the prepare command failed or changed something"
 
 
 def grew(before: Sequence[History], after: Sequence[History], added: int) -> bool:

@@ -314,7 +314,7 @@ def start_servers(
         room = partial(has_room, where, snapshot.allocated_bytes)
         sandbox = start_one(port=port + index if port else None)
         return SuiteServer(
-            sandbox, snapshot, snapshots, Clones(lambda check: start_one(check=check), clones, room)
+            sandbox, snapshot, snapshots, Clones(lambda check: start_one(check=check), clones, room, say)
         )
 
     try:

@@ -213,10 +213,15 @@ class Session:
         servers, _, _ = self._ready()
         for note in self._notes:
             self._say(note)
-        with servers, Watch(servers.all, self._request.settings):
-            for server in servers.all:
-                server.expect_resets()
-            yield servers
+        said = len(self._notes)
+        try:
+            with servers, Watch(servers.all, self._request.settings):
+                for server in servers.all:
+                    server.expect_resets()
+                yield servers
+        finally:
+            for note in self._notes[said:]:
+                self._say(note)
 
     def _ready(self) -> tuple[Servers, Snapshot, str]:
         try:
@@ -317,7 +322,9 @@ class Session:
         if found is not None:
             return found, "hit"
         known = self._templates.find_prefix(self._recipe)
-        if known is not None:
+        if known is not None and (why := prepare.hindrance(known[1])):
+            self._say(_in_full(known[1], f"cannot be built on: {why}"))
+        elif known is not None:
             snapshot = self._prepare_on(known[0], known[1])
             if snapshot is not None:
                 return snapshot, "prefix"
@@ -395,8 +402,12 @@ class Session:
             after = prepare.histories(sandbox.query)
             if known is not None:
                 added = len(self._recipe.inputs) - len(known.inputs)
-                if ended.exit_code != 0 or not prepare.grew(known.histories, after, added):
-                    self._say(_in_full(known, ended))
+                if ended.exit_code != 0:
+                    self._say(_in_full(known, "is no help: the prepare command failed on top of it"))
+                    return None
+                if not prepare.grew(known.histories, after, added):
+                    why = "the migration tool's table did not grow by the new inputs"
+                    self._say(_in_full(known, f"cannot be built on: {why}"))
                     return None
                 seconds += known.prepare_seconds
             sandbox.stop()
@@ -497,15 +508,10 @@ def since_process_start() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME) - myself().start_ticks / os.sysconf("SC_CLK_TCK")
 
 
-def _in_full(known: Facts, ended: Ended) -> str:
-    """Why the prepare command runs once more, on an empty server."""
+def _in_full(known: Facts, why: str) -> str:
+    """Why the prepare command runs on an empty server, although there is a template of fewer inputs."""
     template = f"the template of the first {len(known.inputs)} inputs"
-    if ended.exit_code != 0:
-        return f"the prepare command failed on top of {template}; it runs again in full, without the template"
-    return (
-        f"{template} cannot be built on: the migration tool's table did not grow by the new inputs;"
-        " the prepare command runs again in full"
-    )
+    return f"{template} {why}; the prepare command runs in full"
 
 
 RESET_FILE = "reset.url"

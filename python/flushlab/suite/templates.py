@@ -141,12 +141,11 @@ class Templates:
         return self._find(recipe.key)
 
     def find_prefix(self, recipe: Recipe) -> tuple[Snapshot, Facts] | None:
-        """The template of most of the leading inputs, at least one and not all, that may be built upon."""
+        """The template of most of the leading inputs, at least one and not all."""
         for key in reversed(recipe.keys()[1:-1]):
             found = self._find(key)
             if found is not None:
-                facts = read_facts(found)
-                return (found, facts) if facts.rerunnable and facts.histories else None
+                return found, read_facts(found)
         return None
 
     def capture(self, recipe: Recipe, datadir: Path, find_facts: Callable[[], Facts]) -> Snapshot:

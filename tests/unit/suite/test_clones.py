@@ -104,17 +104,21 @@ def test_one_that_does_not_start_is_none() -> None:
 
 
 def test_a_suite_that_resets_often_gets_some_by_itself() -> None:
-    start = Starting()
-    waiting = clones(start, None)
+    start, said = Starting(), list[str]()
+    waiting = Clones(cast(Callable[[Check], Sandbox], start), None, say=said.append)
     for resets in range(WORTH_IT):
         waiting.fill(resets)
     assert not waiting.begun
+    assert said == []
     assert waiting.take() is None
     waiting.fill(WORTH_IT)
     assert waiting.begun
     assert {waiting.take() is None for _ in range(BY_ITSELF)} == {False}
     assert waiting.take() is None
+    waiting.fill(WORTH_IT + 1)
     waiting.end()
+    (line,) = said
+    assert line.startswith(f"{BY_ITSELF} clones were started after {WORTH_IT} resets")
 
 
 def test_none_by_itself_where_memory_has_no_room_for_all_that_are_missing() -> None:

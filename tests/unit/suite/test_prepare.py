@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from flushlab.suite.prepare import ONE_STATE, ROW_PER_FILE, grew
-from flushlab.suite.templates import History
+from flushlab.suite.prepare import ONE_STATE, ROW_PER_FILE, grew, hindrance
+from flushlab.suite.templates import Facts, History
 
 
 def history(rows: int, checksum: int, table: str = "flyway_schema_history") -> History:
@@ -36,6 +36,22 @@ def test_anything_else_is_a_doubt(before: list[History], after: list[History]) -
 def test_a_tool_that_keeps_one_row_must_have_changed_it() -> None:
     assert grew([history(1, 1, "alembic_version")], [history(1, 2, "alembic_version")], added=5)
     assert not grew([history(1, 1, "alembic_version")], [history(1, 1, "alembic_version")], added=5)
+
+
+@pytest.mark.parametrize(
+    ("facts", "why"),
+    [
+        (Facts(rerunnable=True), "there is no table of a migration tool"),
+        (Facts(), "there is no table of a migration tool"),
+        (
+            Facts(histories=(history(1, 1),)),
+            "a second run of the prepare command failed or changed something",
+        ),
+        (Facts(histories=(history(1, 1),), rerunnable=True), ""),
+    ],
+)
+def test_a_template_in_doubt_is_not_built_upon_and_the_reason_is_told(facts: Facts, why: str) -> None:
+    assert hindrance(facts) == why
 
 
 def test_names_are_lower_case_and_of_one_kind() -> None:

@@ -113,13 +113,6 @@ def test_longest_prefix_that_may_be_built_upon(datadir: Path) -> None:
     assert templates.find_prefix(recipe("a")) is None, "nothing shorter than one input"
 
 
-@pytest.mark.parametrize("facts", [Facts(), Facts(rerunnable=True), Facts(histories=(HISTORY,))])
-def test_a_prefix_in_doubt_is_not_built_upon(datadir: Path, facts: Facts) -> None:
-    templates = Templates()
-    templates.capture(recipe("a"), datadir, lambda: facts)
-    assert templates.find_prefix(recipe("a", "b")) is None
-
-
 def test_least_recently_used_go_first_and_the_newest_never(datadir: Path) -> None:
     templates = Templates(limit_bytes=75_000)  # each takes some 30 kB
     first, second = recipe("a"), recipe("b")
