@@ -270,6 +270,7 @@ class BoundSeries:
             figure=mean_figure(figures) if outcome == "measured" else None,
             p99_us=mean_p99_us(figures) if outcome == "measured" else None,
             server=next((trial.server for trial in own if trial.server), arm.server) if arm.build else None,
+            same_as=self._same_as(arm, trials),
         )
 
     def _is_the_bases(
@@ -377,20 +378,25 @@ class BoundSeries:
             if all(reference.get(name) == value for name, value in got.items()):
                 text = f"{arm.name} reads back the same as the base: its ratio is only noise"
                 yield Warning("same-as-base", text)
-            elif twin := self._twin(arm, got, counted):
+            elif twin := self._same_as(arm, trials):
                 text = f"{arm.name} reads back the same as {twin}: their difference is only noise"
                 yield Warning("same-as-another", text)
 
-    def _twin(self, arm: BoundArm, settings: Mapping[str, Value], counted: list[Trial]) -> str:
-        """The earlier arm on the same server that reported the same settings; empty without one."""
-        for other in self.request.running:
-            if other is arm:
-                break
-            last = next((t.settings for t in reversed(counted) if t.arm.name == other.name), None)
-            alike = (other.build, other.option_changes, other.composable) == (arm.build, {}, True)
-            if last == settings and alike and other.against == arm.against:
-                return other.name
-        return ""
+    def _same_as(self, arm: BoundArm, trials: Iterable[Trial]) -> str:
+        """The arm with the fewest changes that reported the same settings on the same server; empty if that
+        is the arm itself."""
+        last = {trial.arm.name: trial.settings for trial in trials if trial.figure is not None}
+        alike = [
+            other
+            for other in self.request.running
+            if (other.build, other.against) == (arm.build, arm.against)
+            and not other.option_changes
+            and other.composable
+            and other.name in last
+            and last[other.name] == last.get(arm.name)
+        ]
+        least = min(alike, key=lambda other: len(other.changes), default=arm)
+        return least.name if arm in alike and least is not arm else ""
 
     def _debts(self, trials: list[Trial]) -> Iterator[Warning]:
         """Arms that write much more, or much less, than the base after their turns: whoever writes more is

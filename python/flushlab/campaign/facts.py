@@ -233,6 +233,7 @@ class ArmFacts(msgspec.Struct, frozen=True, kw_only=True):
         composed_of: names of the arms that `best` is made of.
         server: that it ran on, where that is not the base's.
         why_fresh: why it had a fresh server for each window, where other arms were measured in turns.
+        same_as: the arm with fewer changes that read back the same on its server, or empty.
     """
 
     name: str
@@ -255,6 +256,7 @@ class ArmFacts(msgspec.Struct, frozen=True, kw_only=True):
     composed_of: tuple[str, ...] = ()
     server: ServerIdentity | None = None
     why_fresh: str = ""
+    same_as: str = ""
 
     @property
     def is_base(self) -> bool:

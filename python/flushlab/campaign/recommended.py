@@ -137,9 +137,11 @@ def of_series(facts: SeriesFacts) -> tuple[Recommended, ...]:
 
 
 def proven(facts: SeriesFacts, base: ArmFacts, arms: tuple[ArmFacts, ...]) -> list[ArmFacts]:
-    """The arms of a server that proved faster at the floor: `best` first, then the fastest."""
-    faster = [arm for arm in arms if is_faster(arm) and not facts.below_floor(arm, base)]
-    return sorted(faster, key=lambda arm: (arm.name == BEST, strength(arm)), reverse=True)
+    """The arms of a server that proved faster at the floor: `best` first, then the fastest. Of those that
+    read back the same, only the one with the fewest changes."""
+    faster = {arm.name: arm for arm in arms if is_faster(arm) and not facts.below_floor(arm, base)}
+    found = [arm for arm in faster.values() if arm.same_as not in faster]
+    return sorted(found, key=lambda arm: (arm.name == BEST, strength(arm)), reverse=True)
 
 
 def is_faster(arm: ArmFacts) -> bool:

@@ -12,12 +12,14 @@ from flushlab.campaign.binding import ServerHere, bind
 from flushlab.campaign.bound_series import BoundSeries
 from flushlab.campaign.facts import SeriesFacts
 from flushlab.campaign.loop import Ending
+from flushlab.campaign.recommended import of_series
 from flushlab.campaign.series_request import ArmGroup, SeriesRequest
 from flushlab.campaign.volumes import Volumes
 from flushlab.datadir import DataRoot, Volume
 from flushlab.experiment.simulated import Noise, SimulatedTrials
 from flushlab.plan.plan import ArmPlan, Claim, Plan, WorkloadSpec
 from flushlab.record import Launch, LoadResult, Machine, ServerIdentity, Slice, Storage, Trial, Value, Warning
+from flushlab.report import compare
 from flushlab.settings.catalog import load_catalog
 from flushlab.settings.floor import Floor
 from flushlab.workload import Timing
@@ -299,6 +301,25 @@ def test_arms_that_read_back_alike_are_named(tmp_path: Path) -> None:
     facts = run(series(tmp_path, FLUSH, same))
     (found,) = [one.text for one in facts.warnings if one.slug == "same-as-another"]
     assert found == "same reads back the same as flush: their difference is only noise"
+
+
+@pytest.mark.parametrize("longer_first", [False, True])
+def test_of_arms_that_read_back_alike_the_one_with_fewer_changes_is_recommended(
+    longer_first: bool, tmp_path: Path
+) -> None:
+    def favoured(trial: Trial) -> Trial:
+        gain = 1.1 if trial.arm.name == "same" else 1.0
+        return msgspec.structs.replace(trial, figure=(trial.figure or 0.0) * gain)
+
+    same = ArmPlan(name="same", settings={"innodb_flush_log_at_trx_commit": 2, "innodb_io_capacity": 200})
+    arms = (same, FLUSH) if longer_first else (FLUSH, same)
+    facts = run(series(tmp_path, *arms, kind="compare", best=False), change=favoured)
+    assert {arm.name: arm.same_as for arm in facts.arms} == {"flush": "", "same": "flush"}
+    assert [one.text for one in facts.warnings if one.slug == "same-as-another"] == [
+        "same reads back the same as flush: their difference is only noise"
+    ]
+    assert [one.arm for one in of_series(facts)] == ["flush"]
+    assert compare.answer(facts).plain.startswith("flush is 1.5")
 
 
 def test_doubts_of_trials_are_told_once_with_the_arm_they_are_about(tmp_path: Path) -> None:
