@@ -13,17 +13,18 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
+from typing import TypedDict
 
 import msgspec
 
 from flushlab.campaign.binding import judged
 from flushlab.campaign.claims import answered, counted_answer
-from flushlab.campaign.doubts import contradictions, disturbed, doubts, mean_figure, mean_p99_us
+from flushlab.campaign.doubts import contradictions, disturbed, doubts, mean_figure, mean_p99_us, of_base
 from flushlab.campaign.duration import ends_by_itself, trial_s
 from flushlab.campaign.facts import ArmFacts, ArmOutcome, SeriesFacts
 from flushlab.campaign.loop import Ending
 from flushlab.campaign.series_request import ArmGroup, BoundArm, SeriesRequest
-from flushlab.campaign.several_servers import differing
+from flushlab.campaign.several_servers import differing, on_server
 from flushlab.experiment.blocks import BASE, CONTROL
 from flushlab.experiment.series import BEST, Group, Series, SeriesPlan, SeriesResult
 from flushlab.plan.plan import Claim
@@ -52,6 +53,14 @@ _SIZES = ("threads", "tables", "table_size")
 DEBT_BYTES, DEBT_FACTOR = 4096, 1.5
 """An arm's debts are told of from so many bytes per event on, if they differ so much from the base's."""
 BEST_TEXT = "all that proved faster, together"
+
+
+class Sizes(TypedDict):
+    """What a base's doubts depend on."""
+
+    data_bytes: int
+    pool_bytes: int | None
+    redo_bytes: int | None
 
 
 @dataclass(frozen=True)
@@ -134,12 +143,7 @@ class BoundSeries:
         """
         request, trials, result = self.request, list(trials), experiment.result()
         base = [t for t in trials if t.arm.name == BASE and t.stage == "arms" and t.figure is not None]
-        settings = base[-1].settings if base else {}
-        pool = settings.get("innodb_buffer_pool_size")
-        pool_bytes = pool if isinstance(pool, int) else None
-        data_bytes = max((trial.data_bytes or 0 for trial in base), default=0)
-        configuration = Configuration(request.base.settings, self.identity, settings)
-        redo_bytes = configuration.redo_capacity_bytes or None
+        configuration, sizes = self._configured(request.base, base), self._sizes(request.base, base)
         slices = [one for trial in base for one in trial.slices if not one.dropped]
         arms = [self._facts(arm, result, trials, ending) for arm in request.arms]
         if request.best:
@@ -147,16 +151,8 @@ class BoundSeries:
         warnings = [
             *request.notes,
             *self._warnings(result, trials, ending),
-            *doubts(
-                trials,
-                base,
-                result.control,
-                data_bytes=data_bytes,
-                pool_bytes=pool_bytes,
-                redo_bytes=redo_bytes,
-                disk_iops=request.disk_iops,
-                disk=request.disk,
-            ),
+            *self._of_bases(trials),
+            *doubts(trials, disk_iops=request.disk_iops, disk=request.disk),
         ]
         return SeriesFacts(
             campaign_id=campaign_id,
@@ -197,15 +193,54 @@ class BoundSeries:
             slice_s=round(median(one.seconds for one in slices), 2) if slices else None,
             machine=machine,
             warnings=tuple(dict.fromkeys(warnings)),
-            data_bytes=data_bytes or None,
-            pool_bytes=pool_bytes,
-            redo_bytes=redo_bytes,
+            data_bytes=sizes["data_bytes"] or None,
+            pool_bytes=sizes["pool_bytes"],
+            redo_bytes=sizes["redo_bytes"],
             trials=len(trials),
             disturbed=disturbed(trials),
             others=others,
             kind=request.kind,
             base_name=request.base_name,
         )
+
+    @property
+    def _bases(self) -> dict[str, BoundArm]:
+        """The base of every server, by its name in trials; the first server's first."""
+        further = {arm.name: arm for arm in self.request.running if arm.build and not arm.against}
+        return {BASE: self.request.base, **further}
+
+    def _called(self, base: str) -> str:
+        """What people call a base, as an object of a sentence."""
+        if base not in ("", BASE):
+            return base
+        return "the base" if self.request.base_name == BASE else self.request.base_name
+
+    def _on_server(self, warning: Warning, base: str = BASE) -> Warning:
+        """A doubt on a base, with its server where there are several."""
+        if len(self.request.servers) < 2:
+            return warning
+        servers = dict(zip(self._bases, self.request.servers, strict=False))
+        return on_server(warning, servers[base], self.request.base_name if base == BASE else base)
+
+    def _of_bases(self, trials: list[Trial]) -> Iterator[Warning]:
+        """Doubts on the base of each server; those on the control are among the comparisons."""
+        for name, arm in self._bases.items():
+            own = [t for t in trials if t.arm.name == name and t.stage == "arms" and t.figure is not None]
+            for doubt in of_base(own, None, **self._sizes(arm, own)):
+                yield self._on_server(doubt, name)
+
+    def _configured(self, arm: BoundArm, trials: list[Trial]) -> Configuration:
+        """A base as its server reported it."""
+        return Configuration(arm.settings, arm.server or self.identity, trials[-1].settings if trials else {})
+
+    def _sizes(self, arm: BoundArm, trials: list[Trial]) -> Sizes:
+        """Bytes of a base's data (0 if unknown), buffer pool and redo log."""
+        pool = trials[-1].settings.get("innodb_buffer_pool_size") if trials else None
+        return {
+            "data_bytes": max((trial.data_bytes or 0 for trial in trials), default=0),
+            "pool_bytes": pool if isinstance(pool, int) else None,
+            "redo_bytes": self._configured(arm, trials).redo_capacity_bytes or None,
+        }
 
     def _trial_s(self, group: ArmGroup) -> float | None:
         workload = self.request.workload
@@ -334,22 +369,21 @@ class BoundSeries:
             )
         if BASE in result.out:
             outcome, reason = result.out[BASE]
-            found.append(Warning("base-failed", f"the base {outcome} in block {result.blocks}: {reason}"))
+            text = f"the base {outcome} in block {result.blocks}: {reason}"
+            found.append(self._on_server(Warning("base-failed", text)))
         if CONTROL in result.out:
             outcome, reason = result.out[CONTROL]
-            found.append(
-                Warning("control-failed", f"the control {outcome}, so nothing checks the blocks: {reason}")
-            )
+            text = f"the control {outcome}, so nothing checks the blocks: {reason}"
+            found.append(self._on_server(Warning("control-failed", text)))
         for control in (result.control, result.best_control):
             if control is not None and control.verdict != "no difference found":
-                found.append(Warning("control-differs", _control_words(control)))
+                found.append(self._on_server(Warning("control-differs", _control_words(control))))
         found += contradictions(one for one in (result.control, *result.comparisons.values()) if one)
         found += self._conflicts(result)
-        base = [t for t in trials if t.arm.name == BASE and t.figure is not None]
         found += self._same_as_base(trials)
         found += self._short_windows(result, trials)
         found += self._debts(trials)
-        found += _of_trials(base, trials)
+        found += self._of_trials(trials)
         return found
 
     def _conflicts(self, result: SeriesResult) -> Iterator[Warning]:
@@ -376,7 +410,9 @@ class BoundSeries:
                 continue
             got, reference = own[-1].settings, base[-1].settings
             if all(reference.get(name) == value for name, value in got.items()):
-                text = f"{arm.name} reads back the same as the base: its ratio is only noise"
+                text = (
+                    f"{arm.name} reads back the same as {self._called(arm.against)}: its ratio is only noise"
+                )
                 yield Warning("same-as-base", text)
             elif twin := self._same_as(arm, trials):
                 text = f"{arm.name} reads back the same as {twin}: their difference is only noise"
@@ -409,15 +445,32 @@ class BoundSeries:
             own = [trial for trial in trials if trial.arm.name == arm.name and trial.slices]
             left = _left_bytes(own)
             if own and max(left, least) > DEBT_BYTES and not least / DEBT_FACTOR < left < most * DEBT_FACTOR:
-                base = arm.against or (
-                    "the base" if self.request.base_name == BASE else self.request.base_name
-                )
+                base = self._called(arm.against)
                 text = (
                     f"after its turns, {arm.name} still wrote {format_size(round(left))} per transaction,"
                     f" {base} {format_size(round(reference))}. The ratio leaves these writes out, which"
                     f" favours {arm.name if left > reference else base}; --fresh includes them"
                 )
                 yield Warning("debts", text)
+
+    def _of_trials(self, trials: list[Trial]) -> Iterator[Warning]:
+        """What trials were doubted for: one warning per kind of doubt, with the arms that it is about;
+        without where every base shares it."""
+        of = [{_kind(w) for t in trials if t.arm.name == base for w in t.warnings} for base in self._bases]
+        shared = set.intersection(*of)
+        first: dict[tuple[str, str], Warning] = {}
+        arms: dict[tuple[str, str], dict[str, None]] = {}
+        for trial in trials:
+            name = self.request.base_name if trial.arm.name == BASE else trial.arm.name
+            for warning in trial.warnings:
+                if warning.slug != "window-too-short":
+                    first.setdefault(_kind(warning), warning)
+                    arms.setdefault(_kind(warning), {})[name] = None
+        for kind, warning in first.items():
+            if kind in shared or warning.slug == "disturbed":
+                yield warning
+            else:
+                yield Warning(warning.slug, f"{', '.join(arms[kind])}: {warning.text}", warning.setting)
 
     def _short_windows(self, result: SeriesResult, trials: list[Trial]) -> Iterator[Warning]:
         """Arms that changed what needs a steady state, and were measured in windows that had none."""
@@ -496,24 +549,6 @@ def _control_words(control: Comparison) -> str:
         f"the control, the base once more, was {control.verdict} than the base ({ratio.estimate:.2f} "
         f"[{ratio.low:.2f}, {ratio.high:.2f}]): blocks cannot correct what disturbed the machine"
     )
-
-
-def _of_trials(base: list[Trial], trials: list[Trial]) -> Iterator[Warning]:
-    """What trials were doubted for: one warning per kind of doubt, with the arms that it is about; without
-    where the base shares it."""
-    shared = {_kind(warning) for trial in base for warning in trial.warnings}
-    first: dict[tuple[str, str], Warning] = {}
-    arms: dict[tuple[str, str], dict[str, None]] = {}
-    for trial in trials:
-        for warning in trial.warnings:
-            if warning.slug != "window-too-short":
-                first.setdefault(_kind(warning), warning)
-                arms.setdefault(_kind(warning), {})[trial.arm.name] = None
-    for kind, warning in first.items():
-        if kind in shared or warning.slug == "disturbed":
-            yield warning
-        else:
-            yield Warning(warning.slug, f"{', '.join(arms[kind])}: {warning.text}", warning.setting)
 
 
 def _kind(warning: Warning) -> tuple[str, str]:

@@ -24,27 +24,21 @@ GROWTH = 1.25
 """Data that are this many times as large at the end as at the beginning are another workload."""
 
 
-def doubts(
-    trials: Collection[Trial],
+def of_base(
     base: list[Trial],
     control: Comparison | None,
     *,
     data_bytes: int,
     pool_bytes: int | None,
     redo_bytes: int | None,
-    disk_iops: int | None,
-    disk: str | None = None,
 ) -> Iterator[Warning]:
-    """What a reader should know before believing the figures.
+    """What a reader should know of a base before believing ratios to it.
 
     Args:
-        trials: all of the campaign.
-        base: those of the base that have a figure.
+        base: its trials that have a figure.
         control: the base measured again under another name, where it was.
         data_bytes: the workload's data; 0 if unknown.
-        pool_bytes, redo_bytes: the base's buffer pool and redo capacity, or None.
-        disk_iops: the limit on the disk, or None.
-        disk: that was emulated, or None.
+        pool_bytes, redo_bytes: its buffer pool and redo capacity, or None.
     """
     if control is not None and control.verdict != "no difference found":
         ratio = control.ratio
@@ -69,6 +63,16 @@ def doubts(
     if sizes and sizes[-1] > GROWTH * sizes[0]:
         grew = f"the data grew from {format_size(sizes[0])} to {format_size(sizes[-1])} from run to run"
         yield Warning("data-grew", f"{grew}: ratios are of all these sizes together")
+
+
+def doubts(trials: Collection[Trial], *, disk_iops: int | None, disk: str | None = None) -> Iterator[Warning]:
+    """What a reader should know of the machine before believing the figures.
+
+    Args:
+        trials: all of the campaign.
+        disk_iops: the limit on the disk, or None.
+        disk: that was emulated, or None.
+    """
     beside = [trial.foreign_cpu_share or 0.0 for trial in trials if trial.slices]
     if beside and (share := sum(beside) / len(beside)) > BUSY_SHARE:
         text = f"other programs used {share:.0%} of the CPU time meanwhile, which makes intervals wider"

@@ -18,6 +18,7 @@ from flushlab.plan.plan import BASE, BEST
 from flushlab.record import Ratio, ServerIdentity, Value
 from flushlab.settings.catalog import load_catalog
 from flushlab.settings.durability import FLOOR
+from flushlab.settings.floor import Floor
 from flushlab.units import counted
 
 _FAILURES = {
@@ -154,10 +155,26 @@ def strength(arm: ArmFacts) -> float:
     return arm.comparison.ratio.estimate if arm.comparison is not None else 0.0
 
 
+def recommendable(facts: SeriesFacts, base: ArmFacts, arms: tuple[ArmFacts, ...]) -> list[ArmFacts]:
+    """Those of them that an option file can give."""
+    return [arm for arm in proven(facts, base, arms) if arm.settings and not arm.is_place]
+
+
+def allowed_below(facts: SeriesFacts, base: ArmFacts, arms: tuple[ArmFacts, ...]) -> Iterator[ArmFacts]:
+    """What each lower floor would recommend, the safest first, where that is faster than above it."""
+    most = max(map(strength, recommendable(facts, base, arms)), default=0.0)
+    lower = {Floor(arm.floor) for arm in arms if is_faster(arm) and facts.below_floor(arm, base)}
+    for floor in sorted(lower, key=lambda one: one.rank):
+        at_floor = structs.replace(facts, floor=floor.value)
+        for arm in recommendable(at_floor, base, arms)[:1]:
+            if strength(arm) > most:
+                most = strength(arm)
+                yield arm
+
+
 def _of_servers(facts: SeriesFacts) -> Iterator[Recommended]:
     for (base, arms), folder in zip(facts.by_server, folders(facts), strict=True):
-        settable = [arm for arm in proven(facts, base, arms) if arm.settings and not arm.is_place]
-        for arm in settable[:1]:
+        for arm in recommendable(facts, base, arms)[:1]:
             assert arm.comparison is not None, "it proved faster"
             server = base.server or facts.server
             strange = _not_spelled(arm.settings, server)
@@ -209,9 +226,11 @@ def _not_shown(arm: ArmFacts, base: ArmFacts, facts: SeriesFacts) -> Iterator[st
         yield f"The ratio includes another workload ({options}), which no setting of a server gives."
     if arm.contract:
         yield f"Changes the service itself: {', '.join(arm.contract)}."
-    others = [one.name for of, arms in facts.by_server if of.name != base.name for one in (of, *arms)]
-    for doubt in _doubts(facts):
-        if not any(name in doubt for name in others):
+    names = {of.name: [one.name for one in (of, *arms)] for of, arms in facts.by_server}
+    others = [name for of, own in names.items() if of != base.name for name in own]
+    for warning, doubt in zip(facts.warnings, _doubts(facts), strict=True):
+        ours = any(name in doubt for name in names[base.name])
+        if warning.base in ("", base.name) and (ours or not any(name in doubt for name in others)):
             yield doubt
 
 

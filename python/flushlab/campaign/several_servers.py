@@ -18,7 +18,7 @@ from flushlab.campaign.series_request import BoundArm, SeriesRequest
 from flushlab.campaign.target import Target
 from flushlab.campaign.watcher import Watcher
 from flushlab.errors import UsageError
-from flushlab.record import ServerIdentity, Trial, Value
+from flushlab.record import ServerIdentity, Trial, Value, Warning
 from flushlab.settings.catalog import Catalog
 from flushlab.trial import TrialRunner
 
@@ -71,8 +71,21 @@ def joined(
         base_name=base.name,
         arms=tuple(arms),
         servers=tuple(servers),
-        notes=tuple(dict.fromkeys(note for request in requests for note in request.notes)),
+        notes=tuple(dict.fromkeys(_notes(requests, servers))),
     )
+
+
+def _notes(requests: Sequence[SeriesRequest], servers: Sequence[str]) -> Iterator[Warning]:
+    """Doubts that all servers share, and those on one of them."""
+    for request, server in zip(requests, servers, strict=True):
+        for note in request.notes:
+            shared = all(note in other.notes for other in requests)
+            yield note if shared else on_server(note, server, _name(request, server, request.base))
+
+
+def on_server(warning: Warning, server: str, base: str) -> Warning:
+    """A doubt on one of several servers, which is called so and has this base."""
+    return msgspec.structs.replace(warning, text=f"{server}: {warning.text}", base=base)
 
 
 def _title(first: SeriesRequest, servers: Sequence[str]) -> str:

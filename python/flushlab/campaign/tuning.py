@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from flushlab.campaign.crash.check import Checked, Crash, check
-from flushlab.campaign.doubts import contradictions, disturbed, doubts, mean_figure, mean_p99_us
+from flushlab.campaign.doubts import contradictions, disturbed, doubts, mean_figure, mean_p99_us, of_base
 from flushlab.campaign.duration import STAND_S, START_S, trial_s
 from flushlab.campaign.facts import Figures, TuneFacts
 from flushlab.campaign.loop import Ending
@@ -275,16 +275,8 @@ class Tuning:
                     f"flushing and doublewrite need --minutes {FIRST_LOOK_MINUTES:.0f} or more",
                 )
             )
-        found += doubts(
-            trials,
-            base,
-            control,
-            data_bytes=data,
-            pool_bytes=pool,
-            redo_bytes=redo,
-            disk_iops=self.request.disk_iops,
-            disk=self.request.disk,
-        )
+        found += of_base(base, control, data_bytes=data, pool_bytes=pool, redo_bytes=redo)
+        found += doubts(trials, disk_iops=self.request.disk_iops, disk=self.request.disk)
         seen = {"window-too-short", "disturbed", _NO_EFFECT}
         for warning in (w for trial in base for w in trial.warnings):
             if warning.slug not in seen:

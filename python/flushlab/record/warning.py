@@ -12,8 +12,10 @@ class Warning(msgspec.Struct, frozen=True, omit_defaults=True):
         slug: stable and machine-readable, for example `window-too-short`.
         text: one sentence for people.
         setting: the one that it is about, where it is about one.
+        base: the base of that one of several servers that it is about; empty: about all of them.
     """
 
     slug: str
     text: str
     setting: str = ""
+    base: str = ""

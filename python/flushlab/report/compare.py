@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from flushlab.campaign.facts import ArmFacts, SeriesFacts
-from flushlab.campaign.recommended import is_faster, of_series, proven, strength
+from flushlab.campaign.recommended import allowed_below, is_faster, of_series, recommendable
 from flushlab.experiment.objective import gain_words
 from flushlab.report.carry_over import carry_over, render_carry_over, render_what_now
 from flushlab.report.guarantees import changed, grouped
@@ -140,30 +140,28 @@ def answer(facts: SeriesFacts) -> Text:
         return blaming(
             facts, f"No difference was proven ({words if seen < TOO_COARSE else 'too few blocks to tell'})."
         )
-    lines = [_answer_of(facts, base, arms) for base, arms in facts.by_server if arms]
+    servers = [(base, arms) for base, arms in facts.by_server if arms]
+    servers.sort(key=lambda one: not recommendable(facts, *one))  # what is recommended is the headline
+    lines = [_answer_of(facts, base, arms) for base, arms in servers]
     lines += [_between(facts, base) for base, _ in facts.by_server[1:] if base.comparison is not None]
     return Text("\n").join(lines)
 
 
-def _answer_of(facts: SeriesFacts, base: ArmFacts, arms: Sequence[ArmFacts]) -> Text:
-    """The fastest at the floor, and a faster one below it."""
-    text = Text()
-    allowed = proven(facts, base, tuple(arms))
-    below = sorted((arm for arm in arms if is_faster(arm) and facts.below_floor(arm, base)), key=strength)
-    if not allowed and not below:
-        return text.append(f"{nothing_better(facts.objective, base.name)}.", style="bold")
-    fastest = allowed[0] if allowed else below[-1]
-    _gain(text, fastest, base, facts)
-    if not allowed:
-        words = f"\nIts floor is {fastest.verdict}, below {facts.floor or base.floor}: not recommended."
-        return text.append(f"{words} --floor {fastest.floor} allows it.")
-    if fastest.floor != base.floor:
-        text.append(f"\nIts floor is {fastest.verdict}. That of {base.name} is {base.verdict}.")
-    elif fastest.verdict != fastest.floor:
-        text.append(f"\nIts floor is {fastest.verdict}.")
-    if below and strength(below[-1]) > strength(fastest):
-        _gain(text.append("\n"), below[-1], base, facts, style="")
-        text.append(f";\nits floor is {below[-1].verdict}: not recommended.")
+def _answer_of(facts: SeriesFacts, base: ArmFacts, arms: tuple[ArmFacts, ...]) -> Text:
+    """The one that is recommended, and what lower floors would recommend."""
+    text, lower = Text(), list(allowed_below(facts, base, arms))
+    for fastest in recommendable(facts, base, arms)[:1]:
+        _gain(text, fastest, base, facts)
+        if fastest.floor != base.floor:
+            text.append(f"\nIts floor is {fastest.verdict}. That of {base.name} is {base.verdict}.")
+        elif fastest.verdict != fastest.floor:
+            text.append(f"\nIts floor is {fastest.verdict}.")
+    if not text:
+        at = f" at the floor {facts.floor or base.floor}" if lower else ""
+        text.append(f"{nothing_better(facts.objective, base.name)}{at}.", style="bold")
+    for arm in lower:
+        _gain(text.append("\n"), arm, base, facts, style="")
+        text.append(f"; its floor is {arm.verdict}: not recommended. --floor {arm.floor} allows it.")
     return text
 
 

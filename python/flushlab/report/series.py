@@ -195,7 +195,7 @@ def nothing_better(objective: Objective, base: str) -> str:
     """That no arm proved better than the base, in the words of what was compared."""
     if objective == "throughput":
         return f"Nothing proved faster than {base}"
-    return f"Nothing proved to lower p99 latency below that of {base}"
+    return f"No lower p99 latency than that of {base} was proven"
 
 
 def _faster(facts: SeriesFacts, faster: Sequence[ArmFacts]) -> Text:

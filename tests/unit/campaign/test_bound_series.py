@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -425,3 +426,28 @@ def test_factors_have_effects_and_without_one_of_them_none(tmp_path: Path) -> No
         )
     )
     assert (lacking.factors, lacking.effects) == (("flush", "gone"), ())
+
+
+def test_with_several_servers_a_doubt_on_a_base_names_its_server(tmp_path: Path) -> None:
+    """Both bases scatter; only the second server's has a doubt in its trials."""
+
+    def noisy(trial: Trial) -> Trial:
+        lifted = {"base": 1.5, "two base": 2.0}.get(trial.arm.name, 1.0) if trial.block % 2 else 1.0
+        found = (Warning("rounded", "a was changed"),) if trial.arm.name == "two base" else ()
+        return msgspec.structs.replace(trial, figure=(trial.figure or 0.0) * lifted, warnings=found)
+
+    bound = series(tmp_path, FLUSH, kind="compare", best=False, base_name="one base", servers=("one", "two"))
+    request, flush = bound.request, bound.request.arms[0]
+    own = {"build": "two", "server": MARIADB}
+    arms = (
+        msgspec.structs.replace(flush, name="one flush"),
+        msgspec.structs.replace(request.base, name="two base", **own),
+        msgspec.structs.replace(flush, name="two flush", against="two base", **own),
+    )
+    facts = run(replace(bound, request=msgspec.structs.replace(request, arms=arms)), change=noisy)
+    told = [(one.base, one.text) for one in facts.warnings if one.slug in ("noisy", "rounded")]
+    assert [(base, text.partition(" vary")[0]) for base, text in told] == [
+        ("", "two base: a was changed"),
+        ("one base", "one: the base's figures"),
+        ("two base", "two: the base's figures"),
+    ]

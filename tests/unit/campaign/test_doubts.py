@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from flushlab.campaign.doubts import contradictions, disturbed, doubts, mean_p99_us, too_busy
+from flushlab.campaign.doubts import contradictions, disturbed, mean_p99_us, of_base, too_busy
 from flushlab.record import Comparison, Ratio, Verdict
 from tests.unit.records import trial
 
@@ -32,9 +32,7 @@ def test_only_void_trials_were_disturbed_and_none_of_a_node_that_died() -> None:
 
 
 def fits(redo_bytes: int) -> str:
-    (found,) = doubts(
-        [], [], None, data_bytes=21 * MIB, pool_bytes=128 * MIB, redo_bytes=redo_bytes, disk_iops=None
-    )
+    (found,) = of_base([], None, data_bytes=21 * MIB, pool_bytes=128 * MIB, redo_bytes=redo_bytes)
     return found.text
 
 
@@ -59,7 +57,7 @@ def test_a_control_that_is_not_1_puts_every_ratio_in_doubt(
         verdict=verdict,
         detectable=0.1,
     )
-    found = list(doubts([], [], control, data_bytes=0, pool_bytes=None, redo_bytes=None, disk_iops=None))
+    found = list(of_base([], control, data_bytes=0, pool_bytes=None, redo_bytes=None))
     assert [one.slug for one in found] == (["control-off"] if told else [])
 
 
@@ -68,7 +66,7 @@ def test_a_control_that_is_not_1_puts_every_ratio_in_doubt(
 )
 def test_data_that_grew_from_run_to_run_are_a_doubt(sizes: tuple[int | None, ...], grew: bool) -> None:
     base = [trial(data_bytes=None if size is None else size * MIB) for size in sizes]
-    found = doubts(base, base, None, data_bytes=0, pool_bytes=None, redo_bytes=None, disk_iops=None)
+    found = of_base(base, None, data_bytes=0, pool_bytes=None, redo_bytes=None)
     assert ("data-grew" in {one.slug for one in found}) is grew
 
 

@@ -11,10 +11,12 @@ from flushlab.campaign.facts import ArmFacts, SeriesFacts
 from flushlab.campaign.recommended import of_series
 from flushlab.record import ServerIdentity, Warning
 from flushlab.report import compare, series
+from flushlab.report.page.found import found
+from flushlab.report.stored import plan_of
 from tests.golden.test_compare_report import FACTS as COMPARED
 from tests.golden.test_reports import text_of
 from tests.unit.records import MARIADB
-from tests.unit.report.campaigns import LOSSY, SAFE, comparison, ratio, series_facts
+from tests.unit.report.campaigns import LOSSY, SAFE, comparison, ratio, row, series_facts
 
 MYSQL = ServerIdentity(flavor="mysql", version=(8, 0, 15), version_text="8.0.15")
 FLUSH = {"innodb_flush_log_at_trx_commit": 2}
@@ -68,7 +70,7 @@ def test_an_arm_below_the_floor_is_shown_and_not_recommended(floor: str, recomme
         floor=floor,
     )
     assert [one.arm for one in of_series(facts)] == recommended
-    text = text_of(compare.render(facts))
+    text = " ".join(text_of(compare.render(facts)).split())
     assert ("not recommended" in text) == (floor != "throwaway")
     assert "3.00" in text
     assert [one["arm"] for one in compare.document(facts)["recommended"]] == recommended
@@ -102,3 +104,65 @@ def test_a_doubt_on_another_server_is_not_held_against_this_one() -> None:
     (one,) = of_series(msgspec.structs.replace(TWO_SERVERS, warnings=doubts))
     assert one.server == MARIADB
     assert one.not_shown == ("Doubt: noise.",)
+
+
+SECOND = {"floor": "second", "guarantees": LOSSY}
+MIXED = compared(
+    arm("mysql@8.0 fast", 3.0, 2.8, 3.2, settings={"sync_binlog": 1000}, **SECOND),
+    arm("mariadb base", 0.8, 0.7, 0.9, server=MARIADB),
+    arm("mariadb slow", 1.2, 1.1, 1.3, settings=FLUSH, server=MARIADB, against="mariadb base"),
+    base_name="mysql@8.0 base",
+    server=MYSQL,
+)
+
+
+def test_the_headline_is_about_a_recommended_arm_where_any_server_has_one() -> None:
+    first, *others = compare.answer(MIXED).plain.split("\n")
+    assert first == "mariadb slow is 1.20× as fast as mariadb base [1.10, 1.30]"
+    assert others == [
+        "Nothing proved faster than mysql@8.0 base at the floor strict.",
+        "mysql@8.0 fast is 3.00× as fast as mysql@8.0 base [2.80, 3.20];"
+        " its floor is second: not recommended. --floor second allows it.",
+        "mariadb base is 0.80× as fast as mysql@8.0 base [0.70, 0.90]",
+    ]
+    page = found(one := row("compare", MIXED), plan_of(one), MIXED, ())
+    assert (page.headline, page.interval) == ("mariadb slow is 1.20× as fast as mariadb base", "[1.10, 1.30]")
+    assert page.chosen == "mariadb slow"
+    assert all(line.endswith(".") for line in page.lead)
+
+
+def test_what_a_lower_floor_allows_is_what_it_would_recommend() -> None:
+    facts = compared(
+        arm("A", 1.5, 1.4, 1.6, settings=FLUSH, **SECOND),
+        arm("B", 3.0, 2.8, 3.2, settings={**FLUSH, "sync_binlog": 1000}, floor="throwaway"),
+        arm("C", 1.1, 1.05, 1.2, settings={"sync_binlog": 2}, floor="relaxed"),
+    )
+    first, *others = compare.answer(facts).plain.split("\n")
+    assert first == "Nothing proved faster than base at the floor strict."
+    assert [line.rpartition(": not recommended. ")[2] for line in others] == [
+        "--floor second allows it.",
+        "--floor throwaway allows it.",
+    ]
+    for line, floor in zip(others, ("second", "throwaway"), strict=True):
+        (one,) = of_series(msgspec.structs.replace(facts, floor=floor))
+        assert line.startswith(f"{one.arm} is ")
+
+
+def test_at_a_fixed_rate_the_headline_is_about_latency() -> None:
+    facts = compared(arm("A", 0.8, 0.7, 0.9, settings=FLUSH), objective="p99")
+    assert compare.answer(facts).plain == "No lower p99 latency than that of base was proven."
+
+
+def test_a_doubt_on_arms_of_two_servers_is_told_with_both() -> None:
+    doubt = Warning("noisy", "mysql@8.0 two, mariadb two: throughput was not level")
+    facts = msgspec.structs.replace(
+        TWO_SERVERS, arms=(arm("mysql@8.0 two", 1.3, 1.2, 1.4, settings=FLUSH), *TWO_SERVERS.arms[1:])
+    )
+    found = of_series(msgspec.structs.replace(facts, warnings=(doubt,)))
+    assert [one.not_shown for one in found] == [(f"Doubt: {doubt.text}.",)] * 2
+
+
+def test_a_doubt_on_the_base_of_one_server_is_told_with_that_server_alone() -> None:
+    doubts = (Warning("noisy", "mysql@8.0: the base's figures vary", base="mysql@8.0 base"),)
+    (one,) = of_series(msgspec.structs.replace(TWO_SERVERS, warnings=doubts))
+    assert (one.server, one.not_shown) == (MARIADB, ())

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from flushlab.campaign.facts import ANSWERS, ArmFacts, ClaimFacts, Figures, SeriesFacts, TuneFacts
-from flushlab.campaign.recommended import proven
+from flushlab.campaign.recommended import proven, recommendable
 from flushlab.experiment.blocks import YOURS
 from flushlab.experiment.objective import Objective, gain_words
 from flushlab.plan.plan import BASE, CONTROL
@@ -232,8 +232,9 @@ _OUTCOMES = {
 
 
 def _serial(facts: SeriesFacts) -> Found:
-    chosen = [proven(facts, base, arms)[:1] for base, arms in facts.by_server]
-    best = chosen[0][0] if chosen[0] else None
+    best_of = recommendable if facts.kind == "compare" else proven
+    chosen = [best_of(facts, base, arms)[:1] for base, arms in facts.by_server]
+    best = next((first[0] for first in chosen if first), None)
     headline, interval, lead = _series_answer(facts, best)
     guarantees = {facts.base_name: facts.base_guarantees}
     for (base, _), first in zip(facts.by_server, chosen, strict=True):
@@ -313,7 +314,7 @@ def _series_answer(facts: SeriesFacts, best: ArmFacts | None) -> tuple[str, str,
     headline, *lead = (compare if facts.kind == "compare" else series).answer(facts).plain.split("\n")
     headline, interval = _split_interval(headline)
     if facts.kind == "compare":
-        return headline, interval, lead
+        return headline, interval, [line if line.endswith(".") else f"{line}." for line in lead]
     if best is not None and best.comparison is not None and not best.composed_of:
         what = "The fastest is" if facts.objective == "throughput" else "The lowest p99 latency has"
         lead.append(f"{what} {best.name}: {gain_words(best.comparison.ratio, facts.objective)}.")
