@@ -105,6 +105,7 @@ FACTS = TuneFacts(
             STRICT.arm: comparison(STRICT.arm, ratio(1.09, 0.93, 1.27)),
             SECOND.arm: comparison(SECOND.arm, ratio(1.92, 1.64, 2.25)),
         },
+        tried=2,
         detectable=0.031,
         looks=2,
         blocks=8,
@@ -244,6 +245,37 @@ def test_tune_whose_rejected_arm_was_not_faster_found_no_improvement() -> None:
         result = msgspec.structs.replace(NOTHING.result, rejected=rejected, confirmed=confirmed)
         said = tune.answer(msgspec.structs.replace(NOTHING, result=result)).plain
         assert said.startswith("No improvement found"), said
+
+
+def test_tune_that_had_nothing_to_try_says_so_and_why() -> None:
+    result = msgspec.structs.replace(NOTHING.result, tried=0, detectable=None)
+    facts = msgspec.structs.replace(NOTHING, result=result)
+    short = tune.answer(facts).plain
+    assert short == (
+        "Nothing was tried: at floor second there is no other value to try in a short window. Keep your"
+        " settings.\n--minutes 60 or more also tries redo size, buffer pool, flushing and doublewrite."
+    )
+    assert "detected" not in text_of(tune.render(facts))
+    longer = msgspec.structs.replace(facts, warnings=())
+    assert tune.answer(longer).plain == (
+        "Nothing was tried: at floor second there is no other value to try. Keep your settings."
+    )
+    raised = msgspec.structs.replace(RAISED, result=msgspec.structs.replace(RAISED.result, tried=0))
+    last = tune.answer(raised).plain.splitlines()[1]
+    assert last.endswith("Raise your settings to strict, and change nothing else.")
+
+
+def test_tune_whose_changes_were_all_left_out_gives_the_reason_of_each() -> None:
+    excluded = (
+        Excluded(settings={"sync_binlog": 9}, reason="refused: unknown value", refused=True),
+        Excluded(settings={"sync_binlog": 7}, reason="its windows would have to last an hour", refused=False),
+    )
+    result = msgspec.structs.replace(NOTHING.result, tried=0, detectable=None, excluded=excluded)
+    said = text_of(tune.render(msgspec.structs.replace(NOTHING, result=result)))
+    assert "Nothing was tried to the end: all 2 changes dropped out, for the reasons below." in said
+    assert "refused sync_binlog=9: unknown value" in said
+    assert "excluded sync_binlog=7: its windows would have to last an hour" in said
+    assert "detected" not in said
 
 
 def test_a_change_that_failed_is_not_called_refused() -> None:

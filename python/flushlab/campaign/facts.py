@@ -191,6 +191,9 @@ class TuneFacts(msgspec.Struct, frozen=True, kw_only=True):
 BASE_BROKE = "crash-broke-base"
 """Slug of the warning that the base breaks the floor in crashes."""
 
+FIRST_LOOK_MINUTES = 60.0
+"""Shorter budgets try commit-path settings only: their windows do not outlast the redo log."""
+
 EXTERNAL = "external"
 """Slug of the warning that the server is not flushlab's own."""
 

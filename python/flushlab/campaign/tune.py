@@ -24,7 +24,7 @@ from flushlab.campaign.crash.crash import crash_settings
 from flushlab.campaign.data import Data, data_of, open_data
 from flushlab.campaign.external import Load, Own, doubts, driving, own_server
 from flushlab.campaign.external_use import differing, used
-from flushlab.campaign.facts import TuneFacts
+from flushlab.campaign.facts import FIRST_LOOK_MINUTES, TuneFacts
 from flushlab.campaign.loop import Budget, Ending
 from flushlab.campaign.objective import objective_of
 from flushlab.campaign.outlook import of_tune, require_new
@@ -44,7 +44,7 @@ from flushlab.campaign.target import (
     target_of,
     trial_runner,
 )
-from flushlab.campaign.tuning import FIRST_LOOK_MINUTES, Tuning
+from flushlab.campaign.tuning import Tuning
 from flushlab.campaign.watcher import Watcher, watching
 from flushlab.campaign.way import BESIDE_MOST, beside
 from flushlab.errors import BudgetTooSmall, UsageError

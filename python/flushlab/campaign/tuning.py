@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from flushlab.campaign.crash.check import Checked, Crash, check
 from flushlab.campaign.doubts import contradictions, disturbed, doubts, mean_figure, mean_p99_us, of_base
 from flushlab.campaign.duration import STAND_S, START_S, trial_s
-from flushlab.campaign.facts import Figures, TuneFacts
+from flushlab.campaign.facts import FIRST_LOOK_MINUTES, Figures, TuneFacts
 from flushlab.campaign.loop import Ending
 from flushlab.campaign.request import TuneRequest
 from flushlab.errors import FlushlabError, ServerError
@@ -50,9 +50,6 @@ RECOVERY_ATTEMPTS = 2
 """A load that ends before the server is killed says nothing of its recovery."""
 
 _NO_EFFECT = "no-effect"
-
-FIRST_LOOK_MINUTES = 60.0
-"""Shorter budgets try commit-path settings only: their windows do not outlast the redo log."""
 
 
 @dataclass(frozen=True)
@@ -268,11 +265,14 @@ class Tuning:
     ) -> tuple[Warning, ...]:
         found = [*self.request.notes]
         if not self.request.steady_state:
+            way_out = f"need --minutes {FIRST_LOOK_MINUTES:.0f} or more"
+            if self.request.external:
+                way_out = "need longer windows than turns on your own server"
             found.append(
                 Warning(
                     "first-look",
                     "first look, not steady state: commit-path settings only; redo size, buffer pool, "
-                    f"flushing and doublewrite need --minutes {FIRST_LOOK_MINUTES:.0f} or more",
+                    f"flushing and doublewrite {way_out}",
                 )
             )
         found += of_base(base, control, data_bytes=data, pool_bytes=pool, redo_bytes=redo)

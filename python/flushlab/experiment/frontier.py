@@ -104,8 +104,9 @@ class TuneResult(msgspec.Struct, frozen=True, kw_only=True):
         dropped: by reduction.
         rejected: by the guards or from outside.
         excluded: refused by the server, or left out by a rule.
+        tried: changes that were in the running to the end; 0: none existed, or all are `excluded`.
         detectable: smallest gain, as a fraction, that the whole procedure would have found with a power of
-            about 0.8; None before the first look.
+            about 0.8; None before the first look, and where nothing was tried.
         looks: number of looks taken at the confirmation.
         blocks: confirmation blocks behind the figures.
         finished: False if the campaign may still be continued.
@@ -122,6 +123,7 @@ class TuneResult(msgspec.Struct, frozen=True, kw_only=True):
     dropped: tuple[Dropped, ...] = ()
     rejected: tuple[Rejected, ...] = ()
     excluded: tuple[Excluded, ...] = ()
+    tried: int = 0
     detectable: float | None = None
     looks: int = 0
     blocks: int = 0

@@ -39,6 +39,7 @@ class _Tuned(msgspec.Struct, frozen=True):
     winner: _Point | None = None
     frontier: tuple[_Point, ...] = ()
     detectable: float | None = None
+    tried: int = 0
     blocks: int = 0
 
 
@@ -179,6 +180,8 @@ def _answer(row: CampaignRow, summary: _Summary) -> str:
         return busy
     if result is None or not result.blocks:
         return "nothing is proven"
+    if not result.tried:
+        return "nothing was tried"
     seen = f" (gains ≥ {result.detectable:.1%} were detectable)" if result.detectable is not None else ""
     return f"no improvement found{seen}"
 

@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from flushlab.campaign.facts import Figures, SeriesFacts, TuneFacts
+from flushlab.campaign.facts import EXTERNAL, FIRST_LOOK_MINUTES, Figures, SeriesFacts, TuneFacts
 from flushlab.campaign.quiet import blame
 from flushlab.campaign.recommended import of_tune
 from flushlab.experiment.blocks import YOURS
@@ -62,6 +62,7 @@ def document(facts: TuneFacts) -> dict[str, Any]:
         "handed_over": _point(facts, facts.handed_over) if facts.handed_over else None,
         "control": result.control.ratio if result.control else None,
         "control_p99_ratio": result.p99[CONTROL].ratio if CONTROL in result.p99 else None,
+        "tried": result.tried,
         "detectable": result.detectable,
         "figures": dict(facts.figures),
         "carry_over": list(carry_over(facts)),
@@ -166,6 +167,8 @@ def _found(facts: TuneFacts) -> Text:
     faster = {one.arm for one in result.confirmed if one.verdict == "faster"}
     if winner is None and faster & {one.arm for one in result.rejected}:
         return Text(f"Every faster arm was rejected, for the reasons below. {keep}", style="bold")
+    if winner is None and not result.tried:
+        return _nothing_tried(facts, keep)
     if winner is None:
         seen = (
             f" (a gain of {result.detectable:.1%} or more would probably have been detected)"
@@ -199,6 +202,25 @@ def _found(facts: TuneFacts) -> Text:
             style="not bold",
         )
     return text
+
+
+def _nothing_tried(facts: TuneFacts, keep: str) -> Text:
+    """Why there was no change to measure."""
+    slugs, more = {warning.slug for warning in facts.warnings}, ""
+    if out := len(facts.result.excluded):
+        of = "the only change" if out == 1 else f"all {out} changes"
+        why = f" to the end: {of} dropped out, for the reason{'s' if out > 1 else ''} below"
+    else:
+        why = f": at floor {facts.floor} there is no other value to try"
+        if "not-tried" in slugs:
+            why += " but those that are left out for the reasons below"
+        elif "first-look" in slugs and EXTERNAL not in slugs:
+            why += " in a short window"
+            more = (
+                f"\n--minutes {FIRST_LOOK_MINUTES:.0f} or more also tries redo size, buffer pool, flushing"
+                " and doublewrite."
+            )
+    return Text(f"Nothing was tried{why}. {keep}", style="bold").append(more, style="not bold")
 
 
 def _blaming(facts: TuneFacts, words: str) -> Text:
@@ -317,7 +339,7 @@ def _notes(facts: TuneFacts) -> Group:
         lines.append(Text(f"rejected {rejected.arm}: {rejected.reason}", style="yellow"))
     for excluded in result.excluded:
         became, reason = excluded.told
-        if became != "excluded":
+        if became != "excluded" or not result.tried:
             changes = ", ".join(f"{name}={spell(value)}" for name, value in excluded.settings.items())
             lines.append(Text(f"{became} {changes}: {reason}", style="yellow"))
     for warning in facts.warnings:

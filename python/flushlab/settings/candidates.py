@@ -109,7 +109,7 @@ def lift(
 
     Raises:
         BelowFloor: no change of these settings can (data in memory, syncs switched off at launch, page
-            checksums off, a host that cannot be seen); says what each failure would cost.
+            checksums off); says what each failure would cost.
     """
     catalog = load_catalog()
     kept = {canonical(name) for name in keep}

@@ -83,6 +83,22 @@ def with_load(trial: Trial, p99: int, per_second: tuple[int, ...] = (100,) * 10)
 # -- what is found ---------------------------------------------------------------------------------
 
 
+def test_without_a_change_in_the_running_nothing_was_tried_and_nothing_detectable() -> None:
+    assert finished(effect()).result().tried == len(PAIRS) - 1, "flush=0 is below the floor"
+    nothing = finished(effect(), candidates=()).result()
+    assert nothing.blocks and (nothing.tried, nothing.detectable) == (0, None)
+    refused = Tune(plan(candidates=tuple(plan().candidates[2:4])))
+    trials = simulated(effect())
+    while (request := refused.ask()) is not None:
+        trial = trials.run(request)
+        if request.arm.settings != BASE:
+            out = {"outcome": "refused", "reason": "no", "figure": None}
+            trial = msgspec.structs.replace(trial, **out)
+        refused.tell(trial)
+    assert (refused.result().tried, refused.result().detectable) == (0, None)
+    assert len(refused.result().excluded) == 2
+
+
 def test_a_gain_is_split_into_free_and_bought_with_durability() -> None:
     result = finished(effect(flush2=1.3, a=1.25)).result()
     strict, second = result.frontier

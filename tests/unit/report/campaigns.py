@@ -109,6 +109,7 @@ def tune_facts(**changes: Any) -> TuneFacts:
                     settings={"innodb_log_file_size": 1 << 30}, reason="windows too short", refused=False
                 ),
             ),
+            tried=3,
             detectable=0.031,
             looks=2,
             blocks=5,
