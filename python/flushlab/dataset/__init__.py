@@ -6,8 +6,8 @@ Sits beside `workload`. What is there is looked at before anything is started (`
 
 from flushlab.dataset.directory import Directory
 from flushlab.dataset.loaded import analyze, estimated_bytes, loaded, settings_of
-from flushlab.dataset.open import choose_database, open_dataset
-from flushlab.dataset.survey import Dataset, Survey
+from flushlab.dataset.open import Dataset, choose_database, open_dataset
+from flushlab.dataset.survey import Survey
 
 __all__ = [
     "Dataset",

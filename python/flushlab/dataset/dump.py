@@ -5,25 +5,18 @@ Sits in `dataset`. A client's `source` in it is followed within its folder.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-
-import msgspec
 
 from flushlab.dataset.filling import Filling
 from flushlab.dataset.script import Script, stem
+from flushlab.dataset.sql_data import SqlData
 from flushlab.dataset.survey import Survey
-from flushlab.record import Value
 
 
-class Dump(msgspec.Struct, frozen=True, kw_only=True):
-    """One file of SQL.
+class Dump(SqlData, frozen=True, kw_only=True):
+    """One file of SQL."""
 
-    Attributes:
-        path: absolute.
-    """
-
-    path: str
+    KIND = "dump"
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -41,18 +34,9 @@ class Dump(msgspec.Struct, frozen=True, kw_only=True):
         found = self.survey()
         return found.all_databases or (found.named or stem(Path(self.path)),)
 
-    @property
-    def key(self) -> Mapping[str, str]:
-        """Its digest."""
-        return {"dataset": f"dump {self.survey().digest}"}
-
     def survey(self) -> Survey:
         """What is in it; remembered."""
         return self._script.survey()
-
-    def settings(self) -> dict[str, Value]:
-        """None: what it sets holds for its own statements."""
-        return {}
 
     def load(self, filling: Filling) -> None:
         """Runs its statements in their order."""

@@ -10,17 +10,15 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
 
-import msgspec
-
 from flushlab.dataset.filling import Filling
 from flushlab.dataset.script import COMPRESSED, Script, stem
+from flushlab.dataset.sql_data import SqlData
 from flushlab.dataset.survey import Survey
 from flushlab.errors import DumpRefused, StorageError
-from flushlab.record import Value
 from flushlab.server.databases import is_system
 
 _ENDINGS = (".sql", *(f".sql{one}" for one in COMPRESSED))
@@ -34,14 +32,10 @@ _ABSENT = (1146, 1305, 1356)
 """A view is of a table, a function or a view that is not there yet."""
 
 
-class SqlFolder(msgspec.Struct, frozen=True, kw_only=True):
-    """A folder with files of SQL.
+class SqlFolder(SqlData, frozen=True, kw_only=True):
+    """A folder with files of SQL."""
 
-    Attributes:
-        path: absolute.
-    """
-
-    path: str
+    KIND = "folder"
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -68,11 +62,6 @@ class SqlFolder(msgspec.Struct, frozen=True, kw_only=True):
             found.update(dict.fromkeys(name for name in own if name))
         return tuple(found) or (stem(Path(self.path)),)
 
-    @property
-    def key(self) -> Mapping[str, str]:
-        """Its digest."""
-        return {"dataset": f"folder {self.survey().digest}"}
-
     def survey(self) -> Survey:
         """What is in it; remembered file by file."""
         whole, found = hashlib.sha256(), []
@@ -89,10 +78,6 @@ class SqlFolder(msgspec.Struct, frozen=True, kw_only=True):
             origin=next((one.origin for one in found if one.origin), ""),
             cut_off=tuple(name for one in found for name in one.cut_off),
         )
-
-    def settings(self) -> dict[str, Value]:
-        """None."""
-        return {}
 
     def load(self, filling: Filling) -> None:
         """Loads schemas, tables, rows, routines, views and triggers, in this order."""

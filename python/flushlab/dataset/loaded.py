@@ -10,13 +10,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Protocol, cast
 
 from flushlab.build.build import Build
 from flushlab.datadir import DataRoot, Snapshot, SnapshotKey, Snapshots
 from flushlab.dataset.directory import Directory, adopt
 from flushlab.dataset.filling import Filling
-from flushlab.dataset.survey import Dataset, Survey
+from flushlab.dataset.open import Dataset
+from flushlab.dataset.sql_data import SqlData
+from flushlab.dataset.survey import Survey
 from flushlab.errors import StorageError, UsageError
 from flushlab.machine import available_memory_bytes
 from flushlab.record import Value
@@ -46,18 +47,6 @@ USER_TABLES = (
     "SELECT table_schema, table_name FROM information_schema.tables WHERE table_type = 'BASE TABLE' "
     f"AND table_schema NOT IN {SYSTEM_LIST}"
 )
-
-
-class Loadable(Dataset, Protocol):
-    """A dump."""
-
-    def survey(self) -> Survey:
-        """What is in it."""
-        ...
-
-    def load(self, filling: Filling) -> None:
-        """Loads it."""
-        ...
 
 
 def settings_of(data: Dataset | None) -> dict[str, Value]:
@@ -117,10 +106,9 @@ def loaded(
                 snapshots=snapshots,
             )
         else:
-            dump = cast(Loadable, data)
             server = Sandbox.start(
                 build,
-                settings={**fast_settings(build, dump.survey()), **layout},
+                settings={**fast_settings(build, data.survey()), **layout},
                 arguments=["--debug-no-sync"] if build.flavor == "mariadb" else [],
                 data_root=data_root,
                 progress=progress,
@@ -128,7 +116,7 @@ def loaded(
         with server:
             adopt(server)
             if not isinstance(data, Directory):
-                _load(server, cast(Loadable, data), database, progress)
+                _load(server, data, database, progress)
                 server.stop()
                 server.set_before_start(layout, [])
                 server.start_again()
@@ -149,7 +137,7 @@ def estimated_bytes(data: Dataset) -> int:
     """
     if isinstance(data, Directory):
         return sum(file.stat().st_size for file in data.files)
-    return _in_tables(cast(Loadable, data).survey())
+    return _in_tables(data.survey())
 
 
 def _in_tables(survey: Survey) -> int:
@@ -163,7 +151,7 @@ def analyze(server: Server) -> None:
         server.query(f"ANALYZE TABLE {quoted(schema, table)}")
 
 
-def _load(server: Server, dump: Loadable, database: str, progress: Callable[[str], None]) -> None:
+def _load(server: Server, dump: SqlData, database: str, progress: Callable[[str], None]) -> None:
     survey = dump.survey()
     progress(f"loading {dump.path} ({format_size(survey.bytes)}) into {server.identity.name}")
     filling = Filling(server, survey, database or dump.databases[0], progress, dump.path)

@@ -7,16 +7,13 @@ Sits in `dataset`. Files are told apart by their names (mydumper 0.9 to 0.19): `
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-
-import msgspec
 
 from flushlab.dataset.filling import Filling
 from flushlab.dataset.pieces import pieces
-from flushlab.dataset.survey import Survey, survey
+from flushlab.dataset.sql_data import SqlData
 from flushlab.errors import StorageError
-from flushlab.record import Value
 from flushlab.server.databases import is_system
 
 METADATA = "metadata"
@@ -38,14 +35,10 @@ line ends with a semicolon, and within a body mydumper puts a space behind it.""
 _DELIMITER = b"$$flushlab$$"
 
 
-class MydumperDump(msgspec.Struct, frozen=True, kw_only=True):
-    """A folder of mydumper's.
+class MydumperDump(SqlData, frozen=True, kw_only=True):
+    """A folder of mydumper's."""
 
-    Attributes:
-        path: absolute.
-    """
-
-    path: str
+    KIND = "mydumper"
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -67,28 +60,10 @@ class MydumperDump(msgspec.Struct, frozen=True, kw_only=True):
         return found
 
     @property
-    def takes_any(self) -> bool:
-        """Its files' names say which databases it has."""
-        return False
-
-    @property
     def databases(self) -> tuple[str, ...]:
         """Those that its files are of."""
         names = (_database(file) for file in self.files)
         return tuple(dict.fromkeys(name for name in names if not is_system(name)))
-
-    @property
-    def key(self) -> Mapping[str, str]:
-        """Its digest."""
-        return {"dataset": f"mydumper {self.survey().digest}"}
-
-    def survey(self) -> Survey:
-        """What is in it; remembered."""
-        return survey(Path(self.path), self.files)
-
-    def settings(self) -> dict[str, Value]:
-        """None."""
-        return {}
 
     def load(self, filling: Filling) -> None:
         """Loads one kind of file after the other."""

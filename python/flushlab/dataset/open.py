@@ -14,9 +14,12 @@ from flushlab.dataset.folder import SqlFolder, sql_files
 from flushlab.dataset.mydumper import METADATA, MydumperDump
 from flushlab.dataset.pieces import pieces
 from flushlab.dataset.shell import DONE, HEADER, ShellDump
-from flushlab.dataset.survey import Dataset
+from flushlab.dataset.sql_data import SqlData
 from flushlab.errors import StorageError, UsageError
 from flushlab.server.databases import require_not_system
+
+Dataset = SqlData | Directory
+"""The user's data, in whatever form."""
 
 TAKES = "--dataset takes an SQL dump (.sql, .sql.gz, .sql.zst), a dump folder or a stopped data directory"
 

@@ -10,7 +10,7 @@ stay out. Rows go in by LOAD DATA LOCAL, several files at once.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,9 @@ import msgspec
 
 from flushlab.dataset.filling import Filling
 from flushlab.dataset.pieces import pieces
+from flushlab.dataset.sql_data import SqlData
 from flushlab.dataset.survey import Survey, survey
 from flushlab.errors import StorageError
-from flushlab.record import Value
 from flushlab.server.databases import is_system
 from flushlab.server.identifier import quoted
 
@@ -38,14 +38,10 @@ class _Table(msgspec.Struct, frozen=True, kw_only=True):
     view: bool
 
 
-class ShellDump(msgspec.Struct, frozen=True, kw_only=True):
-    """A folder of MySQL Shell's.
+class ShellDump(SqlData, frozen=True, kw_only=True):
+    """A folder of MySQL Shell's."""
 
-    Attributes:
-        path: absolute.
-    """
-
-    path: str
+    KIND = "shell"
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -55,20 +51,10 @@ class ShellDump(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(sorted(file for file in own if file.name not in (HEADER, DONE, "@.users.sql")))
 
     @property
-    def takes_any(self) -> bool:
-        """Its header says which databases it has."""
-        return False
-
-    @property
     def databases(self) -> tuple[str, ...]:
         """Those that its header names."""
         names = self._header.get("schemas", [])
         return tuple(name for name in names if not is_system(name))
-
-    @property
-    def key(self) -> Mapping[str, str]:
-        """Its digest."""
-        return {"dataset": f"shell {self.survey().digest}"}
 
     def survey(self) -> Survey:
         """What is in it; remembered."""
@@ -80,10 +66,6 @@ class ShellDump(msgspec.Struct, frozen=True, kw_only=True):
             )
 
         return survey(Path(self.path), self.files, look, sql=lambda file: file.suffix == ".sql")
-
-    def settings(self) -> dict[str, Value]:
-        """None."""
-        return {}
 
     def load(self, filling: Filling) -> None:
         """Loads tables, rows, views, routines and triggers, in this order."""

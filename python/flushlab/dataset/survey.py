@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 
@@ -20,7 +19,6 @@ from flushlab.dataset.pieces import pieces
 from flushlab.dataset.source import require_end, sourced, unreadable
 from flushlab.errors import StorageError
 from flushlab.machine import home_path
-from flushlab.record import Value
 from flushlab.server.databases import is_system
 
 FORMAT = "3"
@@ -107,51 +105,6 @@ class Survey(msgspec.Struct, frozen=True, kw_only=True):
     def all_databases(self) -> tuple[str, ...]:
         """With the one that it begins in."""
         return tuple(dict.fromkeys((*([self.begins_in] if self.begins_in else ()), *self.databases)))
-
-
-class Dataset(Protocol):
-    """The user's data, in whatever form."""
-
-    @property
-    def path(self) -> str:
-        """Absolute."""
-        ...
-
-    @property
-    def files(self) -> tuple[Path, ...]:
-        """What it consists of."""
-        ...
-
-    @property
-    def databases(self) -> tuple[str, ...]:
-        """Those that it holds, without the server's own; the one that it is for, if it names none itself.
-
-        Raises:
-            StorageError: it cannot be read.
-        """
-        ...
-
-    @property
-    def key(self) -> Mapping[str, str]:
-        """Changes with what is in it.
-
-        Raises:
-            StorageError: it cannot be read.
-        """
-        ...
-
-    @property
-    def takes_any(self) -> bool:
-        """It names no database itself, so it can be loaded into any."""
-        ...
-
-    def settings(self) -> dict[str, Value]:
-        """Settings that it brings along.
-
-        Raises:
-            StorageError: it cannot be read.
-        """
-        ...
 
 
 class Reader:
