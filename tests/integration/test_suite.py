@@ -77,7 +77,7 @@ def test_a_suite_finds_its_server_by_socket_and_tcp_in_memory_and_nothing_stays(
     assert not Path(datadir).exists()
     assert (result["exit_code"], result["template"]) == (9, "none")
     assert result["server"]["name"].startswith(server)
-    assert "template none" in err
+    assert "nothing prepared" in err
     wait_until_memory_is_free()
 
 

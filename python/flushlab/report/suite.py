@@ -68,7 +68,8 @@ def summary(result: Result, request: Request) -> list[str]:
         f"teardown {format_seconds(seconds['teardown'])}",
     ]
     where = "in memory" if result.in_memory else "on disk"
-    lines.append(f"flushlab: {result.server.name} {where}, template {result.template}: {', '.join(parts)}")
+    template = "nothing prepared" if result.template == "none" else f"template {result.template}"
+    lines.append(f"flushlab: {result.server.name} {where}, {template}: {', '.join(parts)}")
     if resets := result.resets_s:
         median_ms = 1000 * statistics.median(resets)
         lines.append(f"flushlab: {counted(len(resets), 'reset')}, {median_ms:,.0f} ms at the median")

@@ -338,7 +338,8 @@ class Session:
         found = self._templates.find(recipe)
         if found is not None:
             return found
-        self._say(f"making a template of {recipe.build.name}, once")
+        data = f" with {self._request.dataset}" if self._request.dataset else ""
+        self._say(f"making a template of {recipe.build.name}{data}, once")
         bare = self._loaded() or initialised(recipe.build, recipe.settings, self._say)
         chosen = self._choose_root(bare.allocated_bytes, 1)
         profile = throwaway(recipe.build, "memory" if chosen.in_memory else "disk", self._request.settings)

@@ -93,7 +93,8 @@ def test_a_suite_that_recreates_what_the_template_has() -> None:
 
 def test_a_suite_that_migrates_itself_hears_of_templates() -> None:
     bare = msgspec.structs.replace(REQUEST, prepare="")
-    (_, hint) = summary(result(template="none", created=Objects(count=150, seconds=4.2)), bare)
+    (line, hint) = summary(result(template="none", created=Objects(count=150, seconds=4.2)), bare)
+    assert ", nothing prepared: ready " in line
     assert "150 objects in about 4.2 s" in hint
     assert "--prepare" in hint
     assert len(summary(result(created=Objects(count=150, seconds=4.2)), REQUEST)) == 1
