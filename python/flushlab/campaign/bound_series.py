@@ -19,7 +19,7 @@ import msgspec
 
 from flushlab.campaign.binding import judged
 from flushlab.campaign.claims import answered, counted_answer
-from flushlab.campaign.doubts import contradictions, disturbed, doubts, mean_figure, mean_p99_us, of_base
+from flushlab.campaign.doubts import disturbed, doubts, mean_figure, mean_p99_us, of_base, of_looks
 from flushlab.campaign.duration import ends_by_itself, trial_s
 from flushlab.campaign.facts import ArmFacts, ArmOutcome, SeriesFacts
 from flushlab.campaign.loop import Ending
@@ -283,7 +283,7 @@ class BoundSeries:
         reported = Configuration(asked, self.identity, read_back).as_reported()
         return ArmFacts(
             name=arm.name,
-            text=arm.text or self._otherwise_by_itself(arm, trials),
+            text=self._text(arm, trials),
             outcome=outcome,
             reason=reason,
             why_fresh=self._why_fresh.get(arm.name, "") if self.request.standing else "",
@@ -314,6 +314,12 @@ class BoundSeries:
         """Whether the base reported the same value without having been asked, so that nothing was changed."""
         base = next((t.settings for t in trials if t.arm.name == (arm.against or BASE) and t.settings), {})
         return name in base and name in read_back and base[name] == read_back[name]
+
+    def _text(self, arm: BoundArm, trials: list[Trial]) -> str:
+        """What an arm stands for, unless its name says that; of the base of a further server what differs."""
+        differs = self._otherwise_by_itself(arm, trials)
+        own = "" if differs and arm.name.endswith(arm.text) else arm.text
+        return "; ".join(filter(None, (own, differs)))
 
     def _otherwise_by_itself(self, arm: BoundArm, trials: list[Trial]) -> str:
         """What another server has otherwise than the base's without having been asked."""
@@ -378,7 +384,7 @@ class BoundSeries:
         for control in (result.control, result.best_control):
             if control is not None and control.verdict != "no difference found":
                 found.append(self._on_server(Warning("control-differs", _control_words(control))))
-        found += contradictions(one for one in (result.control, *result.comparisons.values()) if one)
+        found += of_looks(one for one in (result.control, *result.comparisons.values()) if one)
         found += self._conflicts(result)
         found += self._same_as_base(trials)
         found += self._short_windows(result, trials)

@@ -282,12 +282,14 @@ def _whole(
         file: one if one.factor == factor else fit(file, factor, f"{least}") for file, one in fits.items()
     }
     notes: list[Warning] = []
+    where = f"{target.build.name}: " if asked.servers else ""
     for file, fitted in fits.items():
         notes += [
             msgspec.structs.replace(note, text=f"{file}: {note.text}" if file else note.text)
             for note in as_warnings(fitted)
         ]
-        for line in lines(fitted, "--memory changes it, --exact refuses it", file=str(file or "")):
+        named = f"{where}{file or 'the base'}" if where or file else ""
+        for line in lines(fitted, "--memory changes it, --exact refuses it", file=named):
             watcher.say(line)
     whole = {name: {**fits[one.file].settings, **settings[name]} for name, one in found.items()}
     return whole, tuple(notes)

@@ -20,6 +20,9 @@ repeated, at the expense of blocks, and blocks that were disturbed again say les
 turns are told of others that used such a share of the CPU time."""
 
 
+LOPSIDED = 2.0
+"""Where one bound is so many times as far from the ratio as the other, the reader is told why."""
+
 GROWTH = 1.25
 """Data that are this many times as large at the end as at the beginning are another workload."""
 
@@ -91,8 +94,9 @@ def doubts(trials: Collection[Trial], *, disk_iops: int | None, disk: str | None
         )
 
 
-def contradictions(comparisons: Iterable[Comparison]) -> Iterator[Warning]:
-    """Comparisons whose looks exclude each other."""
+def of_looks(comparisons: Iterable[Comparison]) -> Iterator[Warning]:
+    """Comparisons whose looks exclude each other, and those that an earlier look still bounds so that the
+    ratio is far from the middle of the interval (a look's own interval is symmetric, in logarithms)."""
     for one in comparisons:
         if one.contradicted:
             yield Warning(
@@ -100,6 +104,16 @@ def contradictions(comparisons: Iterable[Comparison]) -> Iterator[Warning]:
                 f"{one.arm}: the figures of an earlier part and those of the whole exclude each other, so "
                 "something changed that other arms did not feel. The interval spans both; repeat this before "
                 "relying on it.",
+            )
+            continue
+        ratio = one.ratio
+        below, above = math.log(ratio.estimate / ratio.low), math.log(ratio.high / ratio.estimate)
+        if max(below, above) > LOPSIDED * min(below, above):
+            which, bound = ("lower", ratio.low) if below < above else ("upper", ratio.high)
+            yield Warning(
+                "earlier-look",
+                f"{one.arm}: its {which} bound, {bound:.2f}, was proven by an earlier look and is kept; "
+                f"later blocks scattered more, or moved the ratio towards it, to {ratio.estimate:.2f}",
             )
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from flushlab.campaign.crash.check import Checked, Crash, check
-from flushlab.campaign.doubts import contradictions, disturbed, doubts, mean_figure, mean_p99_us, of_base
+from flushlab.campaign.doubts import disturbed, doubts, mean_figure, mean_p99_us, of_base, of_looks
 from flushlab.campaign.duration import STAND_S, START_S, trial_s
 from flushlab.campaign.facts import FIRST_LOOK_MINUTES, Figures, TuneFacts
 from flushlab.campaign.loop import Ending
@@ -197,7 +197,7 @@ class Tuning:
                 *self._warnings(
                     trials, confirmed, result.control, data, pool if isinstance(pool, int) else None, redo
                 ),
-                *contradictions(result.confirmed),
+                *of_looks(result.confirmed),
                 *_cut_short(result.cut_short),
                 *(Warning("recovery-unchecked", text) for text in unchecked.values()),
             ),

@@ -49,7 +49,10 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
 def carry_over(facts: TuneFacts | SeriesFacts, server: ServerIdentity | None = None) -> tuple[CarryOver, ...]:
     """What holds elsewhere, the surest first; of one of several servers, if it is named."""
-    return tuple(_lines(facts, server or facts.server))
+    measured = [facts.server]
+    if isinstance(facts, SeriesFacts):
+        measured = [base.server or facts.server for base, _ in facts.by_server]
+    return tuple(_lines(facts, [server] if server else measured))
 
 
 def on_own_server(facts: TuneFacts | SeriesFacts) -> bool:
@@ -57,8 +60,9 @@ def on_own_server(facts: TuneFacts | SeriesFacts) -> bool:
     return any(warning.slug == EXTERNAL for warning in facts.warnings)
 
 
-def _lines(facts: TuneFacts | SeriesFacts, server: ServerIdentity) -> Iterator[CarryOver]:
-    why = f"they follow from the settings and the version ({server.name})"
+def _lines(facts: TuneFacts | SeriesFacts, servers: Sequence[ServerIdentity]) -> Iterator[CarryOver]:
+    names = ", ".join(dict.fromkeys(server.name for server in servers))
+    why = f"they follow from the settings and the version ({names})"
     yield CarryOver(what="guarantees", carries="yes", why=why)
     if on_own_server(facts):
         why = "it is your server, but this workload: your statements may gain more, or less"

@@ -451,3 +451,19 @@ def test_with_several_servers_a_doubt_on_a_base_names_its_server(tmp_path: Path)
         ("one base", "one: the base's figures"),
         ("two base", "two: the base's figures"),
     ]
+
+
+def test_defaults_that_differ_between_servers_stand_below_a_base_that_is_an_option_file(
+    tmp_path: Path,
+) -> None:
+    def other(trial: Trial) -> Trial:
+        own = "ON" if trial.arm.name == "two my.cnf" else "OFF"
+        return msgspec.structs.replace(trial, settings={**trial.settings, "log_bin": own})
+
+    bound = series(
+        tmp_path, FLUSH, kind="compare", best=False, base_name="one my.cnf", servers=("one", "two")
+    )
+    base = msgspec.structs.replace(bound.request.base, name="two my.cnf", text="my.cnf", build="two")
+    arms = (*bound.request.arms, base)
+    facts = run(replace(bound, request=msgspec.structs.replace(bound.request, arms=arms)), change=other)
+    assert facts.arms[-1].text == "by default log_bin=ON (OFF)"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from flushlab.campaign.doubts import contradictions, disturbed, mean_p99_us, of_base, too_busy
+from flushlab.campaign.doubts import disturbed, mean_p99_us, of_base, of_looks, too_busy
 from flushlab.record import Comparison, Ratio, Verdict
+from flushlab.statistics import held
 from tests.unit.records import trial
 
 MIB = 1 << 20
@@ -82,6 +83,26 @@ def test_looks_that_exclude_each_other_are_said_with_the_arm() -> None:
         Comparison(arm=arm, ratio=ratio, blocks=9, verdict=NONE, detectable=0.1, contradicted=arm == "b")
         for arm in ("a", "b")
     )
-    (warning,) = contradictions([one, other])
+    (warning,) = of_looks([one, other])
     assert warning.slug == "looks-disagree"
     assert warning.text.startswith("b: ")
+
+
+def look(estimate: float, low: float, high: float) -> Comparison:
+    ratio = Ratio(estimate=estimate, low=low, high=high)
+    return Comparison(arm="a", ratio=ratio, blocks=9, verdict=ratio.verdict, detectable=0.1)
+
+
+@pytest.mark.parametrize(
+    ("looks", "told"),
+    [
+        ([look(3.9, 2.65, 5.74), look(2.75, 1.42, 5.33)], "its lower bound, 2.65, … to 2.75"),
+        ([look(1.0, 0.9, 1.11), look(1.5, 0.75, 3.0)], "its upper bound, 1.11, … to 1.11"),
+        ([look(2.75, 1.42, 5.33)], ""),
+        ([look(2.0, 1.0, 4.0), look(2.0, 1.8, 2.22)], ""),
+    ],
+)
+def test_a_ratio_far_from_the_middle_of_its_interval_is_explained(looks: list[Comparison], told: str) -> None:
+    found = list(of_looks([held(looks)]))
+    assert [one.slug for one in found] == (["earlier-look"] if told else [])
+    assert all(part in one.text for one in found for part in told.split("…"))

@@ -166,3 +166,8 @@ def test_a_doubt_on_the_base_of_one_server_is_told_with_that_server_alone() -> N
     doubts = (Warning("noisy", "mysql@8.0: the base's figures vary", base="mysql@8.0 base"),)
     (one,) = of_series(msgspec.structs.replace(TWO_SERVERS, warnings=doubts))
     assert (one.server, one.not_shown) == (MARIADB, ())
+
+
+def test_what_carries_over_is_said_of_every_server_that_was_measured() -> None:
+    text = " ".join(text_of(compare.render(TWO_SERVERS)).split())
+    assert "the settings and the version (mysql@8.0.15, mariadb@10.11.19)" in text

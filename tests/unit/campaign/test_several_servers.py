@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -103,3 +104,27 @@ def test_defaults_that_decide_what_a_commit_is_are_told_and_what_was_asked_for_i
     )
     words = differing(base, own, ["sync_binlog"], load_catalog())
     assert words == "log_bin=ON (OFF), sql_mode differs"
+
+
+def test_what_is_scaled_for_each_of_several_servers_names_the_server(
+    decided: list[Any], builds: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from flushlab.campaign import compare
+
+    def settings(path: Path | None, *_: object) -> Mapping[str, int]:
+        return {"innodb_buffer_pool_size": 4 << 30} if path else {}
+
+    monkeypatch.setattr(compare, "file_settings", settings)
+    monkeypatch.chdir(tmp_path)
+    Path("my.cnf").write_text("[mysqld]\n")
+    said: list[str] = []
+    flushlab.compare(["my.cnf"], server=["mariadb", "mysql@8.0"], memory="600M", progress=said.append)
+    told = [line.partition(" is scaled to ")[0] for line in said if " is scaled to " in line]
+    assert told == ["mariadb@10.11.19: my.cnf", "mysql@8.0.36: my.cnf"]
+    (request,) = decided
+    scaled = [note for note in request.notes if note.slug == "scaled"]
+    assert [note.text.partition(" was ")[0] for note in scaled] == [
+        "mariadb@10.11.19: my.cnf: innodb_buffer_pool_size",
+        "mysql@8.0.36: my.cnf: innodb_buffer_pool_size",
+    ]
+    assert [note.base for note in scaled] == ["mariadb@10.11.19 base", "mysql@8.0.36 base"]
