@@ -25,6 +25,10 @@ LARGE_SUFFIXES_SINCE = (8, 0, 14)
 _NUMBER = re.compile(r"([+-]?)(\d*)(?:([a-zA-Z]).*)?", re.DOTALL)
 """Behind the first letter the servers read nothing: `1GB` is `1G`, and `many` is `0M`."""
 _POWER = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40, "P": 50, "E": 60}
+_PLACE = re.compile(r"\+?\d+|-0+")
+"""A member of an enumeration by its place, or those of a set by their bits."""
+_NAMELESS = {("sql_mode", "mysql"): 13, ("new_mode", "mariadb"): 2}
+"""Members of a set that servers take as bits alone: what once had a name (MySQL 9.7.4, MariaDB 11.8.9)."""
 _REAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
 _ON, _OFF = ("ON", "TRUE", "1"), ("OFF", "FALSE", "0")
 _TEXTS = (
@@ -84,7 +88,7 @@ def read(here: SettingHere, text: str | None) -> Reading:
             return _refused("has no value")
         text = "1"
     if here.type == "set":
-        return _members(here.values, text)
+        return _members(here.values, text, _NAMELESS.get((here.name, here.flavor), 0))
     if here.type == "boolean":
         return _boolean(here, text)
     if here.type == "enumeration":
@@ -130,7 +134,7 @@ def read_shape(
             values = shape.values or _LOADED
             return _member(text, {value.upper(): value for value in values}, values)
         case "set":
-            return _members(shape.values, text)
+            return _members(shape.values, text, _NAMELESS.get((name, flavor), 0))
         case "switches":
             return _switches(shape.values, text)
     lists = flavor == "mysql" and version >= (9,)
@@ -219,14 +223,25 @@ def _enumeration(here: SettingHere, text: str) -> Reading:
         return Reading(value=here.values[0], kind="wrong-type", text=says)
     spelled = {value.upper(): value for value in here.values}
     spelled |= {spelling.upper(): value for spelling, value in here.spellings.items()}
+    shape = load_option_shapes().here(here.name, here.flavor, here.version)
+    if shape is not None and shape.kind == "text":
+        return _named(here, text)
     return _member(text, spelled, here.values)
+
+
+def _named(here: SettingHere, text: str) -> Reading:
+    """One of an enumeration that only InnoDB reads, by its whole name (MySQL 5.7, `ha_innodb.cc`)."""
+    exactly = here.name == "innodb_flush_method"
+    named = {value if exactly else value.upper(): value for value in here.values}
+    value = named.get(text if exactly else text.upper())
+    return _no_member(text, named, here.values) if value is None else Reading(value=value)
 
 
 def _member(text: str, spelled: Mapping[str, str], values: Sequence[str]) -> Reading:
     """One of an enumeration: its name, the beginning of it, or its place."""
     if text.upper() in spelled:
         return Reading(value=spelled[text.upper()])
-    if text.isdecimal() and int(text) < len(values):
+    if _PLACE.fullmatch(text) and int(text) < len(values):
         return Reading(value=values[int(text)])
     begin = [value for name, value in spelled.items() if text and name.startswith(text.upper())]
     if len(set(begin)) == 1:
@@ -240,12 +255,12 @@ def _no_member(text: str, spelled: Mapping[str, str], values: Sequence[str]) -> 
     return _refused(f"is {text!r}, which is not one of its values", hint=hint)
 
 
-def _members(values: Sequence[str], text: str) -> Reading:
+def _members(values: Sequence[str], text: str, nameless: int) -> Reading:
     """A list without blanks of members, each by the beginning of its name; or their bits as a number.
 
     Behind an equals sign the servers read nothing of a member (`typelib.c`, FIND_TYPE_COMMA_TERM).
     """
-    if not text or (text.isdecimal() and int(text) < 1 << 2 * len(values)):
+    if not text or (_PLACE.fullmatch(text) and int(text) < 1 << len(values) + nameless):
         return Reading(value=text)
     named = [value.upper() for value in values]
     for part in text.split(","):

@@ -496,6 +496,21 @@ def test_what_a_line_without_a_name_does_is_told_of_the_line(text: str, says: st
     assert of(text, MYSQL57).findings[0].text.startswith(says)
 
 
+@pytest.mark.parametrize(
+    ("line", "starts"),
+    [
+        ("block_encryption_mode=+4", True),
+        ("block_encryption_mode=-1", False),
+        ("log_output=+3", True),
+        ("log_output=8", False),
+        ("optimizer_switch=+4", False),
+        ("character_set_filesystem=+4", False),
+    ],
+)
+def test_the_place_of_a_member_may_have_a_sign(line: str, starts: bool) -> None:
+    assert of(f"[mysqld]\n{line}\n", MYSQL80).starts == starts
+
+
 @pytest.mark.parametrize("server", ALL, ids=lambda one: one.name)
 def test_a_pool_without_a_digit_is_the_smallest(server: ServerIdentity) -> None:
     checked = of("[mysqld]\ninnodb_buffer_pool_size=maybe\n", server)
