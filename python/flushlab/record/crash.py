@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 
 from flushlab.record.arm import Value
+from flushlab.record.source import SourceText
 from flushlab.record.warning import Warning
 
 CrashKind = Literal["process", "os", "power", "lying-disk", "torn", "eio", "full"]
@@ -269,6 +270,7 @@ class CrashFacts(msgspec.Struct, frozen=True, kw_only=True):
         seed: of the points.
         warnings: doubts.
         campaign: its id in the store; empty if it is not stored.
+        sources: the texts that were run, as they were when it started.
     """
 
     server: str
@@ -286,3 +288,4 @@ class CrashFacts(msgspec.Struct, frozen=True, kw_only=True):
     seed: int = 1
     warnings: tuple[Warning, ...] = ()
     campaign: str = ""
+    sources: tuple[SourceText, ...] = ()

@@ -56,6 +56,7 @@ def document(facts: CrashFacts) -> dict[str, Any]:
         "server": facts.server,
         "workload": facts.workload,
         "beside": facts.beside or None,
+        "sources": list(facts.sources),
         "fail": facts.fail,
         "fs": facts.fs,
         "disk": facts.disk or None,

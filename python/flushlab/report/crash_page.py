@@ -11,14 +11,19 @@ from typing import Any
 
 import msgspec
 
+from flushlab.campaign.crash.request import OF_DISKS, READ
 from flushlab.crashed.measured import WHAT
 from flushlab.record import CrashFacts
+from flushlab.redact import values_without_passwords
 from flushlab.report.crash import said, verdict
 from flushlab.report.page.crash import sections
 from flushlab.report.page.page import Head, page
 from flushlab.report.page.parts import Cell, Section, Table, when
+from flushlab.report.page.repeat import repeating
 from flushlab.store import CampaignRow
 from flushlab.workload.parse import flag
+
+_NOT_OF_DISKS = object()
 
 
 def render(row: CampaignRow, facts: CrashFacts) -> str:
@@ -30,7 +35,7 @@ def render(row: CampaignRow, facts: CrashFacts) -> str:
         workload=facts.workload,
         title=f"What is left of {facts.server} after {WHAT[facts.fail]}?",
     )
-    shown = [*sections(facts), *_settings(facts), *_doubts(facts), *_repeat(row)]
+    shown = [*sections(facts), *_settings(facts), *_doubts(facts), *_repeat(row, facts)]
     return page(row, head, when(row), _keys(facts), shown)
 
 
@@ -62,14 +67,14 @@ def _doubts(facts: CrashFacts) -> Iterator[Section]:
         yield Section("doubts", "Doubts", notes=tuple(warning.text for warning in facts.warnings))
 
 
-def _repeat(row: CampaignRow) -> Iterator[Section]:
+def _repeat(row: CampaignRow, facts: CrashFacts) -> Iterator[Section]:
     try:
-        plan = msgspec.json.decode(row.plan, type=dict[str, Any])
+        plan = values_without_passwords(msgspec.json.decode(row.plan, type=dict[str, Any]))
     except msgspec.DecodeError:
         return
     if plan:
-        lead = "The same recording gives the same crashes; another run makes another recording."
-        yield Section("repeat", "Do it again", lead, code=(("", command(plan)),))
+        note = "The same recording gives the same crashes; another run makes another recording."
+        yield from repeating(row, [("", command(plan))], facts.sources, facts.workload, [note])
 
 
 def _words(configurations: Mapping[str, Any] | Sequence[str]) -> Iterator[str]:
@@ -92,7 +97,7 @@ def command(plan: Mapping[str, Any]) -> str:
     """
     parts = [shlex.quote(one) for one in _words(plan.get("configurations") or ())]
     for name, value in plan.items():
-        if name in ("configurations", "kind", "folder") or value is None:
+        if name in ("configurations", *READ) or value is None or OF_DISKS.get(name, _NOT_OF_DISKS) == value:
             continue
         if name == "settings":
             parts += [f"--set {shlex.quote(f'{setting}={of}')}" for setting, of in value.items()]

@@ -7,8 +7,9 @@ import re
 import msgspec
 import pytest
 
-from flushlab.record import CrashArm, Warning
-from flushlab.report import crash_page
+from flushlab.campaign.crash.request import CrashRequest
+from flushlab.record import CrashArm, SourceText, Warning
+from flushlab.report import crash, crash_page
 from flushlab.report.page import page
 from flushlab.report.page.crash import sections
 from flushlab.report.stored import crash_of, facts_of
@@ -128,3 +129,45 @@ def test_replicas_are_told_below_what_they_followed() -> None:
 def test_the_command_of_a_replica_has_it() -> None:
     found = crash_page.command({"server": "mysql@8.0", "replica": True})
     assert found.replace(" \\\n ", "") == "flushlab crash --server mysql@8.0 --replica"
+
+
+def test_the_page_carries_the_texts_that_it_ran_and_no_word_that_no_flag_gives() -> None:
+    text = "COPY the orders\n"
+    script = SourceText(kind="script", name="import.sh", size_bytes=16, sha256="ab", text=text)
+    large = SourceText(kind="script", name="large.sql", size_bytes=3 << 20, sha256="cd", text=None)
+    found = msgspec.structs.replace(facts(BASE), workload="command: ./import.sh", sources=(script, large))
+    request = CrashRequest(
+        configurations=["base"],
+        server="mariadb@10.11",
+        workload="command: ./import.sh --password=secret",
+        fail="process",
+        images=3,
+        seconds=1.0,
+        threads=2,
+        rows=1,
+        fs="ext4",
+        tear=512,
+        lying_flushes=10,
+        disk_size=1024,
+        controls=True,
+        seed=1,
+        folder="/somewhere",
+        build_id="a-build",
+        workload_digest="a-digest",
+        planned={"base": {"sync_binlog": 1}},
+        sources=(script, large),
+        warnings=(Warning("scaled", "it was scaled"),),
+    )
+    row = msgspec.structs.replace(made.crashed(), plan=request.plan(), result=msgspec.json.encode(found))
+    shown = text_of(crash_page.render(row, crash_of(row)))
+    assert "The script: import.sh COPY the orders" in shown
+    assert "Elsewhere, save each text as a file first and name that file in the command." in shown
+    assert "large.sql is not shown: it has 3 MiB or is no text. SHA-256: cd" in shown
+    assert "The plan as stored" in shown and '"workload_digest": "a-digest"' in shown
+    assert "secret" not in shown
+    command = crash_page.command(msgspec.json.decode(row.plan)).replace(" \\\n ", "")
+    for flag in ("--workload-digest", "--build-id", "--planned", "--sources", "--warnings", "--folder"):
+        assert flag not in command
+    assert command.startswith("flushlab crash base --server mariadb@10.11 --workload 'command: ./import.sh")
+    assert "--tear" not in command and "--disk-size" not in command, "a process has no disk of its own"
+    assert crash.document(found)["sources"] == [script, large]

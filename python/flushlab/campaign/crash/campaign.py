@@ -11,7 +11,8 @@ from flushlab.campaign.crash.control import control_images, control_of, doubts, 
 from flushlab.campaign.crash.plan import CrashPlan
 from flushlab.campaign.crash.stored import Book
 from flushlab.errors import FlushlabError
-from flushlab.record import CrashArm, CrashFacts, CrashImage, Value, Warning
+from flushlab.record import CrashArm, CrashFacts, CrashImage, SourceText, Value, Warning
+from flushlab.redact import without_passwords
 
 
 class CrashCampaign:
@@ -21,10 +22,17 @@ class CrashCampaign:
         plan: what its arms share.
         workload: its name.
         book: it is noted in the store; None: nowhere.
+        sources: the texts that it runs.
     """
 
-    def __init__(self, plan: CrashPlan, workload: str, book: Book | None = None) -> None:
-        self._plan, self._workload, self._book = plan, workload, book
+    def __init__(
+        self,
+        plan: CrashPlan,
+        workload: str,
+        book: Book | None = None,
+        sources: tuple[SourceText, ...] = (),
+    ) -> None:
+        self._plan, self._workload, self._book, self._sources = plan, workload, book, sources
 
     def crash_all(
         self,
@@ -73,8 +81,9 @@ class CrashCampaign:
         plan = self._plan
         return CrashFacts(
             server=plan.target.identity.title,
-            workload=self._workload,
-            beside=plan.load.beside_name,
+            workload=without_passwords(self._workload),
+            beside=without_passwords(plan.load.beside_name),
+            sources=self._sources,
             fail=plan.kind,
             fs="" if plan.kind == "process" else plan.fs,
             disk=plan.emulate.name if plan.emulate else "",

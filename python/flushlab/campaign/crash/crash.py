@@ -265,11 +265,12 @@ def _crash(
                     build_id=target.build.id,
                     workload_digest=load.digest,
                     planned=planned,
+                    sources=load.sources,
                     warnings=tuple(warnings),
                 )
 
             def run(book: Book) -> CrashFacts:
-                campaign = CrashCampaign(plan, asked.workload, book)
+                campaign = CrashCampaign(plan, asked.workload, book, asked.sources)
                 return campaign.crash_all(asked.planned, controls=asked.controls, warnings=asked.warnings)
 
             return carry_out(store, asked, resume, watcher, run)

@@ -17,7 +17,7 @@ from flushlab.crashed.errand import Errand, Task
 from flushlab.crashed.live import Load
 from flushlab.crashed.survivor import Ledger
 from flushlab.errors import UsageError
-from flushlab.record import LoadSpec, Value
+from flushlab.record import LoadSpec, SourceText, Value
 from flushlab.server import Sandbox
 from flushlab.workload import (
     CommandWorkload,
@@ -27,6 +27,7 @@ from flushlab.workload import (
     fingerprint,
     parse_workload,
     shape_of,
+    sources_of,
     workload_options,
 )
 from flushlab.workload.driven import Driven
@@ -75,6 +76,12 @@ class CrashLoad(msgspec.Struct, frozen=True, kw_only=True):
         """Changes with anything that it is made of, the contents of its files included."""
         parts = (self.workload, None if self.beside == DDL else self.beside)
         return " ".join(fingerprint(one) for one in parts if one is not None)
+
+    @property
+    def sources(self) -> tuple[SourceText, ...]:
+        """The texts that it runs."""
+        parts = (self.workload, None if self.beside == DDL else self.beside)
+        return tuple(source for one in parts if one is not None for source in sources_of(one))
 
     def spec_on(self, server: Sandbox, threads: int, seed: int) -> LoadSpec:
         """Makes the tables of the ledger's load; how it is driven."""

@@ -9,7 +9,7 @@ import msgspec
 
 from flushlab.datadir.fault_disk import LEAST_BYTES, FileSystemName
 from flushlab.errors import StorageError, UsageError
-from flushlab.record import CrashKind, Value, Warning
+from flushlab.record import CrashKind, SourceText, Value, Warning
 from flushlab.settings import durability
 
 FAILURES: Mapping[CrashKind, durability.Failure] = {
@@ -25,6 +25,8 @@ FAILURES: Mapping[CrashKind, durability.Failure] = {
 FILE_SYSTEMS: tuple[FileSystemName, ...] = ("ext4", "xfs", "btrfs")
 MOST_IMAGES, MOST_SECONDS, MOST_ROWS, MOST_LYING_FLUSHES = 100_000, 600.0, 1000, 1_000_000
 MOST_SEED = 999_999_999
+READ = ("folder", "build_id", "workload_digest", "planned", "sources", "warnings")
+"""Fields of a request that were read at the start: no flag gives them."""
 LEAST_DISK_MIB, MOST_DISK_MIB = 256, 65_536
 OF_DISKS: Mapping[str, Value | None] = {
     "fs": "ext4",
@@ -43,8 +45,8 @@ class CrashRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What `crash` was asked for; its arguments under their names, `options` those of the workload.
 
     What has been read at the start is in it as well, so that a campaign goes on with that whatever has become
-    of the files: the build's id, a digest of the workload, the settings of each configuration, and what was
-    said of them.
+    of the files: the build's id, a digest of the workload and the texts that it runs, the settings of each
+    configuration, and what was said of them.
     """
 
     configurations: Any = ()
@@ -77,6 +79,7 @@ class CrashRequest(msgspec.Struct, frozen=True, kw_only=True):
     build_id: str = ""
     workload_digest: str = ""
     planned: dict[str, dict[str, Value]] = {}
+    sources: tuple[SourceText, ...] = ()
     warnings: tuple[Warning, ...] = ()
     options: dict[str, Value] = {}
 
