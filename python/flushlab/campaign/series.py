@@ -672,6 +672,8 @@ def _about(request: SeriesRequest) -> str:
         words = f"{request.plan}: {arms} of {len(request.arms)} arms in {blocks}"
     if ends_by_itself(request.workload):
         return words
+    if request.objective == "p99":
+        words += ", compared by p99 latency"
     return f"{words}, about {format_seconds(most_s(request))}"
 
 

@@ -586,7 +586,7 @@ def carry_out(
             store,
             resumed,
             watcher,
-            about=f"{counted(len(request.candidates), 'candidate')} down to the floor {request.floor}",
+            about=_about(request),
             experiment=experiment,
             run_trial=run_trial,
             budget=Budget(seconds=request.budget_s, trials=request.trials),
@@ -594,6 +594,12 @@ def carry_out(
             began=began + (others.waited_s if others else 0.0),
             conclude=conclude,
         )
+
+
+def _about(request: TuneRequest) -> str:
+    candidates = counted(len(request.candidates), "candidate")
+    by = "p99 latency" if request.objective == "p99" else "throughput"
+    return f"{candidates} down to the floor {request.floor}, compared by {by}"
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from flushlab.build import Progress as Say
 from flushlab.build import silent
+from flushlab.experiment.objective import figure_of, figure_words, gain_words
 from flushlab.experiment.protocol import Progress, Request
 from flushlab.record import Trial
 from flushlab.units import format_seconds
@@ -106,14 +107,14 @@ class Watcher:
         now = time.monotonic()
         if now - self._told >= TELL_S:
             self._told = now
-            figures = ", ".join(f"{self.known_as(one.arm.name)} {_figure(one)}" for one in turns)
+            found = [(one.arm.name, *figure_of(one, progress.objective)) for one in turns]
+            unit = found[0][2]
+            figures = ", ".join(f"{self.known_as(arm)} {figure_words(one, unit)}" for arm, one, unit in found)
             if len(figures) > WIDTH:
-                first, *others = sorted(turns, key=lambda one: one.figure or 0.0)
-                figures = f"{len(turns)} arms, {_figure(first)} to {_figure(others[-1])}"
+                first, *_, last = sorted(one for _, one, _ in found)
+                figures = f"{len(turns)} arms, {figure_words(first, unit)} to {figure_words(last, unit)}"
             stage, block = _block(turns[0])
-            self.say(
-                f"{stage} {block} · {figures} {turns[0].unit}{self._outlook(progress, spent, progress.done)}"
-            )
+            self.say(f"{stage} {block} · {figures} {unit}{self._outlook(progress, spent, progress.done)}")
 
     def ended(self, trial: Trial, progress: Progress, spent: Spent) -> None:
         """A trial has been saved and is about to be told; it is spent."""
@@ -150,7 +151,8 @@ class Watcher:
             busy = trial.figure is not None and not trial.slices
             what = f"disturbed, {trial.reason}: measuring longer" if busy else f"again: {trial.reason}"
         elif trial.outcome == "measured" and trial.figure is not None:
-            what = f"{_figure(trial)} {trial.unit}"
+            figure, unit = figure_of(trial, progress.objective)
+            what = f"{figure_words(figure, unit)} {unit}"
         else:
             what = f"{trial.outcome}: {trial.reason.strip().splitlines()[0] if trial.reason.strip() else ''}"
         outlook = self._outlook(progress, spent, progress.done + 1)
@@ -159,7 +161,8 @@ class Watcher:
     def _outlook(self, progress: Progress, spent: Spent, done: int) -> str:
         parts = []
         if progress.best is not None:
-            parts.append(f"best so far {progress.best.estimate:.2f}×")
+            gain = gain_words(progress.best, progress.objective, "").rpartition(" [")[0]
+            parts.append(f"best so far {gain}")
         if (left_s := self.left_s(progress, spent, done)) is not None:
             words = "about" if self._budget_s is None else "at most"
             parts.append(f"{words} {format_seconds(left_s)} left")
@@ -168,11 +171,6 @@ class Watcher:
 
 def _block(trial: Trial) -> tuple[str, int]:
     return trial.stage, trial.block
-
-
-def _figure(trial: Trial) -> str:
-    figure = trial.figure or 0.0
-    return f"{figure:,.{2 if figure < 100 else 0}f}"
 
 
 def watching(progress: Say | Watcher) -> Watcher:

@@ -20,12 +20,18 @@ from flushlab.campaign.doubts import disturbed_words
 from flushlab.campaign.watcher import Spent, Watcher
 from flushlab.cli.output import console
 from flushlab.cli.progress import CampaignProgress
+from flushlab.experiment.objective import Objective, figure_of, figure_words
 from flushlab.experiment.protocol import Progress, Request
 from flushlab.record import Comparison, Trial
 
 WIDTH = 79
 _BESIDE = len("  99.99  99.99 – 99.99  1,234,567  99,999")
 """Columns of what stands beside a name."""
+
+_COMPARES: Mapping[Objective, str] = {
+    "throughput": "of throughput",
+    "p99": "how many times lower p99 latency is than the base's",
+}
 
 
 @dataclass
@@ -34,18 +40,19 @@ class _Row:
 
     logs: tuple[float, ...] = ()
     rounds: int = 0
+    unit: str = ""
 
-    def add(self, trial: Trial) -> None:
+    def add(self, trial: Trial, objective: Objective) -> None:
         if trial.figure:
-            self.logs += (math.log(trial.figure),)
+            figure, self.unit = figure_of(trial, objective)
+            self.logs += (math.log(figure),)
             self.rounds += sum(not one.dropped for one in trial.slices) or 1
 
     @property
     def figure(self) -> str:
         if not self.logs:
             return ""
-        mean = math.exp(statistics.fmean(self.logs))
-        return f"{mean:,.{2 if mean < 100 else 0}f}"
+        return figure_words(math.exp(statistics.fmean(self.logs)), self.unit)
 
 
 class LiveTable(CampaignProgress):
@@ -59,6 +66,7 @@ class LiveTable(CampaignProgress):
         self._trials = self._disturbed = 0
         self._why = ""
         self._doing = "starting"
+        self._objective: Objective = "throughput"
 
     def names(self, names: Mapping[str, str]) -> None:
         """The rows."""
@@ -78,7 +86,7 @@ class LiveTable(CampaignProgress):
     def starting(self, request: Request, progress: Progress, spent: Spent) -> None:
         """A run is about to begin."""
         super().starting(request, progress, spent)
-        self._found = progress.found
+        self._found, self._objective = progress.found, progress.objective
         outlook = self._outlook(progress, spent, progress.done)
         self._doing = f"block {request.block + 1}: {self.known_as(request.arm.name)}{outlook}"
 
@@ -87,7 +95,7 @@ class LiveTable(CampaignProgress):
         self._trials += 1
         self._disturbed += trial.outcome == "void"
         self._why = trial.reason if trial.outcome == "void" else ""
-        self._rows[trial.arm.name].add(trial)
+        self._rows[trial.arm.name].add(trial, progress.objective)
         if not console.is_terminal or trial.outcome not in ("measured", "void"):
             Watcher.ended(self, trial, progress, spent)
 
@@ -98,7 +106,9 @@ class LiveTable(CampaignProgress):
         width = min(width, WIDTH - _BESIDE)
         head = f"{'configuration':<{width}}  {'ratio':>5}  {'interval':<13}  {'figure':>9}  {'rounds':>6}"
         lines = [Text(head, style="dim"), *(self._row(name, names[name], width) for name in names)]
-        status = [Text(self._doing, overflow="ellipsis", no_wrap=True)]
+        unit = next((row.unit for row in self._rows.values() if row.unit), "")
+        status = [Text(f"ratio: {_COMPARES[self._objective]}{unit and f'; figure: {unit}'}", style="dim")]
+        status.append(Text(self._doing, overflow="ellipsis", no_wrap=True))
         if self._disturbed:
             said = f"{disturbed_words(self._disturbed)}{f'; last: {self._why}' if self._why else ''}"
             status.append(Text(said, style="yellow", overflow="ellipsis", no_wrap=True))

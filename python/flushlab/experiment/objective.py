@@ -13,10 +13,14 @@ from typing import Literal, get_args
 
 from flushlab.errors import MeasurementError
 from flushlab.record import Comparison, Ratio, Trial
+from flushlab.units import format_latency
 
 Objective = Literal["throughput", "p99"]
 
 OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
+
+P99 = "p99 latency"
+"""Stands for the unit of a latency, which its words have."""
 
 STALL_SHARE_OF_MEDIAN = 0.1
 """A second with less than this share of the window's median throughput is a stalled second."""
@@ -97,6 +101,17 @@ def stall_share(trial: Trial) -> float | None:
     if not series[-1]:
         return 1.0
     return sum(1 for events in series if events < STALL_SHARE_OF_MEDIAN * median) / len(series)
+
+
+def figure_of(trial: Trial, objective: Objective) -> tuple[float, str]:
+    """What a measured trial is scored by, and its unit: its figure, or its p99 latency in microseconds."""
+    latency = p99_us(trial) if objective == "p99" else None
+    return (trial.figure or 0.0, trial.unit) if latency is None else (latency, P99)
+
+
+def figure_words(figure: float, unit: str) -> str:
+    """`12,346`, `57.21`; of a latency `1.90 ms`."""
+    return format_latency(figure) if unit == P99 else f"{figure:,.{2 if figure < 100 else 0}f}"
 
 
 def gain_words(ratio: Ratio, objective: Objective, than: str = "the base") -> str:

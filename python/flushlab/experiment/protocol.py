@@ -12,6 +12,7 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from flushlab.errors import UsageError
+from flushlab.experiment.objective import Objective
 from flushlab.record import Arm, Comparison, Ratio, Stage, Trial
 
 T = TypeVar("T")
@@ -50,6 +51,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
             proven, which no later look takes back. Empty where figures are judged at the end only.
         after: work that follows the last trial, in trials' worth.
         left_s: about what is left takes, where trials so far do not tell it; else None.
+        objective: what the ratios compare.
     """
 
     stage: Stage | None
@@ -59,6 +61,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     found: Mapping[str, Comparison] = {}
     after: float = 0.0
     left_s: float | None = None
+    objective: Objective = "throughput"
 
 
 class Experiment(Protocol):

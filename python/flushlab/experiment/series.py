@@ -186,9 +186,10 @@ class Series:
         """Where it stands. Of figures it tells what looks have proven, so that nobody stops by others."""
         due = self.ask()
         told = self._conversation.told
-        found = self._held(self._plan.objective)
+        by = self._plan.objective
+        found = self._held(by)
         if due is None:
-            return Progress(stage=None, done=told, total=told, found=found)
+            return Progress(stage=None, done=told, total=told, found=found, objective=by)
         parts = list(zip(self._plans, self._groups, strict=True))
         left = [(one, (one.blocks - group.finished) * len(group.due)) for one, group in parts]
         if self._plan.compose is not None:
@@ -199,7 +200,7 @@ class Series:
         if len(self._plans) > 1:  # trials of groups differ
             known = [count * one.trial_s for one, count in left if one.trial_s is not None]
             left_s = sum(known) if len(known) == len(left) else None
-        return Progress(stage=due.stage, done=told, total=total, found=found, left_s=left_s)
+        return Progress(stage=due.stage, done=told, total=total, found=found, left_s=left_s, objective=by)
 
     @property
     def _best_left(self) -> int:

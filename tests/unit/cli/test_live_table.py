@@ -6,6 +6,7 @@ import pytest
 
 from flushlab.campaign.watcher import Spent
 from flushlab.cli.live_table import LiveTable
+from flushlab.experiment.objective import Objective
 from flushlab.experiment.protocol import Progress, Request
 from flushlab.record import Arm, Comparison
 from tests.golden.test_reports import comparison, ratio, text_of
@@ -14,7 +15,7 @@ from tests.unit.records import trial
 LONG = "innodb_flush_log_at_trx_commit=2 sync_binlog=0 innodb_doublewrite=OFF"
 
 
-def shown(found: dict[str, Comparison]) -> list[str]:
+def shown(found: dict[str, Comparison], objective: Objective = "throughput") -> list[str]:
     """The lines of the table after a block of two arms, one run of which was disturbed."""
     table = LiveTable()
     table.names({"base": "my.cnf", LONG: LONG, "control": "control"})
@@ -24,7 +25,7 @@ def shown(found: dict[str, Comparison]) -> list[str]:
         (LONG, 3.0, "measured"),
     ):
         arm = Arm(name=name, settings={})
-        progress = Progress(stage="arms", done=1, total=4, found=found)
+        progress = Progress(stage="arms", done=1, total=4, found=found, objective=objective)
         table.starting(Request(arm=arm, stage="arms", block=0), progress, Spent(10.0, 10.0, 1))
         reason = "other programs used 55% of the CPU time" if outcome == "void" else ""
         table.ended(
@@ -48,9 +49,17 @@ def test_it_fits_80_columns_whatever_the_names_are() -> None:
 
 
 def test_it_says_what_runs_and_what_disturbs() -> None:
-    *_, doing, disturbed = shown({})
+    *_, compared, doing, disturbed = shown({})
+    assert compared == "ratio: of throughput; figure: transactions/s"
     assert doing.startswith("block 1: innodb_flush_log_at_trx_commit=2")
     assert disturbed == "1 trial was disturbed by other load"
+
+
+def test_it_names_p99_latency_where_that_is_compared_and_shows_it() -> None:
+    _, base, other, *_, compared, _, _ = shown({}, "p99")
+    assert base.split() == ["my.cnf", "1.90", "ms", "1"] and other.split()[-3:-1] == ["1.90", "ms"]
+    assert compared == "ratio: how many times lower p99 latency is than the base's; figure: p99 latency"
+    assert max(map(len, shown({LONG: comparison(LONG, ratio(1.62, 1.55, 1.70))}, "p99"))) <= 80
 
 
 def test_without_a_terminal_each_run_is_a_line_under_the_name_that_the_user_gave(

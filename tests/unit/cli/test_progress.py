@@ -4,8 +4,9 @@ import pytest
 
 from flushlab.campaign.watcher import Spent, Watcher
 from flushlab.cli.progress import CampaignProgress
+from flushlab.experiment.objective import Objective
 from flushlab.experiment.protocol import Progress, Request
-from flushlab.record import Arm, Slice
+from flushlab.record import Arm, Ratio, Slice
 from tests.unit.records import trial
 
 
@@ -74,3 +75,18 @@ def test_a_turn_that_fails_is_told_at_once() -> None:
     failed = trial(outcome="failed", reason="the server died")
     Watcher(lines.append).ended(failed, Progress(stage="bench", done=1, total=9), Spent())
     assert lines == ["bench 1 · base: failed: the server died"]
+
+
+@pytest.mark.parametrize(
+    ("objective", "best", "figure"),
+    [
+        ("throughput", "best so far 1.50× as fast", "10,000 transactions/s"),
+        ("p99", "best so far 1.50× lower p99 latency", "1.90 ms p99 latency"),
+    ],
+)
+def test_lines_name_what_is_compared(objective: Objective, best: str, figure: str) -> None:
+    lines: list[str] = []
+    gain = Ratio(estimate=1.5, low=1.4, high=1.6)
+    progress = Progress(stage="confirm", done=1, total=9, best=gain, objective=objective)
+    Watcher(lines.append).ended(trial(arm=Arm(name="x", settings={})), progress, Spent())
+    assert lines == [f"bench 1 · x: {figure} ({best})"]

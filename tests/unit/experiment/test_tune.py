@@ -95,6 +95,7 @@ def test_without_a_change_in_the_running_nothing_was_tried_and_nothing_detectabl
             out = {"outcome": "refused", "reason": "no", "figure": None}
             trial = msgspec.structs.replace(trial, **out)
         refused.tell(trial)
+    assert Tune(plan(objective="p99")).progress.objective == "p99"
     assert (refused.result().tried, refused.result().detectable) == (0, None)
     assert len(refused.result().excluded) == 2
 

@@ -114,6 +114,7 @@ class Tune:
             total=total,
             best=best.ratio if best else None,
             after=END_TRIALS,
+            objective=self._plan.objective,
         )
 
     def result(self) -> TuneResult:
