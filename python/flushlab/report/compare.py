@@ -105,7 +105,7 @@ def _arm(arm: ArmFacts, facts: SeriesFacts) -> dict[str, Any]:
     }
 
 
-def _servers(facts: SeriesFacts) -> dict[str, None]:
+def servers(facts: SeriesFacts) -> dict[str, None]:
     """Names of all servers, each once."""
     return dict.fromkeys(one.title for one in (facts.server, *(arm.server for arm in facts.arms)) if one)
 
@@ -113,7 +113,7 @@ def _servers(facts: SeriesFacts) -> dict[str, None]:
 def render(facts: SeriesFacts) -> RenderableType:
     """What a person reads: the answer first. Fits 80 columns."""
     parts: list[RenderableType] = [
-        Text(f"{', '.join(_servers(facts))} · {facts.workload}", style="dim"),
+        Text(f"{', '.join(servers(facts))} · {facts.workload}", style="dim"),
         answer(facts),
         "",
         *([] if never_ran(facts) else [*_table(facts), ""]),
@@ -140,9 +140,9 @@ def answer(facts: SeriesFacts) -> Text:
         return blaming(
             facts, f"No difference was proven ({words if seen < TOO_COARSE else 'too few blocks to tell'})."
         )
-    servers = [(base, arms) for base, arms in facts.by_server if arms]
-    servers.sort(key=lambda one: not recommendable(facts, *one))  # what is recommended is the headline
-    lines = [_answer_of(facts, base, arms) for base, arms in servers]
+    found = [(base, arms) for base, arms in facts.by_server if arms]
+    found.sort(key=lambda one: not recommendable(facts, *one))  # what is recommended is the headline
+    lines = [_answer_of(facts, base, arms) for base, arms in found]
     lines += [_between(facts, base) for base, _ in facts.by_server[1:] if base.comparison is not None]
     return Text("\n").join(lines)
 

@@ -11,12 +11,13 @@ from flushlab.campaign.facts import ArmFacts, SeriesFacts
 from flushlab.campaign.recommended import of_series
 from flushlab.record import ServerIdentity, Warning
 from flushlab.report import compare, series
+from flushlab.report.page import page
 from flushlab.report.page.found import found
 from flushlab.report.stored import plan_of
 from tests.golden.test_compare_report import FACTS as COMPARED
 from tests.golden.test_reports import text_of
 from tests.unit.records import MARIADB
-from tests.unit.report.campaigns import LOSSY, SAFE, comparison, ratio, row, series_facts
+from tests.unit.report.campaigns import LOSSY, SAFE, comparison, ratio, row, series_facts, trials_of
 
 MYSQL = ServerIdentity(flavor="mysql", version=(8, 0, 15), version_text="8.0.15")
 FLUSH = {"innodb_flush_log_at_trx_commit": 2}
@@ -127,7 +128,7 @@ def test_the_headline_is_about_a_recommended_arm_where_any_server_has_one() -> N
     ]
     page = found(one := row("compare", MIXED), plan_of(one), MIXED, ())
     assert (page.headline, page.interval) == ("mariadb slow is 1.20× as fast as mariadb base", "[1.10, 1.30]")
-    assert page.chosen == "mariadb slow"
+    assert (page.chosen, page.servers) == ("mariadb slow", "mysql@8.0.15, mariadb@10.11.19")
     assert all(line.endswith(".") for line in page.lead)
 
 
@@ -171,3 +172,16 @@ def test_a_doubt_on_the_base_of_one_server_is_told_with_that_server_alone() -> N
 def test_what_carries_over_is_said_of_every_server_that_was_measured() -> None:
     text = " ".join(text_of(compare.render(TWO_SERVERS)).split())
     assert "the settings and the version (mysql@8.0.15, mariadb@10.11.19)" in text
+
+
+def test_the_page_shows_settings_of_the_recommended_arm_beside_the_base_of_its_server() -> None:
+    trials = [
+        msgspec.structs.replace(one, settings={"sync_binlog": 7}, server=MARIADB)
+        for one in trials_of({"mariadb base": 1.0, "mariadb slow": 1.0}, "arms")
+    ]
+    base = trials_of({"base": 1.0}, "arms")
+    html = page.render(row("compare", MIXED), MIXED, [*base, *trials])
+    settings = html.partition('<section id="settings">')[2]
+    head = settings[: settings.index("</thead>")]
+    assert "mariadb base" in head and "mariadb slow" in head
+    assert '"col">base<' not in head

@@ -77,6 +77,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
         objective: what the ratios compare.
         against: what the arms are compared with, for people.
         ways: how it was measured, and which arms otherwise.
+        servers: what was measured, in words; empty: nothing was.
         floor: that the answer keeps.
         base: settings of the base.
         chosen: name of the arm that the answer is about.
@@ -90,6 +91,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     interval: str = ""
     lead: tuple[str, ...] = ()
     server: ServerIdentity | None = None
+    servers: str = ""
     workload: str = ""
     unit: str = ""
     higher_is_better: bool = True
@@ -179,6 +181,7 @@ def _tuned(facts: TuneFacts) -> Found:
         interval=interval,
         lead=tuple(lead),
         server=facts.server,
+        servers=facts.server.title,
         workload=facts.workload,
         unit=facts.unit,
         higher_is_better=facts.unit != "s",
@@ -256,6 +259,7 @@ def _serial(facts: SeriesFacts) -> Found:
         interval=interval,
         lead=tuple(lead),
         server=facts.server,
+        servers=", ".join(compare.servers(facts)),
         workload=facts.workload,
         unit=facts.unit,
         higher_is_better=facts.higher_is_better,
@@ -371,7 +375,7 @@ def _notes(arm: ArmFacts, floor: str) -> tuple[str, ...]:
 
 
 def _so_far(row: CampaignRow, plan: StoredPlan, trials: Sequence[Trial]) -> Found:
-    started = [trial for trial in trials if trial.server is not None]
+    server = next((trial.server for trial in reversed(trials) if trial.server is not None), None)
     counted = [trial for trial in trials if trial.figure is not None]
     base = [trial.figure for trial in counted if trial.arm.name == BASE and trial.figure]
     stages = Counter(trial.stage for trial in trials)
@@ -386,7 +390,8 @@ def _so_far(row: CampaignRow, plan: StoredPlan, trials: Sequence[Trial]) -> Foun
         title=plan.title,
         headline=headline,
         lead=(f"{_standing(row)}; {shown}.",),
-        server=started[-1].server if started else None,
+        server=server,
+        servers=server.title if server else "",
         workload=plan.workload,
         unit=counted[-1].unit if counted else "",
         higher_is_better=counted[-1].higher_is_better if counted else True,

@@ -89,7 +89,7 @@ class Head(NamedTuple):
     lead: tuple[str, ...]
     workload: str
     title: str
-    server: None = None
+    servers: str = ""
     interval: str = ""
 
 

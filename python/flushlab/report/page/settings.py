@@ -23,17 +23,17 @@ def section(subject: Subject) -> Iterator[Section]:
     what = subject.found
     if what.server is None:
         return
-    columns = {"base": _read_back(subject, BASE) or dict(what.base)}
-    if what.chosen is not None and (own := _read_back(subject, what.chosen)):
-        columns["winner" if subject.row.kind == "tune" else what.chosen] = own
+    server, base = what.server, BASE
+    for one in what.compared:
+        if one.arm == what.chosen and one.base and (own := subject.arms.get(one.arm)):  # on a further server
+            server, base = own[-1].server or server, one.base
+    columns = {base: _read_back(subject, base) or dict(what.base)}
+    if what.chosen is not None and (settings := _read_back(subject, what.chosen)):
+        columns["winner" if subject.row.kind == "tune" else what.chosen] = settings
     rows = [
         (any("changed" in cell.kind for cell in cells), cells)
         for name in dict.fromkeys(name for values in columns.values() for name in values)
-        if (
-            cells := _setting_row(
-                name, [values.get(name) for values in columns.values()], what.server, what.base
-            )
-        )
+        if (cells := _setting_row(name, [values.get(name) for values in columns.values()], server, what.base))
     ]
     if not rows:
         return
