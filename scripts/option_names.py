@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from flushlab.build import find_build
-from flushlab.build.option_shapes import ask_shapes
+from flushlab.build.option_shapes import ask_limited, ask_shapes
 from flushlab.build.verbose_help import ask_ignored, verbose_help
 from flushlab.settings import option_shapes
 from flushlab.settings.helptext import read_help
@@ -25,6 +25,7 @@ def main(builds: list[str]) -> None:
     known = load_option_names()
     taken = {release: known.of(release) for release in known.releases}
     ignored = {release: known.ignored_by(release) for release in known.releases}
+    limited = {release: known.limited_by(release) for release in known.releases}
     shapes = dict(option_shapes.load_option_shapes().shapes)
     for wanted in builds:
         build = find_build(wanted)
@@ -35,8 +36,9 @@ def main(builds: list[str]) -> None:
         release = Release(build.flavor, build.version)
         taken[release] = read_help(verbose_help(build).text).names
         ignored[release] = ask_ignored(build, known.names() - taken[release])
+        limited[release] = ask_limited(build, taken[release])
         shapes[release] = ask_shapes(build)
-    (FOLDER / "option_names.txt").write_text(render(taken, ignored), encoding="utf-8")
+    (FOLDER / "option_names.txt").write_text(render(taken, ignored, limited), encoding="utf-8")
     (FOLDER / "option_shapes.txt").write_text(option_shapes.render(shapes), encoding="utf-8")
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from flushlab.build import Build
-from flushlab.build.option_shapes import ask_shapes
+from flushlab.build.option_shapes import ask_limited, ask_shapes
 from flushlab.build.verbose_help import ask_ignored, refused, verbose_help
 from flushlab.errors import StartFailed
 from flushlab.record import ServerIdentity
@@ -71,6 +71,8 @@ def test_the_list_of_options_is_the_builds_own(any_build: Build) -> None:
     assert listed.of(release) == read_help(verbose_help(any_build).text).names
     others = listed.names() - listed.of(release)
     assert listed.ignored_by(release) == ask_ignored(any_build, others)
+    some = sorted(listed.of(release))[::40]
+    assert listed.limited_by(release) & set(some) == ask_limited(any_build, some)
 
 
 def test_the_shapes_of_options_are_the_builds_own(any_build: Build) -> None:

@@ -207,11 +207,9 @@ NOT_JUDGED = {
 
 
 def undecided(checked: Checked, build: Build) -> bool:
-    """Whether `--help` is no oracle for the file, or the check is open, as behind maximum_."""
+    """Whether `--help` is no oracle for the file."""
     return any(
-        one.kind in NOT_JUDGED[build.flavor]
-        or (one.fatal and NOT_TOLD.fullmatch(one.name))
-        or (one.kind == "prefix" and "a server that knows no such limit" in one.text)
+        one.kind in NOT_JUDGED[build.flavor] or (one.fatal and NOT_TOLD.fullmatch(one.name))
         for one in checked.findings
     )
 

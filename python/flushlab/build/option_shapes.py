@@ -18,6 +18,7 @@ from flushlab.settings.helptext import read_help
 from flushlab.settings.option_shapes import Kind, Shape
 
 _NO_VALUE_OF_ANYTHING = "zz~"
+_NO_LIMIT = "Maximum value of"
 _MEMBERS_AT_MOST = 64
 _SYNTAX = re.compile(r"^  (?:-[A-Za-z#?], )?--([a-z][a-zA-Z0-9_.-]+)(\[?=)?", re.MULTILINE)
 _ASKED_AT_ONCE = 2
@@ -82,6 +83,18 @@ def ask_shapes(build: Build, wanted: Iterable[str] | None = None) -> dict[str, S
             names,
         )
         return dict(zip(names, shapes, strict=True))
+
+
+def ask_limited(build: Build, names: Iterable[str]) -> frozenset[str]:
+    """Those of the build's options that take `maximum_`, which sets the most that a session may choose.
+
+    Raises:
+        ServerError: as `verbose_help`.
+    """
+    asked = sorted(set(names) - _END_THE_PROGRAM)
+    with ThreadPoolExecutor(_ASKED_AT_ONCE) as asking:
+        answers = asking.map(lambda name: _ask(build, f"maximum_{name}", "1").complaints, asked)
+        return frozenset(name for name, said in zip(asked, answers, strict=True) if _NO_LIMIT not in said)
 
 
 def _shape(build: Build, name: str, equals: str, default: str) -> Shape:

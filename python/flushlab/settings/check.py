@@ -44,6 +44,9 @@ _SIMPLE = re.compile(r"\d+[KMG]?")
 _ADJUSTED = re.compile(r"option '([^']+)': (?:un)?signed value (\S+) adjusted to (\S+)")
 _NEAR_SUFFIX = 0.5
 """How alike the suffix of an instance must be to the one that was meant (difflib's ratio)."""
+_NUMBERS = ("integer", "size", "float", "unsigned", "signed", "real")
+_ENDS_WITH_0 = ("innodb_buffer_pool_size", "table_cache", "table_open_cache", "table_open_cache_instances")
+"""Numbers that MariaDB 10.11.19 and 11.8.9 do not take as 0 behind `loose_`."""
 _TEXTS = {"sql_mode"}
 """Settings of the catalog whose values differ from version to version beyond what it knows."""
 _OF_THE_PROCESS = {"max_connections", "open_files_limit", "table_open_cache", "table_definition_cache"}
@@ -317,8 +320,7 @@ def _judge(line: Line, server: OptionsHere, findings: list[Finding]) -> list[_Gi
     prefix, bare = _without_prefixes(name, server)
     name = bare if prefix else name
     if prefix == "maximum":
-        says = f"limits {name} for sessions; a server that knows no such limit does not start"
-        findings.append(Finding.at(place, "prefix", "warning", name, says, f"write {name}"))
+        findings += _limited(line, name, server)
         return []
     if server.takes(name) is False or server.unheard_of(name) or server.ignores(name):
         full = stranger(name, line, loose, server, findings)
@@ -344,14 +346,35 @@ def _judge(line: Line, server: OptionsHere, findings: list[Finding]) -> list[_Gi
     passes = server.identity.flavor == "mariadb" and text is not None
     later = shape is not None and shape.kind in ("bare", "text", "word") and name != "optimizer_trace"
     if loose and read.fatal and passes and not later:
-        findings.append(_passed_over(read, line, name))
-        return []
+        return _passed_over(read, line, name, server, findings)
     findings += _misread(read, line, name)
     if here is None:
         return [_Given(name=name, line=line, text=given)]
     if here.deprecated:
         findings.append(Finding.at(place, "deprecated", "warning", name, f"is deprecated {here.deprecated}"))
     return [_Given(name=name, line=line, value=read.value)]
+
+
+def _limited(line: Line, name: str, server: OptionsHere) -> Iterator[Finding]:
+    """What `maximum_` sets: the most that a session may choose, of options that have such a limit."""
+    place, hint, limits = (line.path, line.line), f"write {name}", server.limits(name)
+    fatal = server.identity.flavor == "mysql" or not canonical(line.name).startswith("loose_")
+    ends = "the server does not start" if fatal else "the server continues without it"
+    if limits is False:
+        yield Finding.at(place, "prefix", "error", name, f"has no maximum: {ends}", hint, fatal)
+        return
+    here, shape = server.here(name), server.shape(name)
+    read = Reading(value=line.text)
+    if here is not None:
+        read = reading.read(here, line.text)
+    elif shape is not None:
+        key = (server.identity.flavor, server.identity.version)
+        read = reading.read_shape(name, shape, line.text, *key)
+    if read.fatal:
+        yield Finding.at(place, read.kind, "error", name, f"{read.text}: {ends}", read.hint, fatal)
+        return
+    doubt = "; a server that knows no such limit does not start" if limits is None else ""
+    yield Finding.at(place, "prefix", "warning", name, f"limits {name} for sessions{doubt}", hint)
 
 
 def _turned(prefix: str, text: str | None) -> str:
@@ -385,10 +408,27 @@ def _without_prefixes(name: str, server: OptionsHere) -> tuple[str, str]:
     return prefix, rest
 
 
-def _passed_over(read: Reading, line: Line, name: str) -> Finding:
-    """MariaDB starts in spite of a wrong value if `loose_` is in front of the name."""
-    says = f"{read.text}: the server continues without it, because of loose_"
-    return Finding.at((line.path, line.line), read.kind, "error", name, says, read.hint)
+def _passed_over(
+    read: Reading, line: Line, name: str, server: OptionsHere, findings: list[Finding]
+) -> list[_Given]:
+    """MariaDB starts in spite of a wrong value if `loose_` is in front of the name: numbers become 0, sets
+    empty."""
+    here, shape = server.here(name), server.shape(name)
+    kind = here.type if here else shape.kind if shape else ""
+    becomes = "0" if kind in _NUMBERS else "''" if kind == "set" else ""
+    does = f"takes it for {becomes}" if becomes else "keeps the default"
+    ends = f"because of loose_, the server {does}{' and ends' * (name in _ENDS_WITH_0)}"
+    findings.append(
+        Finding.at(
+            *((line.path, line.line), read.kind, "error", name, f"{read.text}: {ends}", read.hint),
+            fatal=name in _ENDS_WITH_0,
+        )
+    )
+    if not becomes:
+        return []
+    text = becomes.strip("'")
+    value = None if here is None else reading.read(here, text).value
+    return [_Given(name=name, line=line, value=value, text=text if here is None else None)]
 
 
 def _misread(read: Reading, line: Line, name: str) -> Iterator[Finding]:

@@ -17,7 +17,7 @@ from typing import NamedTuple, cast
 from flushlab.record.server import Flavor
 from flushlab.settings.catalog import version_of
 
-_TAKEN, _IGNORED = "+", "o"
+_TAKEN, _LIMITED, _IGNORED = "+", "^", "o"
 
 NEAR = 0.8
 """How alike a name must be to be named as the one that was meant (difflib's ratio)."""
@@ -69,11 +69,13 @@ class OptionNames:
         takers: Mapping[str, frozenset[Release]],
         ignorers: Mapping[str, frozenset[Release]] | None = None,
         removals: Mapping[str, Removal] | None = None,
+        limited: Mapping[str, frozenset[Release]] | None = None,
     ) -> None:
         self.releases = tuple(releases)
         self._takers = takers
         self._ignorers = ignorers or {}
         self._removals = removals or {}
+        self._limited = limited or {}
 
     def names(self) -> frozenset[str]:
         """All names that any listed release takes, or ignores."""
@@ -113,6 +115,18 @@ class OptionNames:
         """Whether that server takes the option and does nothing with it, as the release before it does."""
         before = [one for one in self.releases if one.flavor == flavor and one.version <= version]
         return bool(before) and before[-1] in self._ignorers.get(name, frozenset())
+
+    def limited_by(self, release: Release) -> frozenset[str]:
+        """The options of a listed release that take `maximum_`."""
+        return frozenset(name for name, limiters in self._limited.items() if release in limiters)
+
+    def limits(self, name: str, flavor: Flavor, version: tuple[int, ...]) -> bool | None:
+        """Whether that server takes the option with `maximum_`; None if its listed neighbours differ."""
+        takers = [one for one in self.releases if one.flavor == flavor and name in self.of(one)]
+        before = [one for one in takers if one.version <= version][-1:]
+        after = [one for one in takers if one.version >= version][:1]
+        found = {one in self._limited.get(name, frozenset()) for one in (*before, *after)}
+        return found.pop() if len(found) == 1 else None
 
     def of(self, release: Release) -> frozenset[str]:
         """The options of a listed release."""
@@ -181,7 +195,7 @@ def load_option_names() -> OptionNames:
     """The packaged lists; read once."""
     text = (resources.files("flushlab.settings") / "option_names.txt").read_text(encoding="utf-8")
     releases: list[Release] = []
-    marked: dict[str, dict[str, frozenset[Release]]] = {_TAKEN: {}, _IGNORED: {}}
+    marked: dict[str, dict[str, frozenset[Release]]] = {_TAKEN + _LIMITED: {}, _LIMITED: {}, _IGNORED: {}}
     for line in text.splitlines():
         words = line.split()
         if not words or words[0] == "#":
@@ -190,10 +204,12 @@ def load_option_names() -> OptionNames:
             releases = [Release.parse(word) for word in words[1:]]
             continue
         for mark, names in marked.items():
-            found = frozenset(one for one, said in zip(releases, words[1], strict=True) if said == mark)
+            found = frozenset(one for one, said in zip(releases, words[1], strict=True) if said in mark)
             if found:
                 names[words[0]] = found
-    return OptionNames(releases, marked[_TAKEN], marked[_IGNORED], _read_removals())
+    return OptionNames(
+        releases, marked[_TAKEN + _LIMITED], marked[_IGNORED], _read_removals(), marked[_LIMITED]
+    )
 
 
 def _read_removals() -> dict[str, Removal]:
@@ -211,17 +227,26 @@ def _read_removals() -> dict[str, Removal]:
     return found
 
 
-def render(taken: Mapping[Release, frozenset[str]], ignored: Mapping[Release, frozenset[str]]) -> str:
+def render(
+    taken: Mapping[Release, frozenset[str]],
+    ignored: Mapping[Release, frozenset[str]],
+    limited: Mapping[Release, frozenset[str]],
+) -> str:
     """The text of `option_names.txt`, releases by flavor and version."""
     releases = sorted(taken, key=lambda one: (one.flavor != "mysql", one.version))
     head = " ".join(map(str, releases))
     lines = [
-        "# Made by scripts/option_names.py from `--verbose --help`: + taken, o taken and ignored, . unknown.",
+        "# Made by scripts/option_names.py from `--verbose --help`: + taken, ^ with maximum_, too,"
+        " o taken and ignored, . unknown.",
         f"releases {head}",
     ]
     for name in sorted(frozenset().union(*taken.values(), *ignored.values())):
         marks = (
-            _TAKEN if name in taken[one] else _IGNORED if name in ignored.get(one, ()) else "."
+            (_LIMITED if name in limited.get(one, ()) else _TAKEN)
+            if name in taken[one]
+            else _IGNORED
+            if name in ignored.get(one, ())
+            else "."
             for one in releases
         )
         lines.append(f"{name} {''.join(marks)}")

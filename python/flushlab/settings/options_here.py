@@ -62,6 +62,10 @@ class OptionsHere:
             return self.here(name) is not None and listed is not False
         return listed
 
+    def limits(self, name: str) -> bool | None:
+        """Whether the server takes the option with `maximum_`; None if that is not known."""
+        return self.names.limits(name, *self._key)
+
     def ignores(self, name: str) -> bool:
         """Whether the server takes the option and does nothing with it."""
         return not self.takes(name) and self.names.ignores(name, *self._key)

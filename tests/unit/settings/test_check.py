@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from flushlab.record import ServerIdentity, Storage
+from flushlab.record import ServerIdentity, Storage, Value
 from flushlab.settings.check import Checked, adjusted, arguments, check
 from flushlab.settings.consequences import below
 from flushlab.settings.durability import level
@@ -533,11 +533,65 @@ def test_an_engine_without_a_log_keeps_no_floor(engine: str) -> None:
     assert "below-floor" in {one.kind for one in below(found, MARIADB1011, Storage(), Floor.STRICT)}
 
 
+@pytest.mark.parametrize(
+    ("line", "value"),
+    [
+        ("loose_innodb_flush_log_at_trx_commit = x", 0),
+        ("loose_innodb_flush_log_at_trx_commit = 1.0", 0),
+        ("loose_innodb_flush_log_at_trx_commit = -1", 0),
+        ("loose_innodb_log_file_size = 1.5G", 4 << 20),  # 0 is told, which is no size of a log
+        ("loose_innodb_max_dirty_pages_pct = q", 0.0),
+        ("loose_sql_mode = q", ""),
+        ("loose_innodb_flush_method = q", None),
+        ("loose_binlog_format = q", None),
+    ],
+)
+def test_mariadb_takes_a_wrong_number_behind_loose_for_nought(line: str, value: Value | None) -> None:
+    checked = of(f"[mysqld]\n{line}\n", MARIADB1011)
+    name = line.partition(" ")[0].removeprefix("loose_")
+    assert (checked.starts, checked.settings.get(name)) == (True, value)
+    (finding,) = (one for one in checked.findings if one.kind in ("wrong-type", "out-of-range"))
+    becomes = "the server keeps the default" if value is None else "the server takes it for"
+    assert becomes in finding.text
+    kept = level(checked.guarantees(MARIADB1011, Storage()))
+    assert kept == (Floor.RELAXED if "at_trx_commit" in line else Floor.STRICT)
+
+
+@pytest.mark.parametrize("name", ["table_open_cache", "table_cache", "innodb_buffer_pool_size"])
+def test_mariadb_does_not_survive_nought_of_some(name: str) -> None:
+    assert not of(f"[mysqld]\nloose_{name}=off\n", MARIADB1011).starts
+
+
+@pytest.mark.parametrize(
+    ("line", "server", "starts", "says"),
+    [
+        ("maximum-sort_buffer_size=1M", MYSQL80, True, "limits sort_buffer_size for sessions"),
+        ("maximum-sort_buffer_size=1M", MARIADB1011, True, "limits sort_buffer_size for sessions"),
+        ("maximum-sort_buffer_size=off", MYSQL80, False, "takes whole numbers"),
+        ("loose-maximum-sort_buffer_size=off", MYSQL80, False, "takes whole numbers"),
+        ("loose-maximum-sort_buffer_size=off", MARIADB1011, True, "takes whole numbers"),
+        ("maximum-sort_buffer_size", MARIADB1011, False, "has no value"),
+        ("maximum-sql_mode=ANSI", MARIADB1011, True, "limits sql_mode for sessions"),
+        ("maximum-sql_mode=ANSI", MYSQL80, False, "has no maximum"),
+        ("maximum-max_connections=9", MYSQL97, False, "has no maximum"),
+        ("maximum-max_connections=9", MARIADB118, False, "has no maximum"),
+        ("loose-maximum-max_connections=9", MYSQL57, False, "has no maximum"),
+        ("loose-maximum-max_connections=9", MARIADB1011, True, "has no maximum: the server continues"),
+    ],
+)
+def test_maximum_limits_what_has_a_limit_and_stops_the_server_elsewhere(
+    line: str, server: ServerIdentity, starts: bool, says: str
+) -> None:
+    checked = of(f"[mysqld]\n{line}\n", server)
+    assert (checked.starts, checked.settings, checked.others) == (starts, {}, {})
+    assert says in checked.findings[0].text
+
+
 def test_a_wrong_value_behind_loose_stops_mysql_alone() -> None:
     line = "[mysqld]\nloose-max_connections=abc\nloose-sync_binlog=abc\n"
     assert not of(line, MYSQL80).starts
     found = of(line, MARIADB1011)
-    assert found.starts and found.settings == {}
+    assert found.starts and found.settings == {"sync_binlog": 0}
     assert [one.kind for one in found.findings] == ["wrong-type", "wrong-type"]
 
 

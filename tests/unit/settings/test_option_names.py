@@ -61,6 +61,7 @@ def test_the_packaged_list_is_rendered_as_it_was_read() -> None:
     text = render(
         {release: known.of(release) for release in known.releases},
         {release: known.ignored_by(release) for release in known.releases},
+        {release: known.limited_by(release) for release in known.releases},
     )
     assert text == (resources.files("flushlab.settings") / "option_names.txt").read_text(encoding="utf-8")
 
