@@ -81,10 +81,12 @@ class Recommended(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sentence(self) -> str:
-        """`On mysql@8.0.15, A is 1.50× as fast as base [1.41, 1.60], 10 blocks. Floor: second.`"""
+        """`On mysql@8.0.15, A is 1.50× as fast as base [1.41, 1.60], 10 blocks. Floor: second.`; without the
+        server where the arm's name begins with it."""
+        where = "" if self.arm.startswith(f"{self.server.name} ") else f"On {self.server.name}, "
         before = f" ({self.base}: {self.base_floor})" if self.base_floor not in ("", self.floor) else ""
         kept = self.guarantees.get(FLOOR, self.floor)
-        return f"On {self.server.name}, {self.arm} {self._gain}. Floor: {kept}{before}."
+        return f"{where}{self.arm} {self._gain}. Floor: {kept}{before}."
 
     @property
     def _gain(self) -> str:

@@ -122,7 +122,7 @@ def compare(
     options.require_kept(context, own)
     require_writable(json)
     if out is not None and not dry_run:
-        OutFolder(out, FILES if len(server or ()) < 2 else FILES[:2])
+        OutFolder(out, FILES[:2] if resume or len(server or ()) > 1 else FILES)
     if threads is not None:
         own["threads"] = threads
     not_theirs = ("configurations", "server", "json", "out", "threads", "precision", "watch")

@@ -94,6 +94,13 @@ def test_sentence_and_comments_name_server_interval_floor_and_doubts() -> None:
     assert any(line.startswith("Power loss: ") for line in one.comments)
 
 
+def test_a_sentence_names_a_server_once() -> None:
+    *others, two = TWO_SERVERS.arms
+    named = msgspec.structs.replace(two, name="mariadb@10.11.19 two")
+    (one,) = of_series(msgspec.structs.replace(TWO_SERVERS, arms=(*others, named)))
+    assert one.sentence.startswith("mariadb@10.11.19 two is 1.67× as fast as mariadb base [1.50, 1.80]")
+
+
 def test_what_an_arm_changes_besides_settings_is_said_beside_its_ratio() -> None:
     (one,) = of_series(series_facts())
     assert one.arm == "best"
