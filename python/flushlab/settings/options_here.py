@@ -82,7 +82,7 @@ class OptionsHere:
     def ended(self, name: str) -> str:
         """The version in which this flavor dropped the option, `8.0.3`; empty if it did not."""
         end = self.names.removed(name, *self._key) or (
-            None if self.takes(name) else plugin_ended(name, *self._key)
+            None if self.takes(name) or self.abbreviated(name) else plugin_ended(name, *self._key)
         )
         if end is not None:
             return ".".join(map(str, end))

@@ -129,7 +129,9 @@ def read_shape(
             )
         case "word":
             words = {value.upper(): value for value in shape.values}
-            return Reading(value=text) if text.upper() in words else _no_member(text, words, shape.values)
+            several = name == "character_set_server" and not (flavor == "mysql" and version >= (9,))
+            taken = words.keys() & set(text.upper().split(",") if several else (text.upper(),))
+            return Reading(value=text) if taken else _no_member(text, words, shape.values)
         case "enumeration" | "plugin":
             values = shape.values or _LOADED
             return _member(text, {value.upper(): value for value in values}, values)

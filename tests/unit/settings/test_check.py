@@ -587,6 +587,21 @@ def test_maximum_limits_what_has_a_limit_and_stops_the_server_elsewhere(
     assert says in checked.findings[0].text
 
 
+@pytest.mark.parametrize(
+    ("text", "taken"), [("dec8,swe7", True), ("x,,swe7", True), ("swe7,", True), ("x,y", False), (",", False)]
+)
+@pytest.mark.parametrize("server", [MYSQL57, MYSQL80, MYSQL97, MARIADB1011], ids=lambda one: one.name)
+def test_the_first_known_one_of_several_character_sets_is_the_servers(
+    text: str, taken: bool, server: ServerIdentity
+) -> None:
+    assert of(f"[mysqld]\ncharacter_set_server={text}\n", server).starts == (taken and server != MYSQL97)
+    assert not of(f"[mysqld]\ncharacter_set_filesystem={text}\n", server).starts
+
+
+def test_what_was_a_plugins_option_may_be_the_beginning_of_the_servers_own() -> None:
+    assert not of("[mysqld]\nloose-skip-rpl-semi-sync-slave=a,b\n", MARIADB1011).starts
+
+
 def test_a_wrong_value_behind_loose_stops_mysql_alone() -> None:
     line = "[mysqld]\nloose-max_connections=abc\nloose-sync_binlog=abc\n"
     assert not of(line, MYSQL80).starts
