@@ -54,6 +54,28 @@ def require_figures_of_between_the_readings(server: Sandbox) -> None:
     assert float(idle[syncs][0]) == 0 < float(loaded[syncs][0])
 
 
+def test_a_server_without_performance_schema_is_told_first_what_will_be_missing(
+    sandbox: StartSandbox,
+) -> None:
+    server = sandbox("mariadb@10.11", settings={"performance_schema": "OFF"})
+    verify = verification(CHANGES, server.identity).replace(f"DO SLEEP({SECONDS})", "DO SLEEP(0)")
+    lines = [line.strip("| ") for line in client(server, verify).splitlines() if line.startswith("| ")]
+    assert lines[:2] == ["note", "performance_schema is OFF: no latencies, no syncs of each log"]
+    assert lines.count("note") == 1
+    assert "innodb_data_fsyncs" in "\n".join(lines).lower(), "what does not need it is told"
+
+
+@pytest.mark.parametrize("name", ["mysql@8.0", "mysql@9.7"])
+def test_binary_prepared_statements_say_that_they_have_no_percentiles(
+    name: str, sandbox: StartSandbox
+) -> None:
+    server, sleep = sandbox(name, settings=OWN), f"DO SLEEP({SECONDS});"
+    verify, row = verification(CHANGES, server.identity), "prepared, of any kind: no histogram of them"
+    assert row not in figures(client(server, verify.replace(sleep, "")))
+    executed = verify.replace(sleep, "SET @n2 = COALESCE(@n2, 0) - 3;")
+    assert figures(client(server, executed))[row] == ["null", "null", "null"]
+
+
 @pytest.mark.parametrize("name", ["mariadb@10.11", "mysql@5.7", "mysql@8.0"])
 def test_a_change_is_made_seen_measured_and_undone(name: str, sandbox: StartSandbox) -> None:
     server = sandbox(name, settings=OWN)

@@ -78,6 +78,8 @@ def verification(changes: Mapping[str, Value], identity: ServerIdentity) -> str:
     lines = [
         "-- Only reads. Run it before and after the change, under your usual load, and compare:",
         f"--   mysql --table < verify.sql     ({SECONDS} seconds)",
+        "SELECT 'performance_schema is OFF: no latencies, no syncs of each log' AS note"
+        " FROM DUAL WHERE NOT @@GLOBAL.performance_schema;",
         "",
         "-- Is the change in force?",
         "\nUNION ALL ".join(settings) + ";",
@@ -107,10 +109,6 @@ def verification(changes: Mapping[str, Value], identity: ServerIdentity) -> str:
             "-- Percentiles of their latency; the server's histogram is exact to 5 %.",
             *_percentiles(),
         ]
-    lines += [
-        "SELECT 'performance_schema is OFF: no latencies, no syncs of each log' AS note"
-        " FROM DUAL WHERE NOT @@GLOBAL.performance_schema;",
-    ]
     return "\n".join(lines) + "\n"
 
 
@@ -191,4 +189,10 @@ def _percentiles() -> Iterator[str]:
         f"ROUND(MIN(IF(up_to >= {percent / 100:g} * total, high, NULL)) / 1e9, 3) AS p{percent}_ms"
         for percent in _PERCENTILES
     )
-    yield f") SELECT statement, {columns} FROM running WHERE total > 0 GROUP BY statement;"
+    yield f") SELECT statement, {columns} FROM running WHERE total > 0 GROUP BY statement"
+    for number, (name, (table, rows)) in enumerate(_STATEMENTS.items()):
+        if table != _BY_DIGEST:
+            missing = ", ".join("NULL" for _ in _PERCENTILES)
+            yield f"UNION ALL SELECT '{name}: no histogram of them', {missing} FROM {table}"
+            yield f"  WHERE {rows} AND count_star > COALESCE(@n{number}, 0)"
+    yield ";"
