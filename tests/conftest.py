@@ -20,6 +20,7 @@ from flushlab.errors import FlushlabError
 from flushlab.machine import home_part
 from flushlab.record import Value
 from flushlab.server import Sandbox
+from tests.left import kill_left
 
 REQUIRED = {name for name in os.environ.get("FLUSHLAB_REQUIRE_BUILDS", "").split(",") if name}
 
@@ -125,6 +126,7 @@ def private_home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     home.chmod(0o755)
     monkeypatch.setenv("FLUSHLAB_HOME", str(home))
     yield home
+    kill_left(home)
     subprocess.run(["/bin/chmod", "-R", "u+w", str(home)], check=True)  # snapshots are sealed
     shutil.rmtree(home)
 

@@ -14,7 +14,6 @@ import random
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -25,6 +24,7 @@ from flushlab.datadir import Snapshots
 from flushlab.process import all_records, reap, run_folder
 from flushlab.server import Sandbox
 from tests.conftest import require_build
+from tests.left import processes_of
 from tests.trees import Tree, plant, tree
 from tests.waiting import wait_until
 
@@ -69,24 +69,8 @@ SOMEBODYS: Tree = {
 
 
 @pytest.fixture
-def home(private_home_with_builds: Path) -> Iterator[Path]:
-    yield private_home_with_builds
-    for pid in processes_of(private_home_with_builds):
-        os.kill(pid, signal.SIGKILL)  # only after a failure: they are ours, by the home in their command line
-
-
-def processes_of(home: Path) -> list[int]:
-    """Living processes whose command line names the home; zombies are dead, and have no command line."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
-            try:
-                words = (entry / "cmdline").read_bytes()
-            except (FileNotFoundError, ProcessLookupError):
-                continue
-            if os.fsencode(home) in words:
-                found.append(int(entry.name))
-    return found
+def home(private_home_with_builds: Path) -> Path:
+    return private_home_with_builds
 
 
 def start_victim(build: Build, data_root: Path) -> subprocess.Popen[bytes]:
@@ -125,7 +109,7 @@ def test_kill_at_any_moment_leaves_no_server(name: str, home: Path) -> None:
     longest_s = {"mariadb": 2.5, "mysql": 7.0}[build.flavor]
     for number in range(KILLS // 2):
         moment = random.Random(f"{name} {number}")
-        while_initialising = number % 4 == 0
+        while_initialising = number % 2 == 0
         if while_initialising:
             for snapshot in Snapshots().list():
                 Snapshots().remove(snapshot.key)
@@ -133,7 +117,7 @@ def test_kill_at_any_moment_leaves_no_server(name: str, home: Path) -> None:
         context = f"kill {number} after {after_s:.3f} s, initialising: {while_initialising}"
         victim = start_victim(build, data_root)
         let_run(victim, after_s)
-        kill(victim, guard_first=number % 4 == 1)
+        kill(victim, guard_first=number % 4 < 2)
         wait_until(lambda: not processes_of(home), f"all processes of {home} gone; {context}")
         reap()
         assert list(run_folder().iterdir()) == [], context

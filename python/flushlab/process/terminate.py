@@ -10,6 +10,7 @@ import os
 import select
 import signal
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from flushlab.errors import HarnessError
@@ -48,14 +49,19 @@ def kill_session(leader: ProcessIdentity, folders: Sequence[str]) -> None:
 
     While its leader's number is not given out again, every member is its descendant; the check that a
     member's command line names one of `folders` covers the case that the number was, and that this new leader
-    is gone too.
+    is gone too. The leader's group is killed at once: one by one, those that are left could fork meanwhile.
     """
     kill(leader)
-    now = identify(leader.pid)
-    if now is not None and now.start_ticks != leader.start_ticks:
-        return  # the number belongs to another process: the kernel reuses it only when the session is gone
-    for member in session_members(leader.pid):
-        if _names_any(member, folders):
+    while True:
+        now = identify(leader.pid)
+        if now is not None and now.start_ticks != leader.start_ticks:
+            return  # the number is another process's: the kernel reuses it only when the session is gone
+        members = [one for one in session_members(leader.pid) if _names_any(one, folders)]
+        if not members:
+            return
+        with suppress(ProcessLookupError):
+            os.killpg(leader.pid, signal.SIGKILL)
+        for member in members:
             kill(member)
 
 

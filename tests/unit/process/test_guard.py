@@ -17,6 +17,7 @@ from flushlab.machine import server_user
 from flushlab.process import Guard, GuardedProcess, all_records, identify, run_folder
 from flushlab.process.guard import strike
 from flushlab.process.identity import ProcessIdentity
+from tests.left import processes_of
 from tests.trees import tree
 from tests.waiting import PATIENCE_S, wait_until
 
@@ -262,6 +263,28 @@ def test_dead_guard_is_noticed_and_its_work_done(guard: Guard) -> None:
         run(guard, "true")
     guard.close()
     assert list(run_folder().iterdir()) == []
+
+
+FORKS = (
+    "(i=0; while [ $i -lt 1500 ]; do (read line < {pipe}) & i=$((i + 1)); done; read line < {pipe}) & wait"
+)
+
+
+def test_what_a_program_goes_on_to_fork_ends_although_its_guard_was_killed(guard: Guard) -> None:
+    """As with scripts that set a server up, whose parts do not die with them."""
+    pipe = run_folder() / "it" / "pipe"
+    os.mkfifo(pipe)
+    pipe.chmod(0o644)
+    run(guard, FORKS.format(pipe=pipe))
+    wait_until(lambda: len(processes_of(pipe)) > 20, "it forks", PATIENCE_S / 10)
+    (record,) = all_records()
+    assert record.guard is not None
+    os.kill(record.guard.pid, signal.SIGKILL)
+    guard.close()
+    left = processes_of(pipe)
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    assert not left
 
 
 def test_strike_kills_what_these_threads_have_started_alone(guard: Guard) -> None:
