@@ -503,3 +503,15 @@ def test_the_page_of_a_factorial_tells_what_the_factors_do_and_what_was_counted(
     ):
         assert words in text
     assert "Not known: binlog was not measured." in shown(UNCROSSED)
+
+
+def test_the_key_of_the_floor_has_its_condition_and_a_raised_base_is_called_so() -> None:
+    said = "second, if the disk is honest"
+    guarantees = {"base": made.SAFE, made.FAST_ARM: {**made.SAFE, "floor": said}}
+    text = text_of(show(made.row("tune", made.tune_facts(guarantees=guarantees)), []))
+    assert f"floor {said} base 12,346 transactions/s" in text
+    raised = made.tune_facts(raised={"sync_binlog": 1}, guarantees={**guarantees, "yours": made.SAFE})
+    assert f"floor {said} raised 12,346 transactions/s" in text_of(show(made.row("tune", raised), []))
+    honest = "strict, if the disk is honest"
+    series = made.series_facts(floor="", base_guarantees={**made.SAFE, "floor": honest})
+    assert f"floor {honest} base" in text_of(show(made.row("series", series), []))

@@ -24,6 +24,7 @@ from flushlab.record import Comparison, Machine, OtherLoad, ServerIdentity, Tria
 from flushlab.report import compare, series, tune
 from flushlab.report.guarantees import changed
 from flushlab.report.stored import Facts, StoredPlan
+from flushlab.settings.durability import FLOOR
 from flushlab.store import CampaignRow
 from flushlab.units import counted
 
@@ -80,6 +81,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
         servers: what was measured, in words; empty: nothing was.
         floor: that the answer keeps.
         base: settings of the base.
+        base_name: what its figures are called.
         chosen: name of the arm that the answer is about.
         arms: to show beside the base, the chosen one first.
         guarantees: per column (`base`, `winner`, …) plain words per failure.
@@ -100,6 +102,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     ways: tuple[str, ...] = ()
     floor: str = ""
     base: Mapping[str, Value] = {}
+    base_name: str = "base"
     base_p99_us: float | None = None
     base_figure: float | None = None
     blocks: str = ""
@@ -174,6 +177,7 @@ def _tuned(facts: TuneFacts) -> Found:
     if winner is not None:
         guarantees["winner"] = facts.guarantees.get(winner.arm, {})
     against = f"your settings raised to {facts.floor}" if facts.raised else "the base"
+    floor = winner.floor.value if winner else facts.floor
     way = "side by side" if facts.interleaved else "on fresh servers"
     blocks = f"{counted(result.blocks, 'block')} {way}, {counted(result.looks, 'look')}"
     return Found(
@@ -188,7 +192,8 @@ def _tuned(facts: TuneFacts) -> Found:
         objective=facts.objective,
         against=against,
         base_p99_us=facts.base_p99_us,
-        floor=winner.floor.value if winner else facts.floor,
+        floor=facts.guarantees.get(winner.arm if winner else BASE, {}).get(FLOOR, floor),
+        base_name="raised" if facts.raised else "base",
         base=facts.base,
         base_figure=facts.base_figure,
         blocks=blocks if result.blocks else "",
@@ -265,7 +270,7 @@ def _serial(facts: SeriesFacts) -> Found:
         higher_is_better=facts.higher_is_better,
         objective=facts.objective,
         ways=tuple(f"{words[0].upper()}{words[1:]}." for words in tune.ways(facts)),
-        floor=facts.floor or facts.base_floor,
+        floor=facts.floor or facts.base_arm.verdict,
         base=facts.base,
         base_figure=facts.base_figure,
         base_p99_us=facts.base_p99_us,

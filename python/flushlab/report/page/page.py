@@ -202,9 +202,9 @@ def _keys(subject: Subject) -> Iterator[tuple[str, str]]:
     if what.floor:
         yield "floor", what.floor
     if what.base_figure is not None:
-        yield "base", f"{figure(what.base_figure)} {what.unit}"
+        yield what.base_name, f"{figure(what.base_figure)} {what.unit}"
     if what.base_p99_us is not None:
-        yield "base's p99", format_latency(what.base_p99_us)
+        yield f"{what.base_name}'s p99", format_latency(what.base_p99_us)
     if what.blocks:
         yield "proven in", what.blocks
     elif subject.trials:
