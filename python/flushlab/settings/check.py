@@ -319,14 +319,14 @@ def _judge(line: Line, server: OptionsHere, findings: list[Finding]) -> list[_Gi
         )
     prefix, bare = _without_prefixes(name, server)
     name = bare if prefix else name
-    if prefix == "maximum":
-        findings += _limited(line, name, server)
-        return []
     if server.takes(name) is False or server.unheard_of(name) or server.ignores(name):
         full = stranger(name, line, loose, server, findings)
         if full is None:
             return []
         name = full
+    if prefix == "maximum":
+        findings += _limited(line, name, server)
+        return []
     here, shape = server.here(name), server.shape(name)
     text = _turned(prefix, line.text) if prefix else line.text
     given = None if here else _other(prefix, line.text)

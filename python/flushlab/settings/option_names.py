@@ -169,9 +169,8 @@ class OptionNames:
                 for other in self.names()
                 if other.startswith(name)
                 and (
-                    self.knows(other, flavor, version) is not False
-                    if other in self._takers
-                    else self.ignores(other, flavor, version)
+                    (other in self._takers and self.knows(other, flavor, version) is not False)
+                    or self.ignores(other, flavor, version)
                 )
             )
         )
