@@ -17,7 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from flushlab.campaign.option_check import Judged, judge
+from flushlab.campaign.option_check import CheckRequest, Judged
+from flushlab.campaign.server_check import judge_file
 from tests.conftest import require_build
 
 SHOP = Path(__file__).parents[2] / "examples" / "shop"
@@ -139,11 +140,11 @@ def test_an_option_file_of_57_is_mended_as_the_check_says_and_starts_on_80(tmp_p
     release = f"mysql@{'.'.join(map(str, require_build('mysql@8.0').version))}"
     file = tmp_path / "my.cnf"
     file.write_text(OF_57)
-    before = judge(file, release, basedir=None, floor=None)
+    before = judge_file(file, CheckRequest(server=release))
     assert not before.starts
     assert len([one for one in before.findings if one.fatal]) == 10
     file.write_text(mended(file, before))
-    after = judge(file, release, basedir=None, floor=None, start=True)
+    after = judge_file(file, CheckRequest(server=release, start=True))
     assert after.starts
     assert after.started is not None
     assert (after.started.ran, after.started.refusal) == (True, "")

@@ -29,7 +29,6 @@ from flushlab.server.base_file import (
     reason,
     refusals,
     require_option_file,
-    text_of,
 )
 from flushlab.settings.admission import LeftOut, admit
 from flushlab.settings.check import Checked, in_reading_order
@@ -123,49 +122,53 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
         return not any(finding.fatal for finding in self.findings)
 
 
-def judge(
-    file: Path,
-    server: str | None,
-    *,
-    basedir: Path | None,
-    floor: Floor | None,
-    text: str | None = None,
-    static: bool = False,
-    memory: str | None = None,
-    start: bool = False,
-    suffix: str = "",
-    progress: Progress = silent,
-) -> Judged:
-    """What the file means to the server.
+class CheckRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """How a file is checked.
 
-    Args:
-        file: the option file.
+    Attributes:
         server: a build's name, or `flavor@version` of a server that is not here; None assumes one.
         basedir: where the build is, if it is none of the known ones.
         floor: also say what keeps the file below it.
-        text: its content, where it has been read already: a pipe gives it only once.
         static: judge by the packaged lists alone, even where the build is here.
         memory: of the machine that the file is for, like `64G`; this one's if None.
         start: start the build with the file, on an empty data directory.
         suffix: the --defaults-group-suffix that the server is started with.
+    """
+
+    server: str | None = None
+    basedir: Path | None = None
+    floor: Floor | None = None
+    static: bool = False
+    memory: str | None = None
+    start: bool = False
+    suffix: str = ""
+
+
+def judge(file: Path, text: str, request: CheckRequest, *, progress: Progress = silent) -> Judged:
+    """The meaning of an option file to the server.
+
+    Args:
+        file: the option file.
+        text: its content. It is not read here: a pipe gives it only once.
+        request: how it is checked.
         progress: told what takes long.
 
     Raises:
-        StorageError: the file cannot be read.
         UsageError: it is no option file.
         BuildNotFound: the name says neither a build that is here nor a version.
     """
-    if text is None:
-        text = text_of(file)
+    floor, memory = request.floor, request.memory
     require_option_file(text, file)
-    if start:
-        build: Build | None = find_build(server or DEFAULT, basedir=basedir, progress=progress)
+    if request.start:
+        build: Build | None = find_build(
+            request.server or DEFAULT, basedir=request.basedir, progress=progress
+        )
         assert build is not None
         identity, assumed = _identity(build), False
     else:
-        identity, build, assumed = server_of(server, basedir)
-    asked = None if static else build
-    checked = examine(file, text, identity, asked, suffix=suffix)
+        identity, build, assumed = server_of(request.server, request.basedir)
+    asked = None if request.static else build
+    checked = examine(file, text, identity, asked, suffix=request.suffix)
     disk = Storage(in_memory_files=_in_memory(checked))
     kept = checked.guarantees(identity, disk)
     ignored = _ignored(file)
@@ -181,7 +184,7 @@ def judge(
         found += below(checked, identity, disk, floor)
     else:
         found += at_risk(checked, str(file), identity, disk)
-    started = _start(build, checked, memory, progress) if start and build else None
+    started = _start(build, checked, memory, progress) if request.start and build else None
     if started is not None:
         known = {finding.name for finding in found if finding.fatal}
         told = {name: started.refusal for name in started.without if name not in known}

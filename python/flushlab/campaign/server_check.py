@@ -11,7 +11,7 @@ from pathlib import Path
 
 from flushlab.build import Progress, silent
 from flushlab.build.find import parse_name
-from flushlab.campaign.option_check import Judged, judge, server_of
+from flushlab.campaign.option_check import CheckRequest, Judged, judge, server_of
 from flushlab.campaign.running_server import UNSEEN
 from flushlab.errors import UsageError
 from flushlab.record import Launch, ServerIdentity
@@ -48,19 +48,8 @@ def judge_server(address: Address, *, floor: Floor | None = None, memory: str | 
     return _judged(checked, identity, launch, address.name, floor, memory)
 
 
-def judge_file(
-    file: Path,
-    server: str | None,
-    *,
-    basedir: Path | None,
-    floor: Floor | None,
-    static: bool = False,
-    memory: str | None = None,
-    start: bool = False,
-    suffix: str = "",
-    progress: Progress = silent,
-) -> Judged:
-    """What an option file means, or a file of variables; the arguments are those of `judge`.
+def judge_file(file: Path, request: CheckRequest, *, progress: Progress = silent) -> Judged:
+    """The meaning of an option file, or of a file of variables.
 
     Raises:
         StorageError: the file cannot be read.
@@ -70,24 +59,17 @@ def judge_file(
     text = text_of(file)
     dump = read_dump(text)
     if dump is None:
-        return judge(
-            file,
-            server,
-            basedir=basedir,
-            floor=floor,
-            text=text,
-            static=static,
-            memory=memory,
-            start=start,
-            suffix=suffix,
-            progress=progress,
-        )
-    for name, given in (("--start", start), ("--defaults-group-suffix", suffix), ("--basedir", basedir)):
+        return judge(file, text, request, progress=progress)
+    for name, given in (
+        ("--start", request.start),
+        ("--defaults-group-suffix", request.suffix),
+        ("--basedir", request.basedir),
+    ):
         if given:
             raise UsageError(
                 f"{name} is for option files, but {file} has a server's variables", hint="remove it"
             )
-    return judge_dump(dump, file, server, floor=floor, memory=memory)
+    return judge_dump(dump, file, request.server, floor=request.floor, memory=request.memory)
 
 
 def judge_dump(

@@ -99,18 +99,19 @@ def settings(
             raise UsageError(f"--check cannot be combined with the setting {name}", hint="remove one of them")
         if start and static:
             raise UsageError("--start asks the build, --static does not", hint="remove one of them")
-        _check(
-            check,
-            server,
-            basedir,
-            floor,
-            json,
+        from flushlab.campaign.option_check import CheckRequest
+        from flushlab.campaign.server_check import judge_file
+
+        request = CheckRequest(
+            server=server,
+            basedir=basedir,
+            floor=floor,
             static=static,
-            strict=strict,
-            start=start,
             memory=memory,
+            start=start,
             suffix=defaults_group_suffix or "",
         )
+        _tell(judge_file(check, request, progress=say), str(check), json, strict=strict)
         return
     if static or strict or start or memory or defaults_group_suffix:
         raise UsageError(
@@ -132,35 +133,6 @@ def settings(
         width = max(len(entry.name) for entry in entries)
         lines = [f"{entry.name:<{width}}  {entry.effect}" for entry in entries]
         stdout.print("\n".join(lines))
-
-
-def _check(
-    file: Path,
-    server: str | None,
-    basedir: Path | None,
-    floor: Floor | None,
-    json: str | None,
-    *,
-    static: bool,
-    strict: bool,
-    start: bool,
-    memory: str | None,
-    suffix: str,
-) -> None:
-    from flushlab.campaign.server_check import judge_file
-
-    judged = judge_file(
-        file,
-        server,
-        basedir=basedir,
-        floor=floor,
-        static=static,
-        memory=memory,
-        start=start,
-        suffix=suffix,
-        progress=say,
-    )
-    _tell(judged, str(file), json, strict=strict)
 
 
 def _check_server(

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from flushlab.campaign.option_check import Judged, judge
+from flushlab.campaign.option_check import CheckRequest, Judged
+from flushlab.campaign.server_check import judge_file
 from flushlab.errors import UsageError
 from flushlab.settings.floor import Floor
 
@@ -19,7 +20,7 @@ def no_builds(private_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def judged(text: str, folder: Path, server: str | None = "mysql@5.7.22", memory: str = "64G") -> Judged:
     file = folder / "my.cnf"
     file.write_text(text)
-    return judge(file, server, basedir=None, floor=None, memory=memory)
+    return judge_file(file, CheckRequest(server=server, memory=memory))
 
 
 def told(found: Judged) -> list[tuple[str, str, int, str]]:
@@ -39,7 +40,9 @@ def test_a_pipe_is_read_though_it_gives_its_text_only_once(tmp_path: Path) -> No
     os.write(writing, b"[mysqld]\ninnodb_flush_log_at_trx_commit = 2\n")
     os.close(writing)
     try:
-        found = judge(Path(f"/dev/fd/{reading}"), "mysql@5.7.22", basedir=None, floor=Floor.STRICT)
+        found = judge_file(
+            Path(f"/dev/fd/{reading}"), CheckRequest(server="mysql@5.7.22", floor=Floor.STRICT)
+        )
     finally:
         os.close(reading)
     assert found.meets is False

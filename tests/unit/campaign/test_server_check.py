@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from flushlab.campaign import server_check
-from flushlab.campaign.option_check import Judged
+from flushlab.campaign.option_check import CheckRequest, Judged
 from flushlab.campaign.server_check import judge_file
 from flushlab.errors import UsageError
 from flushlab.server.attached import from_dsn
@@ -23,7 +23,7 @@ FILE = "variables"
 def judged(text: str, folder: Path, server: str | None = None, floor: Floor | None = None) -> Judged:
     file = folder / FILE
     file.write_text(text)
-    return judge_file(file, server, basedir=None, floor=floor)
+    return judge_file(file, CheckRequest(server=server, floor=floor))
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -79,7 +79,7 @@ def test_variables_cannot_be_started_with(tmp_path: Path) -> None:
     file = tmp_path / FILE
     file.write_text(FORMS["tabs"])
     with pytest.raises(UsageError, match="--start is for option files"):
-        judge_file(file, None, basedir=None, floor=None, start=True)
+        judge_file(file, CheckRequest(start=True))
 
 
 @pytest.mark.parametrize(

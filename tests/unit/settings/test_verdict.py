@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from flushlab.campaign.binding import judged
-from flushlab.campaign.option_check import judge
+from flushlab.campaign.option_check import CheckRequest
 from flushlab.campaign.series_request import BoundArm
+from flushlab.campaign.server_check import judge_file
 from flushlab.record import Launch, ServerIdentity, Storage, Value
 from flushlab.settings.catalog import load_catalog
 from flushlab.settings.durability import described, verdict
@@ -64,7 +65,7 @@ def test_a_check_and_a_comparison_say_the_same_of_one_configuration(tmp_path: Pa
     """`settings --check` said strict, `compare` on the same machine throwaway, both without a condition."""
     file = tmp_path / "my.cnf"
     file.write_text("[mysqld]\nmax_connections = 100\n")
-    checked = judge(file, "mysql@9.7.4", basedir=None, floor=None, static=True)
+    checked = judge_file(file, CheckRequest(server="mysql@9.7.4", static=True))
     settings: dict[str, Value] = {"max_connections": 100}
     arm = BoundArm(name="base", settings=settings)
     compared = {
