@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,22 +24,27 @@ RELAXED = "innodb_flush_log_at_trx_commit=0"
 SMALL = ["--server", "mariadb@10.11", "--threads", "2", "--tables", "1", "--table-size", "500"]
 
 
-@pytest.mark.server("mariadb@10.11")
-def test_settings_and_an_option_file_are_compared_and_the_page_is_written(
-    furnished_home: Path, tmp_path: Path
-) -> None:
-    (tmp_path / "my.cnf").write_text(f"[mysqld]\n{RELAXED}\n")
-    words = ["my.cnf", "other: innodb_log_buffer_size=32M", *SMALL, "--blocks", "2", "--seconds", "4"]
+def compared(folder: Path, *words: str) -> tuple[dict[str, Any], str]:
+    """The document of a comparison in a folder, and what it printed; its page is in `out` there."""
     done = subprocess.run(
         [*COMPARE, *words, "--out", "out"],
-        cwd=tmp_path,
+        cwd=folder,
         capture_output=True,
         text=True,
         check=False,
         timeout=900,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    found = json.loads((tmp_path / "out" / "compare.json").read_text())
+    return json.loads((folder / "out" / "compare.json").read_text()), done.stdout
+
+
+@pytest.mark.server("mariadb@10.11")
+def test_settings_and_an_option_file_are_compared_and_the_page_is_written(
+    furnished_home: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "my.cnf").write_text(f"[mysqld]\n{RELAXED}\n")
+    words = ["my.cnf", "other: innodb_log_buffer_size=32M", *SMALL, "--blocks", "2", "--seconds", "3"]
+    found, said = compared(tmp_path, *words)
     (arm,) = found["arms"]
     assert (found["base"]["name"], arm["name"], arm["outcome"]) == ("my.cnf", "other", "measured")
     assert arm["settings"] == {"innodb_log_buffer_size": 32 << 20}
@@ -48,7 +54,7 @@ def test_settings_and_an_option_file_are_compared_and_the_page_is_written(
     assert found["objective"] == "throughput"
     assert found["control"] is not None and found["control_p99_ratio"] is not None
     assert (found["interleaved"], found["rounds"] > 0) == (True, True)
-    assert "again: flushlab compare " in done.stdout
+    assert "again: flushlab compare " in said
     assert "Every turn over time" in (tmp_path / "out" / "report.html").read_text()
 
 
@@ -57,16 +63,7 @@ def test_at_a_fixed_rate_the_ratios_are_those_of_the_p99_latencies_in_the_record
     furnished_home: Path, tmp_path: Path
 ) -> None:
     words = ["base", "innodb_flush_log_at_trx_commit=2", *SMALL, "--rate", "200"]
-    done = subprocess.run(
-        [*COMPARE, *words, "--blocks", "2", "--seconds", "4", "--out", "out"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=900,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    found = json.loads((tmp_path / "out" / "compare.json").read_text())
+    found, said = compared(tmp_path, *words, "--blocks", "2", "--seconds", "3")
     (arm,) = found["arms"]
     with Store(furnished_home / "store.sqlite") as store:
         trials = [trial for trial in store.trials(found["campaign"]) if trial.outcome == "measured"]
@@ -83,8 +80,8 @@ def test_at_a_fixed_rate_the_ratios_are_those_of_the_p99_latencies_in_the_record
         ratio = {"estimate": one.ratio.estimate, "low": one.ratio.low, "high": one.ratio.high}
         assert shown == pytest.approx(ratio)
     assert arm["verdict"] == due.verdict
-    assert "ratio: how many times lower p99 latency is than that of base" in done.stdout
-    assert "--objective p99" in next(line for line in done.stdout.splitlines() if line.startswith("again: "))
+    assert "ratio: how many times lower p99 latency is than that of base" in said
+    assert "--objective p99" in next(line for line in said.splitlines() if line.startswith("again: "))
     assert "How many times lower p99 latency" in (tmp_path / "out" / "report.html").read_text()
 
 
@@ -120,16 +117,7 @@ def test_each_of_two_servers_has_a_base_of_its_own_and_servers_are_a_table_of_th
 ) -> None:
     words = ["base", RELAXED, *SMALL, "--server", "mysql@5.7", "--floor", "relaxed"]
     words += ["--blocks", "2", "--seconds", "5"]
-    done = subprocess.run(
-        [*COMPARE, *words, "--out", "out"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=900,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    found = json.loads((tmp_path / "out" / "compare.json").read_text())
+    found, said = compared(tmp_path, *words)
     mariadb, mysql = require_build("mariadb@10.11").name, require_build("mysql@5.7").name
     first, name = f"{mariadb} base", f"{mysql} {RELAXED}"
     assert found["base"]["name"] == first
@@ -138,7 +126,7 @@ def test_each_of_two_servers_has_a_base_of_its_own_and_servers_are_a_table_of_th
         f"{mysql} base": first,
         name: f"{mysql} base",
     }
-    assert f"servers, against {first}" in done.stdout
+    assert f"servers, against {first}" in said
     for one in found["recommended"]:  # whatever this disk makes of it: only the servers' own ratios
         (arm,) = [arm for arm in found["arms"] if arm["name"] == one["arm"]]
         assert (one["server"], one["base"]) == (arm["server"], arm["against"])
@@ -146,8 +134,8 @@ def test_each_of_two_servers_has_a_base_of_its_own_and_servers_are_a_table_of_th
         assert arm["name"].endswith(RELAXED)
     page = (tmp_path / "out" / "report.html").read_text()
     assert "Between servers" in page
-    again = next(line for line in done.stdout.splitlines() if line.startswith("again: "))
+    again = next(line for line in said.splitlines() if line.startswith("again: "))
     assert "--floor relaxed" in again
-    assert "wrote out/report.html" in done.stdout and "HTML page:" not in done.stdout
+    assert "wrote out/report.html" in said and "HTML page:" not in said
     folders = {one["server"]["flavor"] for one in found["recommended"]}
     assert {one.parent.name.partition("@")[0] for one in (tmp_path / "out").glob("*/my.cnf")} == folders

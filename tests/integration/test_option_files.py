@@ -131,7 +131,7 @@ def test_a_file_with_what_no_variable_shows_is_measured_by_every_command(plan: P
     relaxed.write_text(UNLIKE + ARM)
     shop = ROOT / "examples/shop/my.cnf"
     facts = flushlab.compare(
-        [str(unlike), str(relaxed), str(shop)], server=MARIADB, blocks=2, seconds=8.0, **SMALL
+        [str(unlike), str(relaxed), str(shop)], server=MARIADB, blocks=2, seconds=4.0, **SMALL
     )
     assert [(arm.outcome, arm.reason) for arm in facts.arms] == [("measured", "")] * 2
     assert facts.base["character_set_server"] == "utf8mb3"  # as the server reports it
