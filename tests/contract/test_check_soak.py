@@ -199,6 +199,8 @@ NOT_TOLD = re.compile(
 MySQL 5.7 and 8.0 and MariaDB 10.11 with default_tmp_storage_engine=abc, MySQL 8.0 with gtid_mode=ON alone or
 default_storage_engine=default, MySQL 5.7 with innodb_flush_method='1 0' or
 innodb_change_buffering=1M, MariaDB 10.11 with skip-innodb."""
+STARTS_BADLY = "takes it for 0 and ends"
+"""Nor of a wrong number behind loose_ with which MariaDB's InnoDB does not start."""
 NOT_JUDGED = {
     "mariadb": ("plugin",),
     "mysql": ("plugin", "product", "unknown-name", "misspelled", "not-in-version", "removed"),
@@ -209,7 +211,8 @@ NOT_JUDGED = {
 def undecided(checked: Checked, build: Build) -> bool:
     """Whether `--help` is no oracle for the file."""
     return any(
-        one.kind in NOT_JUDGED[build.flavor] or (one.fatal and NOT_TOLD.fullmatch(one.name))
+        one.kind in NOT_JUDGED[build.flavor]
+        or (one.fatal and (NOT_TOLD.fullmatch(one.name) or one.text.endswith(STARTS_BADLY)))
         for one in checked.findings
     )
 

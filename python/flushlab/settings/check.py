@@ -45,8 +45,13 @@ _ADJUSTED = re.compile(r"option '([^']+)': (?:un)?signed value (\S+) adjusted to
 _NEAR_SUFFIX = 0.5
 """How alike the suffix of an instance must be to the one that was meant (difflib's ratio)."""
 _NUMBERS = ("integer", "size", "float", "unsigned", "signed", "real")
-_ENDS_WITH_0 = ("innodb_buffer_pool_size", "table_cache", "table_open_cache", "table_open_cache_instances")
+_ENDS_WITH_0 = (
+    *("innodb_buffer_pool_size", "innodb_log_buffer_size", "innodb_page_size", "innodb_purge_threads"),
+    *("table_cache", "table_open_cache", "table_open_cache_instances"),
+)
 """Numbers that MariaDB 10.11.19 and 11.8.9 do not take as 0 behind `loose_`."""
+_FLAGS = {"optimizer_trace"}
+"""Texts of `name=on,name=off`, which servers read at once."""
 _TEXTS = {"sql_mode"}
 """Settings of the catalog whose values differ from version to version beyond what it knows."""
 _OF_THE_PROCESS = {"max_connections", "open_files_limit", "table_open_cache", "table_definition_cache"}
@@ -330,7 +335,8 @@ def _judge(line: Line, server: OptionsHere, findings: list[Finding]) -> list[_Gi
     here, shape = server.here(name), server.shape(name)
     text = _turned(prefix, line.text) if prefix else line.text
     given = None if here else _other(prefix, line.text)
-    if here is None and prefix and shape is not None and shape.kind in ("word", "text"):
+    as_text = shape is not None and shape.kind in ("word", "text") and name not in _FLAGS
+    if here is None and prefix and as_text:
         if prefix == "enable" and not name.startswith("replicate_") and text == "1":
             if server.identity.flavor == "mysql":
                 return []  # it keeps the default; MariaDB takes the empty text
@@ -344,7 +350,7 @@ def _judge(line: Line, server: OptionsHere, findings: list[Finding]) -> list[_Gi
     else:
         return [_Given(name=name, line=line, text=given)]
     passes = server.identity.flavor == "mariadb" and text is not None
-    later = shape is not None and shape.kind in ("bare", "text", "word") and name != "optimizer_trace"
+    later = as_text or (shape is not None and shape.kind == "bare")
     if loose and read.fatal and passes and not later:
         return _passed_over(read, line, name, server, findings)
     findings += _misread(read, line, name)

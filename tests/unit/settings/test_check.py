@@ -557,7 +557,25 @@ def test_mariadb_takes_a_wrong_number_behind_loose_for_nought(line: str, value: 
     assert kept == (Floor.RELAXED if "at_trx_commit" in line else Floor.STRICT)
 
 
-@pytest.mark.parametrize("name", ["table_open_cache", "table_cache", "innodb_buffer_pool_size"])
+@pytest.mark.parametrize(
+    "line", ["enable-optimizer-trace=1 0", "enable-optimizer-trace", "skip-optimizer-trace"]
+)
+@pytest.mark.parametrize("server", ALL, ids=lambda one: one.name)
+def test_a_list_of_flags_is_neither_enabled_nor_disabled(line: str, server: ServerIdentity) -> None:
+    assert not of(f"[mysqld]\n{line}\n", server).starts
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "table_open_cache",
+        "table_cache",
+        "innodb_buffer_pool_size",
+        "innodb_log_buffer_size",
+        "innodb_page_size",
+        "innodb_purge_threads",
+    ],
+)
 def test_mariadb_does_not_survive_nought_of_some(name: str) -> None:
     assert not of(f"[mysqld]\nloose_{name}=off\n", MARIADB1011).starts
 
