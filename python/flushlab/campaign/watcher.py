@@ -49,7 +49,7 @@ class Spent(NamedTuple):
 
 
 WIDTH = 120
-"""Figures of a block that are longer than this are told by the least and the most."""
+"""Figures of several arms of a block that are longer than this are told by the least and the most."""
 TELL_S = 10.0
 """Blocks of turns are short: of those that end in so many seconds, one is told."""
 
@@ -110,7 +110,7 @@ class Watcher:
             found = [(one.arm.name, *figure_of(one, progress.objective)) for one in turns]
             unit = found[0][2]
             figures = ", ".join(f"{self.known_as(arm)} {figure_words(one, unit)}" for arm, one, unit in found)
-            if len(figures) > WIDTH:
+            if len(figures) > WIDTH and len(found) > 1:
                 first, *_, last = sorted(one for _, one, _ in found)
                 figures = f"{len(turns)} arms, {figure_words(first, unit)} to {figure_words(last, unit)}"
             stage, block = _block(turns[0])

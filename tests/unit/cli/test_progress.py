@@ -70,6 +70,24 @@ def test_of_short_blocks_of_turns_one_is_told_for_all_that_end_meanwhile(
     ]
 
 
+@pytest.mark.parametrize(
+    ("arms", "told"),
+    [(1, "a0{long} 100 transactions/s"), (2, "2 arms, 100 to 101 transactions/s")],
+)
+def test_a_block_of_turns_whose_line_is_long_is_told_whatever_a_resumed_one_has_left(
+    arms: int, told: str
+) -> None:
+    lines, long = list[str](), "x" * 120
+    watcher, progress = Watcher(lines.append), Progress(stage="arms", done=1, total=9)
+    turn = Slice(round=0, start_s=0.0, seconds=1.0, events=50)
+    for number in range(arms):
+        arm = Arm(name=f"a{number}{long}", settings={})
+        done = trial(arm=arm, stage="arms", block=0, figure=100.0 + number, slices=(turn,))
+        watcher.ended(done, progress, Spent())
+    watcher.starting(Request(arm=Arm(name="x", settings={}), stage="arms", block=1), progress, Spent())
+    assert lines == [f"arms 0 · {told.format(long=long)}"]
+
+
 def test_a_turn_that_fails_is_told_at_once() -> None:
     lines: list[str] = []
     failed = trial(outcome="failed", reason="the server died")
