@@ -19,7 +19,15 @@ import msgspec
 
 from flushlab.campaign.binding import judged
 from flushlab.campaign.claims import answered, counted_answer
-from flushlab.campaign.doubts import disturbed, doubts, mean_figure, mean_p99_us, of_base, of_looks
+from flushlab.campaign.doubts import (
+    disturbed,
+    doubts,
+    mean_figure,
+    mean_p99_us,
+    of_base,
+    of_controls,
+    of_looks,
+)
 from flushlab.campaign.duration import ends_by_itself, trial_s
 from flushlab.campaign.facts import ArmFacts, ArmOutcome, SeriesFacts
 from flushlab.campaign.loop import Ending
@@ -30,7 +38,6 @@ from flushlab.experiment.series import BEST, Group, Series, SeriesPlan, SeriesRe
 from flushlab.plan.plan import Claim
 from flushlab.record import (
     Arm,
-    Comparison,
     Launch,
     Machine,
     OtherLoad,
@@ -226,7 +233,7 @@ class BoundSeries:
         """Doubts on the base of each server; those on the control are among the comparisons."""
         for name, arm in self._bases.items():
             own = [t for t in trials if t.arm.name == name and t.stage == "arms" and t.figure is not None]
-            for doubt in of_base(own, None, **self._sizes(arm, own)):
+            for doubt in of_base(own, **self._sizes(arm, own)):
                 yield self._on_server(doubt, name)
 
     def _configured(self, arm: BoundArm, trials: list[Trial]) -> Configuration:
@@ -381,9 +388,7 @@ class BoundSeries:
             outcome, reason = result.out[CONTROL]
             text = f"the control {outcome}, so nothing checks the blocks: {reason}"
             found.append(self._on_server(Warning("control-failed", text)))
-        for control in (result.control, result.best_control):
-            if control is not None and control.verdict != "no difference found":
-                found.append(self._on_server(Warning("control-differs", _control_words(control))))
+        found += map(self._on_server, of_controls(result.control, result.best_control))
         found += of_looks(one for one in (result.control, *result.comparisons.values()) if one)
         found += self._conflicts(result)
         found += self._same_as_base(trials)
@@ -547,14 +552,6 @@ def _ratio(claim: Claim, result: SeriesResult) -> Ratio | None:
         found = result.comparisons.get(claim.against)
         return found.ratio.inverse() if found is not None else None
     return result.pairs.get((claim.arm, claim.against))
-
-
-def _control_words(control: Comparison) -> str:
-    ratio = control.ratio
-    return (
-        f"the control, the base once more, was {control.verdict} than the base ({ratio.estimate:.2f} "
-        f"[{ratio.low:.2f}, {ratio.high:.2f}]): blocks cannot correct what disturbed the machine"
-    )
 
 
 def _kind(warning: Warning) -> tuple[str, str]:

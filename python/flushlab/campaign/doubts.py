@@ -6,6 +6,7 @@ import math
 from collections.abc import Collection, Iterable, Iterator
 from statistics import fmean, geometric_mean
 
+from flushlab.experiment.blocks import CONTROL
 from flushlab.experiment.objective import is_stalled, p99_us
 from flushlab.record import Comparison, Trial, Warning
 from flushlab.units import counted, format_size
@@ -27,9 +28,30 @@ GROWTH = 1.25
 """Data that are this many times as large at the end as at the beginning are another workload."""
 
 
+def of_controls(*controls: Comparison | None) -> Iterator[Warning]:
+    """That the base differs from itself; one warning for all its controls.
+
+    Args:
+        controls: that of the arms' blocks, then that of the blocks of `best`; None where there is none.
+    """
+    found = [
+        f"{where}at {one.ratio.estimate:.2f} ({one.ratio.low:.2f} – {one.ratio.high:.2f})"
+        for where, one in zip(("", "beside best "), controls, strict=False)
+        if one is not None and differs(one)
+    ]
+    if found:
+        text = f"the control, the base measured again, came out {' and '.join(found)}, not 1"
+        way_out = "the machine changed meanwhile. Repeat this before relying on it."
+        yield Warning("control-differs", f"{text}: {way_out}")
+
+
+def differs(control: Comparison) -> bool:
+    """Whether a control tells that the machine changed."""
+    return control.verdict != "no difference found"
+
+
 def of_base(
     base: list[Trial],
-    control: Comparison | None,
     *,
     data_bytes: int,
     pool_bytes: int | None,
@@ -39,17 +61,9 @@ def of_base(
 
     Args:
         base: its trials that have a figure.
-        control: the base measured again under another name, where it was.
         data_bytes: the workload's data; 0 if unknown.
         pool_bytes, redo_bytes: its buffer pool and redo capacity, or None.
     """
-    if control is not None and control.verdict != "no difference found":
-        ratio = control.ratio
-        yield Warning(
-            "control-off",
-            f"the control, the base measured again, came out at {ratio.estimate:.2f} ({ratio.low:.2f} – "
-            f"{ratio.high:.2f}), not 1: the machine changed meanwhile. Repeat this before relying on it.",
-        )
     if pool_bytes is not None and 0 < data_bytes < pool_bytes:
         fit = f"all data ({format_size(data_bytes)}) fits in the buffer pool ({format_size(pool_bytes)})"
         all_wait = redo_bytes is None or redo_bytes >= data_bytes  # else pages are written before they can
@@ -96,8 +110,11 @@ def doubts(trials: Collection[Trial], *, disk_iops: int | None, disk: str | None
 
 def of_looks(comparisons: Iterable[Comparison]) -> Iterator[Warning]:
     """Comparisons whose looks exclude each other, and those that an earlier look still bounds so that the
-    ratio is far from the middle of the interval (a look's own interval is symmetric, in logarithms)."""
+    ratio is far from the middle of the interval (a look's own interval is symmetric, in logarithms). Of a
+    control that differs, `of_controls` has told already."""
     for one in comparisons:
+        if one.arm == CONTROL and differs(one):
+            continue
         if one.contradicted:
             yield Warning(
                 "looks-disagree",

@@ -13,7 +13,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from flushlab.campaign.crash.check import Checked, Crash, check
-from flushlab.campaign.doubts import disturbed, doubts, mean_figure, mean_p99_us, of_base, of_looks
+from flushlab.campaign.doubts import (
+    disturbed,
+    doubts,
+    mean_figure,
+    mean_p99_us,
+    of_base,
+    of_controls,
+    of_looks,
+)
 from flushlab.campaign.duration import STAND_S, START_S, trial_s
 from flushlab.campaign.facts import FIRST_LOOK_MINUTES, Figures, TuneFacts
 from flushlab.campaign.loop import Ending
@@ -275,7 +283,8 @@ class Tuning:
                     f"flushing and doublewrite {way_out}",
                 )
             )
-        found += of_base(base, control, data_bytes=data, pool_bytes=pool, redo_bytes=redo)
+        found += of_controls(control)
+        found += of_base(base, data_bytes=data, pool_bytes=pool, redo_bytes=redo)
         found += doubts(trials, disk_iops=self.request.disk_iops, disk=self.request.disk)
         seen = {"window-too-short", "disturbed", _NO_EFFECT}
         for warning in (w for trial in base for w in trial.warnings):

@@ -406,7 +406,11 @@ def test_a_control_that_differs_is_a_warning(tmp_path: Path) -> None:
         return msgspec.structs.replace(trial, figure=trial.figure * 1.5)
 
     assert "control-differs" not in slugs(run(series(tmp_path, FLUSH)))
-    assert "control-differs" in slugs(run(series(tmp_path, FLUSH), change=lifted))
+    facts = run(series(tmp_path, FLUSH), change=lifted)
+    (doubt,) = [one for one in facts.warnings if "control" in one.slug + one.text]
+    assert doubt.slug == "control-differs"
+    assert "came out at 1.50" in doubt.text
+    assert "beside best at 1.50" in doubt.text
 
 
 def test_factors_have_effects_and_without_one_of_them_none(tmp_path: Path) -> None:
