@@ -158,6 +158,7 @@ def _told(error: BaseException | None) -> int:
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else int(error.code is not None)
     if isinstance(error, KeyboardInterrupt):
+        _tell_of_notes(error)
         return INTERRUPTED
     if isinstance(error, BrokenPipeError):
         return PIPE_CLOSED
@@ -174,7 +175,18 @@ def _told(error: BaseException | None) -> int:
             print(instead, file=sys.stderr)  # noqa: T201
         else:
             print_error(known)
+    _tell_of_notes(error)
     return known.exit_code
+
+
+def _tell_of_notes(error: BaseException) -> None:
+    """What failed besides; `undo` notes it."""
+    if notes := getattr(error, "__notes__", ()):
+        from flushlab.cli.output import print_warning
+
+        with suppress(OSError):
+            for note in notes:
+                print_warning(note)
 
 
 def _known(error: BaseException) -> FlushlabError:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
 from typing import Any, Self
 
 from flushlab.build import Build, Progress, silent
@@ -41,6 +40,7 @@ from flushlab.server.recover import recover
 from flushlab.server.sandbox import Sandbox
 from flushlab.server.several import Several
 from flushlab.settings.configuration import Configuration
+from flushlab.undo import Undo, undo_all
 from flushlab.units import format_size
 
 LEAST_NODES, MOST_NODES = 2, 9
@@ -71,7 +71,7 @@ class Cluster(Several[Sandbox]):
         self.positions: dict[int, int] = {}
         """How far each node that came back last had come by itself, where that is known."""
         self._wire: Wire | None = None
-        self._own = ExitStack()  # the wire and limits of disks
+        self._own = Undo()  # the wire and limits of disks
 
     @classmethod
     def start(
@@ -144,54 +144,60 @@ class Cluster(Several[Sandbox]):
             root.require_free(size * of_node, f"a cluster of {size} nodes of {build.name}")
         named = name or f"c{secrets.token_hex(4)}"
         for attempt in range(_TRIES):
-            along = ExitStack()
-            wire = along.enter_context(Wire(latency_s)) if latency_s else None
-            limits = (
-                [along.enter_context(disk_limit.another(root)) for _ in range(size)] if disk_limit else []
-            )
-            roots = list(data_roots) or [root] * size
-            ends = [wire.end(number) for number in range(1, size + 1)] if wire else []
-            chosen = tuple(
-                Place(address=end.address, own_network=True) for end in ends
-            ) or addresses.free_places(size, _addresses_of_kept())
-            password, view = account.new_password(), View.of(size)
-            nodes: list[Sandbox] = []
             try:
-                for number in range(1, size + 1):
-                    membership = Membership(cluster=named, number=number, places=chosen, galera=galera)
-                    nodes.append(
-                        Sandbox.begin(
-                            build,
-                            settings=given,
-                            arguments=arguments,
-                            data_root=roots[number - 1],
-                            snapshot=data,
-                            snapshots=own,
-                            kept=kept,
-                            disk_limit=limits[number - 1] if limits else None,
-                            link=ends[number - 1] if ends else None,
-                            settle=settle and number == size,
-                            slow_disk=slow_disk,
-                            password=password,
-                            progress=progress,
-                            membership=membership,
-                            view=view,
-                        )
+                with Undo() as undo:
+                    along = Undo()
+                    undo.callback(along.close)
+                    wire = along.enter_context(Wire(latency_s)) if latency_s else None
+                    limits = (
+                        [along.enter_context(disk_limit.another(root)) for _ in range(size)]
+                        if disk_limit
+                        else []
                     )
-                cluster = cls(named, nodes)
-                cluster._wire, cluster._own = wire, along
-                cluster._await_first()
-            except BaseException as error:
-                for node in nodes:
-                    node.close()
-                along.close()
-                if isinstance(error, PortTaken) and not latency_s and attempt < _TRIES - 1:
-                    continue  # another program was faster
-                raise
+                    roots = list(data_roots) or [root] * size
+                    ends = [wire.end(number) for number in range(1, size + 1)] if wire else []
+                    chosen = tuple(
+                        Place(address=end.address, own_network=True) for end in ends
+                    ) or addresses.free_places(size, _addresses_of_kept())
+                    password, view = account.new_password(), View.of(size)
+                    nodes: list[Sandbox] = []
+                    for number in range(1, size + 1):
+                        membership = Membership(cluster=named, number=number, places=chosen, galera=galera)
+                        nodes.append(
+                            Sandbox.begin(
+                                build,
+                                settings=given,
+                                arguments=arguments,
+                                data_root=roots[number - 1],
+                                snapshot=data,
+                                snapshots=own,
+                                kept=kept,
+                                disk_limit=limits[number - 1] if limits else None,
+                                link=ends[number - 1] if ends else None,
+                                settle=settle and number == size,
+                                slow_disk=slow_disk,
+                                password=password,
+                                progress=progress,
+                                membership=membership,
+                                view=view,
+                            )
+                        )
+                        undo.callback(nodes[-1].close)
+                    cluster = cls(named, nodes)
+                    cluster._wire, cluster._own = wire, along
+                    cluster._await_first()
+                    undo.pop_all()
+            except PortTaken:
+                if latency_s or attempt == _TRIES - 1:
+                    raise
+                continue  # another program was faster
             break
         if kept:
-            for node in cluster.nodes:
-                node.keep()
+            with Undo() as undo:
+                undo.callback(cluster.remove)
+                for node in cluster.nodes:
+                    node.keep()
+                undo.pop_all()
         return cluster
 
     @classmethod
@@ -381,16 +387,14 @@ class Cluster(Several[Sandbox]):
 
     def kill(self) -> None:
         """SIGKILL of all nodes. The data directories stay."""
-        for node in self.nodes:
-            node.kill()
+        undo_all(node.kill for node in self.nodes)
 
     def stop(self) -> None:
         """Stops the nodes in an orderly way, the first one last: the cluster is bootstrapped from there.
 
         Does nothing if they are stopped. The data directories stay.
         """
-        for node in reversed(self.nodes):
-            node.stop()
+        undo_all(node.stop for node in reversed(self.nodes))
 
     def start_again(self) -> Choice:
         """Starts a stopped or killed cluster on its data directories.
@@ -407,12 +411,15 @@ class Cluster(Several[Sandbox]):
             ServerError: they did not come together in time.
         """
         logged = [log.size(node.log) for node in self.nodes]
-        try:
-            return self._start_again()
-        except (StartFailed, ServerDied) as error:
-            if (lack := self._lack(logged)) is not None:
-                raise lack from error
-            raise
+        with Undo() as undo:
+            for node in self.nodes:
+                undo.callback(node.give_up_start)
+            try:
+                return self._start_again()
+            except (StartFailed, ServerDied) as error:
+                if (lack := self._lack(logged)) is not None:
+                    raise lack from error
+                raise
 
     def _start_again(self) -> Choice:
         began = time.monotonic()
@@ -450,16 +457,12 @@ class Cluster(Several[Sandbox]):
 
     def close(self) -> None:
         """Ends an owned cluster: kills the nodes and removes their folders. Lets go of a kept one."""
-        for node in self.nodes:
-            node.close()
-        self._own.close()
+        undo_all([*(node.close for node in self.nodes), self._own.close])
 
     def remove(self) -> None:
         """Stops the nodes in an orderly way and removes their folders, kept or owned."""
-        if self.first.disk is None:
-            self.stop()
-        for node in reversed(self.nodes):
-            node.remove()
+        stops = [self.stop] if self.first.disk is None else []
+        undo_all([*stops, *(node.remove for node in reversed(self.nodes)), self._own.close])
 
     def __enter__(self) -> Self:
         return self

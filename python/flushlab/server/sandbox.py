@@ -11,6 +11,7 @@ import signal
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -34,6 +35,7 @@ from flushlab.server.paths import SandboxPaths, give
 from flushlab.server.protocol import Applied, Server
 from flushlab.server.starting import READY_LIMIT_S, AttachesProcess, Start
 from flushlab.settings.admission import require_admitted
+from flushlab.undo import undo_all
 
 _PORT_TRIES = 8
 _GREETING_S = 20.0
@@ -561,6 +563,14 @@ class Sandbox:
             guard.release(forget=True)
         self._let_go()
 
+    def give_up_start(self) -> None:
+        """Ends the start of a kept sandbox that was begun again and not waited for; an owned one's ends with
+        it."""
+        guard, self._restart_guard = self._restart_guard, None
+        if guard is not None:
+            guard.close()
+            self._process = None
+
     def move_datadir(self, target: Path) -> None:
         """Moves the data directory of a stopped server to `target`, a missing or empty directory.
 
@@ -608,23 +618,17 @@ class Sandbox:
 
     def close(self) -> None:
         """Ends an owned sandbox: kills the server and removes its folders. Lets go of a kept one."""
-        self._control.close()
-        try:
-            if self._guard is not None:
-                self._guard.close()
-        finally:
-            if self._own_disk is not None:
-                self._own_disk.close()
+        own = (self._guard, self._own_disk)
+        undo_all([self._control.close, self.give_up_start, *(one.close for one in own if one is not None)])
 
     def remove(self) -> None:
         """Stops the server and removes its folders, kept or owned.
 
         In an orderly way, unless its disk goes with it: there it might write for minutes what nobody reads.
         """
-        self._end(signal.SIGTERM if self._disk is None else signal.SIGKILL)
-        self.close()
-        if self._kept:
-            keeping.remove(self.name)
+        number = signal.SIGTERM if self._disk is None else signal.SIGKILL
+        from_disk = [partial(keeping.remove, self.name)] if self._kept else []
+        undo_all([partial(self._end, number), self.close, *from_disk])
 
     def __enter__(self) -> Self:
         return self

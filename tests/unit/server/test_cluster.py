@@ -10,7 +10,17 @@ import pytest
 
 from flushlab.build.galera import Galera
 from flushlab.datadir import DataRoot, Snapshots
-from flushlab.errors import FlushlabError, NoMemory, NoSpace, PortTaken, ServerDied, StartFailed, UsageError
+from flushlab.errors import (
+    FlushlabError,
+    HarnessError,
+    NoMemory,
+    NoSpace,
+    PortTaken,
+    ServerDied,
+    ServerError,
+    StartFailed,
+    UsageError,
+)
 from flushlab.record import Endpoint, Storage
 from flushlab.server.cluster import Cluster, require_size
 from flushlab.server.membership import Place
@@ -97,6 +107,7 @@ def stopped(folder: Path, *, killed: bool = False) -> list[Any]:
             endpoint=Endpoint(user="root", password=""),
             was_killed=killed and number == 1,
             alive=lambda: False,
+            give_up_start=lambda: None,
         )
         for number in (1, 2)
     ]
@@ -162,3 +173,127 @@ def test_nodes_do_not_start_where_others_listen_even_if_one_of_them_still_runs(
     with pytest.raises(PortTaken):
         Cluster("duo", nodes).start_again()
     assert [place.address for place in asked] == ["127.9.9.2"]
+
+
+class Begun:
+    """A node that was begun, or the disk limit of one."""
+
+    def __init__(self, undone: list[str], name: str, error: Exception | None = None) -> None:
+        self.name, self.disk, self.seconds = name, None, {"restore": 0.0}
+        self._undone, self._error = undone, error
+
+    def close(self) -> None:
+        self._undone.append(self.name)
+        if self._error is not None:
+            raise self._error
+
+    remove = give_up_start = close
+
+    def stop(self) -> None: ...
+
+    def keep(self) -> None:
+        if self.name == "node 2":
+            raise ServerError("it cannot be written down")
+
+    def __enter__(self) -> Begun:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Limit:
+    """A disk limit of which there can be so many."""
+
+    def __init__(self, undone: list[str], most: int) -> None:
+        self._undone, self._left = undone, list(range(1, most + 1))
+
+    def another(self, _root: DataRoot) -> Begun:
+        if not self._left:
+            raise HarnessError("the disk cannot be limited once more")
+        return Begun(self._undone, f"limit {self._left.pop(0)}")
+
+
+@pytest.fixture
+def undone(data_of_a_node: None, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What was undone, of nodes of which the second takes something amiss when it ends."""
+    found: list[str] = []
+    begun: list[Begun] = []
+
+    def begin(*_: object, **__: object) -> Begun:
+        if len(begun) == 2:
+            raise StartFailed("node 3 does not start")
+        amiss = HarnessError("node 2 survived SIGKILL") if begun else None
+        begun.append(Begun(found, f"node {len(begun) + 1}", amiss))
+        return begun[-1]
+
+    monkeypatch.setattr("flushlab.server.cluster.Sandbox.begin", begin)
+    has_free(monkeypatch, 1000)
+    return found
+
+
+def started(root: Path, **how: Any) -> Cluster:
+    given: Any = {"data_root": DataRoot(path=root, storage=Storage()), "snapshots": Snapshots(root), **how}
+    return Cluster.start(MARIADB, **given)
+
+
+def test_disk_limits_that_were_made_go_if_there_are_not_enough(undone: list[str], tmp_path: Path) -> None:
+    with pytest.raises(HarnessError, match="once more"):
+        started(tmp_path, disk_limit=Limit(undone, 2))
+    assert undone == ["limit 2", "limit 1"]
+
+
+def test_addresses_that_are_taken_leave_no_disk_limit(
+    undone: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def taken(*_: object) -> None:
+        raise PortTaken("no loopback addresses are free")
+
+    monkeypatch.setattr("flushlab.server.cluster.addresses.free_places", taken)
+    with pytest.raises(PortTaken):
+        started(tmp_path, size=2, disk_limit=Limit(undone, 9))
+    assert sorted(undone) == [f"limit {number}" for number in range(1, 7)]
+
+
+def test_all_is_undone_and_the_first_error_raised_if_a_node_does_not_start(
+    undone: list[str], tmp_path: Path
+) -> None:
+    with pytest.raises(StartFailed, match="node 3 does not start") as failed:
+        started(tmp_path, disk_limit=Limit(undone, 3))
+    assert undone == ["node 2", "node 1", "limit 3", "limit 2", "limit 1"]
+    assert failed.value.__notes__ == ["node 2 survived SIGKILL"]
+
+
+def test_no_node_is_kept_if_one_cannot_be(
+    undone: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Cluster, "_await_first", lambda _: None)
+    with pytest.raises(ServerError, match="cannot be written down"):
+        started(tmp_path, size=2, kept=True, disk_limit=Limit(undone, 2))
+    assert undone == ["node 2", "node 1", "limit 2", "limit 1"]
+
+
+def test_every_node_is_closed_whichever_of_them_fails() -> None:
+    undone: list[str] = []
+    nodes: Any = [Begun(undone, "1", HarnessError("1 hangs")), Begun(undone, "2", HarnessError("2 too"))]
+    with pytest.raises(HarnessError, match="1 hangs") as failed:
+        Cluster("duo", nodes).close()
+    assert (undone, failed.value.__notes__) == (["1", "2"], ["2 too"])
+
+
+def test_a_start_that_fails_gives_up_the_nodes_that_nobody_waits_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    undone: list[str] = []
+    nodes: Any = [Begun(undone, "1"), Begun(undone, "2")]
+    cluster = Cluster("duo", nodes)
+
+    def fails() -> None:
+        raise HarnessError("the network is gone")
+
+    for node in nodes:
+        node.log = Path("/nonexistent")
+    monkeypatch.setattr(cluster, "_start_again", fails)
+    with pytest.raises(HarnessError, match="the network is gone"):
+        cluster.start_again()
+    assert sorted(undone) == ["1", "2"]

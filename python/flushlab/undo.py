@@ -1,0 +1,45 @@
+"""Undo: steps that take back what was done, all of them, whichever of them fail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from types import TracebackType
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Undo(ExitStack):
+    """An `ExitStack` that raises the first error; errors of later steps become notes of it.
+
+    Ctrl-C in a step is raised in its place, once all steps are taken.
+    """
+
+    def callback(self, step: Callable[P, R], /, *args: P.args, **more: P.kwargs) -> Callable[P, R]:
+        """Adds a step, to be taken before those that are there."""
+
+        def take(
+            _kind: type[BaseException] | None, first: BaseException | None, _at: TracebackType | None
+        ) -> None:
+            try:
+                step(*args, **more)
+            except BaseException as error:
+                if first is None:
+                    raise
+                is_interrupt = not isinstance(error, Exception)
+                raised, noted = (error, first) if is_interrupt else (first, error)
+                raised.add_note(str(noted) or type(noted).__name__)
+                if is_interrupt:
+                    raise
+
+        self.push(take)
+        return step
+
+
+def undo_all(steps: Iterable[Callable[[], object]]) -> None:
+    """Takes all steps in their order, then raises the first error with the others as its notes."""
+    with Undo() as undo:
+        for step in reversed([*steps]):
+            undo.callback(step)
