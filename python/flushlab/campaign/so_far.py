@@ -1,8 +1,8 @@
 """Facts of a campaign that has none stored: it runs, or it was killed.
 
 Sits in `campaign`. An experiment is a pure function of its plan and the trials it was told, so telling them
-again gives what is proven so far, and nothing more. Which server it was and where its data lay is taken from
-the trials; the machine is the one that asks.
+again gives what is proven so far, and nothing more. Which server it was, where its data lay, and the settings
+of somebody's own server are taken from the trials; the machine is the one that asks.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from flushlab.errors import FlushlabError
 from flushlab.experiment.protocol import Experiment
 from flushlab.machine import describe
 from flushlab.machine.home import home_path
-from flushlab.record import Machine, Trial
+from flushlab.record import Machine, Trial, Value
 from flushlab.settings.catalog import load_catalog
 from flushlab.store import CampaignRow
 
@@ -53,10 +53,16 @@ def _tune(row: CampaignRow, trials: Sequence[Trial], started: Trial) -> TuneFact
 def _series(row: CampaignRow, trials: Sequence[Trial], started: Trial) -> SeriesFacts:
     assert started.server and started.storage
     request = msgspec.json.decode(row.plan, type=SeriesRequest)
-    series = BoundSeries(request, started.server, started.storage, load_catalog())
+    theirs = _theirs(started) if request.external else {}
+    series = BoundSeries(request, started.server, started.storage, load_catalog(), theirs)
     experiment = series.experiment()
     _tell(experiment, trials)
     return series.conclude(experiment, trials, "interrupted", row.id, _machine(request.data_root))
+
+
+def _theirs(started: Trial) -> dict[str, Value]:
+    """Settings of somebody's own server that nobody asked for."""
+    return {name: value for name, value in started.settings.items() if name not in started.arm.settings}
 
 
 def _tell(experiment: Experiment, trials: Sequence[Trial]) -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -7,16 +9,18 @@ import pytest
 
 from flushlab.campaign.facts import SeriesFacts, TuneFacts
 from flushlab.campaign.request import TuneRequest
+from flushlab.campaign.running_server import UNSEEN
 from flushlab.campaign.so_far import facts_so_far
 from flushlab.campaign.tuning import Tuning
 from flushlab.experiment.protocol import Experiment
 from flushlab.experiment.simulated import Noise, SimulatedTrials
-from flushlab.record import Launch, Trial
+from flushlab.record import Launch, Storage, Trial, Value
 from flushlab.settings.candidate import Candidate
+from flushlab.settings.durability import FLOOR
 from flushlab.settings.floor import Floor
 from flushlab.store import CampaignRow
 from flushlab.workload import Shape, Timing
-from tests.unit.campaign.test_bound_series import BASE, FLUSH, MARIADB, STORAGE, effect, series
+from tests.unit.campaign.test_bound_series import BASE, FLUSH, MACHINE, MARIADB, STORAGE, effect, series
 
 
 def row(request: msgspec.Struct, kind: str) -> CampaignRow:
@@ -31,15 +35,17 @@ def row(request: msgspec.Struct, kind: str) -> CampaignRow:
     )
 
 
-def simulate(experiment: Experiment, stop: int) -> list[Trial]:
+def simulate(
+    experiment: Experiment, stop: int, storage: Storage = STORAGE, has: Mapping[str, Value] | None = None
+) -> list[Trial]:
     trials: list[Trial] = []
     simulated = SimulatedTrials(effect, BASE, noise=Noise(trial=0.01), seed=1)
     while len(trials) < stop and (request := experiment.ask()) is not None:
         trial = msgspec.structs.replace(
             simulated.run(request),
-            settings=request.arm.settings,
+            settings={**(has or {}), **request.arm.settings},
             server=MARIADB,
-            storage=STORAGE,
+            storage=storage,
             launch=Launch(),
         )
         trials.append(trial)
@@ -85,6 +91,28 @@ def test_a_killed_tuning_shows_its_last_look() -> None:
     assert facts.result == experiment.result()
     assert facts.result.winner is not None
     assert facts.result.winner.settings["innodb_flush_log_at_trx_commit"] == 2
+
+
+def test_a_killed_tuning_of_somebodys_own_server_is_judged_as_it_ran() -> None:
+    request = msgspec.structs.replace(tune_request(), external="db.example:3306")
+    experiment = Tuning(request, MARIADB, UNSEEN, Launch()).experiment()
+    facts = facts_so_far(row(request, "tune"), simulate(experiment, 1_000, UNSEEN))
+    assert isinstance(facts, TuneFacts)
+    assert facts.result == experiment.result()
+    assert facts.guarantees["base"][FLOOR] == "strict, if the disk is honest"
+
+
+def test_a_killed_series_judges_best_with_the_settings_that_somebodys_own_server_has(tmp_path: Path) -> None:
+    has: dict[str, Value] = {"innodb_doublewrite": "OFF"}
+    bound = series(tmp_path, FLUSH, external="db.example:3306")
+    bound = dataclasses.replace(bound, storage=UNSEEN, has=has)
+    experiment = bound.experiment()
+    trials = simulate(experiment, 1_000, UNSEEN, has)
+    facts = facts_so_far(row(bound.request, "series"), trials)
+    assert isinstance(facts, SeriesFacts)
+    best = facts.arms[-1]
+    assert (best.name, best.floor) == ("best", "throwaway"), "without the doublewrite buffer pages are torn"
+    assert facts.arms == bound.conclude(experiment, trials, "interrupted", "x-1", MACHINE).arms
 
 
 @pytest.mark.parametrize("stop", [0, 1, 4])
