@@ -5,12 +5,14 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from flushlab.campaign.doubts import doubts
 from flushlab.campaign.facts import ArmFacts
-from flushlab.record import Ratio
-from flushlab.report import compare
+from flushlab.record import Ratio, Slice
+from flushlab.report import compare, series
 from tests.golden.test_reports import check, ratio, text_of
 from tests.golden.test_series_report import FACTS as SERIES
 from tests.golden.test_series_report import comparison, measured
+from tests.unit.records import trial
 
 KEPT = "nothing is lost: commits are in the log file"
 SYNCED = "nothing is lost if the device is honest: commits are synced"
@@ -119,6 +121,20 @@ def test_a_comparison_that_was_stopped_before_its_first_window_claims_nothing() 
 )
 def test_the_answer_says_what_is_proven_and_no_more(arms: tuple[ArmFacts, ...], due: str) -> None:
     assert due in " ".join(with_arms(*arms).split())
+
+
+def test_a_comparison_in_turns_without_a_result_blames_the_machine_that_was_busy_meanwhile() -> None:
+    turn = Slice(round=0, start_s=0.0, seconds=1.0, events=50)
+    (doubt,) = doubts([trial(slices=(turn,), foreign_cpu_share=0.62)], disk_iops=None)
+    alike = tuple(msgspec.structs.replace(arm, comparison=None) for arm in ARMS)
+    facts = msgspec.structs.replace(FACTS, arms=alike, warnings=(doubt,))
+    for render in (compare.render, series.render):
+        said = text_of(render(facts))
+        assert (
+            "Other programs used 62% of the CPU time meanwhile, which makes intervals wider.\nNothing is"
+            in said
+        )
+        assert "--wait-for-quiet waits until the machine is quiet." in said
 
 
 AT_A_RATE = msgspec.structs.replace(

@@ -20,7 +20,6 @@ from flushlab.report.series import (
     TOO_COARSE,
     absolute,
     below,
-    blaming,
     figures_of,
     interval,
     latency,
@@ -29,7 +28,7 @@ from flushlab.report.series import (
     page,
     recommended_document,
 )
-from flushlab.report.tune import legend, never_ran, spell
+from flushlab.report.tune import blaming, legend, never_ran, spell
 from flushlab.settings.durability import FLOOR
 from flushlab.units import counted
 

@@ -10,14 +10,13 @@ from rich.padding import Padding
 from rich.text import Text
 
 from flushlab.campaign.facts import ArmFacts, ClaimFacts, SeriesFacts
-from flushlab.campaign.quiet import blame
 from flushlab.campaign.recommended import Recommended, is_faster, of_series
 from flushlab.experiment.objective import Objective, gain_words, latency_words, verdict_words
 from flushlab.plan.plan import crossed
 from flushlab.record import Comparison, FactorEffect, Ratio, Value
 from flushlab.report.carry_over import carry_over, render_carry_over, render_what_now, steps
 from flushlab.report.identity import server_document
-from flushlab.report.tune import base_words, headline, legend, never_ran, spell, way
+from flushlab.report.tune import base_words, blaming, headline, legend, never_ran, spell, way
 from flushlab.units import counted, format_latency, format_seconds, format_size
 
 SCHEMA = "flushlab.series/1"
@@ -215,17 +214,6 @@ def _below(facts: SeriesFacts) -> str:
     names = [arm.name for arm in facts.arms if is_faster(arm) and facts.below_floor(arm, facts.base_arm)]
     what = "Faster" if facts.objective == "throughput" else "Lower p99 latency"
     return f"\n{what}, but below the floor and not recommended: {', '.join(names)}." if names else ""
-
-
-def blaming(facts: SeriesFacts, words: str) -> Text:
-    """Why there is no result: the machine comes first where it was the reason."""
-    busy = blame(facts.trials, facts.disturbed, facts.others)
-    text = Text(f"{busy}.\n{words}" if busy else words, style="bold")
-    return (
-        text.append("\n--wait-for-quiet waits until the machine is quiet.", style="not bold")
-        if busy
-        else text
-    )
 
 
 def _table(facts: SeriesFacts) -> Iterator[RenderableType]:

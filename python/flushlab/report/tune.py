@@ -159,7 +159,7 @@ def _found(facts: TuneFacts) -> Text:
     winner, result = facts.result.winner, facts.result
     if not result.frontier:
         stopped = "You stopped it" if facts.ending == "interrupted" else "Time ran out"
-        return _blaming(facts, f"{stopped} before any result could be confirmed.")
+        return blaming(facts, f"{stopped} before any result could be confirmed.")
     keep = "Keep your settings."
     if facts.raised:
         raise_them = f"Raise your settings to {facts.floor}, and change nothing else."
@@ -176,7 +176,7 @@ def _found(facts: TuneFacts) -> Text:
             else ""
         )
         found = "No further improvement found" if facts.raised else "No improvement found"
-        return _blaming(facts, f"{found}{seen}. {keep}")
+        return blaming(facts, f"{found}{seen}. {keep}")
     base = f"your settings raised to {facts.floor}" if facts.raised else "the base"
     text = _said("", winner.ratio, facts.objective, f"{base} at floor {winner.floor.value}")
     if winner.versus_yours is not None:
@@ -223,7 +223,7 @@ def _nothing_tried(facts: TuneFacts, keep: str) -> Text:
     return Text(f"Nothing was tried{why}. {keep}", style="bold").append(more, style="not bold")
 
 
-def _blaming(facts: TuneFacts, words: str) -> Text:
+def blaming(facts: TuneFacts | SeriesFacts, words: str) -> Text:
     """Why there is no result: the machine comes first where it was the reason."""
     busy = blame(facts.trials, facts.disturbed, facts.others)
     for warning in facts.warnings:
