@@ -30,7 +30,8 @@ class Undo(ExitStack):
                     raise
                 is_interrupt = not isinstance(error, Exception)
                 raised, noted = (error, first) if is_interrupt else (first, error)
-                raised.add_note(str(noted) or type(noted).__name__)
+                for note in (str(noted) or type(noted).__name__, *getattr(noted, "__notes__", ())):
+                    raised.add_note(note)
                 if is_interrupt:
                     raise
 

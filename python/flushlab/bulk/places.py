@@ -8,7 +8,8 @@ later; what is not a sandbox is left as it is unless its owner asks for the same
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,7 +20,7 @@ from flushlab.bulk import unfinished
 from flushlab.datadir import DataRoot, SlowDisk
 from flushlab.dataset.loaded import fast_settings
 from flushlab.dataset.survey import Survey
-from flushlab.errors import ServerError, UsageError
+from flushlab.errors import UsageError
 from flushlab.record import DiskProfile, Storage, Value
 from flushlab.server import Sandbox
 from flushlab.server.cluster import Cluster
@@ -29,6 +30,7 @@ from flushlab.settings.catalog import load_catalog
 from flushlab.settings.configuration import Configuration
 from flushlab.settings.durability import guarantees, meets
 from flushlab.settings.floor import Floor
+from flushlab.undo import Undo, undo_all
 
 _COMMITS: tuple[dict[str, Value], ...] = (
     {"innodb_flush_log_at_trx_commit": 0, "sync_binlog": 0},
@@ -211,20 +213,17 @@ def kept_sandbox(
             return
         wanted = relaxed_commits(server, floor or Floor.SECOND, server.storage)
         before = left.values if left is not None else _values(server, [*wanted, "innodb_buffer_pool_size"])
-        unfinished.begin(server, unfinished.Before(values=before))
-        try:
+        with Undo() as undo:
+            undo.callback(_give_back, server, before)
+            unfinished.begin(server, unfinished.Before(values=before))
             server.query(_ALLOW)
             yield Place(server=server, fast=(wanted, []), new=False)
-        except BaseException:
-            with suppress(ServerError):  # what ended the load says more; the next one gives it back
-                _give_back(server, before)
-            raise
-        _give_back(server, before)
 
 
 def _give_back(server: Sandbox, before: Mapping[str, Value]) -> None:
+    """Gives back each setting, whatever is refused; the next load gives back what could not be."""
     if server.alive():
-        _set(server, before)
+        undo_all(partial(_set, server, {name: value}) for name, value in before.items())
         unfinished.end(server)
 
 
@@ -281,23 +280,18 @@ def new_cluster(build: Build, size: int, disk: NewDisk, progress: Progress) -> I
 def relaxed_cluster(cluster: Cluster, floor: Floor) -> Iterator[Callable[[], None]]:
     """What relaxes a cluster's commits down to the floor, on every node; they are as they were behind it."""
     wanted = relaxed_commits(cluster, floor, cluster.storage)
-    before = []
-    for node in cluster.nodes:
-        left = unfinished.left(node)
-        before.append(left.values if left is not None else node.read_back(wanted))
-        unfinished.begin(node, unfinished.Before(values=before[-1]))
 
     def quicken() -> None:
         for node in cluster.nodes:
             _set(node, wanted)
 
-    try:
+    with Undo() as undo:
+        for node in cluster.nodes:
+            left = unfinished.left(node)
+            before = left.values if left is not None else node.read_back(wanted)
+            undo.callback(_give_back, node, before)
+            unfinished.begin(node, unfinished.Before(values=before))
         yield quicken
-    finally:
-        for node, had in zip(cluster.nodes, before, strict=True):
-            if node.alive():
-                _set(node, had)
-                unfinished.end(node)
 
 
 def _set(server: Server, settings: Mapping[str, Value]) -> None:

@@ -1,15 +1,18 @@
-"""What may be changed on a server that is not a sandbox."""
+"""What may be changed on a server that is not a sandbox, and what a cluster gets back."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from flushlab.bulk.places import settings_of_others
-from flushlab.record import Launch, ServerIdentity, Value
+from flushlab.bulk import places, unfinished
+from flushlab.bulk.places import relaxed_cluster, settings_of_others
+from flushlab.errors import NotWritable, ServerError
+from flushlab.record import Launch, ServerIdentity, Storage, Value
 from flushlab.record.server import Flavor
 from flushlab.settings.floor import Floor
 
@@ -73,3 +76,88 @@ def test_a_redo_log_that_is_too_small_is_enlarged_where_that_can_be_undone(
 
 def test_no_redo_log_grows_beyond_a_gibibyte() -> None:
     assert settings({REDO: 96 * MIB}, load_bytes=100 << 30)[REDO] == 1 << 30
+
+
+class Node:
+    """A node with settings of its own; it refuses what is in `refuses`."""
+
+    def __init__(self, folder: Path, number: int) -> None:
+        self.name, self.folder = f"duo-{number}", folder / f"duo-{number}"
+        self.folder.mkdir()
+        self.found = dict(STRICT)
+        self.refuses: dict[str, Value] = {}
+        self.identity = ServerIdentity(flavor="mariadb", version=(10, 11, 19), version_text="10.11.19")
+        self.launch, self.query = Launch(), self
+
+    def alive(self) -> bool:
+        return True
+
+    def read_back(self, names: list[str]) -> dict[str, Value]:
+        return {name: self.found[name] for name in names if name in self.found}
+
+    def set(self, name: str, value: Value) -> None:
+        if (name, value) in self.refuses.items():
+            raise ServerError(f"{self.name} refuses {name} = {value}")
+        self.found[name] = value
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    def set_variable(node: Node, _identity: ServerIdentity, name: str, value: Value) -> None:
+        node.set(name, value)
+
+    monkeypatch.setattr(places, "set_variable", set_variable)
+    nodes = [Node(tmp_path, number) for number in (1, 2, 3)]
+    first = nodes[0]
+    return SimpleNamespace(
+        nodes=nodes,
+        identity=first.identity,
+        launch=first.launch,
+        storage=Storage(),
+        read_back=first.read_back,
+    )
+
+
+def is_noted(node: Any) -> bool:
+    return unfinished.left(node) is not None
+
+
+def test_a_node_that_takes_a_setting_back_no_more_leaves_no_other_setting_or_node_relaxed(
+    cluster: Any,
+) -> None:
+    first, second, third = cluster.nodes
+    with (
+        pytest.raises(ServerError, match="the load failed") as failed,
+        relaxed_cluster(cluster, Floor.THROWAWAY) as quicken,
+    ):
+        quicken()
+        assert all((node.found[FLUSH], node.found[SYNC]) == (0, 0) for node in cluster.nodes)
+        first.refuses = {FLUSH: 1, SYNC: 1}
+        second.refuses = {FLUSH: 1}
+        raise ServerError("the load failed")
+    assert (first.found[FLUSH], first.found[SYNC]) == (0, 0)
+    assert (second.found[FLUSH], second.found[SYNC]) == (0, 1)
+    assert third.found == STRICT
+    assert [is_noted(node) for node in cluster.nodes] == [True, True, False]
+    assert sorted(failed.value.__notes__) == [
+        f"duo-1 refuses {FLUSH} = 1",
+        f"duo-1 refuses {SYNC} = 1",
+        f"duo-2 refuses {FLUSH} = 1",
+    ]
+
+
+def test_a_load_that_went_well_ends_with_the_first_error_of_giving_back(cluster: Any) -> None:
+    with (
+        pytest.raises(ServerError, match=f"duo-1 refuses {FLUSH}"),
+        relaxed_cluster(cluster, Floor.THROWAWAY) as quicken,
+    ):
+        quicken()
+        cluster.nodes[0].refuses = {FLUSH: 1}
+    assert all(node.found == STRICT for node in cluster.nodes[1:])
+
+
+def test_nothing_is_noted_for_a_cluster_of_which_a_node_cannot_be_noted(cluster: Any) -> None:
+    cluster.nodes[1].folder.rmdir()
+    with pytest.raises(NotWritable), relaxed_cluster(cluster, Floor.THROWAWAY):
+        pass
+    assert not is_noted(cluster.nodes[0])
