@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from typer.main import get_command
 
@@ -17,8 +18,10 @@ from flushlab.campaign.watcher import Spent, Watcher, watching
 from flushlab.cli.app import make_app
 from flushlab.errors import UsageError
 from flushlab.experiment.protocol import Progress, Request
-from flushlab.record import Arm
+from flushlab.record import Arm, CrashFacts
 from flushlab.store import Store
+from tests.unit.crashes import CONTROL, LOSING
+from tests.unit.probes import SHARE, SWITCHING, probe_record
 from tests.unit.records import load_result, trial
 
 FUNCTIONS = [name for name in flushlab.__all__ if name.islower() and not name.startswith("_")]
@@ -108,6 +111,39 @@ def test_records_are_flat_rows_of_a_stored_campaign(tmp_path: Path) -> None:
     assert first["load.latency_us.p99"] == latency.p99
     assert not any(isinstance(value, (list, dict)) for value in (first | second).values())
     assert flushlab.records("c", store=tmp_path / "store.sqlite") == [first, second]
+
+
+def test_records_of_a_probe_are_its_cells_and_those_of_crashes_their_images(tmp_path: Path) -> None:
+    probed = probe_record(switches=(SWITCHING,), against=(SHARE,))
+    crashed = CrashFacts(server="mariadb@10.11.19", workload="ledger", fail="power", arms=(LOSING, CONTROL))
+    with Store(tmp_path / "store.sqlite") as store:
+        for campaign, facts in (("probe", probed), ("crash", crashed)):
+            store.create_campaign(campaign, campaign, b"{}")
+            store.set_state(campaign, "done", msgspec.json.encode(facts))
+        store.create_campaign("begun", "crash", b"{}")
+
+    cells = flushlab.records("probe", store=tmp_path / "store.sqlite")
+    assert [one["number"] for one in cells] == list(range(1, len(cells) + 1))
+    parts = ["disk"] * len(probed.disk) + ["ceilings"] * len(probed.ceilings) + ["switches", "against"]
+    assert [one["part"] for one in cells] == parts
+    ceilings = [one for one in cells if one["part"] == "ceilings"]
+    assert [one["commits_per_s"] for one in ceilings] == [one.commits_per_s for one in probed.ceilings]
+    assert ceilings[0]["latency_us.p99"] == probed.ceilings[0].latency_us.p99
+
+    images = flushlab.records("crash", store=tmp_path / "store.sqlite")
+    assert [one["arm.name"] for one in images] == [LOSING.name] * 12 + [CONTROL.name] * 2
+    assert {one["arm.settings.innodb_flush_log_at_trx_commit"] for one in images} == {2}
+    assert [one["arm.control"] for one in images] == [False] * 12 + [True] * 2
+    last = images[11]
+    assert (last["number"], last["outcome"], last["lost"], last["point.at"]) == (
+        12,
+        "not_started",
+        4000,
+        1011,
+    )
+
+    assert not any(isinstance(value, (list, dict)) for one in (*cells, *images) for value in one.values())
+    assert flushlab.records("begun", store=tmp_path / "store.sqlite") == []
 
 
 def test_records_of_a_campaign_that_there_is_not_are_an_error(tmp_path: Path) -> None:

@@ -1,8 +1,9 @@
-"""Records: the trials of a stored campaign as flat rows, for pandas and spreadsheets. Sits in `store`."""
+"""Records: what a stored campaign measured as flat rows, for pandas and spreadsheets. Sits in `store`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -10,36 +11,51 @@ import msgspec
 
 from flushlab.record import Value
 from flushlab.store.location import existing_store
-from flushlab.store.store import Store
+from flushlab.store.store import CampaignRow, Store
 
 Row = dict[str, Value | bool | None]
-"""A trial; names of fields within fields are joined by dots: `load.latency_us.p99`."""
+"""A trial, a cell or a crash; names of fields within fields are joined by dots: `load.latency_us.p99`."""
+Fields = Iterator[tuple[str, Value | bool | None]]
+
+_CELLS = ("disk", "ceilings", "switches", "against")
+"""Fields of a probe's record that have a row for each of their entries."""
 
 
 def records(campaign: str | None = None, *, store: Path | str | None = None) -> list[Row]:
-    """The trials of a campaign, a row each: `pandas.DataFrame(flushlab.records())`.
+    """What a campaign measured, a row each: `pandas.DataFrame(flushlab.records())`.
 
     Args:
         campaign: its id; the latest finished one if None.
         store: the file; flushlab's own if None.
 
     Returns:
-        Rows in the order in which the trials ended. Columns are the fields of `flushlab.record.Trial`, those
-        of its parts behind a dot (`arm.settings.sync_binlog`, `load.latency_us.p99`, `settings.…` as read
-        back), with `campaign` and `number` before them; lists are left out.
+        Rows in the order in which they were measured. Columns are `campaign`, `number`, and the fields of a
+        `flushlab.record.Trial`, those of its parts behind a dot (`arm.settings.sync_binlog`,
+        `load.latency_us.p99`, `settings.…` as read back); lists are left out. Of a crash campaign, a row is a
+        `CrashImage`, with its configuration's columns `arm.…`; of a probe, an entry of the field `part`
+        (`disk`, `ceilings`, `switches`, `against`) of its `ProbeRecord`.
 
     Raises:
         UsageError: there is no such campaign.
     """
     with Store.existing(Path(store)) if store else existing_store() as opened:
         row = opened.campaign(campaign) if campaign else opened.latest_finished()
-        return [
-            {"campaign": row.id, "number": number, **dict(_flat(msgspec.to_builtins(trial)))}
-            for number, trial in enumerate(opened.trials(row.id), 1)
-        ]
+        found = [*_of_result(row), *(_flat(msgspec.to_builtins(trial)) for trial in opened.trials(row.id))]
+    return [{"campaign": row.id, "number": number, **dict(one)} for number, one in enumerate(found, 1)]
 
 
-def _flat(fields: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Value | bool | None]]:
+def _of_result(row: CampaignRow) -> Iterator[Fields]:
+    """Rows of a campaign that runs no trials, from its result so far."""
+    result = msgspec.json.decode(row.result) if row.result else {}
+    if row.kind == "probe":
+        for part in _CELLS:
+            yield from (chain([("part", part)], _flat(cell)) for cell in result.get(part, ()))
+    if row.kind == "crash":
+        for arm in result.get("arms", ()):
+            yield from (chain(_flat(arm, "arm."), _flat(image)) for image in arm["images"])
+
+
+def _flat(fields: Mapping[str, Any], prefix: str = "") -> Fields:
     for name, value in fields.items():
         if isinstance(value, dict):
             yield from _flat(value, f"{prefix}{name}.")
