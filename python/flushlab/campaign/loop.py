@@ -98,7 +98,7 @@ def run(
             if trial.outcome == "measured" and trial.figure is not None:
                 told.figure(trial.arm.name, trial.figure)
             progress = experiment.progress
-            told.ratios(_shown(progress), early=progress.stage is not None)
+            told.ratios(_shown(progress), progress.objective, early=progress.stage is not None)
     except KeyboardInterrupt:
         return "interrupted"
     return "done"

@@ -62,7 +62,8 @@ def _rows(sample: Sample) -> Iterator[tuple[str, str]]:
     yield "throughput", _throughput(sample)
     for one in sample.ratios:
         early = "  (an early look)" if one.early else ""
-        yield "ratio", f"{_plain(one.arm)}  {one.mid:.2f}  {one.low:.2f} – {one.high:.2f}{early}"
+        name = "lower p99" if one.objective == "p99" else "ratio"
+        yield name, f"{_plain(one.arm)}  {one.mid:.2f}  {one.low:.2f} – {one.high:.2f}{early}"
     if sample.fill is not None:
         fill = sample.fill
         share = fill.rows / fill.of if fill.of else 0.0

@@ -19,6 +19,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -124,10 +125,19 @@ class Board:
         """A trial has ended with a figure."""
         self._note(trial_figures={**self._now.trial_figures, self._called(arm): figure})
 
-    def ratios(self, found: Mapping[str, Ratio], *, early: bool) -> None:
+    def ratios(
+        self, found: Mapping[str, Ratio], objective: Literal["throughput", "p99"], *, early: bool
+    ) -> None:
         """What looks have proven so far, by arm."""
         shown = tuple(
-            ShownRatio(arm=self._called(arm), low=one.low, mid=one.estimate, high=one.high, early=early)
+            ShownRatio(
+                arm=self._called(arm),
+                low=one.low,
+                mid=one.estimate,
+                high=one.high,
+                early=early,
+                objective=objective,
+            )
             for arm, one in found.items()
         )
         if shown != self._now.ratios:

@@ -97,13 +97,14 @@ class RunningMark(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ShownRatio(msgspec.Struct, frozen=True, kw_only=True):
-    """A ratio that a look has proven; `early` if later looks follow."""
+    """A gain over the base that a look has proven, by the objective; `early` if later looks follow."""
 
     arm: str
     low: float
     mid: float
     high: float
     early: bool
+    objective: Literal["throughput", "p99"] = "throughput"
 
 
 class Running(msgspec.Struct, frozen=True, kw_only=True):

@@ -160,12 +160,12 @@ def _counters(trials: Dated) -> Iterator[Metric]:
 def _ratios(facts: Facts, at: float) -> Metric:
     family = GaugeMetricFamily(
         "flushlab_ratio",
-        "Throughput against the base's, as looks have proven it; early while later looks follow.",
-        labels=["arm", "bound", "early"],
+        "Gain over the base by the objective, as looks have proven it; early while later looks follow.",
+        labels=["arm", "bound", "early", "objective"],
     )
     for arm, ratio in sorted(_found(facts).items()):
         for bound, value in (("low", ratio.low), ("mid", ratio.estimate), ("high", ratio.high)):
-            family.add_metric([arm, bound, "false"], value, timestamp=at)
+            family.add_metric([arm, bound, "false", facts.objective], value, timestamp=at)
     return family
 
 

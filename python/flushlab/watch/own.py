@@ -101,12 +101,12 @@ def running(what: Running) -> Iterator[Metric]:
     yield figures
     ratios = GaugeMetricFamily(
         "flushlab_ratio",
-        "Throughput against the base's, as looks have proven it; early while later looks follow.",
-        labels=["arm", "bound", "early"],
+        "Gain over the base by the objective, as looks have proven it; early while later looks follow.",
+        labels=["arm", "bound", "early", "objective"],
     )
     for one in what.ratios:
         for bound, value in (("low", one.low), ("mid", one.mid), ("high", one.high)):
-            ratios.add_metric([one.arm, bound, str(one.early).lower()], value)
+            ratios.add_metric([one.arm, bound, str(one.early).lower(), one.objective], value)
     yield ratios
     if what.unit:
         yield from load(what.totals, what.unit)

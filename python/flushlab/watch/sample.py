@@ -129,6 +129,7 @@ class RatioNow(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         early: later looks follow.
+        objective: `throughput` or `p99`; above 1 is better for both.
     """
 
     arm: str
@@ -136,6 +137,7 @@ class RatioNow(msgspec.Struct, frozen=True, kw_only=True):
     mid: float
     high: float
     early: bool
+    objective: str = "throughput"
 
 
 class Mark(msgspec.Struct, frozen=True, kw_only=True):

@@ -138,7 +138,14 @@ class Sampler:
             ),
             "marks": tuple(Mark(t=mark.at, kind=mark.kind, text=mark.text) for mark in news),
             "ratios": tuple(
-                RatioNow(arm=one.arm, low=one.low, mid=one.mid, high=one.high, early=one.early)
+                RatioNow(
+                    arm=one.arm,
+                    low=one.low,
+                    mid=one.mid,
+                    high=one.high,
+                    early=one.early,
+                    objective=one.objective,
+                )
                 for one in running.ratios
             ),
         }

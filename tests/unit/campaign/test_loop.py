@@ -163,7 +163,7 @@ class Proving(Scripted):
     @property
     def progress(self) -> Progress:
         best = Ratio(estimate=1.5, low=1.4, high=1.6) if self.told else None
-        return Progress(stage="screen", done=len(self.told), total=3, best=best)
+        return Progress(stage="screen", done=len(self.told), total=3, best=best, objective="p99")
 
 
 def test_whoever_watches_is_told_of_trials_figures_and_what_looks_have_proven(
@@ -194,4 +194,5 @@ def test_whoever_watches_is_told_of_trials_figures_and_what_looks_have_proven(
     assert second.left_s is not None and 0 < second.left_s <= 70
     (ratio,) = second.ratios
     assert (ratio.arm, ratio.low, ratio.mid, ratio.early) == ("best so far", 1.4, 1.5, True)
+    assert ratio.objective == "p99"
     assert end.trial_figures == {"a": 10_000.0, "flush=2": 10_000.0}

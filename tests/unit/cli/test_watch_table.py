@@ -57,6 +57,12 @@ def shown(sample: Sample) -> list[str]:
     return printed.get().splitlines()
 
 
+def test_ratios_name_the_objective_if_it_is_not_throughput() -> None:
+    (ratio,) = SAMPLE.ratios
+    latency = msgspec.structs.replace(SAMPLE, ratios=(msgspec.structs.replace(ratio, objective="p99"),))
+    assert "lower p99    flush=2  1.45  1.40 – 1.50  (an early look)" in "\n".join(shown(latency))
+
+
 def test_the_essentials_fit_a_terminal() -> None:
     lines = shown(SAMPLE)
     assert [line.rstrip() for line in lines] == [

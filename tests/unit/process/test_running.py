@@ -180,7 +180,7 @@ def test_seconds_of_load_are_numbered() -> None:
 
 def test_ratios_and_rows_of_several_tables() -> None:
     with on_board("fill") as noted:
-        noted.ratios({"A": Ratio(estimate=1.5, low=1.4, high=1.6)}, early=True)
+        noted.ratios({"A": Ratio(estimate=1.5, low=1.4, high=1.6)}, "p99", early=True)
         for table, rows in (("users", 7), ("orders", 3)):
             noted.fill(
                 FillProgress(
@@ -190,6 +190,7 @@ def test_ratios_and_rows_of_several_tables() -> None:
         now = noted.look()
     (ratio,) = now.ratios
     assert (ratio.low, ratio.mid, ratio.high, ratio.early) == (1.4, 1.5, 1.6, True)
+    assert ratio.objective == "p99"
     assert now.fill is not None and now.fill.rows_by_table == {"users": 7, "orders": 3}
 
 

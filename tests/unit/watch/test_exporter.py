@@ -34,7 +34,7 @@ RUNNING = Running(
         events=60, errors={1213: 2}, latencies_us=((90, 10), (1500, 40), (30_000_000, 10)), latency_sum_s=2.5
     ),
     trial_figures={"flush=2": 1234.5},
-    ratios=(ShownRatio(arm="flush=2", low=1.4, mid=1.45, high=1.5, early=True),),
+    ratios=(ShownRatio(arm="flush=2", low=1.4, mid=1.45, high=1.5, early=True, objective="p99"),),
     fill=FillProgress(
         table="users",
         rows=5,
@@ -82,7 +82,8 @@ def test_what_runs_is_told() -> None:
     assert found["flushlab_events_total[('kind', 'rows')]"] == 60
     assert found["flushlab_errors_total[('code', '1213')]"] == 2
     assert found["flushlab_trial_events_per_second[('arm', 'flush=2')]"] == 1234.5
-    assert found["flushlab_ratio[('arm', 'flush=2'), ('bound', 'low'), ('early', 'true')]"] == 1.4
+    ratio = "[('arm', 'flush=2'), ('bound', 'low'), ('early', 'true'), ('objective', 'p99')]"
+    assert found[f"flushlab_ratio{ratio}"] == 1.4
     assert found["flushlab_rows_total[('table', 'users')]"] == 5
     assert found["flushlab_budget_seconds_left"] == 80
     info = "[('arm', 'flush=2'), ('block', '3'), ('stage', 'arms'), ('trial', '9')]"

@@ -150,12 +150,14 @@ function showRatios({ ratios = [] }) {
   const [least, most] = [Math.min(1, ...bounds), Math.max(1, ...bounds)];
   const x = (value) => 8 + ((value - least) / (most - least || 1)) * (PICTURE.width - 16);
   const early = ratios.some((one) => one.early);
-  write(
-    element("ratios-about"),
-    early
-      ? "An early look: later ones follow, and a ratio that looks good now may not last. Wait for the last look before you act."
-      : "Throughput of each arm as a multiple of the base's, with its 95 % interval, as of the last planned look.",
-  );
+  const what =
+    ratios[0].objective === "p99"
+      ? "How many times lower the p99 latency of each arm is than the base's"
+      : "Throughput of each arm as a multiple of the base's";
+  const look = early
+    ? "an early look: later ones follow, and a ratio that looks good now may not last. Wait for the last look before you act."
+    : "the last planned look.";
+  write(element("ratios-about"), `${what}, with its 95 % interval, as of ${look}`);
   const two = (value) => (value === null || value === undefined ? "–" : value.toFixed(2));
   rows(
     element("ratios").querySelector("table"),
