@@ -99,7 +99,7 @@ class Board:
             seconds=seconds,
             marks=marks,
             servers=servers,
-            pids=tuple(one.pid for one in standing if one.pid is not None),
+            pids=tuple(pid for one in standing for pid in one.pids),
             totals=_together(loads),
             left_s=left_s,
         )

@@ -24,6 +24,7 @@ class Driven(msgspec.Struct, frozen=True, kw_only=True):
         arm: whose settings it has; empty where there are no arms.
         endpoint, transport, ssl_mode, ssl_ca: how it is reached.
         pid: of its process, or None.
+        pids: of the processes of all its nodes, as far as they can be seen.
         driven_s: how long load has driven it; None where nobody knows when it is driven.
     """
 
@@ -34,6 +35,7 @@ class Driven(msgspec.Struct, frozen=True, kw_only=True):
     ssl_mode: SslMode = "disabled"
     ssl_ca: str = ""
     pid: int | None = None
+    pids: tuple[int, ...] = ()
     driven_s: float | None = None
 
 

@@ -21,4 +21,5 @@ def driven(server: Server, arm: str = "") -> Driven:
         ssl_mode=address.ssl_mode if address else "disabled",
         ssl_ca=address.ssl_ca if address else "",
         pid=pid,
+        pids=tuple(node.pid for node in server.nodes if node.pid is not None),
     )

@@ -180,7 +180,7 @@ def _of_sandbox(box: Sandbox | Cluster, host: str, port: int | None, page: bool)
     reach = Reach(key=box.name, endpoint=box.endpoint, pid=box.pid)
 
     def pids() -> tuple[int, ...]:
-        return (box.pid,) if box.pid is not None else ()
+        return tuple(node.pid for node in box.nodes if node.pid is not None)
 
     return Watch(
         lambda: reach, lambda: None, pids, host=host, port=port, page=page, on_close=lambda: _end(box)

@@ -1,0 +1,57 @@
+"""What is watched where a server has several nodes."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from flushlab.process.running import on_board
+from flushlab.record import Endpoint
+from flushlab.server.driven import driven
+from flushlab.telemetry import cpu
+from flushlab.watch.finding import in_this_process
+from flushlab.watch.http import LOOPBACK
+from flushlab.watch.watch import Watch, _of_sandbox, of
+
+PIDS = (1 << 30, (1 << 30) + 1, (1 << 30) + 2)
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Three nodes that share all that is used of the machine's CPU time: a day of it between two looks."""
+    looks = itertools.count()
+
+    def processes_s(pids: Collection[int]) -> dict[int, float]:
+        day = next(looks)
+        return {pid: day * 28_800.0 for pid in pids if pid in PIDS}
+
+    busy = itertools.count()
+    monkeypatch.setattr(cpu, "processes_s", processes_s)
+    monkeypatch.setattr(cpu, "busy_s", lambda: next(busy) * 86_400.0)
+    nodes = [SimpleNamespace(pid=pid) for pid in PIDS]
+    return SimpleNamespace(
+        name="trio",
+        pid=PIDS[0],
+        nodes=nodes,
+        kept=True,
+        endpoint=Endpoint(user="me", password="", socket="/s"),
+    )
+
+
+def others(watch: Watch) -> float | None:
+    for _ in range(2):
+        watch._sampler.take()
+    return watch.latest.machine.others if watch.latest else None
+
+
+def test_the_nodes_of_a_cluster_are_no_others(cluster: Any) -> None:
+    assert others(_of_sandbox(cluster, LOOPBACK, None, False)) == 0.0
+
+
+def test_the_nodes_of_a_cluster_that_a_command_drives_are_no_others(cluster: Any) -> None:
+    with on_board("bench") as board, board.standing(driven(cluster)):
+        assert others(of(in_this_process(), page=False)) == 0.0
