@@ -171,6 +171,17 @@ def test_a_server_that_is_gone_is_said_with_its_time_and_comes_back(browser: Chr
     assert browser.complaints == []
 
 
+def test_a_second_in_which_nothing_was_seen_says_why(browser: Chromium, feed: Feed) -> None:
+    open_page(browser, feed)
+    feed.push(gone(NOW, NOW) | {"failed": "internal error: KeyError: 'x'"})
+    until_text(browser, "#headline", "Nothing is seen")
+    until_state(browser, f"nothing is seen at {at_clock(browser, NOW)}")
+    assert "KeyError: 'x'. This is a bug in flushlab" in text(browser, "#doubt")
+    feed.push(sample(NOW + 1))
+    until_state(browser, "live")
+    assert browser.complaints == []
+
+
 def test_names_of_users_and_arms_are_text_and_what_nobody_knows_is_left_out(
     browser: Chromium, feed: Feed
 ) -> None:

@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from flushlab.cli.output import stdout
+from flushlab.cli.output import print_warning, stdout
 from flushlab.units import format_seconds, format_size
 from flushlab.watch import Watch
 from flushlab.watch.sample import Sample
@@ -19,10 +19,13 @@ _LOOK_S = 5.0
 
 
 def follow(watch: Watch, *, shown: bool) -> None:
-    """Waits until Ctrl-C, and shows each second if that is wanted."""
+    """Waits until Ctrl-C, and shows each second if that is wanted; else only why nothing is seen."""
     if not shown:
-        for _ in _samples(watch):
-            pass
+        told = ""
+        for sample in _samples(watch):
+            if sample.failed not in ("", told):
+                print_warning(f"nothing is seen: {sample.failed}")
+            told = sample.failed
     elif stdout.is_terminal:
         with Live(console=stdout, auto_refresh=False, screen=True) as live:
             for sample in _samples(watch):
@@ -97,6 +100,8 @@ def _rows(sample: Sample) -> Iterator[tuple[str, str]]:
 
 
 def _server(sample: Sample) -> str:
+    if sample.failed:
+        return f"nothing is seen: {_plain(sample.failed)}"
     server = sample.server
     name = server.name or "no server"
     if server.up or not server.why:

@@ -86,6 +86,7 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
         up: the server answers.
         since: Unix time since which `up` is what it is; None before the first try, or without a server.
         why: why it is down.
+        failed: why it could not be asked: an error inside flushlab; empty if it could.
         seen: what it told last; of an earlier moment if it is down.
         before: what it had told when it was asked for its status the time before.
     """
@@ -93,6 +94,7 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
     up: bool = False
     since: float | None = None
     why: str = ""
+    failed: str = ""
     seen: Seen | None = None
     before: Seen | None = None
 
@@ -129,7 +131,13 @@ class Asker:
         wait_s = 0.0
         while not self._end.wait(wait_s):
             began = time.monotonic()
-            patience_s = self._look()
+            try:
+                patience_s = self._look()
+            except Exception as error:  # noqa: BLE001 - it is shown
+                patience_s = PATIENCE_S[0]
+                self.known = Known(failed=inside(error), seen=self.known.seen)
+                with contextlib.suppress(Exception):
+                    self._drop()
             self._meter.lap()
             wait_s = max(0.05, patience_s - (time.monotonic() - began))
         self._drop()
@@ -168,9 +176,14 @@ class Asker:
         self.known = Known(up=up, since=since, why=why, seen=seen, before=before)
 
     def _drop(self) -> None:
-        if self._session is not None:
-            self._session.close()
-            self._session = None
+        session, self._session = self._session, None
+        if session is not None:
+            session.close()
+
+
+def inside(error: Exception) -> str:
+    """An error inside flushlab, which nobody expected, in words that any encoding takes."""
+    return ascii(f"internal error: {type(error).__name__}: {error}")[1:-1]
 
 
 class _Gone(Exception):

@@ -29,26 +29,25 @@ class Exporter:
 
     def __init__(self) -> None:
         self._one_at_a_time = threading.Lock()
-        self._last: tuple[object, object, str, bytes] = (None, None, "", b"")
+        self._last: tuple[object, object, int, str, bytes] = (None, None, 0, "", b"")
         self._variables: tuple[object, str, bytes] = (None, "", b"")
         self._spelled: dict[tuple[str, str], tuple[list[Sample], bytes]] = {}
 
     def exposition(
-        self, known: Known, running: Running | None, own_cpu_s: float, accept: str
+        self, known: Known, running: Running | None, own_cpu_s: float, accept: str, failures: int = 0
     ) -> tuple[str, bytes]:
         """Content-Type and text, in the format that a scraper asks for."""
         encode, kind = choose_encoder(accept)
         with self._one_at_a_time:
-            told_known, told_running, told_kind, text = self._last
-            if told_known is not known or told_running is not running or told_kind != kind or not text:
-                text = self._text(known, running, own_cpu_s, encode, kind)
-                self._last = known, running, kind, text
+            told_known, told_running, *told, text = self._last
+            if told_known is not known or told_running is not running or told != [failures, kind] or not text:
+                families = (*own.watching(own_cpu_s, failures), *_families(known, running))
+                text = self._text(known, families, encode, kind)
+                self._last = known, running, failures, kind, text
             return kind, text
 
-    def _text(
-        self, known: Known, running: Running | None, own_cpu_s: float, encode: Encode, kind: str
-    ) -> bytes:
-        parts = [self._changed(_families(known, running, own_cpu_s), encode, kind)]
+    def _text(self, known: Known, families: Iterable[Metric], encode: Encode, kind: str) -> bytes:
+        parts = [self._changed(families, encode, kind)]
         if known.up and known.seen is not None:
             parts.append(self._of_variables(known.seen, encode, kind))
         return b"".join(parts) + (_END if "openmetrics" in kind else b"")
@@ -75,11 +74,10 @@ class Exporter:
         return text
 
 
-def _families(known: Known, running: Running | None, own_cpu_s: float) -> Iterator[Metric]:
+def _families(known: Known, running: Running | None) -> Iterator[Metric]:
     """All but the variables."""
     seen = known.seen if known.up else None
     yield from mysqld.collectors(seen, up=known.up)
-    yield from own.watching(own_cpu_s)
     if running is not None:
         yield from own.running(running)
     if seen is not None:

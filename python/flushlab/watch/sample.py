@@ -153,6 +153,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         t: Unix time.
+        failed: why the sample could not be taken, an error inside flushlab; empty if it was.
         throughput, unit: of flushlab's own load, else of the server's statements.
         p50_ms, p99_ms: latency of flushlab's own load.
         dirty: share of the buffer pool's pages.
@@ -163,6 +164,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
 
     t: float
     server: ServerNow
+    failed: str = ""
     running: RunningNow | None = None
     throughput: float | None = None
     unit: str = ""

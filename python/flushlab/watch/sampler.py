@@ -1,4 +1,5 @@
-"""Sampler: once a second, what is known becomes a sample. It never waits for the watched server.
+"""Sampler: once a second, what is known becomes a sample. It never waits for the watched server. If an
+error inside flushlab keeps one from being taken, a sample says so in its place.
 
 Rates and shares come from the monotonic clock; Unix time only says when a sample was taken, so that a clock
 that jumps moves points and bends none.
@@ -21,7 +22,7 @@ from flushlab.machine.pressure import parse_stalled_us
 from flushlab.record.running import Running
 from flushlab.telemetry import cpu
 from flushlab.units import format_seconds
-from flushlab.watch.asker import Known
+from flushlab.watch.asker import Known, inside
 from flushlab.watch.cpu import Meter
 from flushlab.watch.ring import Ring
 from flushlab.watch.sample import (
@@ -61,6 +62,10 @@ class Sampler:
         meter: Meter,
     ) -> None:
         self.latest: Sample | None = None
+        self.running: Running | None = None
+        """What ran when the newest one was taken."""
+        self.failures = 0
+        """Samples that could not be taken."""
         self._ring = ring
         self._known = known
         self._running = running
@@ -92,15 +97,32 @@ class Sampler:
             due = max(due + 1.0, time.monotonic())
 
     def take(self) -> None:
-        """Takes one sample."""
+        """Takes one sample, or says in it why that failed."""
+        try:
+            sample, data = self._taken()
+        except Exception as error:  # noqa: BLE001 - it is shown
+            self.running = None
+            sample, data = self._failed(inside(error))
+        self.latest = sample
+        self._ring.push(data)
+
+    def _taken(self) -> tuple[Sample, bytes]:
         known, running = self._known(), self._running()
+        self.running = running
+        if known.failed:
+            return self._failed(known.failed)
         sample = self._sample(known, running)
         now = time.clock_gettime(time.CLOCK_BOOTTIME)  # goes on while the machine sleeps
         if self._taken_s is not None and now - self._taken_s > GAP_S:
             gap = Mark(t=sample.t, kind="gap", text=format_seconds(now - self._taken_s))
             sample = msgspec.structs.replace(sample, marks=(gap, *sample.marks))
-        self._taken_s, self.latest = now, sample
-        self._ring.push(msgspec.json.encode(sample))
+        self._taken_s = now
+        return sample, msgspec.json.encode(sample)
+
+    def _failed(self, why: str) -> tuple[Sample, bytes]:
+        self.failures += 1
+        sample = Sample(t=time.time(), server=_OFF, failed=why, own_cpu_s=round(self._meter.seconds, 4))
+        return sample, msgspec.json.encode(sample)
 
     def _sample(self, known: Known, running: Running | None) -> Sample:
         now = time.time()

@@ -116,7 +116,9 @@ class Watch:
         self.close()
 
     def _metrics(self, accept: str) -> tuple[str, bytes]:
-        return self._exporter.exposition(self._asker.known, self._running(), self._meter.seconds, accept)
+        return self._exporter.exposition(
+            self._asker.known, self._sampler.running, self._meter.seconds, accept, self._sampler.failures
+        )
 
 
 def watching(

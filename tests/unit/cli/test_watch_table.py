@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import io
+from typing import cast
 
 import msgspec
+import pytest
 
+from flushlab.cli import watch_table
 from flushlab.cli.output import PlainConsole
 from flushlab.cli.watch_table import line, table
+from flushlab.watch import Watch
 from flushlab.watch.sample import (
     Connections,
     FillNow,
@@ -61,6 +65,24 @@ def test_ratios_name_the_objective_if_it_is_not_throughput() -> None:
     (ratio,) = SAMPLE.ratios
     latency = msgspec.structs.replace(SAMPLE, ratios=(msgspec.structs.replace(ratio, objective="p99"),))
     assert "lower p99    flush=2  1.45  1.40 – 1.50  (an early look)" in "\n".join(shown(latency))
+
+
+def test_a_second_in_which_nothing_was_seen_says_why() -> None:
+    failed = Sample(t=1.0, server=ServerNow(up=False), failed="internal error: KeyError: 'x'")
+    assert shown(failed)[0] == "nothing is seen: internal error: KeyError: 'x'"
+    assert line(failed) == "nothing is seen: internal error: KeyError: 'x'"
+
+
+def test_a_page_without_a_table_warns_once_of_seconds_in_which_nothing_was_seen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    warned: list[str] = []
+    monkeypatch.setattr(watch_table, "print_warning", warned.append)
+    failed = msgspec.structs.replace(SAMPLE, failed="a")
+    seconds = iter([failed, failed, SAMPLE, failed, msgspec.structs.replace(SAMPLE, failed="b")])
+    monkeypatch.setattr(watch_table, "_samples", lambda _: seconds)
+    watch_table.follow(cast(Watch, None), shown=False)
+    assert warned == ["nothing is seen: a", "nothing is seen: a", "nothing is seen: b"]
 
 
 def test_the_essentials_fit_a_terminal() -> None:

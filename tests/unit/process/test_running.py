@@ -20,8 +20,10 @@ from flushlab.record import Endpoint, Ratio
 from flushlab.record.running import Driven, FillProgress, LoadTotals
 from tests.waiting import wait_until
 
-SERVER = Driven(key="one", arm="A", endpoint=Endpoint(user="flushlab", password="secret", socket="/s"), pid=5)
-OTHER = Driven(key="two", arm="B", endpoint=SERVER.endpoint, pid=6)
+SERVER = Driven(
+    key="one", arm="A", endpoint=Endpoint(user="flushlab", password="secret", socket="/s"), pid=5, pids=(5,)
+)
+OTHER = Driven(key="two", arm="B", endpoint=SERVER.endpoint, pid=6, pids=(6,))
 
 
 @pytest.fixture(autouse=True)

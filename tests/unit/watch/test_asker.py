@@ -172,3 +172,23 @@ def test_a_password_is_in_no_message(server: Server, asking: Any) -> None:
     assert "secret" not in one.known.why
     assert "secret" not in repr(REACH)
     assert time.time() - (one.known.since or 0) < 3600
+
+
+def test_an_error_that_nobody_expected_is_said_and_the_server_is_asked_again(
+    server: Server, asking: Any
+) -> None:
+    error: list[Exception] = []
+
+    def reach() -> Reach:
+        for one in error:
+            raise one
+        return REACH
+
+    watched = asking(reach)
+    known_of(watched)
+    error.append(KeyError("x"))
+    wait_until(lambda: watched.known.failed, "it says so")
+    assert (watched.known.failed, watched.known.up) == ("internal error: KeyError: 'x'", False)
+    wait_until(lambda: server.connections == 0, "the connection is let go of")
+    error.clear()
+    wait_until(lambda: watched.known.up and not watched.known.failed, "it is asked again")

@@ -121,6 +121,12 @@ def test_names_that_somebody_chose_stay_names() -> None:
     assert any(hostile in name.encode().decode("unicode_escape") for name in found)
 
 
+def test_samples_that_could_not_be_taken_are_counted_even_if_nothing_else_changes() -> None:
+    exporter, known = Exporter(), Known()
+    assert b"flushlab_watch_failed_samples_total 0.0" in exporter.exposition(known, None, 0.5, "")[1]
+    assert b"flushlab_watch_failed_samples_total 3.0" in exporter.exposition(known, None, 0.5, "", 3)[1]
+
+
 def test_a_scrape_that_piles_up_gets_the_last_answer() -> None:
     exporter, known = Exporter(), Known(up=True, seen=seen())
     first = exporter.exposition(known, None, 0.5, "")[1]

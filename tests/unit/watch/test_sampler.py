@@ -22,6 +22,7 @@ from flushlab.watch.sample import Sample
 from flushlab.watch.sampler import Sampler
 from tests.unit.records import trial
 from tests.unit.watch.told import seen
+from tests.waiting import wait_until
 
 PATIENCE_S = 600.0
 
@@ -116,6 +117,40 @@ def test_a_machine_that_slept_leaves_a_gap_that_is_marked(monkeypatch: pytest.Mo
     slept = time.clock_gettime(time.CLOCK_BOOTTIME) + 3600
     monkeypatch.setattr(time, "clock_gettime", lambda _: slept)
     assert [(mark.kind, mark.text) for mark in taker.take().marks] == [("gap", "1 h")]
+
+
+def test_a_sample_that_cannot_be_taken_says_why_and_the_next_one_is_taken_again() -> None:
+    taker = Taker(up(), RUNNING)
+    assert taker.take().failed == ""
+    taker.running = msgspec.structs.replace(RUNNING, arm="\udcff")  # no encoding has it
+    failed = taker.take()
+    assert failed.failed.startswith("internal error: UnicodeEncodeError: ")
+    assert (failed.server.up, failed.running, failed.throughput) == (False, None, None)
+    assert (taker._sampler.failures, taker._sampler.running) == (1, None)
+    taker.running = RUNNING
+    assert (taker.take().failed, taker._sampler.failures) == ("", 1)
+
+
+def test_the_thread_outlives_an_error_that_nobody_expected() -> None:
+    errors = iter([RuntimeError("the disk answers nonsense")])
+
+    def running() -> Running:
+        for error in errors:
+            raise error
+        return RUNNING
+
+    ring = Ring(1)
+    sampler = Sampler(ring, Known, running, tuple, Meter())
+    sampler.start()
+    wait_until(lambda: len(ring.after(0)) >= 2, "a second sample is there")
+    sampler.close()
+    first, second = (msgspec.json.decode(one.data, type=Sample) for one in ring.after(0)[:2])
+    assert first.failed == "internal error: RuntimeError: the disk answers nonsense"
+    assert second.running is not None and second.running.arm == "A"
+
+
+def test_a_server_that_cannot_be_asked_because_of_an_error_inside_is_said_so() -> None:
+    assert taken(Known(failed="internal error: KeyError: 'x'")).failed == "internal error: KeyError: 'x'"
 
 
 def test_the_last_hour_comes_from_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,14 +65,16 @@ function keys(list, pairs) {
 
 /* -- what runs now ------------------------------------------------------------------------------------------- */
 
-function headline({ running, server, fill }) {
+function headline({ running, server, fill, failed }) {
+  if (failed) return "Nothing is seen";
   if (!server.up) return `${server.name || "The server"} is gone since ${clock(server.since ?? last.t)}`;
   if (running?.kind === "fill" && fill) return `Filling: ${percent(fill.of ? Math.min(1, fill.rows / fill.of) : null)}`;
   if (running) return [running.arm || `flushlab ${running.kind}`, running.stage].filter(Boolean).join(" · ");
   return "Nothing of flushlab runs";
 }
 
-function doubts({ server }) {
+function doubts({ server, failed }) {
+  if (failed) return `${failed}. This is a bug in flushlab; the page goes on when it can.`;
   const all = [];
   if (!server.up) all.push(`${server.why ? `${server.why}. ` : ""}The page goes on when it is back.`);
   if (server.up && server.slow_s > SLOW_S) all.push(`The server takes ${number(server.slow_s)} s to answer; it is asked less often.`);
@@ -228,11 +230,13 @@ function showState() {
     ? ["wait", heard ? "waiting for the first sample" : "connecting"]
     : !heard || silent
       ? ["bad", `no contact with flushlab since ${clock(last.t)}; trying again`]
-      : !last.server.up
-        ? ["bad", `server gone since ${clock(last.server.since ?? last.t)}`]
-        : paused
-          ? ["wait", `paused at ${clock(board.window[1])}`]
-          : ["good", "live"];
+      : last.failed
+        ? ["bad", `nothing is seen at ${clock(last.t)}`]
+        : !last.server.up
+          ? ["bad", `server gone since ${clock(last.server.since ?? last.t)}`]
+          : paused
+            ? ["wait", `paused at ${clock(board.window[1])}`]
+            : ["good", "live"];
   const state = element("state");
   write(state, text);
   state.dataset.kind = kind;
