@@ -20,6 +20,7 @@ from flushlab.errors import FlushlabError
 from flushlab.machine import home_part
 from flushlab.record import Value
 from flushlab.server import Sandbox
+from flushlab.undo import undo_all
 from tests.left import kill_left
 
 REQUIRED = {name for name in os.environ.get("FLUSHLAB_REQUIRE_BUILDS", "").split(",") if name}
@@ -94,11 +95,14 @@ def _sandboxes(request: pytest.FixtureRequest) -> Iterator[StartSandbox]:
         return server
 
     yield start
-    for server in started:
-        if server.kept:
-            server.remove()
-        server.close()
-    started.clear()
+    try:
+        undo_all(
+            step
+            for server in started
+            for step in ((server.remove, server.close) if server.kept else (server.close,))
+        )
+    finally:
+        started.clear()
 
 
 @pytest.fixture

@@ -22,6 +22,7 @@ from flushlab.server.put_back import Changes
 from flushlab.server.replication import replicas_of, sources_of
 from flushlab.server.rights import Needs, require_rights
 from flushlab.trial.switching import restart_settings
+from flushlab.undo import Undo
 from flushlab.units import counted, format_seconds
 from flushlab.workload.engine import errno_of
 from flushlab.workload.oltp import DATABASE as OLTP_DATABASE
@@ -181,11 +182,10 @@ def changed(
         if one.undo:
             progress(f"--tune-server: if flushlab cannot put it back, on {one.where}: {' '.join(one.undo)}")
     server.before = {name: value for one in every for name, value in one.before.items()}
-    try:
+    with Undo() as undo:
+        for one in reversed(every):
+            undo.callback(one.put_back, progress)
         yield every
-    finally:
-        for one in every:
-            one.put_back(progress)
 
 
 def differing(server: External, names: Collection[str]) -> dict[str, str]:

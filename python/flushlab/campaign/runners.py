@@ -23,6 +23,7 @@ from flushlab.experiment.series import Series
 from flushlab.record import Arm, Trial
 from flushlab.trial import AlternatingRunner, StandingRunner, TrialRunner
 from flushlab.trial.standing import CLUSTER_SLICE_S
+from flushlab.undo import undo_all
 from flushlab.workload import Workload, build_workload, fingerprint, on_data
 
 
@@ -90,10 +91,8 @@ class ArmRunners:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for runner in (self._alternating, self._standing):
-            if runner is not None:
-                runner.close()
-        self._base.close()
+        runners = (self._alternating, self._standing, self._base)
+        undo_all(runner.close for runner in runners if runner is not None)
 
     def _enter(self, request: Request) -> None:
         """Ends the servers of the last group where another begins."""

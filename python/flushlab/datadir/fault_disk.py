@@ -25,6 +25,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -37,6 +38,7 @@ from flushlab.machine import ownership
 from flushlab.machine.cgroup import group_of_self, memory_limit_bytes
 from flushlab.process import Guard, GuardedProcess, discard, make_lasting
 from flushlab.record import DiskProfile, Failure
+from flushlab.undo import undo_all
 from flushlab.units import counted
 
 FileSystemName = Literal["ext4", "xfs", "btrfs"]
@@ -230,12 +232,8 @@ class _Disk:
         """
         if self._guard is None:
             return
-        try:
-            _unmount(self.mount)
-        finally:
-            guard, self._guard = self._guard, None
-            self._hang_up()
-            guard.close()
+        guard, self._guard = self._guard, None
+        undo_all([partial(_unmount, self.mount), self._hang_up, guard.close])
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -9,12 +9,14 @@ record's token.
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from flushlab.machine import ownership
 from flushlab.process import run_record
 from flushlab.process.run_record import RunRecord
 from flushlab.process.terminate import kill, kill_session, wait_for_end
+from flushlab.undo import undo_all
 
 _GUARD_S = 10.0
 
@@ -23,15 +25,17 @@ def reap() -> list[str]:
     """Reaps all that is owned by somebody dead, or goes with something that is gone; returns the names.
 
     Raises:
-        HarnessError: a server survived SIGKILL.
+        HarnessError: a server survived SIGKILL; all others are reaped.
     """
     run_record.sweep()
     reaped = []
-    for record in run_record.all_records():
-        if _abandoned(record):
-            with suppress(OSError):  # it keeps its record: another time
-                reap_record(record)
-                reaped.append(record.name)
+
+    def reap_one(record: RunRecord) -> None:
+        with suppress(OSError):  # it keeps its record: another time
+            reap_record(record)
+            reaped.append(record.name)
+
+    undo_all(partial(reap_one, record) for record in run_record.all_records() if _abandoned(record))
     return reaped
 
 
@@ -49,13 +53,26 @@ def reap_record(record: RunRecord) -> list[Path]:
             kill(record.guard)
         if record.server is not None:
             kill_session(record.server, record.folders)
-    for other in run_record.that_go_with(record.name):
-        reap_record(other)  # first: what lies on its disk needs no removal
+    # First: what lies on its disk needs no removal.
+    undo_all(partial(reap_record, other) for other in run_record.that_go_with(record.name))
     ownership.unmount(record.folders, record.mounts, record.token)
-    spared = [Path(folder) for folder in record.folders if not ownership.remove(folder, token=record.token)]
-    if record.cgroup:
+    spared = []
+
+    def remove(folder: str) -> None:
+        if not ownership.remove(folder, token=record.token):
+            spared.append(Path(folder))
+
+    def remove_group(group: str) -> None:
         with suppress(FileNotFoundError):
-            Path(record.cgroup).rmdir()
+            Path(group).rmdir()
+
+    groups = [record.cgroup] if record.cgroup else []
+    undo_all(
+        [
+            *(partial(remove, folder) for folder in record.folders),
+            *(partial(remove_group, one) for one in groups),
+        ]
+    )
     run_record.remove(record.name)
     return spared
 

@@ -119,7 +119,11 @@ class Wire:
         assert self._relay.stderr is not None
         for pipe in (self._relay.stdin, self._relay.stdout, self._relay.stderr):
             pipe.close()
-        self._relay.wait(_ANSWER_S)
+        try:
+            self._relay.wait(_ANSWER_S)
+        except subprocess.TimeoutExpired:
+            self._relay.kill()
+            self._relay.wait()
 
     def __enter__(self) -> Self:
         return self

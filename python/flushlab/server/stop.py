@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from flushlab.errors import UsageError
 from flushlab.server import kept
 from flushlab.server.cluster import node_names
 from flushlab.server.start import CLUSTER, SANDBOX
+from flushlab.undo import undo_all
 
 
 def stop(name: str, *, keep_data: bool = False) -> list[Path]:
@@ -33,9 +35,8 @@ def stop(name: str, *, keep_data: bool = False) -> list[Path]:
     if not keep_data:
         _require_no_node(name.removeprefix(SANDBOX))
     end: Callable[[str], list[Path] | None] = kept.halt if keep_data else kept.stop
-    left = []
-    for one in reversed(names):
-        left += end(one) or []
+    left: list[Path] = []
+    undo_all(partial(lambda one: left.extend(end(one) or []), one) for one in reversed(names))
     return left
 
 

@@ -29,6 +29,7 @@ from flushlab.suite.clones import Clones
 from flushlab.suite.command import shield_thread
 from flushlab.suite.profile import throwaway
 from flushlab.suite.root import ChosenRoot, has_room
+from flushlab.undo import Undo, undo_all
 
 if TYPE_CHECKING:
     from flushlab._core import Front
@@ -209,13 +210,9 @@ class SuiteServer:
         """Kills the server and deletes what it had."""
         with self._turn:
             self._ended = True
-            if self._front is not None:
-                self._front.close()
-            if self._behind is not None:
-                self._behind.shutdown(wait=True)
-            self._clones.end()
-            self.sandbox.close()
-            self._first.close()
+            front = [self._front.close] if self._front is not None else []
+            behind = [self._behind.shutdown] if self._behind is not None else []
+            undo_all([*front, *behind, self._clones.end, self.sandbox.close, self._first.close])
 
     def _take(self) -> Path:
         if self._next is None:
@@ -348,7 +345,8 @@ def _start_all(
     started = [future.result() for future in futures if future.exception() is None]
     for future in futures:
         if (error := future.exception()) is not None:
-            for server in started:
-                server.end()
-            raise error
+            with Undo() as undo:
+                for server in started:
+                    undo.callback(server.end)
+                raise error
     return started

@@ -5,6 +5,8 @@ import subprocess
 import time
 from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import pytest
@@ -114,3 +116,21 @@ def test_a_command_that_does_not_end_is_given_up_though_something_holds_its_outp
         fault_disk._outcome(["sh", "-c", "sleep 60 & echo; wait"], 0.2)
     assert time.monotonic() - began < 50
     assert fault_disk._outcome(["sh", "-c", "echo no disk >&2; exit 32"], 60) == (32, "no disk\n")
+
+
+def test_a_disk_whose_connection_does_not_close_ends_its_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = fault_disk.FaultDisk(tmp_path, 64 << 20)
+    closed: list[str] = []
+    guard: Any = SimpleNamespace(close=lambda: closed.append("guard"))
+    disk._guard = guard
+
+    def fails() -> None:
+        raise BufferError("cannot close exported pointers exist")
+
+    monkeypatch.setattr(disk, "_hang_up", fails)
+    with pytest.raises(BufferError):
+        disk.close()
+    disk.close()
+    assert closed == ["guard"]

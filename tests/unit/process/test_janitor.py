@@ -6,10 +6,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import msgspec
 import pytest
 
+from flushlab.errors import HarnessError
 from flushlab.machine import ownership
 from flushlab.process import all_records, identify, myself, reap, run_folder, run_record
 from flushlab.process.identity import ProcessIdentity, machine, world
@@ -46,6 +48,47 @@ def test_abandoned_sandbox_is_killed_and_removed(server: subprocess.Popen[bytes]
     assert reap() == ["it"]
     assert server.wait(PATIENCE_S) == -9
     assert list(run_folder().iterdir()) == []
+
+
+def test_a_server_that_does_not_end_leaves_no_other_of_a_dead_owner(
+    server: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b"):
+        left_behind(server, name)
+    asked: list[ProcessIdentity] = []
+
+    def survives(process: ProcessIdentity, _folders: object) -> None:
+        asked.append(process)
+        if len(asked) == 1:
+            raise HarnessError("it survived SIGKILL")
+
+    monkeypatch.setattr("flushlab.process.janitor.kill_session", survives)
+    with pytest.raises(HarnessError, match="survived"):
+        reap()
+    assert (len(asked), len(all_records())) == (2, 1)
+
+
+def test_a_folder_that_cannot_be_removed_leaves_no_other_and_no_control_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remove, group = ownership.remove, tmp_path / "group"
+    group.mkdir()
+    record = msgspec.structs.replace(left_behind(name="a"), cgroup=str(group))
+    second = left_behind(name="b")
+    record = msgspec.structs.replace(record, folders=(*record.folders, *second.folders))
+    asked: list[str] = []
+
+    def fails(folder: str, **proof: str) -> bool:
+        asked.append(folder)
+        if len(asked) == 1:
+            raise OSError(errno.EIO, "Input/output error", folder)
+        return remove(folder, **proof)
+
+    monkeypatch.setattr(ownership, "remove", fails)
+    with pytest.raises(OSError, match="Input/output error"):
+        reap_record(record)
+    assert (len(asked), group.exists()) == (2, False)
+    assert run_record.read("a") is not None
 
 
 def test_sandbox_of_a_living_owner_is_spared(server: subprocess.Popen[bytes]) -> None:

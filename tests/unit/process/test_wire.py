@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from flushlab.errors import HarnessError, UsageError
+from flushlab.process import wire as wire_process
 from flushlab.process import wire_main
 from flushlab.process.wire import Wire, require_wire
 from tests.waiting import PATIENCE_S
@@ -90,3 +91,11 @@ def test_a_latency_that_is_not_what_was_asked_for_is_not_believed(monkeypatch: p
     monkeypatch.setattr(subprocess, "run", measures)
     with pytest.raises(HarnessError, match=r"1\.00 ms there and back, but 4\.00 ms were measured"):
         wire._measure(1, 2)
+
+
+def test_a_relay_that_does_not_end_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire_process, "_COMMAND", ("/bin/sh", "-c", "exec sleep 60"))
+    monkeypatch.setattr(wire_process, "_ANSWER_S", 0.1)
+    wire = Wire(0.001)
+    wire.close()
+    assert wire._relay.returncode == -9
