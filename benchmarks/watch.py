@@ -37,7 +37,7 @@ from flushlab.server.driven import driven
 from flushlab.server.ports import free_port
 from flushlab.watch.finding import in_this_process
 from flushlab.watch.watch import Watch, of
-from flushlab.workload import Timing, parse_workload, shape_of
+from flushlab.workload import Timing, parse_workload
 from flushlab.workload.turns import Turns
 
 RATIO, CORE = 0.02, 0.02
@@ -175,7 +175,7 @@ def main() -> int:
 
 def measure(server: Sandbox, given: argparse.Namespace, switch: Switch, used_s: Callable[[], float]) -> int:
     """The verdict for one server."""
-    workload = parse_workload("oltp_update_non_index", shape_of({"threads": 16, "tables": 4}))
+    workload = parse_workload("oltp_update_non_index", {"threads": 16, "tables": 4})
     workload.prepare(server)
     driving = workload.driving(server)
     assert driving is not None

@@ -25,7 +25,7 @@ def rows() -> list[CampaignRow]:
     nothing = msgspec.structs.replace(tune.result, winner=None)
     unproven = msgspec.structs.replace(tune.result, winner=None, frontier=(), blocks=0)
     slower = tuple(arm for arm in series.arms if arm.name in ("F", "K"))
-    hostile = {**made.SERIES_PLAN, "build": "mariadb\x1b[31m@" + "10" * 60}
+    hostile = made.series_request(build="mariadb\x1b[31m@" + "10" * 60)
     every = [
         (made.row("series", None), 12),
         (made.row("series", series), 10_000),

@@ -14,7 +14,7 @@ from typing import Any, get_args
 
 import msgspec
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 import flushlab
 from flushlab.build import Build
@@ -32,12 +32,14 @@ from flushlab.report.crash import document, verdict_of
 from flushlab.server import Sandbox
 from flushlab.server.cluster import Cluster
 from flushlab.settings.floor import Floor
+from flushlab.spec.parts import ServerSpec
 from flushlab.store import existing_store
-from flushlab.workload import Shape, parse_workload
+from flushlab.workload import parse_workload
 from tests.conftest import require_galera
 from tests.unit.crashes import Proven
 from tests.waiting import PATIENCE_S, wait_until
 
+SMALL: dict[str, Value] = {"tables": 1, "table_size": 100, "threads": 2}
 RELAXED: dict[str, Value] = {"innodb_flush_log_at_trx_commit": 2, "sync_binlog": 0}
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
@@ -130,7 +132,7 @@ def test_the_power_cut_of_one_node_takes_nothing_from_the_cluster() -> None:
 def test_a_clusters_winner_is_crashed_on_all_nodes_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     require_galera(name := "mariadb@10.11")
     monkeypatch.setattr(crash_campaign, "control_of", lambda *_, **__: None)  # it takes as long again
-    with open_target(name, cluster=2) as target:
+    with open_target(ServerSpec(server=name, cluster=2)) as target:
         facts = crash_settings(
             target,
             Watcher(),
@@ -138,7 +140,7 @@ def test_a_clusters_winner_is_crashed_on_all_nodes_at_once(monkeypatch: pytest.M
             fail="power",
             images=1,
             seconds=0.5,
-            workload=parse_workload("oltp_update_non_index", Shape(tables=1, table_size=100, threads=2)),
+            workload=parse_workload("oltp_update_non_index", SMALL),
             threads=2,
             disk_bytes=512 << 20,
             seed=1,
@@ -423,7 +425,7 @@ def test_a_killed_campaign_goes_on_with_what_it_has_kept(
                 assert running.poll() is None
         running.kill()
     (row,) = existing_store().campaigns()
-    facts = crash(resume=row.id, images=24)
+    facts = crash(resume=row.id)
     (arm,) = facts.arms
     assert [image for image in arm.images if image.outcome != "kept"] == []
     assert len(arm.images) == 24
@@ -552,7 +554,7 @@ def test_a_winner_is_crashed_before_it_is_handed_over(build: Callable[[str], Bui
         ratio=Ratio(estimate=2.0, low=1.9, high=2.1),
         free_ratio=None,
     )
-    with open_target(name) as target:
+    with open_target(ServerSpec(server=name)) as target:
 
         def crash_one(seconds: float, arm: str, settings: Mapping[str, Value]) -> CrashFacts:
             return crash_settings(
@@ -562,7 +564,9 @@ def test_a_winner_is_crashed_before_it_is_handed_over(build: Callable[[str], Bui
                 fail="power",
                 images=4,
                 seconds=seconds,
-                workload=parse_workload("oltp_update_non_index", Shape(tables=1, table_size=100, threads=2)),
+                workload=parse_workload(
+                    "oltp_update_non_index", {"tables": 1, "table_size": 100, "threads": 2}
+                ),
                 threads=2,
                 disk_bytes=disk_bytes(settings, target.identity),
                 seed=1,

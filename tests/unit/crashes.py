@@ -24,21 +24,15 @@ from flushlab.record import (
     ReplicaState,
     Value,
 )
+from flushlab.spec.kinds import CrashSpec
 
 REQUEST = CrashRequest(
-    server="mariadb",
-    workload="ledger",
-    fail="power",
-    images=2,
-    seconds=3.0,
-    threads=4,
-    rows=1,
-    fs="ext4",
-    tear=512,
-    lying_flushes=10,
-    disk_size=1024,
-    controls=True,
-    seed=1,
+    spec=CrashSpec(images=2),
+    folder="/",
+    build="mariadb@10.11.19",
+    build_id="mariadb-x",
+    workload_digest="",
+    planned={},
 )
 
 

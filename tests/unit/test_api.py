@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from typer.main import get_command
 
 import flushlab
 from flushlab.campaign.watcher import Spent, Watcher, watching
@@ -55,7 +54,7 @@ def test_importing_flushlab_loads_none_of_its_parts() -> None:
 def test_what_needs_no_statistics_loads_none() -> None:
     program = (
         "import sys, flushlab; flushlab.sandbox, flushlab.database, flushlab.records, flushlab.bench\n"
-        "print(*(m for m in ('scipy', 'prometheus_client', 'rich', 'typer') if m in sys.modules))"
+        "print(*(m for m in ('scipy', 'prometheus_client', 'rich', 'click') if m in sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
@@ -79,9 +78,9 @@ def test_a_name_that_there_is_not_is_an_attribute_error() -> None:
 def test_arguments_have_the_names_of_the_flags(
     name: str, command: tuple[str, ...], not_here: set[str]
 ) -> None:
-    group: Any = get_command(make_app())
+    group: Any = make_app()
     for word in command:
-        group = group.commands[word]
+        group = group.get_command(None, word)
     flags = {
         "settings" if "--set" in one.opts else max(one.opts, key=len).lstrip("-").replace("-", "_")
         for one in group.params

@@ -51,7 +51,7 @@ def tuned_files(
         reasons=dict.fromkeys(facts.raised, f"Raises your settings to the floor {facts.floor}.")
         | _reasons(chosen, request, facts, storage, launch),
         comments=_comments(facts, chosen),
-        standalone=request.standalone,
+        standalone=request.spec.standalone,
     )
     campaign = f"flushlab tune, campaign {facts.campaign_id}"
     back = rollback_statements(changes, request.original, before, facts.server)

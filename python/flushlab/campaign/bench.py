@@ -8,19 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from flushlab.build import Progress, silent
 from flushlab.campaign import external, external_use
 from flushlab.campaign.base import file_settings, fitted, persisted_settings, require_scalable
-from flushlab.campaign.data import open_data
+from flushlab.campaign.data import Data, open_data
 from flushlab.campaign.external import Own, own_server
 from flushlab.campaign.quiet import look_around
 from flushlab.campaign.target import (
+    Target,
     co_located,
     connection_arguments,
-    latency_of,
     open_target,
     trial_runner,
 )
@@ -36,74 +37,20 @@ from flushlab.server.start import attach, is_kept
 from flushlab.settings.catalog import load_catalog
 from flushlab.settings.fit import as_warnings
 from flushlab.settings.given import parse_settings
+from flushlab.spec import fields
+from flushlab.spec.build import build, names_given
+from flushlab.spec.kinds import BenchSpec
+from flushlab.spec.sugar import taking
 from flushlab.trial import Draft, measure
-from flushlab.workload import Timing, Workload, parse_timing, parse_workload, shape_of
+from flushlab.workload import Timing, Workload, all_options, parse_timing, parse_workload, settled
 from flushlab.workload.driven import Driven, require_cluster, seeded
 
-SERVER = "mariadb"
 
-
-def bench(
-    *,
-    server: str = SERVER,
-    dsn: str | None = None,
-    defaults_file: Path | str | None = None,
-    allow_writes: bool = False,
-    tune_server: bool = False,
-    workload: str = "oltp_update_non_index",
-    base: Path | str | None = None,
-    settings: Mapping[str, Value] | None = None,
-    memory: str | None = None,
-    exact: bool = False,
-    seconds: float = 10.0,
-    dataset: Path | str | None = None,
-    database: str | None = None,
-    basedir: Path | str | None = None,
-    data_root: Path | str | None = None,
-    disk_iops: int | None = None,
-    disk: str | None = None,
-    cluster: int | None = None,
-    network_latency: str | None = None,
-    hdr_log: Path | str | None = None,
-    per_second: Path | str | None = None,
-    wait_for_quiet: bool = False,
-    seed: int | None = None,
-    progress: Progress = silent,
-    **options: Value | None,
-) -> Trial:
+@taking(BenchSpec, progress="Takes a line at a time.")
+def bench(*, progress: Progress = silent, **given: Any) -> Trial:
     """Runs one workload on one configuration.
 
-    The arguments are those of `flushlab bench` under the same names.
-
-    Args:
-        server: a build (`mariadb`, `mysql@5.7`), a tarball or a URL, or what is kept (`sandbox:NAME`,
-            `cluster:NAME`), to which the settings are applied and stay.
-        dsn: your own server instead, or a node of your Galera cluster, whose other nodes are found, or all of
-            them: `mysql://USER:PASSWORD@NODE1,NODE2,NODE3`.
-        defaults_file: the same, by an option file's group `[client]`.
-        allow_writes: the load may write to your own server; tables that it makes are dropped at the end.
-        tune_server: settings of your own server may be changed; they are put back at the end.
-        workload: one of sysbench's, `upsert`, `txn:FILE`, `sql:FILE` or `command: …`.
-        base: your option file; what this machine cannot hold of it is scaled.
-        settings: of the server (`--set`), on top of the base.
-        memory: that the server may use, like `2G`; half of the machine's if None.
-        exact: refuse a base that this machine cannot hold, instead of scaling it.
-        seconds: length of the measured window.
-        dataset: your data: a dump, a dump folder or a stopped server's data directory.
-        database: the workload's, of those in the data.
-        basedir: use the server installed there.
-        data_root: where data directories go.
-        disk_iops: make a slow disk: at most this many writes/s (root, cgroups).
-        disk: run on a disk of its own, as slow as this one, such as `gp3` (root).
-        cluster: start a Galera cluster of this many nodes in the server's place.
-        network_latency: between the cluster's nodes, there and back, like `1ms` (root).
-        hdr_log: write each second's latencies to this file as it ends, as HdrHistogram's log.
-        per_second: write a line per second to this file as it ends, as CSV.
-        wait_for_quiet: wait until other programs leave the machine alone, for half an hour at most.
-        seed: of the load's draws; if None, 1 on fresh data and a random one on what is kept: rows that are
-            set to what an earlier run has set them to cost next to nothing.
-        progress: takes a line at a time.
-        **options: of the workload, like `threads=16`, `tables=8` or `rand_type="uniform"`.
+    On what is kept (`sandbox:NAME`, `cluster:NAME`) the settings are applied and stay.
 
     Returns:
         The record; it has a figure.
@@ -113,104 +60,103 @@ def bench(
         MeasurementError: nothing was measured.
         LoadInterrupted: Ctrl-C in the window; it has what was measured until then.
     """
-    own = own_server(
-        dsn,
-        defaults_file,
-        database=database,
-        allow_writes=allow_writes,
-        tune_server=tune_server,
-        server=server != SERVER,
-        base=base,
-        memory=memory,
-        exact=exact,
-        dataset=dataset,
-        basedir=basedir,
-        data_root=data_root,
-        disk_iops=disk_iops,
-        disk=disk,
-        cluster=cluster,
-        network_latency=network_latency,
-        ssl_mode=options.get("ssl_mode"),
-        ssl_ca=options.get("ssl_ca"),
-    )
-    shape = shape_of(options)
-    asked, timing = parse_workload(workload, shape), parse_timing(seconds)
-    if hdr_log or per_second:
-        asked = _with_seconds(asked, hdr_log=str(hdr_log or ""), per_second=str(per_second or ""))
+    spec = build(BenchSpec, given, all_options())
+    own = own_server(spec.remote, spec.data.database, spec.workload)
+    kept = is_kept(spec.server.build)
+    if kept:
+        _require_kept(spec)
+    timing = parse_timing(spec.seconds)
+    workload = parse_workload(spec.workload.name, settled(spec.workload).options)
+    if spec.hdr_log or spec.per_second:
+        workload = _with_seconds(workload, hdr_log=spec.hdr_log or "", per_second=spec.per_second or "")
     if own is not None:
-        if wait_for_quiet:
+        if spec.wait_for_quiet:
             look_around(home_path(), watching(progress), wait=True)
-        return _counted(_on_external(own, asked, timing, settings or {}, seed, progress))
-    if seed is not None or is_kept(server):
-        asked = seeded(asked, seed)
-    if is_kept(server):
-        fresh = (
-            ("--dataset", dataset),
-            ("--base", base),
-            ("--memory", memory),
-            ("--cluster", cluster),
-            ("--disk", disk),
-        )
-        for flag in (name for name, given in fresh if given):
-            raise UsageError(f"{flag} needs a fresh server, but {server} runs already", hint="remove it")
-        if options.get("reset") == "each":
-            kind, _, name = server.partition(":")
-            reset = f"; flushlab server reset {name} makes the data pristine" if kind == "sandbox" else ""
-            raise UsageError(
-                f"--reset each needs a fresh server for each run, but {server} runs already",
-                hint=f"remove it{reset}",
-            )
-        if wait_for_quiet:
+        return _counted(_on_external(own, workload, timing, spec.base.settings, spec.seed, progress))
+    if spec.seed is not None or kept:
+        workload = seeded(workload, spec.seed)
+    if kept:
+        if spec.wait_for_quiet:
             look_around(home_path(), watching(progress), wait=True)
-        return _counted(_on_kept(server, asked, timing, settings or {}, progress))
-    require_scalable(memory, base, dataset)
-    data = open_data(dataset, database, workload, progress)
-    with open_target(
-        server,
-        basedir=basedir,
-        data_root=data_root,
-        disk_iops=disk_iops,
-        disk=disk,
-        cluster=cluster,
-        latency_s=latency_of(network_latency, cluster),
-        progress=progress,
-    ) as target:
-        watcher = watching(progress)
-        asked_for = parse_settings(
-            settings or {},
-            target.build.flavor,
-            target.build.version,
-            target.catalog,
-            nodes=target.nodes,
+        return _counted(_on_kept(spec.server.build, workload, timing, spec.base.settings, progress))
+    require_scalable(spec.base.memory, spec.base.base, spec.data.dataset)
+    if isinstance(workload, Driven):
+        require_cluster(workload.cluster_load, spec.server.cluster or 1)
+    data = open_data(spec.data, workload.name, progress)
+    with open_target(spec.server, spec.storage, progress) as target:
+        return _counted(_on_fresh(spec, target, workload, timing, data, progress))
+
+
+def _require_kept(spec: BenchSpec) -> None:
+    """Refuses what has no effect on a server that runs already.
+
+    Raises:
+        UsageError: something has none.
+    """
+    name = spec.server.build
+    for key in names_given(spec) - {"server"}:
+        field = fields(BenchSpec)[key]
+        if field.option.started or key == "database":
+            raise UsageError(f"{field.flag} needs a fresh server, but {name} runs already", hint="remove it")
+    if spec.workload.options.get("reset") == "each":
+        kind, _, own = name.partition(":")
+        reset = f"; flushlab server reset {own} makes the data pristine" if kind == "sandbox" else ""
+        raise UsageError(
+            f"--reset each needs a fresh server for each run, but {name} runs already",
+            hint=f"remove it{reset}",
         )
-        require_taken(target.build, asked_for)
-        if isinstance(asked, Driven):
-            require_cluster(asked.cluster_load, target.nodes)
-        theirs = {
-            **file_settings(Path(base) if base else None, target, watcher),
-            **persisted_settings(data, target, watcher),
-        }
-        fit = fitted(
-            theirs, target, watcher, memory=memory, exact=exact, connections=shape.threads, data=data
-        )
-        given = {**fit.settings, **asked_for}
-        arguments = connection_arguments(shape.threads)
-        with trial_runner(
-            target, (asked,), timing, arguments=arguments, data=data, progress=progress
-        ) as runner:
-            runner.preparation.load(given)
-            if wait_for_quiet:
-                look_around(target.volume.data_root.path, watching(progress), wait=True)
-            progress(f"running {asked.name} on {target.identity.title}")
-            with on_board("bench", server=target.identity.title, workload=asked.name):
-                trial = runner.run(Arm(name="bench", settings=given), stage="bench", block=1)
-        if trial.lacked_memory:
-            raise NoMemory(trial.reason, hint=trial.hint)
-        if trial.outcome == "refused":
-            raise refusal(trial.reason, target.build)
-        warnings = (*co_located(target.nodes, target.latency_s), *as_warnings(fit), *trial.warnings)
-        slow = target.volume.slow_disk
-        return _counted(msgspec.structs.replace(trial, warnings=warnings, disk=slow.record if slow else None))
+
+
+def _on_fresh(
+    spec: BenchSpec,
+    target: Target,
+    workload: Workload,
+    timing: Timing,
+    data: Data | None,
+    progress: Progress,
+) -> Trial:
+    """A server that is started for the run, on prepared data."""
+    watcher, base = watching(progress), spec.base
+    asked_for = parse_settings(
+        base.settings,
+        target.build.flavor,
+        target.build.version,
+        target.catalog,
+        nodes=target.nodes,
+    )
+    require_taken(target.build, asked_for)
+    theirs = {
+        **file_settings(Path(base.base) if base.base else None, target, watcher),
+        **persisted_settings(data, target, watcher),
+    }
+    connections = workload.threads if isinstance(workload, Driven) else 1
+    fit = fitted(
+        theirs,
+        target,
+        watcher,
+        memory=base.memory,
+        exact=base.exact,
+        connections=connections,
+        data=data,
+    )
+    given = {**fit.settings, **asked_for}
+    arguments = connection_arguments(connections)
+    with trial_runner(
+        target, (workload,), timing, arguments=arguments, data=data, progress=progress
+    ) as runner:
+        runner.preparation.load(given)
+        if spec.wait_for_quiet:
+            look_around(target.volume.data_root.path, watching(progress), wait=True)
+        progress(f"running {workload.name} on {target.identity.title}")
+        with on_board("bench", server=target.identity.title, workload=workload.name):
+            trial = runner.run(Arm(name="bench", settings=given), stage="bench", block=1)
+    if trial.lacked_memory:
+        raise NoMemory(trial.reason, hint=trial.hint)
+    if trial.outcome == "refused":
+        raise refusal(trial.reason, target.build)
+    warnings = (*co_located(target.nodes, target.latency_s), *as_warnings(fit), *trial.warnings)
+    slow = target.volume.slow_disk
+    return msgspec.structs.replace(trial, warnings=warnings, disk=slow.record if slow else None)
 
 
 def _on_kept(

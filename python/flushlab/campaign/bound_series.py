@@ -95,7 +95,7 @@ class BoundSeries:
                 compose=self._compose if request.best else None,
                 objective=request.objective,
                 looks=request.looks,
-                precision=request.precision,
+                precision=request.spec.precision,
                 against={arm.name: arm.against for arm in request.running if arm.against},
                 pairs=tuple(
                     (claim.arm, claim.against)
@@ -159,7 +159,7 @@ class BoundSeries:
             *request.notes,
             *self._warnings(result, trials, ending),
             *self._of_bases(trials),
-            *doubts(trials, disk_iops=request.disk_iops, disk=request.disk),
+            *doubts(trials, disk_iops=request.spec.storage.disk_iops, disk=request.spec.storage.disk),
         ]
         return SeriesFacts(
             campaign_id=campaign_id,
@@ -189,7 +189,7 @@ class BoundSeries:
             effects=result.effects,
             blocks=result.blocks,
             planned_blocks=sum(group.blocks for group in request.groups),
-            precision=request.precision,
+            precision=request.spec.precision,
             objective=request.objective,
             seconds=request.groups[0].seconds,
             scale=request.scale,
@@ -254,7 +254,7 @@ class BoundSeries:
         if ends_by_itself(workload):
             return None
         timing = group.timing(self.request.timing)
-        return trial_s(workload, timing, standing=group.standing, cluster=self.request.cluster)
+        return trial_s(workload, timing, standing=group.standing, cluster=self.request.spec.server.cluster)
 
     @property
     def _why_fresh(self) -> dict[str, str]:

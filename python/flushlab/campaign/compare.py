@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -18,20 +19,22 @@ from flushlab.campaign.duration import ends_by_itself
 from flushlab.campaign.external import own_server
 from flushlab.campaign.facts import SeriesFacts
 from flushlab.campaign.objective import objective_of
-from flushlab.campaign.series import DEFAULT_SERVER, Asked, Compared, Loaded, check, check_blocks, run
-from flushlab.campaign.target import Target, absolute, latency_of
+from flushlab.campaign.series import Asked, Loaded, run
+from flushlab.campaign.target import Target
 from flushlab.campaign.watcher import Watcher, watching
 from flushlab.campaign.way import LOOKS_BLOCKS
 from flushlab.errors import UnknownSetting, UsageError, ValueOutOfRange
-from flushlab.plan.plan import COMPARE, ArmPlan, Plan, WorkloadSpec
+from flushlab.plan.plan import COMPARE, ArmPlan, Plan
 from flushlab.record import Value, Warning
 from flushlab.server.base_file import fit_here
 from flushlab.settings.catalog import canonical
 from flushlab.settings.fit import Fit, as_warnings, lines
-from flushlab.settings.floor import Floor, parse_floor
 from flushlab.settings.given import parse_settings
 from flushlab.settings.option_names import load_option_names
-from flushlab.workload import settled_name, workload_options
+from flushlab.spec.build import build
+from flushlab.spec.kinds import CompareSpec
+from flushlab.spec.sugar import taking
+from flushlab.workload import all_options, settled, workload_options
 from flushlab.workload.parse import MAX_SECONDS, MIN_SECONDS
 
 DEFAULT_BLOCKS = 5
@@ -41,84 +44,18 @@ PRECISE_SECONDS = 600.0
 """At most, where a precision is to be reached."""
 
 
+@taking(CompareSpec, progress="Takes a line at a time.")
 def compare(
     configurations: Sequence[str] | Mapping[str, Configuration] = (),
     *,
-    server: str | Sequence[str] = DEFAULT_SERVER,
-    dsn: str | None = None,
-    defaults_file: Path | str | None = None,
-    allow_writes: bool = False,
-    tune_server: bool = False,
-    workload: str = "oltp_update_non_index",
-    base: Path | str | None = None,
-    memory: str | None = None,
-    exact: bool = False,
-    blocks: int | None = None,
-    precision: float | None = None,
-    floor: Floor | str | None = None,
-    objective: str | None = None,
-    seconds: float | None = None,
-    dataset: Path | str | None = None,
-    database: str | None = None,
-    basedir: Path | str | None = None,
-    data_root: Path | str | None = None,
-    disk_iops: int | None = None,
-    disk: str | None = None,
-    cluster: int | None = None,
-    network_latency: str | None = None,
-    seed: int = 1,
-    fresh: bool = False,
-    wait_for_quiet: bool = False,
-    dry_run: bool = False,
-    resume: str | None = None,
     progress: Progress | Watcher = silent,
-    **options: Value,
+    **given: Any,
 ) -> SeriesFacts:
     """Compares configurations: every block runs each of them once, and the first one twice, in random order.
 
-    The arguments are those of `flushlab compare` under the same names. The campaign is stored; `resume`
-    resumes an interrupted one.
-
-    Args:
-        configurations: the first is what the others are compared with. As typed: `base`, an option file or
-            `NAME=VALUE …`, perhaps after `label: `; or settings and option files by their names.
-        server: a build (`mariadb`, `mysql@5.7`), a tarball or a URL. Of several, each has all configurations;
-            the first is its base. The bases are compared with each other, too.
-        dsn: your own server instead, or a node of your Galera cluster, whose other nodes are found, or all of
-            them: `mysql://USER:PASSWORD@NODE1,NODE2,NODE3`. Configurations are settings that it takes while
-            it runs, and `base` is how it is.
-        defaults_file: the same, by an option file's group `[client]`.
-        allow_writes: the load may write to your own server; tables that it makes are dropped at the end.
-        tune_server: settings of your own server may be changed; they are put back at the end.
-        workload: one of sysbench's, `upsert`, `txn:FILE`, `sql:FILE` or `command: …`.
-        base: option file that settings go on top of. None: as typed, an option file that stands first, else
-            the server's defaults; by names, the defaults.
-        memory: that the server may use, like `2G`; option files that need more are all scaled by one factor.
-        exact: refuse option files that this machine cannot hold, instead of scaling them.
-        blocks: how often each runs, 5 if None; two at least, five make good intervals. With `precision`: at
-            most, 20 if None. Side by side they take turns more often, as long in all.
-        precision: end as soon as every ratio's interval is this narrow (0.02 is ± 2 %); a configuration whose
-            interval is runs no more.
-        floor: the weakest guarantees that may be recommended, instead of those of each server's first
-            configuration; configurations below it are measured and shown.
-        objective: what is compared: `throughput` or, at a fixed `rate`, `p99` latency; None: whichever it is.
-        seconds: measured in all, 60 if None; each configuration and the control have an equal share. With
-            `precision`: at most, 600 if None.
-        dataset: your data: a dump, a dump folder or a stopped server's data directory.
-        database: the workload's, of those in the data.
-        basedir: use the server installed there.
-        data_root: where data directories go.
-        disk_iops: make a slow disk: at most this many writes/s (root, cgroups).
-        disk: run on a disk of its own, as slow as this one, such as `gp3` (root).
-        cluster: start a Galera cluster of this many nodes in the server's place.
-        network_latency: put a network between a cluster's nodes, like `1ms` there and back (root).
-        seed: of every random order.
-        fresh: start a fresh server for every window, also where configurations could stand side by side.
-        wait_for_quiet: wait until other programs leave the machine alone, for half an hour at most.
-        dry_run: only say what would be done, in `outlook`; nothing is started or written.
-        resume: id of a campaign to resume, in place of configurations.
-        progress: takes a line at a time.
-        **options: of the workload, like `threads=16` or `tables=8`.
+    Configurations are words as they are typed, or settings and option files by their names. The campaign is
+    stored; `resume` resumes an interrupted one. On a server of your own, configurations are settings that it
+    takes while it runs, and `base` is how it is.
 
     Returns:
         What was found: `arms` are the configurations but the first, each with a `comparison`: its `ratio`
@@ -130,99 +67,64 @@ def compare(
         FlushlabError: what no record can hold; what was measured is safe.
     """
     watcher = watching(progress)
-    first, *others = [server] if isinstance(server, str) else server
-    own = own_server(
-        dsn,
-        defaults_file,
-        database=database,
-        allow_writes=allow_writes,
-        tune_server=tune_server,
-        server=others or first != DEFAULT_SERVER,
-        base=base,
-        memory=memory,
-        exact=exact,
-        dataset=dataset,
-        basedir=basedir,
-        data_root=data_root,
-        disk_iops=disk_iops,
-        disk=disk,
-        cluster=cluster,
-        network_latency=network_latency,
-        fresh=fresh,
-        ssl_mode=options.get("ssl_mode"),
-        ssl_ca=options.get("ssl_ca"),
-    )
-    if others and basedir is not None:
+    spec = build(CompareSpec, given, all_options())
+    own = own_server(spec.remote, spec.data.database, spec.workload)
+    others, name = spec.server.others, spec.workload.name
+    if others and spec.server.basedir is not None:
         raise UsageError("--basedir is one server", hint="name it as --server PATH, or remove the others")
-    if resume is not None:
+    if spec.run.resume is not None:
         if configurations:
             raise UsageError(
                 "--resume takes no configurations", hint="the campaign has its own; give --resume alone"
             )
-        found = dict[str, Given]()
-    else:
-        found = read(configurations, base, alone=bool(others))
-        if own is not None and (file := next((one.file for one in found.values() if one.file), None)):
-            raise UsageError(
-                f"{file} cannot be compared on your own server: it has an option file of its own",
-                hint="name the settings: NAME=VALUE",
-            )
-        if own is None:
-            require_scalable(memory, dataset, *(one.file for one in found.values()))
-    check_blocks(blocks)
-    asked_blocks = blocks
-    if blocks is None:
-        blocks = DEFAULT_BLOCKS if precision is None else PRECISE_BLOCKS
-    seconds_in_all = DEFAULT_SECONDS if precision is None else PRECISE_SECONDS
+        return run(None, Asked(spec, own), watcher)
+    under = Path(spec.base.base) if spec.base.base else None
+    found = read(configurations, under, alone=bool(others))
+    if own is not None and (file := next((one.file for one in found.values() if one.file), None)):
+        raise UsageError(
+            f"{file} cannot be compared on your own server: it has an option file of its own",
+            hint="name the settings: NAME=VALUE",
+        )
+    if own is None:
+        require_scalable(spec.base.memory, spec.data.dataset, *(one.file for one in found.values()))
+    precise = spec.precision is not None
+    blocks = spec.blocks or (PRECISE_BLOCKS if precise else DEFAULT_BLOCKS)
     measured_s, window_s = _timing(
-        workload, seconds, seconds_in_all, blocks * (len(found) * (1 + len(others)) + 1)
+        name,
+        spec.seconds,
+        PRECISE_SECONDS if precise else DEFAULT_SECONDS,
+        blocks * (len(found) * (1 + len(others)) + 1),
     )
     asked = Asked(
-        memory=memory,
-        exact=exact,
-        servers=tuple(others),
+        msgspec.structs.replace(spec, configurations=spelled(found, under)),
         own=own,
+        data=None if own else open_data(spec.data, name, watcher.say),
+        looks=precise or blocks >= LOOKS_BLOCKS,
+        objective=objective_of(spec.objective, name, spec.workload.options),
         blocks=blocks,
-        looks=precision is not None or blocks >= LOOKS_BLOCKS,
-        precision=precision,
-        floor=None if floor is None else parse_floor(floor),
-        objective="throughput" if resume else objective_of(objective, workload, options),
         seconds=window_s,
-        scale=1.0,
-        basedir=absolute(basedir),
-        data_root=absolute(data_root),
-        disk_iops=disk_iops,
-        disk=disk,
-        cluster=cluster,
-        latency_s=latency_of(network_latency, cluster),
-        seed=seed,
-        fresh=fresh,
-        wait_for_quiet=wait_for_quiet,
-        dry_run=dry_run,
-        data=None if resume or own else open_data(dataset, database, workload, watcher.say),
+        measured_s=measured_s,
     )
-    check(asked)
+    workload = settled(spec.workload)
 
     def load(target: Target) -> Loaded:
-        threads = options.get("threads")
+        threads = workload.options.get("threads")
         connections = threads if isinstance(threads, int) else 1
         whole, notes = _whole(found, target, asked, connections, watcher)
-        (name, settings), *rest = whole.items()
+        (base, settings), *rest = whole.items()
         plan = Plan(
             name=COMPARE,
-            title=f"{', '.join(other for other, _ in rest)} against {name}",
-            workload=WorkloadSpec(name=settled_name(workload), options=options),
+            title=f"{', '.join(other for other, _ in rest)} against {base}",
+            workload=workload,
             base=settings,
             arms=tuple(ArmPlan(name=other, settings=own, defaults=("*",)) for other, own in rest),
-            base_name=name,
+            base_name=base,
+            seed=spec.seed,
             best=False,
         )
-        compared = Compared(
-            spelled(found, Path(base) if base else None), absolute(base), measured_s, asked_blocks
-        )
-        return Loaded(plan, "", Path.cwd(), notes, compared)
+        return Loaded(plan, "", Path.cwd(), notes)
 
-    return run(None if resume else load, asked, first, watcher, resume, "compare")
+    return run(load, asked, watcher)
 
 
 def _timing(
@@ -253,7 +155,8 @@ def _whole(
     found: Mapping[str, Given], target: Target, asked: Asked, connections: int, watcher: Watcher
 ) -> tuple[dict[str, dict[str, Value]], tuple[Warning, ...]]:
     """Every configuration with all its settings, and what was scaled of the option files."""
-    typed = _where_it_exists if asked.servers else _typed
+    several = isinstance(asked.spec, CompareSpec) and asked.spec.server.others
+    typed = _where_it_exists if several else _typed
     settings = {name: typed(one.settings, target) for name, one in found.items()}
     _require_different(found, settings)
     if target.external is not None:
@@ -267,8 +170,8 @@ def _whole(
             own[file],
             target.identity,
             target.volume.data_root,
-            memory=asked.memory,
-            exact=asked.exact,
+            memory=asked.spec.base.memory,
+            exact=asked.spec.base.exact,
             connections=connections,
             factor=factor,
             like=like,
@@ -282,7 +185,7 @@ def _whole(
         file: one if one.factor == factor else fit(file, factor, f"{least}") for file, one in fits.items()
     }
     notes: list[Warning] = []
-    where = f"{target.build.name}: " if asked.servers else ""
+    where = f"{target.build.name}: " if several else ""
     for file, fitted in fits.items():
         notes += [
             msgspec.structs.replace(note, text=f"{file}: {note.text}" if file else note.text)

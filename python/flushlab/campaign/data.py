@@ -8,34 +8,40 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
+
+import msgspec
 
 from flushlab.build import Progress, silent
 from flushlab.dataset import Dataset, choose_database, estimated_bytes, open_dataset
 from flushlab.errors import UsageError
+from flushlab.spec.parts import DataSpec
 from flushlab.units import format_size
 from flushlab.workload import ON_DATA
 
 _WORTH_A_WORD = 256 << 20
 
 
+class HasData(Protocol):
+    """A specification with a data set."""
+
+    @property
+    def data(self) -> DataSpec:
+        """The user's data."""
+        ...
+
+
 class OnData(Protocol):
     """A request with a data set."""
 
     @property
-    def dataset(self) -> str | None:
-        """Its path."""
+    def spec(self) -> HasData:
+        """What was asked for."""
         ...
 
     @property
     def dataset_key(self) -> Mapping[str, str]:
-        """What it held when the campaign began."""
-        ...
-
-    @property
-    def database(self) -> str | None:
-        """The workload's."""
+        """What the data held when the campaign began."""
         ...
 
     @property
@@ -52,14 +58,11 @@ class Data:
     database: str
 
 
-def open_data(
-    path: Path | str | None, database: str | None, workload: str = "", progress: Progress = silent
-) -> Data | None:
+def open_data(data: DataSpec, workload: str = "", progress: Progress = silent) -> Data | None:
     """The user's data; None if there is none.
 
     Args:
-        path: of the data, or None.
-        database: of them that the user names, or None.
+        data: where they are, and which of their databases was named.
         workload: its name: one that makes its own tables needs none of the databases.
         progress: told what takes long.
 
@@ -67,6 +70,7 @@ def open_data(
         UsageError: there is no such database, or there are several and none was asked for.
         StorageError: there is no such data set, or it cannot be read.
     """
+    path, database = data.dataset, data.database
     if path is None:
         if database is not None:
             raise UsageError("--database needs --dataset", hint="add --dataset PATH")
@@ -95,12 +99,25 @@ def data_of(request: OnData, progress: Progress = silent) -> Data | None:
         UsageError: they are not the same any more.
         StorageError: they cannot be read.
     """
-    if request.dataset is None:
+    asked = request.spec.data
+    if asked.dataset is None:
         return None  # the database, if any, is one of somebody's own server
-    data = open_data(request.dataset, request.database or None, request.workload, progress)
+    data = open_data(asked, request.workload, progress)
     if data is not None and dict(data.dataset.key) != dict(request.dataset_key):
         raise UsageError(
-            f"the data set {request.dataset} has changed since the campaign began",
+            f"the data set {asked.dataset} has changed since the campaign began",
             hint="restore it, or start a new campaign: figures of two data sets are not comparable",
         )
     return data
+
+
+def settled_data(asked: DataSpec, data: Data | None, own_database: str | None) -> DataSpec:
+    """The data as a campaign keeps them: with the database that was found.
+
+    Args:
+        asked: what was asked for.
+        data: as it was opened, or None.
+        own_database: the workload's on somebody's own server, or None.
+    """
+    database = (data.database or None) if data is not None else own_database
+    return msgspec.structs.replace(asked, database=database)

@@ -16,10 +16,11 @@ from flushlab.errors import UsageError
 from flushlab.record import Warning
 from flushlab.server.attached import Address, from_nodes, from_option_file
 from flushlab.server.external import External, open_external
+from flushlab.spec.option import flag
+from flushlab.spec.parts import RemoteAccess, WorkloadSpec
 from flushlab.workload import Workload, on_data
 from flushlab.workload.driven import reaching, seeded
 from flushlab.workload.oltp import OltpWorkload
-from flushlab.workload.parse import flag
 from flushlab.workload.txn import TxnWorkload
 from flushlab.workload.upsert import UpsertWorkload
 
@@ -44,41 +45,46 @@ class Own:
 
 
 def own_server(
-    dsn: str | None,
-    defaults_file: Path | str | None,
-    *,
-    database: str | None,
-    allow_writes: bool,
-    tune_server: bool,
-    **not_theirs: object,
+    remote: RemoteAccess, database: str | None = None, workload: WorkloadSpec | None = None
 ) -> Own | None:
-    """What `--dsn` or `--defaults-file` names; None where neither is given.
+    """The server of somebody's own that was named; None where none is.
 
     Args:
-        dsn: of a server, or of several nodes.
-        defaults_file: an option file.
+        remote: where it is, and what may be done there.
         database: where the user's transactions run; the DSN's if None.
-        allow_writes, tune_server: see `Own`.
-        not_theirs: values of options that are for servers of flushlab's.
+        workload: what writes; how it reaches the server is a matter of the DSN.
 
     Raises:
-        UsageError: both are given, or a flag that does not go with them, or with neither.
+        UsageError: an address that is none, or an option of the load that does not go with it.
     """
-    if dsn is None and defaults_file is None:
-        for name, given in (("--allow-writes", allow_writes), ("--tune-server", tune_server)):
-            if given:
-                raise UsageError(f"{name} is for a server of your own", hint="remove it, or name one: --dsn")
+    if not remote.named_by:
         return None
-    names = "--dsn" if dsn is not None else "--defaults-file"
-    for name in (flag(name) for name, given in not_theirs.items() if given):
-        raise UsageError(
-            f"{name} is for servers that flushlab starts, but {names} names one that runs", hint="remove it"
-        )
-    if dsn is not None and defaults_file is not None:
-        raise UsageError("--dsn and --defaults-file cannot be combined", hint="give one of them")
-    addresses = from_nodes(dsn) if dsn is not None else (from_option_file(Path(str(defaults_file))),)
+    for name in ("ssl_mode", "ssl_ca"):
+        if workload is not None and name in workload.options:
+            raise UsageError(
+                f"{flag(name)} is for servers that flushlab starts, but {remote.named_by} names one that"
+                " runs",
+                hint="remove it",
+            )
+    if remote.dsn is not None:
+        addresses = from_nodes(remote.dsn)
+    else:
+        addresses = (from_option_file(Path(str(remote.defaults_file))),)
     named = database or addresses[0].database or None
-    return Own(addresses, named, allow_writes=allow_writes, tune_server=tune_server)
+    return Own(addresses, named, allow_writes=remote.allow_writes, tune_server=remote.tune_server)
+
+
+def settled_access(own: Own | None, name: str) -> RemoteAccess:
+    """The access to somebody's own server as a campaign keeps it: without its account, with all permissions.
+
+    Args:
+        own: the server that was named; None: none was.
+        name: of the server that was found there.
+    """
+    if own is None:
+        return RemoteAccess()
+    nodes = name.replace(", ", ",")
+    return RemoteAccess(dsn=f"mysql://USER:PASSWORD@{nodes}", allow_writes=True, tune_server=True)
 
 
 @contextmanager

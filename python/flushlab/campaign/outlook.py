@@ -67,15 +67,14 @@ def of_tune(tuning: Tuning, target: Target) -> Outlook:
     request = tuning.request
     known = not ends_by_itself(request.workload)
     standing = request.side_by_side > 0
-    one_s = trial_s(request.workload, request.timing, standing=standing, cluster=request.cluster)
+    one_s = trial_s(request.workload, request.timing, standing=standing, cluster=request.spec.server.cluster)
     seconds: tuple[float | None, float | None] = None, None
-    if known or request.trials is not None:
+    if known or request.spec.trials is not None:
         (least, least_s), (most, most_s) = (_simulated(tuning, noise) for noise in (CALM, USUAL))
         seconds = (least_s, most_s) if known else seconds
     else:
         least, most = tuning.experiment().least_trials, None
-    shape = msgspec.structs.asdict(request.shape)
-    data_bytes = data_bytes_of(request.workload, shape, request.dataset)
+    data_bytes = data_bytes_of(request.workload, request.spec.workload.options, request.spec.data.dataset)
     return Outlook(
         tries=tuple(
             Foreseen(what=_changes(candidate.settings), why=candidate.why) for candidate in request.candidates
@@ -87,7 +86,7 @@ def of_tune(tuning: Tuning, target: Target) -> Outlook:
         likely_s=None if seconds[1] is None else min(seconds[1], request.budget_s or seconds[1]),
         most_s=request.budget_s,
         takes=_takes(request.run, target, data_bytes, servers=target.nodes * (request.side_by_side or 1)),
-        writes=_writes(request.run, target, request.data_root),
+        writes=_writes(request.run, target, request.spec.storage.data_root),
     )
 
 
@@ -97,7 +96,7 @@ def of_series(request: SeriesRequest, target: Target) -> Outlook:
     groups = request.groups if request.running else ()
     least = sum(group.blocks * (2 + len(group.arms)) for group in groups)
     most = least + (3 * groups[-1].blocks if request.best and groups else 0)
-    data_bytes = data_bytes_of(request.workload, request.base.options, request.dataset)
+    data_bytes = data_bytes_of(request.workload, request.base.options, request.spec.data.dataset)
     return Outlook(
         tries=tuple(
             Foreseen(
@@ -122,7 +121,9 @@ def of_series(request: SeriesRequest, target: Target) -> Outlook:
             servers=target.nodes
             * max((_at_once(group) if group.standing else 1 for group in groups), default=1),
         ),
-        writes=_writes([arm.settings for arm in (request.base, *request.running)], target, request.data_root),
+        writes=_writes(
+            [arm.settings for arm in (request.base, *request.running)], target, request.spec.storage.data_root
+        ),
     )
 
 
@@ -143,13 +144,13 @@ def most_s(request: SeriesRequest) -> float:
 def _group_s(request: SeriesRequest, group: ArmGroup) -> float:
     cells = 2 + len(group.arms)
     timing = group.timing(request.timing)
-    one_s = trial_s(request.workload, timing, standing=group.standing, cluster=request.cluster)
+    one_s = trial_s(request.workload, timing, standing=group.standing, cluster=request.spec.server.cluster)
     trials_s = group.blocks * cells * one_s
     if not group.standing:
         return trials_s
     if group.places:  # clusters, on which arms take turns; somebody's own stands already
         trials_s += SWITCH_S * group.blocks * cells * max(1, round(group.seconds / CLUSTER_SLICE_S))
-        trials_s += NODE_S * (request.cluster or 0) * group.places
+        trials_s += NODE_S * (request.spec.server.cluster or 0) * group.places
     return trials_s + STAND_S * cells
 
 

@@ -137,7 +137,7 @@ class ArmRunners:
         return self._runners[arm.name, group.seconds]
 
     def _workload(self, arm: BoundArm) -> Workload:
-        workload, database = workload_of(self._series.request, arm), self._series.request.database
+        workload, database = workload_of(self._series.request, arm), self._series.request.spec.data.database
         if self._base.external is not None:
             return driving(workload, self._base.external, database)
         return on_data(workload, database) if database else workload

@@ -10,9 +10,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -28,9 +27,9 @@ from flushlab.campaign.base import (
 )
 from flushlab.campaign.binding import ServerHere, base_settings, bind, place
 from flushlab.campaign.bound_series import BoundSeries
-from flushlab.campaign.data import Data, data_of, open_data
+from flushlab.campaign.data import Data, data_of, open_data, settled_data
 from flushlab.campaign.duration import ends_by_itself
-from flushlab.campaign.external import Own, own_server
+from flushlab.campaign.external import Own, own_server, settled_access
 from flushlab.campaign.facts import SeriesFacts
 from flushlab.campaign.loop import Budget, Ending
 from flushlab.campaign.objective import objective_of_plan
@@ -39,16 +38,14 @@ from flushlab.campaign.quiet import look_around
 from flushlab.campaign.runners import ArmRunners, workload_of
 from flushlab.campaign.running_server import without_restarts
 from flushlab.campaign.series_request import ArmGroup, BoundArm, SeriesRequest
-from flushlab.campaign.several_servers import joined, require_same, targets_of
+from flushlab.campaign.several_servers import in_full, joined, require_same, targets_of
 from flushlab.campaign.stored import carry_out as carry_out_stored
 from flushlab.campaign.stored import stored_request
 from flushlab.campaign.target import (
     Target,
-    absolute,
     co_located,
     connection_arguments,
     external_target,
-    latency_of,
     paper_target,
     target_of,
     trial_runner,
@@ -59,15 +56,18 @@ from flushlab.campaign.way import LOOKS_BLOCKS, groups_of, on_one_server
 from flushlab.errors import UsageError
 from flushlab.experiment.objective import Objective
 from flushlab.plan.only import chosen
-from flushlab.plan.plan import BASE, BEST, CONTROL, MAX_BLOCKS, Claim, Plan, crossed
-from flushlab.plan.shipped import find_plan, read_plan, shipped
+from flushlab.plan.plan import BASE, BEST, CONTROL, Claim, Plan, crossed
+from flushlab.plan.shipped import PIPED, find_plan, read_plan, shipped
 from flushlab.process.running import on_board
 from flushlab.record import Launch, SourceText, Warning
 from flushlab.server.base_file import require_taken
 from flushlab.settings.catalog import canonical
 from flushlab.settings.fit import as_warnings
-from flushlab.settings.floor import Floor, parse_floor
 from flushlab.settings.option_names import load_option_names
+from flushlab.spec.build import build, stored
+from flushlab.spec.kinds import CompareSpec, SeriesSpec
+from flushlab.spec.parts import DEFAULT_SERVER, ServersSpec
+from flushlab.spec.sugar import taking
 from flushlab.store import Store, open_store
 from flushlab.trial import TrialRunner
 from flushlab.units import counted, format_seconds
@@ -76,142 +76,57 @@ from flushlab.workload import (
     build_workload,
     fingerprint,
     parse_timing,
+    settled,
     source_text,
     sources_of,
     workload_options,
 )
 from flushlab.workload.driven import Driven, require_cluster
 
-DEFAULT_SERVER = "mariadb"
-MAX_SCALE = 1e6
 
+class Asked(NamedTuple):
+    """What a series or a comparison was asked for, and what is known of it before a server is looked for.
 
-@dataclass(frozen=True, kw_only=True)
-class Asked:
-    """What a series was asked for besides its plan; see `series`."""
+    Attributes:
+        spec: as it was asked for.
+        own: somebody's own server, or None.
+        data: the user's data, or None.
+        only: arms that run, by their whole names; none: all.
+        looks: it may end before the last block.
+        objective: what is compared.
+        blocks: rounds, instead of the plan's, or None.
+        seconds: of a window, instead of the plan's, or None.
+        measured_s: of a comparison, measured seconds in all; None where its workload ends by itself.
+    """
 
-    base: str | None = None
-    memory: str | None = None
-    exact: bool = False
-    blocks: int | None
-    seconds: float | None
-    scale: float
-    threads: int | None = None
-    basedir: str | None
-    data_root: str | None
-    disk_iops: int | None
-    disk: str | None
-    cluster: int | None = None
-    latency_s: float | None = None
-    seed: int | None
-    fresh: bool = False
-    wait_for_quiet: bool
-    dry_run: bool
-    data: Data | None = None
-    servers: tuple[str, ...] = ()
+    spec: SeriesSpec | CompareSpec
     own: Own | None = None
+    data: Data | None = None
     only: tuple[str, ...] = ()
     looks: bool = False
-    precision: float | None = None
-    floor: Floor | None = None
     objective: Objective = "throughput"
-
-
-class Compared(NamedTuple):
-    """What a comparison was asked for; see `SeriesRequest`. Its plan has all of it, for one server."""
-
-    configurations: tuple[str, ...]
-    base_file: str | None
-    measured_s: float | None
-    asked_blocks: int | None
+    blocks: int | None = None
+    seconds: float | None = None
+    measured_s: float | None = None
 
 
 class Loaded(NamedTuple):
-    """A plan, where it stands, the folder that its files are relative to, and what a comparison was asked."""
+    """A plan, where it stands, the folder that its files are relative to, and what is to be said of it."""
 
     plan: Plan
     path: str
     folder: Path
     notes: tuple[Warning, ...] = ()
-    compared: Compared | None = None
 
 
+@taking(SeriesSpec, progress="Takes a line at a time.")
 def series(
-    plan: Path | str | None = None,
-    *,
-    server: str | None = None,
-    dsn: str | None = None,
-    defaults_file: Path | str | None = None,
-    allow_writes: bool = False,
-    tune_server: bool = False,
-    base: Path | str | None = None,
-    memory: str | None = None,
-    exact: bool = False,
-    blocks: int | None = None,
-    seconds: float | None = None,
-    only: Sequence[str] = (),
-    precision: float | None = None,
-    floor: Floor | str | None = None,
-    objective: str | None = None,
-    threads: int | None = None,
-    scale: float = 1.0,
-    dataset: Path | str | None = None,
-    database: str | None = None,
-    basedir: Path | str | None = None,
-    data_root: Path | str | None = None,
-    disk_iops: int | None = None,
-    disk: str | None = None,
-    cluster: int | None = None,
-    network_latency: str | None = None,
-    seed: int | None = None,
-    fresh: bool = False,
-    wait_for_quiet: bool = False,
-    dry_run: bool = False,
-    resume: str | None = None,
-    progress: Progress | Watcher = silent,
+    plan: Path | str | None = None, *, progress: Progress | Watcher = silent, **given: Any
 ) -> SeriesFacts:
     """Runs a plan: one change at a time against a base, then all that proved faster.
 
-    The arguments are those of `flushlab series` under the same names. The campaign is stored; `resume`
-    resumes an interrupted one.
-
-    Args:
-        plan: a plan's file, or the name of a shipped one.
-        server: a build; the plan's own, or mariadb, if None.
-        dsn: your own server instead, or a node of your Galera cluster, whose other nodes are found, or all of
-            them: `mysql://USER:PASSWORD@NODE1,NODE2,NODE3`. Arms that take a restart, or tables of their own,
-            are left out.
-        defaults_file: the same, by an option file's group `[client]`.
-        allow_writes: the load may write to your own server; tables that it makes are dropped at the end.
-        tune_server: settings of your own server may be changed; they are put back at the end.
-        base: your option file, below the plan's base; what this machine cannot hold of it is scaled.
-        memory: that the server may use, like `2G`; half of the machine's if None.
-        exact: refuse a base that this machine cannot hold, instead of scaling it.
-        blocks: rounds, instead of the plan's.
-        seconds: measured window, instead of the plan's.
-        only: arms to run, by name or its beginning, instead of all.
-        precision: stop measuring an arm once its interval is this narrow (0.02 is ± 2 %); the blocks are
-            then a limit.
-        floor: the weakest guarantees that may be recommended and be part of `best`, instead of the plan's or
-            the base's own; arms below it are measured and shown.
-        objective: what is compared: `throughput` or, at a fixed `rate` of the plan's workload, `p99` latency;
-            None: whichever it is.
-        threads: connections, instead of the plan's; arms with their own number keep it.
-        scale: multiplies the size of the plan's tables.
-        dataset: your data: a dump, a dump folder or a stopped server's data directory.
-        database: the workload's, of those in the data.
-        basedir: use the server installed there.
-        data_root: where data directories go.
-        disk_iops: make a slow disk: at most this many writes/s (root, cgroups).
-        disk: run on a disk of its own, as slow as this one, such as `gp3` (root).
-        cluster: start a Galera cluster of this many nodes in the server's place; the plan's if None.
-        network_latency: put a network between a cluster's nodes, like `1ms` there and back (root).
-        seed: of every random order, instead of the plan's.
-        fresh: start a fresh server for every window, also where arms could stand side by side.
-        wait_for_quiet: wait until other programs leave the machine alone, for half an hour at most.
-        dry_run: only say what would be done, in `outlook`; nothing is started or written.
-        resume: id of a campaign to resume, in place of a plan.
-        progress: takes a line at a time.
+    The campaign is stored; `resume` resumes an interrupted one. On a server of your own, arms that take a
+    restart, or tables of their own, are left out.
 
     Returns:
         What was found; its `ending` tells whether Ctrl-C ended it.
@@ -219,136 +134,89 @@ def series(
     Raises:
         FlushlabError: what no record can hold; what was measured is safe.
     """
-    if (plan is None) == (resume is None):
+    spec = build(SeriesSpec, {"plan": plan, **given})
+    resume = spec.run.resume
+    if (spec.plan is None) == (resume is None):
         raise UsageError(
             "give either a plan or --resume ID",
             hint="`flushlab series --init` writes a plan to start from",
         )
-    if isinstance(only, str):
-        only = (only,)
-    own = own_server(
-        dsn,
-        defaults_file,
-        database=database,
-        allow_writes=allow_writes,
-        tune_server=tune_server,
-        server=server,
-        base=base,
-        memory=memory,
-        exact=exact,
-        dataset=dataset,
-        basedir=basedir,
-        data_root=data_root,
-        disk_iops=disk_iops,
-        disk=disk,
-        cluster=cluster,
-        network_latency=network_latency,
-        fresh=fresh,
-    )
-    if own is None and resume is None:
-        require_scalable(memory, base, dataset)
-    loaded = _load(str(plan)) if plan is not None else None
-    workload = loaded.plan.workload.name if loaded else ""
-    arms = chosen(only, [arm.name for arm in loaded.plan.arms]) if loaded else ()
-    compared: Objective = "throughput"
-    if loaded is not None:
-        compared = objective_of_plan(objective, loaded.plan, loaded.path, arms)
-    data = open_data(dataset, database, workload, watching(progress).say) if loaded and not own else None
-    nodes = cluster if cluster is not None or loaded is None or own is not None else loaded.plan.cluster
+    own = own_server(spec.remote, spec.data.database)
+    watcher = watching(progress)
+    if spec.plan is None:
+        return run(None, Asked(spec, own), watcher)
+    if own is None:
+        require_scalable(spec.base.memory, spec.base.base, spec.data.dataset)
+    loaded = _load(spec.plan)
+    arms = chosen(spec.only, [arm.name for arm in loaded.plan.arms])
+    server = spec.server
+    if own is None:
+        wanted = server.server or loaded.plan.server or DEFAULT_SERVER
+        nodes = server.cluster if server.cluster is not None else loaded.plan.cluster
+        server = msgspec.structs.replace(server, server=wanted, cluster=nodes)
+    if spec.seconds is not None:
+        parse_timing(spec.seconds)
     asked = Asked(
-        base=absolute(base),
-        memory=memory,
-        exact=exact,
-        blocks=blocks,
-        seconds=seconds,
-        scale=scale,
-        threads=threads,
-        basedir=absolute(basedir),
-        data_root=absolute(data_root),
-        disk_iops=disk_iops,
-        disk=disk,
-        cluster=nodes,
-        latency_s=latency_of(network_latency, nodes),
-        seed=seed,
-        fresh=fresh,
-        wait_for_quiet=wait_for_quiet,
-        dry_run=dry_run,
-        data=data,
+        msgspec.structs.replace(spec, server=server),
         own=own,
+        data=open_data(spec.data, loaded.plan.workload.name, watcher.say) if own is None else None,
         only=arms,
-        looks=precision is not None,
-        precision=precision,
-        floor=None if floor is None else parse_floor(floor),
-        objective=compared,
+        looks=spec.precision is not None,
+        objective=objective_of_plan(spec.objective, loaded.plan, loaded.path, arms),
+        blocks=spec.blocks,
+        seconds=spec.seconds,
     )
-    check(asked)
-    wanted = server or (loaded and loaded.plan.server) or DEFAULT_SERVER
-    return run((lambda _: loaded) if loaded else None, asked, wanted, watching(progress), resume)
+    return run(lambda _: loaded, asked, watcher)
 
 
-def run(
-    load: Callable[[Target], Loaded] | None,
-    asked: Asked,
-    server: str,
-    watcher: Watcher,
-    resume: str | None = None,
-    kind: Literal["series", "compare"] = "series",
-) -> SeriesFacts:
+def run(load: Callable[[Target], Loaded] | None, asked: Asked, watcher: Watcher) -> SeriesFacts:
     """Runs a plan on a server, or resumes a campaign.
 
     Args:
-        load: the plan for a target; None where `resume` names a campaign.
-        asked: what was asked for besides.
-        server: a build.
+        load: the plan for a target; None where the specification names a campaign to resume.
+        asked: what was asked for.
         watcher: told what happens.
-        resume: id of the campaign.
-        kind: of the campaign.
     """
-    began = time.monotonic()
-    if asked.dry_run:
+    began, spec = time.monotonic(), asked.spec
+    resume = spec.run.resume
+    if spec.run.dry_run:
         require_new(resume)
         assert load is not None, "what is new has a plan"
         if asked.own is not None:
             with external_target(asked.own) as theirs:  # which is only read
-                return _foresee(load, asked, server, theirs, watcher)
-        target = paper_target(
-            server,
-            basedir=asked.basedir,
-            data_root=asked.data_root,
-            cluster=asked.cluster,
-            latency_s=asked.latency_s,
-        )
-        return _foresee(load, asked, server, target, watcher)
-    with on_board(kind, server=server), open_store() as store:
-        earlier = stored_request(store, resume, kind, SeriesRequest) if resume else None
+                return _foresee(load, asked, theirs, watcher)
+        return _foresee(load, asked, paper_target(spec.server, spec.storage), watcher)
+    with on_board(spec.kind, server=spec.server.build), open_store() as store:
+        earlier = stored_request(store, resume, spec.kind, SeriesRequest) if resume else None
         with (
-            target_of(earlier, asked, asked.own, server, watcher.say) as target,
+            target_of(earlier, spec, asked.own, watcher.say) as target,
             Volumes(target.volume, watcher.say) as volumes,
         ):
-            request = _decided(load, asked, server, target, volumes, watcher) if load else earlier
+            request = _decided(load, asked, target, volumes, watcher) if load else earlier
             assert request is not None
-            return carry_out(request, target, volumes, store, resume, watcher, asked.wait_for_quiet, began)
+            return carry_out(request, target, volumes, store, resume, watcher, spec.run.wait_for_quiet, began)
 
 
 def _decided(
     load: Callable[[Target], Loaded],
     asked: Asked,
-    server: str,
     target: Target,
     volumes: Volumes,
     watcher: Watcher,
 ) -> SeriesRequest:
     """The request of all servers together."""
-    targets = (target, *targets_of(asked.servers, target, watcher))
+    spec = asked.spec
+    others = spec.server.others if isinstance(spec.server, ServersSpec) else ()
+    targets = (target, *targets_of(others, target, watcher))
     requests = [decide(load(one), asked, one, volumes, watcher) for one in targets]
-    request = joined(requests, (server, *asked.servers), [one.identity for one in targets])
+    request = joined(requests, (spec.server.build, *others), [one.identity for one in targets])
     if request.kind == "compare" and not request.running:
         raise UsageError(
             f"{request.base_name} has nothing to be compared with: "
             + "; ".join(f"{arm.name}: {arm.reason}" for arm in request.arms),
             hint="correct the configurations, or name a server that has them",
         )
-    return request if request.fresh or request.alternate else _by_the_way(request, target, watcher)
+    return request if spec.fresh or request.alternate else _by_the_way(request, target, watcher)
 
 
 def _load(name: str) -> Loaded:
@@ -375,61 +243,35 @@ def _plan_text(loaded: Loaded) -> tuple[SourceText, ...]:
     return (source_text("plan", _file(loaded) or loaded.plan.name, source.encode()),) if source else ()
 
 
-def check(asked: Asked) -> None:
-    """Finds out what makes no sense before anything is started.
-
-    Raises:
-        UsageError: a figure out of range.
-    """
-    check_blocks(asked.blocks)
-    if asked.seconds is not None:
-        parse_timing(asked.seconds)
-    if asked.precision is not None and not 0 < asked.precision < 1:
-        raise UsageError(
-            f"--precision {asked.precision:g} is out of range",
-            hint="it takes more than 0% and less than 100%, for example 2%",
-        )
-    if not 0 < asked.scale <= MAX_SCALE:
-        raise UsageError(
-            f"--scale {asked.scale:g} is out of range", hint=f"it takes more than 0, up to {MAX_SCALE:g}"
-        )
-
-
-def check_blocks(blocks: int | None) -> None:
-    """Raises UsageError for a number of blocks that no series has."""
-    if blocks is not None and not 2 <= blocks <= MAX_BLOCKS:
-        raise UsageError(
-            f"--blocks {blocks} is out of range",
-            hint=f"it takes 2 to {MAX_BLOCKS}; an interval needs two blocks, a good one five",
-        )
-
-
 def decide(loaded: Loaded, asked: Asked, target: Target, volumes: Volumes, watcher: Watcher) -> SeriesRequest:
     """Everything that must not change while the campaign runs.
 
     Raises:
         UsageError: the plan does not fit the workload, or the server refuses the base.
     """
-    plan, build, catalog = _driven(loaded.plan, asked.threads), target.build, target.catalog
+    spec, own = asked.spec, asked.own
+    compared = isinstance(spec, CompareSpec)
+    threads = spec.threads if isinstance(spec, SeriesSpec) else None
+    plan, build, catalog = _driven(loaded.plan, threads), target.build, target.catalog
     for options in (plan.workload.options, *(arm.workload for arm in plan.arms)):
         require_cluster(options.get("cluster_load", "one"), target.nodes)
     loads = len(plan.arms) + 3 if target.nodes > 1 else 1  # each arm on a cluster keeps its connections
-    launch = Launch(arguments=connection_arguments(_threads(plan) * loads)) if not asked.own else Launch()
+    launch = Launch(arguments=connection_arguments(_threads(plan) * loads)) if own is None else Launch()
     identity = target.identity
     base, _ = base_settings(plan, identity, catalog, path=loaded.path)
-    if asked.own is None:
+    if own is None:
         _require_taken(plan, build)
-    compared = loaded.compared
+    file = None if compared or not spec.base.base else Path(spec.base.base)
     theirs = {
-        **file_settings(Path(asked.base) if asked.base else None, target, watcher),
+        **file_settings(file, target, watcher),
         **({} if compared else persisted_settings(asked.data, target, watcher)),
     }
     fit = fitted(
         theirs,
         target,
         watcher,
-        memory=asked.memory,
-        exact=asked.exact,
+        memory=spec.base.memory,
+        exact=spec.base.exact,
         connections=_threads(plan),
         data=asked.data,
     )
@@ -456,57 +298,71 @@ def decide(loaded: Loaded, asked: Asked, target: Target, volumes: Volumes, watch
         here,
         volumes,
         only=asked.only or None,
-        scale=asked.scale,
+        scale=spec.scale if isinstance(spec, SeriesSpec) else 1.0,
         folder=loaded.folder,
         path=loaded.path,
     )
     workload = build_workload(plan.workload.name, bound.base.options, folder=loaded.folder)
     return SeriesRequest(
+        spec=_settled(asked, loaded, target),
         build=build.name,
         build_id=build.id,
-        basedir=asked.basedir,
         external=target.external.name if target.external else "",
         plan=plan.name,
-        path=_file(loaded),
         title=plan.title,
         folder=str(loaded.folder),
         workload=plan.workload.name,
         workload_digest=fingerprint(workload),
         sources=(*_plan_text(loaded), *sources_of(workload)),
         base=bound.base,
-        base_file=compared.base_file if compared else asked.base,
-        memory=asked.memory,
         arms=bound.arms,
-        only=asked.only,
         factors=plan.factors if of_factors <= {*(asked.only or of_factors)} else (),
         claims=tuple(one for one in plan.claims if _can_be_answered(one, asked.only)),
-        floor=asked.floor or plan.floor,
+        floor=spec.floor or plan.floor,
         blocks=asked.blocks or plan.blocks,
         looks=asked.looks,
-        precision=asked.precision,
         objective=asked.objective,
         timing=parse_timing(asked.seconds or plan.seconds),
         best=plan.best and len(asked.only) != 1,  # of one arm it would be that arm once more
-        fresh=asked.fresh,
         alternate=plan.alternate,
-        scale=asked.scale,
-        asked_threads=asked.threads,
         arguments=launch.arguments,
-        dataset=asked.data.dataset.path if asked.data else None,
         dataset_key=asked.data.dataset.key if asked.data else {},
-        database=_database(asked),
-        data_root=asked.data_root,
-        disk_iops=asked.disk_iops,
-        disk=asked.disk,
-        cluster=asked.cluster,
-        latency_s=asked.latency_s,
-        seed=plan.seed if asked.seed is None else asked.seed,
+        seed=plan.seed if spec.seed is None else spec.seed,
         notes=(*_of_place(target, bound.arms), *as_warnings(fit), *loaded.notes, *left_out, *bound.notes),
-        kind="compare" if compared else "series",
         base_name=plan.base_name,
-        configurations=compared.configurations if compared else (),
-        measured_s=compared.measured_s if compared else None,
-        asked_blocks=compared.asked_blocks if compared else None,
+        measured_s=asked.measured_s,
+    )
+
+
+def _settled(asked: Asked, loaded: Loaded, target: Target) -> SeriesSpec | CompareSpec:
+    """What was asked for, as it repeats the campaign on another machine and another day."""
+    spec, own, plan = stored(asked.spec), asked.own, loaded.plan
+    data = settled_data(spec.data, asked.data, own.database if own else None)
+    remote = settled_access(own, target.external.name if target.external else "")
+    objective = asked.objective if asked.objective != "throughput" else spec.objective
+    seed = plan.seed if spec.seed is None else spec.seed
+    if isinstance(spec, CompareSpec):
+        name = () if own else (in_full(spec.server.build, target.build.name), *spec.server.others)
+        return msgspec.structs.replace(
+            spec,
+            server=msgspec.structs.replace(spec.server, servers=name),
+            workload=settled(spec.workload),
+            remote=remote,
+            data=data,
+            objective=objective,
+            base=msgspec.structs.replace(spec.base, exact=False),
+        )
+    server = spec.server if own else msgspec.structs.replace(spec.server, server=target.build.name)
+    return msgspec.structs.replace(
+        spec,
+        plan=_file(loaded) or (f"{PIPED}.toml" if plan.name == PIPED else plan.name),
+        server=server,
+        remote=remote,
+        only=asked.only,
+        data=data,
+        objective=objective,
+        seed=seed,
+        base=msgspec.structs.replace(spec.base, exact=False),
     )
 
 
@@ -514,12 +370,6 @@ def _can_be_answered(claim: Claim, only: Sequence[str]) -> bool:
     """Whether the arms of a claim are among those that were asked for; none were: all run."""
     known = {*only, BASE, *((BEST,) if len(only) > 1 else ())}
     return not only or {claim.arm, claim.against} <= known
-
-
-def _database(asked: Asked) -> str | None:
-    if asked.own is not None:
-        return asked.own.database
-    return asked.data.database if asked.data else None
 
 
 def _of_place(target: Target, arms: Sequence[BoundArm]) -> tuple[Warning, ...]:
@@ -568,12 +418,10 @@ def _way_words(groups: Sequence[ArmGroup], *, own: bool) -> Iterator[str]:
             yield f"{f'{arms}: ' if turns else ''}each window gets a fresh server: {why}"
 
 
-def _foresee(
-    load: Callable[[Target], Loaded], asked: Asked, server: str, target: Target, watcher: Watcher
-) -> SeriesFacts:
+def _foresee(load: Callable[[Target], Loaded], asked: Asked, target: Target, watcher: Watcher) -> SeriesFacts:
     """The outlook as facts; see `outlook`."""
     with PaperVolumes(target.volume) as volumes:
-        request = _decided(load, asked, server, target, volumes, watcher)
+        request = _decided(load, asked, target, volumes, watcher)
     storage = target.volume.data_root.storage
     bound = BoundSeries(request, target.identity, storage, target.catalog)
     found = bound.conclude(bound.experiment(), (), "dry run", "", target.volume.machine())
@@ -638,7 +486,7 @@ def _used(request: SeriesRequest, target: Target, watcher: Watcher) -> Iterator[
     if server is None or own is None or not request.running:
         yield
         return
-    load = external.driving(workload_of(request, request.base), server, request.database)
+    load = external.driving(workload_of(request, request.base), server, request.spec.data.database)
     threads = {arm.name: _threads_of(workload_of(request, arm)) for arm in request.running}
     with external_use.used(
         server,

@@ -12,6 +12,7 @@ from flushlab.experiment.objective import Objective
 from flushlab.plan.plan import BASE, Claim, crossed
 from flushlab.record import ServerIdentity, SourceText, Value, Warning
 from flushlab.settings.floor import Floor
+from flushlab.spec.kinds import CompareSpec, SeriesSpec
 from flushlab.workload import Timing
 
 
@@ -86,60 +87,44 @@ class ArmGroup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SeriesRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A series, with everything decided that must not change when it is resumed.
+    """A series or a comparison, with everything decided that must not change when it is resumed.
 
     Attributes:
+        spec: what was asked for, with everything settled that another machine or another day would settle
+            differently: it repeats the campaign.
         build: name of the build, exact version.
         build_id: its key; a resumed campaign must find the same binary.
-        basedir: where the build is, if the user named a directory.
         plan, title: of the plan.
-        path: its file; empty for one that is shipped.
         folder: what a workload's file is relative to.
         workload: its name, as the plan has it.
         workload_digest: changes with the content of its file; a resumed series must find the same.
         sources: the texts that it runs, as they were when it started.
         base: the base as an arm; its settings are those that this server has.
         arms: in the plan's order.
-        only: arms that were asked for; none: all of the plan's.
         factors: as the plan has them: `crossed` names the arm of each combination.
         claims: as the plan has them.
         floor: the weakest guarantees that may be recommended; None: those of the base.
-        base_file: the user's option file, whose settings the base has below the plan's own.
-        memory: that the server may use, as the user wrote it.
-        blocks: rounds, as the plan or the user has them.
-        looks, precision: as in `flushlab.experiment.series.SeriesPlan`.
+        blocks: rounds.
+        looks: as in `flushlab.experiment.series.SeriesPlan`.
         objective: what is compared.
         timing: of warm-up and window.
         best: whether all that proved faster runs together afterwards.
         alternate: settings are switched on one running server.
-        fresh: every window has a fresh server, as was asked for.
         asked_groups: how the arms are measured, those on fresh servers last; see `groups`.
-        scale: factor on the plan's table_size; the options have it already.
-        asked_threads: connections that were asked for in place of the plan's; the options have them already.
         arguments: of the server, alike for every arm.
-        dataset: path of the user's data, or None.
-        dataset_key: what it held; a resumed series must find the same.
-        database: of the user's data, that the workload is for.
-        data_root, disk_iops, disk: where, and how slow.
+        dataset_key: what the user's data held; a resumed campaign must find the same.
         seed: of every random order.
         notes: doubts that were known before the first trial.
-        kind: the command that asked.
         base_name: what people call the base.
-        servers: of a comparison of several, as they were asked for.
-        configurations: of a comparison, the words that ask for them.
         measured_s: of a comparison, measured seconds in all; None where its workload ends by itself.
-        asked_blocks: of a comparison, what `--blocks` said, or None.
-        cluster: nodes of the Galera cluster that takes the server's place, or None.
-        latency_s: between them, or None.
         external: where somebody's own server is; empty if flushlab starts them.
     """
 
+    spec: SeriesSpec | CompareSpec
     build: str
     build_id: str
-    basedir: str | None = None
     external: str = ""
     plan: str
-    path: str = ""
     title: str
     folder: str
     workload: str
@@ -147,40 +132,38 @@ class SeriesRequest(msgspec.Struct, frozen=True, kw_only=True):
     sources: tuple[SourceText, ...] = ()
     base: BoundArm
     arms: tuple[BoundArm, ...]
-    only: tuple[str, ...] = ()
     factors: tuple[str, ...] = ()
     claims: tuple[Claim, ...] = ()
     floor: Floor | None = None
-    base_file: str | None = None
-    memory: str | None = None
     blocks: int
     looks: bool = False
-    precision: float | None = None
     objective: Objective = "throughput"
     timing: Timing
     best: bool = True
     alternate: bool = False
-    fresh: bool = False
     asked_groups: tuple[ArmGroup, ...] = ()
-    scale: float = 1.0
-    asked_threads: int | None = None
     arguments: tuple[str, ...] = ()
-    dataset: str | None = None
     dataset_key: Mapping[str, str] = {}
-    database: str | None = None
-    data_root: str | None = None
-    disk_iops: int | None = None
-    disk: str | None = None
     seed: int = 1
     notes: tuple[Warning, ...] = ()
-    kind: Literal["series", "compare"] = "series"
     base_name: str = BASE
-    servers: tuple[str, ...] = ()
-    configurations: tuple[str, ...] = ()
     measured_s: float | None = None
-    asked_blocks: int | None = None
-    cluster: int | None = None
-    latency_s: float | None = None
+
+    @property
+    def kind(self) -> Literal["series", "compare"]:
+        """The command that asked."""
+        return "compare" if isinstance(self.spec, CompareSpec) else "series"
+
+    @property
+    def servers(self) -> tuple[str, ...]:
+        """Those of a comparison of several, in the order in which they were asked for."""
+        servers = self.spec.server.servers if isinstance(self.spec, CompareSpec) else ()
+        return servers if len(servers) > 1 else ()
+
+    @property
+    def scale(self) -> float:
+        """Factor on the plan's table_size; the options have it already."""
+        return self.spec.scale if isinstance(self.spec, SeriesSpec) else 1.0
 
     @property
     def groups(self) -> tuple[ArmGroup, ...]:

@@ -70,7 +70,9 @@ def joined(
         title=_title(first, servers),
         base_name=base.name,
         arms=tuple(arms),
-        servers=tuple(servers),
+        spec=msgspec.structs.replace(
+            first.spec, server=msgspec.structs.replace(first.spec.server, servers=tuple(servers))
+        ),
         notes=tuple(dict.fromkeys(_notes(requests, servers))),
     )
 

@@ -46,7 +46,7 @@ def _tune(row: CampaignRow, trials: Sequence[Trial], started: Trial) -> TuneFact
     tuning = Tuning(request, started.server, started.storage, started.launch)
     experiment = tuning.experiment()
     _tell(experiment, trials)
-    machine = _machine(request.data_root)
+    machine = _machine(request.spec.storage.data_root)
     return tuning.conclude(experiment, trials, "interrupted", row.id, machine, load_catalog(), None)
 
 
@@ -57,7 +57,9 @@ def _series(row: CampaignRow, trials: Sequence[Trial], started: Trial) -> Series
     series = BoundSeries(request, started.server, started.storage, load_catalog(), theirs)
     experiment = series.experiment()
     _tell(experiment, trials)
-    return series.conclude(experiment, trials, "interrupted", row.id, _machine(request.data_root))
+    return series.conclude(
+        experiment, trials, "interrupted", row.id, _machine(request.spec.storage.data_root)
+    )
 
 
 def _theirs(started: Trial) -> dict[str, Value]:

@@ -27,8 +27,9 @@ from flushlab.record import ServerIdentity, Warning
 from flushlab.server.cluster import require_size
 from flushlab.server.external import External
 from flushlab.settings.catalog import Catalog, load_catalog
+from flushlab.spec.parts import ServerSpec, ServersSpec, StorageSpec
 from flushlab.trial import Preparation, TrialRunner
-from flushlab.units import format_latency, parse_latency
+from flushlab.units import format_latency
 from flushlab.workload import Timing, Workload, on_data
 
 _SPARE_CONNECTIONS = 50
@@ -75,46 +76,26 @@ class Target:
         )
 
 
-class Place(Protocol):
-    """Where servers are to run, as the arguments of `open_target`."""
+class Placed(Protocol):
+    """A specification that says where servers run."""
 
     @property
-    def basedir(self) -> str | None:
-        """The server installed there, or None."""
+    def server(self) -> ServerSpec | ServersSpec:
+        """Which, and of how many nodes."""
         ...
 
     @property
-    def data_root(self) -> str | None:
-        """Where data directories go, or None."""
-        ...
-
-    @property
-    def disk_iops(self) -> int | None:
-        """Most writes/s of the disk, or None."""
-        ...
-
-    @property
-    def disk(self) -> str | None:
-        """The profile of a disk of its own, or None."""
-        ...
-
-    @property
-    def cluster(self) -> int | None:
-        """Nodes of a Galera cluster, or None."""
-        ...
-
-    @property
-    def latency_s(self) -> float | None:
-        """Between them, or None."""
+    def storage(self) -> StorageSpec:
+        """Where data directories lie."""
         ...
 
 
-class StoredPlace(Place, Protocol):
-    """The same of a stored request."""
+class Stored(Protocol):
+    """A stored request."""
 
     @property
-    def build(self) -> str:
-        """Name of the build, exact version."""
+    def spec(self) -> Placed:
+        """What was asked for."""
         ...
 
     @property
@@ -125,15 +106,7 @@ class StoredPlace(Place, Protocol):
 
 @contextmanager
 def open_target(
-    server: str,
-    *,
-    basedir: Path | str | None = None,
-    data_root: Path | str | None = None,
-    disk_iops: int | None = None,
-    disk: str | None = None,
-    cluster: int | None = None,
-    latency_s: float | None = None,
-    progress: Progress = silent,
+    server: ServerSpec | ServersSpec, storage: StorageSpec | None = None, progress: Progress = silent
 ) -> Iterator[Target]:
     """Finds the build (obtains it if needed), opens the data root, makes the disk slow if asked to.
 
@@ -141,20 +114,21 @@ def open_target(
         BuildNotFound, StorageError, HarnessError: as their makers say.
         UsageError: no cluster of that size can be made of the build.
     """
+    storage = storage or StorageSpec()
     for reaped in reap():
         progress(f"cleaned up after an earlier run: {reaped}")
-    build = find_build(server, basedir=Path(basedir) if basedir else None, progress=progress)
-    nodes = nodes_of(cluster, build)
+    build = find_build(server.build, basedir=_path(server.basedir), progress=progress)
+    nodes = nodes_of(server.cluster, build)
     if nodes > 1:
         galera_for(build, progress)  # found out here, not after the data are made
-    if latency_s is not None:
-        require_wire(latency_s)
-    with open_volume(Path(data_root) if data_root else None, disk_iops, disk, progress) as volume:
-        yield Target(build, load_catalog(), volume, nodes=nodes, latency_s=latency_s or 0.0)
+    if server.latency_s is not None:
+        require_wire(server.latency_s)
+    with open_volume(_path(storage.data_root), storage.disk_iops, storage.disk, progress) as volume:
+        yield Target(build, load_catalog(), volume, nodes=nodes, latency_s=server.latency_s or 0.0)
 
 
 def target_of(
-    earlier: StoredPlace | None, asked: Place, own: Own | None, server: str, progress: Progress
+    earlier: Stored | None, asked: Placed, own: Own | None, progress: Progress
 ) -> AbstractContextManager[Target]:
     """What a campaign runs on; of one that goes on, what it ran on.
 
@@ -162,7 +136,6 @@ def target_of(
         earlier: the request of the campaign that goes on, or None.
         asked: where a new one is to run.
         own: somebody's own server, as it was named now, or None.
-        server: a build.
         progress: told what takes long.
 
     Raises:
@@ -172,17 +145,12 @@ def target_of(
         require_same_place(earlier.external, own)
     if own is not None:
         return external_target(own)
-    place = earlier or asked
-    return open_target(
-        earlier.build if earlier else server,
-        basedir=place.basedir,
-        data_root=place.data_root,
-        disk_iops=place.disk_iops,
-        disk=place.disk,
-        cluster=place.cluster,
-        latency_s=place.latency_s,
-        progress=progress,
-    )
+    spec = earlier.spec if earlier is not None else asked
+    return open_target(spec.server, spec.storage, progress)
+
+
+def _path(text: str | None) -> Path | None:
+    return Path(text) if text else None
 
 
 @contextmanager
@@ -220,28 +188,21 @@ def nodes_of(cluster: int | None, build: Build) -> int:
     return cluster
 
 
-def paper_target(
-    server: str,
-    *,
-    basedir: Path | str | None = None,
-    data_root: Path | str | None = None,
-    cluster: int | None = None,
-    latency_s: float | None = None,
-) -> Target:
+def paper_target(server: ServerSpec | ServersSpec, storage: StorageSpec) -> Target:
     """A target that is only looked at: nothing is fetched, made, limited or cleaned up.
 
     Raises:
         BuildNotFound: the build is not installed.
     """
-    build = find_build(server, basedir=Path(basedir) if basedir else None, get=False)
-    root = paper_root(Path(data_root) if data_root else home_path() / "run")
+    build = find_build(server.build, basedir=_path(server.basedir), get=False)
+    root = paper_root(_path(storage.data_root) or home_path() / "run")
     return Target(
         build,
         load_catalog(),
         Volume(root),
         on_paper=True,
-        nodes=nodes_of(cluster, build),
-        latency_s=latency_s or 0.0,
+        nodes=nodes_of(server.cluster, build),
+        latency_s=server.latency_s or 0.0,
     )
 
 
@@ -250,11 +211,6 @@ def paper_root(path: Path) -> DataRoot:
     path = path.expanduser().absolute()
     standing = next(folder for folder in (path, *path.parents) if folder.is_dir())
     return DataRoot(path=standing, storage=storage_of(standing))
-
-
-def absolute(path: Path | str | None) -> str | None:
-    """A path as a stored request keeps it, since a campaign may be resumed from another folder."""
-    return str(Path(path).expanduser().absolute()) if path else None
 
 
 def connection_arguments(threads: int) -> tuple[str, ...]:
@@ -275,19 +231,6 @@ def co_located(nodes: int, latency_s: float | None = None) -> tuple[Warning, ...
         return (Warning("co-located", f"{text}; nor is there a network between them"),)
     there = f"; between them are {format_latency(latency_s * 1e6)} of network, there and back"
     return (Warning("co-located", text + there),)
-
-
-def latency_of(text: str | None, cluster: int | None) -> float | None:
-    """Seconds of `--network-latency`.
-
-    Raises:
-        UsageError: it is no latency, or there are no nodes to be between.
-    """
-    if text is None:
-        return None
-    if cluster is None:
-        raise UsageError("--network-latency is between the nodes of a cluster", hint="add --cluster 3")
-    return parse_latency(text)
 
 
 def trial_runner(

@@ -11,9 +11,8 @@ import secrets
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -21,8 +20,8 @@ from flushlab.build import Progress, silent
 from flushlab.campaign.base import file_settings, fitted, persisted_settings, read_base
 from flushlab.campaign.crash.check import UNCRASHED, disk_bytes, require_crashable, way_of
 from flushlab.campaign.crash.crash import crash_settings
-from flushlab.campaign.data import Data, data_of, open_data
-from flushlab.campaign.external import Load, Own, doubts, driving, own_server
+from flushlab.campaign.data import Data, data_of, open_data, settled_data
+from flushlab.campaign.external import Load, Own, doubts, driving, own_server, settled_access
 from flushlab.campaign.external_use import differing, used
 from flushlab.campaign.facts import FIRST_LOOK_MINUTES, TuneFacts
 from flushlab.campaign.loop import Budget, Ending
@@ -35,11 +34,9 @@ from flushlab.campaign.stored import carry_out as carry_out_stored
 from flushlab.campaign.stored import stored_request
 from flushlab.campaign.target import (
     Target,
-    absolute,
     co_located,
     connection_arguments,
     external_target,
-    latency_of,
     paper_target,
     target_of,
     trial_runner,
@@ -60,8 +57,11 @@ from flushlab.settings.candidate import Candidate
 from flushlab.settings.candidates import lift, propose
 from flushlab.settings.catalog import Catalog
 from flushlab.settings.fit import Scaled, as_warnings, names_fixed
-from flushlab.settings.floor import Floor, parse_floor
+from flushlab.settings.floor import Floor
 from flushlab.settings.given import parse_settings
+from flushlab.spec.build import build, stored
+from flushlab.spec.kinds import TuneSpec
+from flushlab.spec.sugar import taking
 from flushlab.store import Store, open_store
 from flushlab.trial import StandingRunner, TrialRunner
 from flushlab.trial.standing import CLUSTER_SLICE_S
@@ -70,17 +70,16 @@ from flushlab.units import counted, parse_size
 from flushlab.workload import (
     Timing,
     Workload,
+    all_options,
     fingerprint,
     parse_timing,
     parse_workload,
-    settled_name,
-    shape_of,
+    settled,
     sources_of,
     workload_options,
 )
 from flushlab.workload.driven import Driven, require_cluster
 
-SERVER = "mariadb"
 DEFAULT_MINUTES, DEFAULT_MINUTES_FRESH = 5.0, 10.0
 CRASH_IMAGES, CLUSTER_CRASH_IMAGES = 30, 8
 SIDE_BY_SIDE = Timing(warm_up_s=1.5, max_warm_up_s=4.0, seconds=1.0)
@@ -88,122 +87,21 @@ FIRST_LOOK = Timing(warm_up_s=1.5, max_warm_up_s=4.0, seconds=4.0)
 STEADY = Timing(warm_up_s=5.0, max_warm_up_s=30.0, seconds=20.0, max_seconds=180.0)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Asked:
-    """What a tuning was asked for; see `tune`."""
+class Asked(NamedTuple):
+    """What a tuning was asked for, and what is known of it before a server is looked for."""
 
-    workload: str
-    floor: Floor
-    minutes: float | None
-    trials: int | None
-    base: Path | None
-    settings: Mapping[str, Value]
-    keep: tuple[str, ...]
-    data: Data | None
-    threads: tuple[int, ...]
-    memory: str | None
-    exact: bool
+    spec: TuneSpec
     objective: Objective
-    p99_limit: float
-    standalone: bool
-    seconds: float | None
-    basedir: str | None
-    data_root: str | None
-    disk_iops: int | None
-    disk: str | None
-    cluster: int | None
-    latency_s: float | None
-    seed: int | None
-    fresh: bool
-    crash_images: int
-    options: Mapping[str, object]
+    data: Data | None = None
     own: Own | None = None
 
 
-def tune(
-    *,
-    server: str = SERVER,
-    dsn: str | None = None,
-    defaults_file: Path | str | None = None,
-    allow_writes: bool = False,
-    tune_server: bool = False,
-    workload: str = "oltp_update_non_index",
-    floor: Floor | str = Floor.SECOND,
-    minutes: float | None = None,
-    trials: int | None = None,
-    base: Path | str | None = None,
-    settings: Mapping[str, Value] | None = None,
-    keep: Sequence[str] = (),
-    dataset: Path | str | None = None,
-    database: str | None = None,
-    threads: int | Sequence[int] = 16,
-    memory: str | None = None,
-    exact: bool = False,
-    objective: str | None = None,
-    p99_limit: float = 2.0,
-    standalone: bool = False,
-    seconds: float | None = None,
-    basedir: Path | str | None = None,
-    data_root: Path | str | None = None,
-    disk_iops: int | None = None,
-    disk: str | None = None,
-    cluster: int | None = None,
-    network_latency: str | None = None,
-    seed: int | None = None,
-    fresh: bool = False,
-    crash: bool = False,
-    crash_images: int | None = None,
-    wait_for_quiet: bool = False,
-    dry_run: bool = False,
-    resume: str | None = None,
-    progress: Progress | Watcher = silent,
-    **options: Value | None,
-) -> TuneFacts:
+@taking(TuneSpec, progress="Takes a line at a time.")
+def tune(*, progress: Progress | Watcher = silent, **given: Any) -> TuneFacts:
     """Finds the fastest settings at a durability floor and proves them.
 
-    The arguments are those of `flushlab tune` under the same names. The campaign is stored; `resume`
-    resumes an interrupted one.
-
-    Args:
-        server: a build (`mariadb`, `mysql@5.7`), a tarball or a URL.
-        dsn: your own server instead, or a node of your Galera cluster, whose other nodes are found, or all of
-            them: `mysql://USER:PASSWORD@NODE1,NODE2,NODE3`. What takes a restart is not tried there, and the
-            result is handed over, not set.
-        defaults_file: the same, by an option file's group `[client]`.
-        allow_writes: the load may write to your own server; tables that it makes are dropped at the end.
-        tune_server: settings of your own server may be changed; they are put back at the end.
-        workload: one of sysbench's, `upsert`, `txn:FILE`, `sql:FILE` or `command: …`.
-        floor: the least guarantees that you accept.
-        minutes, trials: the budget in time, in trials; if neither is given 5 minutes, 10 on fresh servers.
-        base: your option file, which everything is compared with.
-        settings: on top of the base (`--set`).
-        keep: settings that must stay as they are.
-        dataset: your data: a dump, a dump folder or a stopped server's data directory.
-        database: the workload's, of those in the data.
-        threads: connections; several counts are all measured.
-        memory: that the server may use, like `2G`; a base that needs more is scaled (to half of the
-            machine's if None).
-        exact: refuse a base that this machine cannot hold, instead of scaling it.
-        objective: `throughput` or, at a fixed `rate`, `p99` latency; None: whichever it is.
-        p99_limit: a winner's p99 may be at most this many times the base's.
-        standalone: there are no replicas to care for.
-        seconds: measured window of a trial; chosen by the budget if None.
-        basedir: use the server installed there.
-        data_root: where data directories go.
-        disk_iops: make a slow disk: at most this many writes/s (root, cgroups).
-        disk: run on a disk of its own, as slow as this one, such as `gp3` (root).
-        cluster: start a Galera cluster of this many nodes in the server's place.
-        network_latency: put a network between a cluster's nodes, like `1ms` there and back (root).
-        seed: of every random order.
-        fresh: start a fresh server for every trial, also where servers could stand side by side.
-        crash: crash the winner before it is handed over (see `crash`), and reject it if it breaks its floor:
-            the power fails, or without root the server is killed.
-        crash_images: how often; if None 30 times, a cluster 8 times.
-        wait_for_quiet: wait until other programs leave the machine alone, for half an hour at most.
-        dry_run: only say what would be done, in `outlook`; nothing is started or written.
-        resume: id of a campaign to resume; everything else is as it was, then.
-        progress: takes a line at a time.
-        **options: of the workload, like `tables=8` or `rand_type="uniform"`.
+    The campaign is stored; `resume` resumes an interrupted one. On a server of your own, what takes a restart
+    is not tried, and the result is handed over, not set.
 
     Returns:
         What was found; its `ending` tells whether Ctrl-C ended it.
@@ -212,141 +110,98 @@ def tune(
         FlushlabError: what no record can hold; what was measured is safe.
     """
     began, watcher = time.monotonic(), watching(progress)
-    own = own_server(
-        dsn,
-        defaults_file,
-        database=database,
-        allow_writes=allow_writes,
-        tune_server=tune_server,
-        server=server != SERVER,
-        base=base,
-        memory=memory,
-        exact=exact,
-        dataset=dataset,
-        basedir=basedir,
-        data_root=data_root,
-        disk_iops=disk_iops,
-        disk=disk,
-        cluster=cluster,
-        network_latency=network_latency,
-        fresh=fresh,
-        crash=crash,
-        ssl_mode=options.get("ssl_mode"),
-        ssl_ca=options.get("ssl_ca"),
-    )
-    compared: Objective = "throughput" if resume else objective_of(objective, workload, options)
-    asked = Asked(
-        workload=workload,
-        floor=parse_floor(floor),
-        minutes=minutes,
-        trials=trials,
-        base=Path(base) if base else None,
-        settings=settings or {},
-        keep=tuple(keep),
-        data=open_data(dataset, database, workload, watcher.say) if resume is None and own is None else None,
-        threads=(threads,) if isinstance(threads, int) else tuple(threads),
-        memory=memory,
-        exact=exact,
-        objective=compared,
-        p99_limit=p99_limit,
-        standalone=standalone,
-        seconds=seconds,
-        basedir=absolute(basedir),
-        data_root=absolute(data_root),
-        disk_iops=disk_iops,
-        disk=disk,
-        cluster=cluster,
-        latency_s=latency_of(network_latency, cluster),
-        seed=seed,
-        fresh=fresh,
-        crash_images=_crash_images(crash, crash_images, cluster),
-        options=options,
-        own=own,
-    )
-    if dry_run:
+    spec = build(TuneSpec, given, all_options())
+    resume, workload = spec.run.resume, spec.workload
+    own = own_server(spec.remote, spec.data.database, workload)
+    if resume is not None:
+        asked = Asked(spec, "throughput", own=own)
+    else:
+        objective = objective_of(spec.objective, workload.name, workload.options)
+        require_sensible(spec)
+        data = open_data(spec.data, workload.name, watcher.say) if own is None else None
+        asked = Asked(spec, objective, data, own)
+    if spec.run.dry_run:
         require_new(resume)
         if own is not None:
             with external_target(own) as theirs:  # which is only read
                 return _foresee(asked, theirs, watcher)
-        target = paper_target(
-            server, basedir=basedir, data_root=data_root, cluster=cluster, latency_s=asked.latency_s
-        )
-        return _foresee(asked, target, watcher)
-    with on_board("tune", server=server, workload=asked.workload, floor=asked.floor), open_store() as store:
+        return _foresee(asked, paper_target(spec.server, spec.storage), watcher)
+    with (
+        on_board("tune", server=spec.server.build, workload=workload.name, floor=spec.floor),
+        open_store() as store,
+    ):
         earlier = stored_request(store, resume, "tune", TuneRequest) if resume else None
-        with target_of(earlier, asked, own, server, watcher.say) as target:
+        with target_of(earlier, spec, own, watcher.say) as target:
             request = earlier or decide(asked, target, watcher)
-            return carry_out(request, target, store, resume, watcher, wait_for_quiet, began)
+            return carry_out(request, target, store, resume, watcher, spec.run.wait_for_quiet, began)
+
+
+def require_sensible(spec: TuneSpec) -> None:
+    """Finds out what makes no sense before a server is looked for.
+
+    Raises:
+        UsageError and its kin: what makes no sense, alone or together.
+    """
+    threads, name = spec.threads, spec.workload.name
+    if not threads or len(set(threads)) != len(threads):
+        raise UsageError(
+            f"--threads {','.join(map(str, threads))} repeats a number" if threads else "--threads is empty",
+            hint="for example --threads 1,16,64",
+        )
+    taken = workload_options(name)
+    if len(threads) > 1 and "threads" not in taken:
+        raise UsageError(f"--threads has several numbers, but {name} opens no connections itself")
+    if spec.minutes is None and spec.trials is not None and spec.trials <= 0:
+        raise UsageError("the budget must be above 0", hint="give --minutes or --trials")
+    for workload in _workloads_of(spec, Path.cwd()):
+        if isinstance(workload, Driven):
+            require_cluster(workload.cluster_load, spec.server.cluster or 1)
+    if spec.crash:
+        require_crashable(
+            _crash_images(spec),
+            _workloads_of(spec, Path.cwd())[0],
+            dataset=spec.data.dataset is not None,
+            disk=spec.storage.disk,
+        )
+    if spec.seconds is not None:
+        parse_timing(spec.seconds)
 
 
 def decide(asked: Asked, target: Target, watcher: Watcher) -> TuneRequest:
     """Everything that must not change while the campaign runs.
 
     Raises:
-        UsageError and its kin: what makes no sense, alone or together.
+        UsageError and its kin: what the server does not take.
     """
-    threads = asked.threads
-    if not threads or len(set(threads)) != len(threads):
-        raise UsageError(
-            f"--threads {','.join(map(str, threads))} repeats a number" if threads else "--threads is empty",
-            hint="for example --threads 1,16,64",
-        )
-    shape = shape_of({**asked.options, "threads": threads[0]})
-    for count in threads:
-        workload = parse_workload(asked.workload, msgspec.structs.replace(shape, threads=count))
-        if isinstance(workload, Driven):
-            require_cluster(workload.cluster_load, target.nodes)
-    taken = workload_options(asked.workload)
-    if len(threads) > 1 and "threads" not in taken:
-        raise UsageError(f"--threads has several numbers, but {asked.workload} opens no connections itself")
-    if shape.rate and "rate" not in taken:
-        raise UsageError(f"--rate {shape.rate:g}: {asked.workload} runs to its end and takes no rate")
-    minutes = DEFAULT_MINUTES_FRESH if asked.minutes is None and asked.trials is None else asked.minutes
-    if (minutes is not None and minutes <= 0) or (asked.trials is not None and asked.trials <= 0):
-        raise UsageError("the budget must be above 0", hint="give --minutes or --trials")
-    if asked.crash_images:
-        require_crashable(
-            asked.crash_images,
-            parse_workload(asked.workload, shape),
-            dataset=asked.data is not None,
-            disk=asked.disk,
-        )
-    if not asked.p99_limit >= 1:
-        raise UsageError(
-            f"--p99-limit {asked.p99_limit:g} is below 1",
-            hint="it is the limit for a winner's p99, as a multiple of the base's",
-        )
-    steady = asked.own is None and minutes is not None and minutes >= FIRST_LOOK_MINUTES
-    build, launch = target.build, Launch(arguments=_connections(threads, asked.cluster))
-    given = parse_settings(asked.settings, build.flavor, build.version, target.catalog, nodes=target.nodes)
+    spec, data, own = asked.spec, asked.data, asked.own
+    minutes = DEFAULT_MINUTES_FRESH if spec.minutes is None and spec.trials is None else spec.minutes
+    steady = own is None and minutes is not None and minutes >= FIRST_LOOK_MINUTES
+    build, launch = target.build, Launch(arguments=_connections(spec.threads, spec.server.cluster))
+    given = parse_settings(
+        spec.base.settings, build.flavor, build.version, target.catalog, nodes=target.nodes
+    )
     if target.external is None:
         require_taken(build, given)
-    kept = [target.catalog.setting(name.replace("-", "_")).name for name in asked.keep]
+    kept = [target.catalog.setting(name.replace("-", "_")).name for name in spec.keep]
     if target.external is not None:
-        start = _start_there(asked.floor, target.external, target.catalog, given, kept)
+        start = _start_there(spec.floor, target.external, target.catalog, given, kept)
     else:
         start = _start_here(asked, target, watcher, launch, given, kept, steady=steady)
     timing = STEADY if steady else FIRST_LOOK
-    if asked.seconds is not None:
-        seconds = parse_timing(asked.seconds).seconds
+    if spec.seconds is not None:
+        seconds = parse_timing(spec.seconds).seconds
         timing = msgspec.structs.replace(timing, seconds=seconds) if steady else timing.with_window(seconds)
     storage = target.volume.data_root.storage
-    crash_fail, doubt = way_of(storage) if asked.crash_images else UNCRASHED
-    workload = parse_workload(settled_name(asked.workload), shape, Path.cwd())
+    crash_fail, doubt = way_of(storage) if spec.crash else UNCRASHED
+    workload = _workloads_of(spec, Path.cwd())[0]
     request = TuneRequest(
+        spec=_settled(asked, target, start, minutes),
         build=build.name,
         build_id=build.id,
-        basedir=asked.basedir,
         external=target.external.name if target.external else "",
-        workload=settled_name(asked.workload),
         folder=str(Path.cwd()),
         workload_digest=fingerprint(workload),
         sources=sources_of(workload),
-        shape=shape,
-        threads=threads,
-        floor=asked.floor,
-        minutes=minutes,
-        trials=asked.trials,
         base=start.base,
         original=start.original,
         yours=start.yours,
@@ -358,24 +213,30 @@ def decide(asked: Asked, target: Target, watcher: Watcher) -> TuneRequest:
         timing=timing,
         steady_state=steady,
         objective=asked.objective,
-        p99_limit=asked.p99_limit,
-        standalone=asked.standalone,
-        dataset=asked.data.dataset.path if asked.data else None,
-        dataset_key=asked.data.dataset.key if asked.data else {},
-        database=asked.own.database if asked.own else asked.data.database if asked.data else None,
-        fresh=asked.fresh,
-        keep=asked.keep,
-        memory=asked.memory,
-        data_root=asked.data_root,
-        disk_iops=asked.disk_iops,
-        disk=asked.disk,
-        cluster=asked.cluster,
-        latency_s=asked.latency_s,
-        seed=asked.seed if asked.seed is not None else secrets.randbelow(1 << 31),
-        crash_images=asked.crash_images,
+        dataset_key=data.dataset.key if data else {},
         crash_fail=crash_fail,
     )
-    return request if asked.fresh else _by_the_way(request, asked, target, watcher)
+    return request if spec.fresh else _by_the_way(request, asked, target, watcher)
+
+
+def _settled(asked: Asked, target: Target, start: _Start, minutes: float | None) -> TuneSpec:
+    """What was asked for, as it repeats the campaign on another machine and another day."""
+    spec, own = asked.spec, asked.own
+    here = {one.name: start.base[one.name] for one in start.scaled}  # as it runs, whatever a machine holds
+    settings = {name: value for name, value in {**start.original, **here}.items() if name not in start.has}
+    server = spec.server if own else msgspec.structs.replace(spec.server, server=target.build.name)
+    return msgspec.structs.replace(
+        stored(spec),
+        server=server,
+        remote=settled_access(own, target.external.name if target.external else ""),
+        workload=settled(spec.workload),
+        minutes=minutes,
+        base=msgspec.structs.replace(spec.base, base=None, exact=False, settings=settings),
+        data=settled_data(spec.data, asked.data, own.database if own else None),
+        objective=asked.objective if asked.objective != "throughput" else spec.objective,
+        seed=spec.seed if spec.seed is not None else secrets.randbelow(1 << 31),
+        crash_images=_crash_images(spec) if spec.crash else None,
+    )
 
 
 class _Start(NamedTuple):
@@ -402,35 +263,36 @@ def _start_here(
     steady: bool,
 ) -> _Start:
     """On servers that flushlab starts: the user's option file, as this machine can hold it."""
+    spec = asked.spec
     identity, storage = target.identity, target.volume.data_root.storage
     theirs = {
-        **file_settings(asked.base, target, watcher),
+        **file_settings(Path(spec.base.base) if spec.base.base else None, target, watcher),
         **persisted_settings(asked.data, target, watcher),
     }
     fit = fitted(
         theirs,
         target,
         watcher,
-        memory=asked.memory,
-        exact=asked.exact,
-        connections=max(asked.threads),
+        memory=spec.base.memory,
+        exact=spec.base.exact,
+        connections=max(spec.threads),
         data=asked.data,
     )
     original, runs = {**theirs, **given}, {**fit.settings, **given}
     kept = [*kept, *names_fixed(fit.scaled)]
-    changes, reasons = lift(runs, asked.floor, identity=identity, storage=storage, launch=launch, keep=kept)
+    changes, reasons = lift(runs, spec.floor, identity=identity, storage=storage, launch=launch, keep=kept)
     base = {**runs, **changes}
     seen = read_base(base, target, launch, watcher, also=base)
     memory = (
         available_memory_bytes()
-        if asked.memory is None
-        else min(parse_size(asked.memory), available_memory_bytes())
+        if spec.base.memory is None
+        else min(parse_size(spec.base.memory), available_memory_bytes())
     )
     candidates = propose(
         target.catalog,
         identity,
         base={**base, **seen},
-        floor=asked.floor,
+        floor=spec.floor,
         storage=storage,
         launch=launch,
         memory_bytes=memory,
@@ -494,12 +356,14 @@ def _by_the_way(request: TuneRequest, asked: Asked, target: Target, watcher: Wat
             watcher.say(note.text)
     watcher.say(f"{where}{some}")
     slice_s = max(workload.slice_s or 0.0 for workload in workloads)
-    each_s = asked.seconds or max(SIDE_BY_SIDE.seconds, slice_s)
+    each_s = asked.spec.seconds or max(SIDE_BY_SIDE.seconds, slice_s)
     timing = msgspec.structs.replace(SIDE_BY_SIDE, seconds=each_s)
     request = msgspec.structs.replace(request, side_by_side=servers, timing=timing)
-    if asked.minutes is not None or asked.trials is not None:
+    if asked.spec.minutes is not None or asked.spec.trials is not None:
         return request
-    shorter = msgspec.structs.replace(request, minutes=DEFAULT_MINUTES)
+    shorter = msgspec.structs.replace(
+        request, spec=msgspec.structs.replace(request.spec, minutes=DEFAULT_MINUTES)
+    )
     try:
         _tuning(shorter, target).experiment()
     except BudgetTooSmall:
@@ -542,7 +406,7 @@ def carry_out(
     def crash_winner(name: str, settings: Mapping[str, Value]) -> CrashFacts:
         standing.close()
         watcher.say(f"{name}: {request.crash_images} crashes before it is handed over")
-        most = _workloads(request)[request.threads.index(max(request.threads))]
+        most = _workloads(request)[request.spec.threads.index(max(request.spec.threads))]
         return crash_settings(
             target,
             watcher,
@@ -550,7 +414,7 @@ def carry_out(
             fail=request.crash_fail,
             images=request.crash_images,
             workload=most,
-            threads=max(request.threads),
+            threads=max(request.spec.threads),
             disk_bytes=disk_bytes(settings, target.identity),
             seed=request.seed,
         )
@@ -589,7 +453,7 @@ def carry_out(
             about=_about(request),
             experiment=experiment,
             run_trial=run_trial,
-            budget=Budget(seconds=request.budget_s, trials=request.trials),
+            budget=Budget(seconds=request.budget_s, trials=request.spec.trials),
             budget_s=request.budget_s,
             began=began + (others.waited_s if others else 0.0),
             conclude=conclude,
@@ -599,7 +463,7 @@ def carry_out(
 def _about(request: TuneRequest) -> str:
     candidates = counted(len(request.candidates), "candidate")
     by = "p99 latency" if request.objective == "p99" else "throughput"
-    return f"{candidates} down to the floor {request.floor}, compared by {by}"
+    return f"{candidates} down to the floor {request.spec.floor}, compared by {by}"
 
 
 @contextmanager
@@ -615,7 +479,7 @@ def _used(request: TuneRequest, target: Target, watcher: Watcher) -> Iterator[No
         load,
         request.run,
         watcher.say,
-        connections=request.side_by_side * sum(request.threads),
+        connections=request.side_by_side * sum(request.spec.threads),
         lasts_s=request.budget_s,
     ):
         yield
@@ -624,7 +488,7 @@ def _used(request: TuneRequest, target: Target, watcher: Watcher) -> Iterator[No
 def _driven(request: TuneRequest, target: Target) -> tuple[Load, ...]:
     """The workloads as they reach somebody's own server."""
     assert target.external is not None, "there is one"
-    return tuple(driving(one, target.external, request.database) for one in _workloads(request))
+    return tuple(driving(one, target.external, request.spec.data.database) for one in _workloads(request))
 
 
 def _turns(runner: TrialRunner, request: TuneRequest, target: Target) -> StandingRunner:
@@ -640,7 +504,11 @@ def _turns(runner: TrialRunner, request: TuneRequest, target: Target) -> Standin
 
 
 def _launch(request: TuneRequest) -> Launch:
-    return Launch() if request.external else Launch(arguments=_connections(request.threads, request.cluster))
+    return (
+        Launch()
+        if request.external
+        else Launch(arguments=_connections(request.spec.threads, request.spec.server.cluster))
+    )
 
 
 def _connections(threads: Sequence[int], cluster: int | None) -> tuple[str, ...]:
@@ -649,10 +517,20 @@ def _connections(threads: Sequence[int], cluster: int | None) -> tuple[str, ...]
 
 
 def _workloads(request: TuneRequest) -> tuple[Workload, ...]:
-    shape, folder = request.shape, Path(request.folder)
+    return _workloads_of(request.spec, Path(request.folder))
+
+
+def _workloads_of(spec: TuneSpec, folder: Path) -> tuple[Workload, ...]:
+    """One for each number of connections.
+
+    Raises:
+        UsageError: no such workload, or options that make no sense.
+    """
+    asked = settled(spec.workload)
+    takes_threads = "threads" in workload_options(asked.name)
     return tuple(
-        parse_workload(request.workload, msgspec.structs.replace(shape, threads=count), folder)
-        for count in request.threads
+        parse_workload(asked.name, {**asked.options, **({"threads": count} if takes_threads else {})}, folder)
+        for count in spec.threads
     )
 
 
@@ -674,11 +552,7 @@ def _runner(request: TuneRequest, target: Target, watcher: Watcher) -> TrialRunn
     )
 
 
-def _crash_images(crash: bool, images: int | None, cluster: int | None) -> int:
-    if images is not None and not crash:
-        raise UsageError(f"--crash-images {images} crashes nothing", hint="add --crash")
-    if not crash:
-        return 0
-    if images is None:
-        return CRASH_IMAGES if cluster is None else CLUSTER_CRASH_IMAGES
-    return images
+def _crash_images(spec: TuneSpec) -> int:
+    """Crashes of the winner before it is handed over."""
+    usual = CRASH_IMAGES if spec.server.cluster is None else CLUSTER_CRASH_IMAGES
+    return usual if spec.crash_images is None else spec.crash_images

@@ -84,24 +84,24 @@ class Tuning:
             base=request.base,
             yours=request.yours,
             candidates=request.candidates,
-            floor=request.floor,
+            floor=request.spec.floor,
             level_of=self.level_of,
             is_free=self.is_free,
-            budget_trials=request.trials,
+            budget_trials=request.spec.trials,
             budget_s=request.budget_s,
             trial_s=trial_s(
                 request.workload,
                 request.timing,
                 standing=request.side_by_side > 0,
-                cluster=request.cluster,
+                cluster=request.spec.server.cluster,
             ),
             start_s=START_S,
             stand_s=STAND_S if request.side_by_side else 0.0,
             side_by_side=request.side_by_side,
             seed=request.seed,
             objective=request.objective,
-            variants=len(request.threads),
-            guards=Guards(p99_ratio=request.p99_limit),
+            variants=len(request.spec.threads),
+            guards=Guards(p99_ratio=request.spec.p99_limit),
             redo_to_outlast=self._redo_to_outlast if request.steady_state else None,
             window_limit_s=self._window_limit_s(),
         )
@@ -167,7 +167,9 @@ class Tuning:
         checked = Checked()
         if crash is not None:
             raised = bool(self.request.raised)
-            checked = check(experiment, crash, self.request.crash_fail, self.request.floor, recover, raised)
+            checked = check(
+                experiment, crash, self.request.crash_fail, self.request.spec.floor, recover, raised
+            )
         result = experiment.result()
         shown = {point.arm: point.settings for point in result.frontier if point.arm != BASE}
         words = {YOURS: self._described(self.request.original), BASE: self._described(self.request.base)}
@@ -186,7 +188,7 @@ class Tuning:
             workload=_workload_words(self.request),
             sources=self.request.sources,
             unit=confirmed[-1].unit if confirmed else "",
-            floor=self.request.floor.value,
+            floor=self.request.spec.floor.value,
             base=configuration.as_reported(),
             lifted=self.request.lifted,
             raised=self.request.raised,
@@ -283,9 +285,10 @@ class Tuning:
                     f"flushing and doublewrite {way_out}",
                 )
             )
+        storage = self.request.spec.storage
         found += of_controls(control)
         found += of_base(base, data_bytes=data, pool_bytes=pool, redo_bytes=redo)
-        found += doubts(trials, disk_iops=self.request.disk_iops, disk=self.request.disk)
+        found += doubts(trials, disk_iops=storage.disk_iops, disk=storage.disk)
         seen = {"window-too-short", "disturbed", _NO_EFFECT}
         for warning in (w for trial in base for w in trial.warnings):
             if warning.slug not in seen:
@@ -367,11 +370,13 @@ def _figures(trials: Iterable[Trial]) -> dict[str, Figures]:
 
 
 def _workload_words(request: TuneRequest) -> str:
-    known, shape = workload_options(request.workload), request.shape
+    known = workload_options(request.workload)
+    options = dict(request.spec.workload.options)
     words = [without_passwords(request.workload)]
     if "threads" in known:
-        *fewer, most = map(str, request.threads)
-        words.append(", ".join([*fewer, f"{most} thread{'' if request.threads == (1,) else 's'}"]))
+        *fewer, most = map(str, request.spec.threads)
+        words.append(", ".join([*fewer, f"{most} thread{'' if request.spec.threads == (1,) else 's'}"]))
     if "tables" in known:
-        words.append(f"{shape.tables} × {shape.table_size:,} rows")
-    return ", ".join([*words, *(f"{name} = {value}" for name, value in shape.options.items())])
+        tables, rows = (options.pop(name, known[name].default) for name in ("tables", "table_size"))
+        words.append(f"{tables} × {rows:,} rows")
+    return ", ".join([*words, *(f"{name} = {value}" for name, value in options.items())])

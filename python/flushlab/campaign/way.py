@@ -10,8 +10,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-import msgspec
-
 from flushlab.campaign.external_use import free_connections, require_connections
 from flushlab.campaign.outlook import copy_bytes, data_bytes_of
 from flushlab.campaign.request import TuneRequest
@@ -78,12 +76,14 @@ def beside(request: TuneRequest, workloads: Sequence[Workload], target: Target) 
         return Beside(_loads_on(target.external, workloads))
     if any(workload.slice_s is None for workload in workloads):
         return Beside(0, f"{request.workload.split(':')[0]} cannot be paused")
-    if (request.disk_iops is not None or request.disk is not None) and target.nodes == 1:
+    if (
+        request.spec.storage.disk_iops is not None or request.spec.storage.disk is not None
+    ) and target.nodes == 1:
         return Beside(0, LIMITED_DISK)
     if request.steady_state:
         return Beside(0, "some candidates take effect later, in background work")
     settings = request.run
-    data_bytes = data_bytes_of(request.workload, msgspec.structs.asdict(request.shape), request.dataset)
+    data_bytes = data_bytes_of(request.workload, request.spec.workload.options, request.spec.data.dataset)
     found = _room(settings, target, data_bytes)
     if target.nodes > 1:
         changed = [one.settings for one in request.candidates]
@@ -120,7 +120,7 @@ def groups_of(
         workloads: of the arms that run, by name.
         target: where.
     """
-    data_bytes = data_bytes_of(request.workload, request.base.options, request.dataset)
+    data_bytes = data_bytes_of(request.workload, request.base.options, request.spec.data.dataset)
     why = {
         arm.name: _why_fresh(arm, request, base, workloads[arm.name], target, data_bytes)
         for arm in request.running
@@ -277,7 +277,7 @@ def _why_fresh(
     """Why an arm needs fresh servers; empty if it can stand beside others."""
     if base.slice_s is None or workload.slice_s is None:
         return f"{request.workload.split(':')[0]} cannot be paused"
-    slow = (request.disk_iops, request.disk, arm.disk_iops, arm.disk)
+    slow = (request.spec.storage.disk_iops, request.spec.storage.disk, arm.disk_iops, arm.disk)
     if any(one is not None for one in slow) and target.nodes == 1:
         return LIMITED_DISK
     pool = number_of(Configuration(request.base.settings, target.identity), "innodb_buffer_pool_size")

@@ -1,79 +1,108 @@
-"""The command line: mounts the commands.
+"""The command line: its commands, each loaded when it is named.
 
-Only the command that is named is loaded and mounted, and heavy libraries load inside it: `test` and `server`
-are to start at once. Without a name that is known (`--help`, a typing mistake) all are.
+Heavy libraries load inside the commands: `test` and `server` are to start at once.
 """
 
 from __future__ import annotations
 
 import importlib
+import os
 import sys
-from collections.abc import Mapping
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Any
 
-import typer
+import click
 
+from flushlab.cli.declare import Group, command
 from flushlab.version import __version__
 
-COMMANDS = (
-    *(
-        "tune",
-        "series",
-        "compare",
-        "bench",
-        "test",
-        "probe",
-        "crash",
-        "fill",
-        "watch",
-        "binlog",
-        "server",
-        "settings",
-        "report",
-    ),
-    "cache",
-)
-"""Each is a module here; its function of that name is the command, or its `app` the group of them."""
+COMMANDS = {
+    "tune": "Find the fastest settings at a durability floor, and prove them.",
+    "series": "Run a plan: each change by itself, then the best together.",
+    "compare": "Compare settings, option files or servers with each other.",
+    "bench": "Run one workload on one configuration and print the result.",
+    "test": "Run a test suite on a fast throwaway server.",
+    "probe": "Measure what this disk allows: write rates and commits/s.",
+    "crash": "Crash a server many times and count what it loses.",
+    "fill": "Fill tables with generated rows, fast, and verify them.",
+    "watch": "Watch writes live: in a browser, a terminal or Prometheus.",
+    "binlog": "Check binlog files.",
+    "server": "List and fetch builds; start and stop private servers.",
+    "settings": "List settings, explain one, or check an option file or a server.",
+    "report": "Render a stored campaign as one self-contained HTML file.",
+    "cache": "Saved data directories: list them, or make room.",
+}
+"""What each is for, the first line of its help. Each is a module here: its `app` is a group, or its function
+of that name the command, with the fields of its `SPEC`."""
 
-CONTEXT = {"help_option_names": ["-h", "--help"]}
+HELP = "How fast a MySQL or MariaDB server can write for your workload, at the durability you need."
 
 
-def make_app(named: str | None = None) -> typer.Typer:
-    """The command line with one command, or with all if none is named that there is."""
-    app = typer.Typer(
-        name="flushlab",
-        no_args_is_help=True,
-        pretty_exceptions_enable=False,
-        rich_markup_mode=None,
-        context_settings=CONTEXT,
-        help="How fast a MySQL or MariaDB server can write for your workload, at the durability you need.",
-    )
-    app.callback()(_root)
-    for name in (named,) if named in COMMANDS else COMMANDS:
+class _Commands(Group):
+    """All commands; one is loaded when it is named."""
+
+    def list_commands(self, _context: click.Context) -> list[str]:
+        """Their names."""
+        return list(COMMANDS)
+
+    def get_command(self, _context: click.Context, name: str) -> click.Command | None:
+        """The command of that name."""
+        if name not in COMMANDS:
+            return None
         module: Any = importlib.import_module(f"flushlab.cli.{name}")
-        group = getattr(module, "app", None)
-        if group is not None:
-            app.add_typer(group, name=name)
-        else:
-            more: Mapping[str, Any] = getattr(module, "CONTEXT", {})
-            app.command(name, context_settings=dict(more))(getattr(module, name))
+        group: click.Command | None = getattr(module, "app", None)
+        return group or command(
+            name, getattr(module, name), getattr(module, "SPEC", None), **getattr(module, "CONTEXT", {})
+        )
+
+    def summaries(self, _context: click.Context) -> list[tuple[str, str]]:
+        """What each is for."""
+        return list(COMMANDS.items())
+
+
+def make_app() -> click.Group:
+    """The command line."""
+    app = _Commands("flushlab", HELP)
+    app.callback = _begin
+    app.params.append(
+        click.Option(
+            ["--version"],
+            is_flag=True,
+            is_eager=True,
+            expose_value=False,
+            callback=_print_version,
+            help="Print the version.",
+        )
+    )
     return app
 
 
-def _print_version(wanted: bool) -> None:
+def run(words: Sequence[str]) -> int:
+    """Runs a command; its exit code.
+
+    Raises:
+        FlushlabError: what ended it.
+    """
+    app = make_app()
+    if "_FLUSHLAB_COMPLETE" in os.environ:
+        app.main(prog_name="flushlab")  # prints what a shell asks for, and exits
+    try:
+        with app.make_context("flushlab", list(words)) as context:
+            app.invoke(context)
+    except click.exceptions.Exit as ended:
+        return ended.exit_code
+    return 0
+
+
+def _print_version(context: click.Context, _param: click.Parameter, wanted: bool) -> None:
     if wanted:
-        typer.echo(f"flushlab {__version__}")
-        raise typer.Exit
+        click.echo(f"flushlab {__version__}")
+        context.exit()
 
 
-def _root(
-    context: typer.Context,
-    version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
-    ] = False,
-) -> None:
-    """How fast a MySQL or MariaDB server can write for your workload, at the durability you need."""
-    if context.invoked_subcommand != "fill" and not {*CONTEXT["help_option_names"]} & {*sys.argv}:
+def _begin() -> None:
+    context = click.get_current_context()
+    if context.invoked_subcommand != "fill" and not {"-h", "--help"} & {*sys.argv}:
         _undo_left()  # `fill` itself does
 
 

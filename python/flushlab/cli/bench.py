@@ -2,68 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from flushlab.cli import options
 from flushlab.cli.output import deliver, emit_json, require_writable, say, stdout
 from flushlab.cli.watching import watched
 from flushlab.errors import MeasurementError, NotWritable
 from flushlab.record import LoadResult, Trial
+from flushlab.spec.kinds import BenchSpec
 
-CONTEXT = options.OWN
+SPEC = BenchSpec
 ABOVE = "free some space and name another file next time; what was measured is printed above"
 
 
-@options.also(server=options.OWN_SERVER, commit={**options.DATA, **options.PLACE})
-def bench(
-    context: typer.Context,
-    server: options.ServerOrSandbox = "mariadb",
-    workload: options.Workload = "oltp_update_non_index",
-    threads: Annotated[int, typer.Option("--threads", help="Number of connections.")] = 16,
-    tables: options.Tables = 8,
-    table_size: options.TableSize = 10_000,
-    seconds: Annotated[
-        float, typer.Option("--seconds", help="Length of the measured window in seconds.")
-    ] = 10.0,
-    setting: Annotated[
-        list[str] | None, typer.Option("--set", help="A setting, NAME=VALUE; repeatable.", show_default=False)
-    ] = None,
-    base: options.Base = None,
-    memory: options.Memory = None,
-    exact: options.Exact = False,
-    transport: options.Transport = "socket",
-    ssl_mode: options.SslMode = None,
-    ssl_ca: options.SslCa = None,
-    rand_type: options.RandType = None,
-    rate: options.Rate = 0.0,
-    rows: options.Rows = None,
-    key: options.Key = None,
-    hit_ratio: options.HitRatio = None,
-    commit: options.Commit = None,
-    wait_for_quiet: options.WaitForQuiet = False,
-    seed: Annotated[
-        int | None,
-        typer.Option(
-            "--seed",
-            min=0,
-            help="Seed of the load's random draws; default: 1, on a kept server a random one.",
-            show_default=False,
-        ),
-    ] = None,
-    watch: options.Watch = False,
-    json: options.Json = None,
-    hdr_log: Annotated[
-        Path | None,
-        typer.Option("--hdr-log", help="Write each second's latencies to a file in HdrHistogram log format."),
-    ] = None,
-    per_second: Annotated[
-        Path | None, typer.Option("--per-second", help="Write a CSV file with a line per second.")
-    ] = None,
-) -> None:
+def bench(given: Mapping[str, Any], watch: options.Watch = False, json: options.Json = None) -> None:
     """Run one workload on one configuration and print the result.
 
     \b
@@ -83,16 +37,15 @@ def bench(
     from flushlab.report import bench as report
     from flushlab.workload.engine import LoadInterrupted
 
-    for path in (json, hdr_log, per_second):
-        require_writable(str(path) if path else None)
-    flags = options.given(context, "json", "watch")
+    for path in (json, given.get("hdr_log"), given.get("per_second")):
+        require_writable(path)
     try:
         with watched(watch):
-            trial = run(**flags, progress=say)
+            trial = run(**given, progress=say)
     except LoadInterrupted as interrupted:
         text = report.render_interrupted(interrupted.result, interrupted.unit)
         deliver(partial(stdout.print, text), partial(_require_seconds, interrupted.result), kept=ABOVE)
-        raise typer.Exit(130) from None
+        raise SystemExit(130) from None
     deliver(
         *([partial(stdout.print, report.render(trial))] if json != "-" else []),
         partial(_require_seconds, trial.load),

@@ -10,38 +10,32 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
-import typer
 
 from flushlab import _core
+from flushlab.cli.declare import Group
 from flushlab.cli.output import emit_json, require_writable, stdout
 from flushlab.errors import BinlogDamaged, BinlogUnchecked, FlushlabError, StorageError
+from flushlab.spec import Option
 
-app = typer.Typer(no_args_is_help=True, help="Check binlog files.")
+app = Group("binlog", "Check binlog files.")
 
 SCHEMA = "flushlab.binlog-check/1"
 
 
-@app.callback()
-def _group() -> None:
-    """Check binlog files."""
-
-
-@app.command("check", short_help="Check that binlog files are whole, event by event.")
+@app.add("check")
 def check(
     files: Annotated[
         list[Path],
-        typer.Argument(metavar="FILE…", help="Binlog files, in the order in which they were written."),
+        Option("Binlog files, in the order in which they were written.", positional=True, metavar="FILE…"),
     ],
     crashed: Annotated[
         bool,
-        typer.Option(
-            "--crashed", help="Accept a torn tail in the last file if it is in use, as after a crash."
-        ),
+        Option("Accept a torn tail in the last file if it is in use, as after a crash."),
     ] = False,
-    gaps: Annotated[bool, typer.Option("--gaps", help="Accept gaps in GTIDs, as on a replica.")] = False,
+    gaps: Annotated[bool, Option("Accept gaps in GTIDs, as on a replica.")] = False,
     json: Annotated[
         str | None,
-        typer.Option("--json", metavar="FILE", help="Write the result as JSON to a file; - is stdout."),
+        Option("Write the result as JSON to a file; - is stdout.", metavar="FILE"),
     ] = None,
 ) -> None:
     """Check every event: place, size, checksum, transaction, GTID, logical clock and rows.

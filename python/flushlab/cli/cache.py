@@ -5,18 +5,18 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from flushlab.cli import options
+from flushlab.cli.declare import Group
 from flushlab.cli.output import emit_json, require_writable, stdout
+from flushlab.spec import Option
 
 if TYPE_CHECKING:
     from flushlab.datadir import Snapshot, Snapshots
 
-app = typer.Typer(no_args_is_help=True, help="Saved data directories: list them, or make room.")
+app = Group("cache", "Saved data directories: list them, or make room.")
 
 
-@app.command("list")
+@app.add("list")
 def list_(json: options.Json = None) -> None:
     """List what is kept, the last used first.
 
@@ -48,13 +48,11 @@ def list_(json: options.Json = None) -> None:
     stdout.print(f"{len(entries)} kept, {total}; `flushlab cache prune` makes room")
 
 
-@app.command()
+@app.add("prune")
 def prune(
     size: Annotated[
         str | None,
-        typer.Option(
-            "--size", help="Keep at most this much of each kind, like 2G; 0 keeps only what is in use."
-        ),
+        Option("Keep at most this much of each kind, like 2G; 0 keeps only what is in use."),
     ] = None,
     json: options.Json = None,
 ) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import typer
 
 from flushlab.cli.output import console, deliver, emit_json, say, stdout, write_file, write_stdout
 from flushlab.cli.progress import LiveBar
@@ -20,9 +19,9 @@ from flushlab.units import format_seconds, format_size
 
 SCHEMA = "flushlab.fill-export/1"
 _SAY_EVERY_S = 10.0
-_EXPORTS = ("plan", "rows", "seed", "create", "threads", "json", "export")
-_PRINT = ("plan", "print_plan")
-_FROM_SCHEMAS = ("plan", "server", "dsn", "defaults_file", "from_schema")
+_EXPORTS = ("plan", "rows", "seed", "create", "threads")
+_PRINT = ("plan",)
+_FROM_SCHEMAS = ("plan", "server", "dsn", "defaults_file")
 
 
 class _ExportBar(LiveBar):
@@ -43,17 +42,24 @@ class _ExportBar(LiveBar):
             say(f"{far.rows:,} of {far.all_rows:,} rows: {text}")
 
 
-def instead(context: typer.Context) -> None:
-    """What the flags ask for instead of a load."""
-    flags = context.params
-    sources = {name: context.get_parameter_source(name) for name in flags}
-    given = {name: flags[name] for name, source in sources.items() if source and source.name == "COMMANDLINE"}
-    if flags["print_plan"]:
-        _print_plan(given, flags["plan"])
-    elif flags["from_schema"]:
-        _from_schema(given, flags["from_schema"], flags["plan"])
+def instead(
+    given: Mapping[str, Any], *, export: str | None, from_schema: str | None, json: str | None
+) -> None:
+    """What the flags ask for instead of a load.
+
+    Args:
+        given: options of the load that were given.
+        export: file for the rows.
+        from_schema: address of the database that a plan is made of; with neither, the plan is printed.
+        json: file for the result of an export.
+    """
+    plan = given.get("plan", "users")
+    if from_schema:
+        _from_schema(given, from_schema, plan)
+    elif export:
+        _export(given, plan, Path(export), json)
     else:
-        _export(given, flags["plan"], Path(flags["export"]), flags["json"])
+        _print_plan(given, plan)
 
 
 def _print_plan(given: Mapping[str, Any], plan: str) -> None:

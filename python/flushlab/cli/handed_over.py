@@ -38,11 +38,11 @@ def advised(row: CampaignRow, facts: Facts | None, trials: Sequence[Trial]) -> I
         verification,
     )
     from flushlab.report.page.page import Advice
-    from flushlab.report.stored import before_change, own_settings, plan_of, recommended
+    from flushlab.report.stored import before_change, own_settings, recommended, request_of
     from flushlab.settings.catalog import load_catalog
     from flushlab.settings.optionfile import render
 
-    own = own_settings(plan_of(row))
+    own = own_settings(request_of(row))
     for one in recommended(row, facts):
         if not one.has_files:
             yield Advice(recommended=one)

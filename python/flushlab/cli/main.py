@@ -33,15 +33,14 @@ def main() -> NoReturn:
         _open_standard_files()
         _go_on_unread()
         _print_in_any_encoding()
-        from flushlab.cli.app import make_app
+        from flushlab.cli.app import run
 
-        app = make_app(sys.argv[1] if len(sys.argv) > 1 else None)
         if signal.getsignal(signal.SIGINT) == signal.SIG_DFL:  # `__main__` lets it end the process
             signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.signal(signal.SIGTERM, _terminate)
         if signal.getsignal(signal.SIGHUP) == signal.SIG_DFL:  # else under nohup: it stays ignored
             signal.signal(signal.SIGHUP, _hang_up)
-        sys.exit(app(prog_name="flushlab", standalone_mode=False))
+        sys.exit(run(sys.argv[1:]))
     raise AssertionError("the context exits")
 
 
@@ -59,11 +58,9 @@ class _Ending:
         for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(one) in (signal.default_int_handler, _terminate, _hang_up):
                 signal.signal(one, signal.SIG_DFL)
-        if isinstance(error, SystemExit) and isinstance(error.__context__, BrokenPipeError):
-            error = error.__context__  # typer made it exit code 1
         lost = _flush_stdout()
         if isinstance(error, OSError) and error.filename is None:
-            error = lost or _typers_loss(error) or error  # that is what it was about
+            error = lost or _help_lost(error) or error  # that is what it was about
         code = _told(error)
         sys.exit(code if lost is None or code else _told(lost))
 
@@ -140,8 +137,8 @@ def _flush_stdout() -> BaseException | None:
     return lost
 
 
-def _typers_loss(error: OSError) -> BaseException | None:
-    """What it means if typer was printing: unbuffered, stdout fails there and has nothing left to flush."""
+def _help_lost(error: OSError) -> BaseException | None:
+    """What it means if click was printing: unbuffered, stdout fails there and has nothing left to flush."""
     from traceback import walk_tb
 
     if not any(frame.f_code.co_name == "echo" for frame, _ in walk_tb(error.__traceback__)):
@@ -163,7 +160,6 @@ def _told(error: BaseException | None) -> int:
     if isinstance(error, BrokenPipeError):
         return PIPE_CLOSED
     from flushlab.cli.output import print_error
-    from flushlab.cli.usage import help_instead
 
     known = _known(error)
     with suppress(OSError):  # stderr may lie on a full disk
@@ -171,10 +167,7 @@ def _told(error: BaseException | None) -> int:
             import traceback
 
             traceback.print_exception(error)
-        if (instead := help_instead(error)) is not None:
-            print(instead, file=sys.stderr)  # noqa: T201
-        else:
-            print_error(known)
+        print_error(known)
     _tell_of_notes(error)
     return known.exit_code
 
@@ -191,13 +184,10 @@ def _tell_of_notes(error: BaseException) -> None:
 
 def _known(error: BaseException) -> FlushlabError:
     """The error itself, or what an unexpected one means to the user."""
-    from flushlab.cli.usage import is_usage, usage_error
     from flushlab.errors import FlushlabError, HarnessError, NoMemory, NoSpace, StorageError, UsageError
 
     if isinstance(error, FlushlabError):
         return error
-    if is_usage(error):
-        return usage_error(error)
     if isinstance(error, MemoryError):
         return NoMemory("flushlab ran out of memory", hint="free some, or ask for less at once")
     if isinstance(error, RuntimeError) and error.args == _NO_HOME:

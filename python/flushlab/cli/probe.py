@@ -9,11 +9,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from flushlab.cli import options
 from flushlab.cli.output import deliver, emit_json, require_writable, say, stdout
 from flushlab.errors import UsageError
+from flushlab.spec import Option
+from flushlab.spec.option import assigned
 
 if TYPE_CHECKING:
     from flushlab.probe.against import MeasuredServer
@@ -27,73 +27,51 @@ BENCH_SECONDS, QUICK_BENCH_SECONDS = 5.0, 2.0
 def probe(
     directory: Annotated[
         Path | None,
-        typer.Option(
-            "--dir",
-            help="A directory on the disk; default: where sandboxes keep their data.",
-            show_default=False,
-        ),
+        Option("A directory on the disk; default: where sandboxes keep their data.", flag="dir"),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Measure less, in 15 s instead of 60 s.")] = False,
+    quick: Annotated[bool, Option("Measure less, in 15 s instead of 60 s.")] = False,
     seconds: Annotated[
         float | None,
-        typer.Option(
-            "--seconds", help="Length of every window in seconds, instead of what fits.", show_default=False
-        ),
+        Option("Length of every window in seconds, instead of what fits."),
     ] = None,
     policy: Annotated[
         list[str] | None,
-        typer.Option(
-            "--policy",
-            help="strict, second, relaxed, or innodb_flush_log_at_trx_commit/sync_binlog such as 2/1000;"
-            " repeatable.",
-            show_default=False,
+        Option(
+            "strict, second, relaxed, or innodb_flush_log_at_trx_commit/sync_binlog such as 2/1000;"
+            " repeatable."
         ),
     ] = None,
     flush: Annotated[
         list[str] | None,
-        typer.Option(
-            "--flush",
-            help="Only this flush mode: serial, parallel-leader, parallel or redo; repeatable.",
-            show_default=False,
-        ),
+        Option("Only this flush mode: serial, parallel-leader, parallel or redo; repeatable."),
     ] = None,
     committers: Annotated[
         str | None,
-        typer.Option(
-            "--committers", help="Numbers of committing threads, such as 1,16,64.", show_default=False
-        ),
+        Option("Numbers of committing threads, such as 1,16,64."),
     ] = None,
     switch: Annotated[
         bool,
-        typer.Option("--switch", help="Also switch between the flush modes while commits go on."),
+        Option("Also switch between the flush modes while commits go on."),
     ] = False,
     against: Annotated[
         str | None,
-        typer.Option(
-            "--against",
+        Option(
+            "Compare a stored trial with the ceiling: CAMPAIGN:NUMBER, or CAMPAIGN for every arm.",
             metavar="TRIAL",
-            help="Compare a stored trial with the ceiling: CAMPAIGN:NUMBER, or CAMPAIGN for every arm.",
-            show_default=False,
         ),
     ] = None,
     server: Annotated[
         str | None,
-        typer.Option(
-            "--server", help="Compare a short bench on this server with the ceiling.", show_default=False
-        ),
+        Option("Compare a short bench on this server with the ceiling."),
     ] = None,
-    threads: Annotated[int, typer.Option("--threads", help="Connections of the bench on --server.")] = 16,
+    threads: Annotated[int, Option("Connections of the bench on --server.")] = 16,
     setting: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set", help="A setting of the bench on --server, NAME=VALUE; repeatable.", show_default=False
-        ),
+        Option("A setting of the bench on --server, NAME=VALUE; repeatable.", flag="set"),
     ] = None,
     report: Annotated[
         str | None,
-        typer.Option(
-            "--report", metavar="FILE", help="Also write an HTML page with plots.", show_default=False
-        ),
+        Option("Also write an HTML page with plots.", metavar="FILE"),
     ] = None,
     disk: options.Disk = None,
     json: options.Json = None,
@@ -235,6 +213,7 @@ def _servers(
 
 def _of_store(name: str) -> tuple[MeasuredServer, ...]:
     from flushlab.probe.against import of_campaign
+    from flushlab.report.stored import connections_of, request_of
     from flushlab.store import existing_store
 
     campaign, _, number = name.partition(":")
@@ -243,7 +222,8 @@ def _of_store(name: str) -> tuple[MeasuredServer, ...]:
     with existing_store() as store:
         row = store.campaign(campaign)
         trials = list(store.trials(row.id))
-    return tuple(of_campaign(row.id, int(number) if number else None, row.plan, trials))
+    connections = connections_of(request_of(row))
+    return tuple(of_campaign(row.id, int(number) if number else None, connections, trials))
 
 
 def _of_bench(where: Path, server: str, threads: int, settings: list[str], seconds: float) -> MeasuredServer:
@@ -251,7 +231,7 @@ def _of_bench(where: Path, server: str, threads: int, settings: list[str], secon
     from flushlab.campaign.bench import bench
     from flushlab.probe.against import of_trial
 
-    given = options.assigned(settings)
+    given = assigned(settings)
     kept = server.startswith("sandbox:")
     if not kept:
         given = {"log_bin": "ON", **given}

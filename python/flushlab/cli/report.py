@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from flushlab.cli.output import emit_json, require_writable, stdout, write_file, write_stdout
 from flushlab.errors import StorageError, UsageError
+from flushlab.spec import Option
 
 if TYPE_CHECKING:
     from flushlab.record import Trial
@@ -20,23 +19,22 @@ if TYPE_CHECKING:
 
 def report(
     campaign: Annotated[
-        str | None, typer.Argument(metavar="[ID]", help="A campaign's id; default: the latest finished one.")
+        str | None,
+        Option("A campaign's id; default: the latest finished one.", positional=True, metavar="[ID]"),
     ] = None,
     out: Annotated[
         str | None,
-        typer.Option("--out", metavar="FILE", help="File for the page; default: flushlab-ID.html."),
+        Option("File for the page; default: flushlab-ID.html.", metavar="FILE"),
     ] = None,
-    listed: Annotated[bool, typer.Option("--list", help="List stored campaigns, latest first.")] = False,
+    listed: Annotated[bool, Option("List stored campaigns, latest first.", flag="list")] = False,
     json: Annotated[
         str | None,
-        typer.Option("--json", metavar="FILE", help="Write the list or the result as JSON; - is stdout."),
+        Option("Write the list or the result as JSON; - is stdout.", metavar="FILE"),
     ] = None,
     openmetrics: Annotated[
         str | None,
-        typer.Option(
-            "--openmetrics",
-            metavar="FILE",
-            help="Write OpenMetrics instead, for promtool tsdb create-blocks-from; - is stdout.",
+        Option(
+            "Write OpenMetrics instead, for promtool tsdb create-blocks-from; - is stdout.", metavar="FILE"
         ),
     ] = None,
 ) -> None:
@@ -83,14 +81,14 @@ def _write_openmetrics(store: Store, row: CampaignRow, target: str) -> None:
         UsageError: it has none.
     """
     from flushlab.report.openmetrics import render
-    from flushlab.report.stored import facts_of, plan_of
+    from flushlab.report.stored import facts_of, request_of
 
     if row.kind in ("probe", "crash"):
         raise UsageError(
             f"{row.id} is a campaign of flushlab {row.kind}, which has no trials",
             hint="flushlab report --list lists others",
         )
-    text = render(row, plan_of(row), list(store.dated_trials(row.id)), facts_of(row))
+    text = render(row, request_of(row), list(store.dated_trials(row.id)), facts_of(row))
     if target == "-":
         write_stdout(text)
         return
@@ -196,7 +194,7 @@ def _list(store: Store, json: str | None) -> None:
     rows = [store.as_it_stands(row) for row in store.campaigns()]
     emit_json(campaigns.document(rows), json)
     if json != "-":
-        typer.echo(campaigns.render(rows), nl=False)
+        write_stdout(campaigns.render(rows).encode())
 
 
 def _emit_facts(row: CampaignRow, json: str | None) -> None:

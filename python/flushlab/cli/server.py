@@ -6,10 +6,12 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from flushlab.cli import options
+from flushlab.cli.declare import Group, typed
 from flushlab.cli.output import console, emit_json, print_warning, say, stdout
+from flushlab.spec import Option
+from flushlab.spec.option import assigned
+from flushlab.spec.parts import DEFAULT_SERVER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,14 +26,10 @@ if TYPE_CHECKING:
 
 _LEAST_WIDTH = 20
 
-app = typer.Typer(
-    name="server",
-    no_args_is_help=True,
-    help="List and fetch builds; start and stop private servers.",
-)
+app = Group("server", "List and fetch builds; start and stop private servers.")
 
 
-@app.command("list")
+@app.add("list")
 def list_(json: options.Json = None) -> None:
     """List builds, installed or available; --json has full paths.
 
@@ -64,12 +62,13 @@ def list_(json: options.Json = None) -> None:
         say("`flushlab server get NAME` fetches an available build, and so does `--server NAME`")
 
 
-@app.command()
+@app.add("get")
 def get(
     name: Annotated[
         str,
-        typer.Argument(
-            help="mariadb@10.11, mysql@5.7, …, or a tarball's path or https URL, optionally with #sha256=…"
+        Option(
+            "mariadb@10.11, mysql@5.7, …, or a tarball's path or https URL, optionally with #sha256=…",
+            positional=True,
         ),
     ],
     json: options.Json = None,
@@ -89,24 +88,21 @@ def get(
         _table(("build", "source", "where"), [(build.name, build.source, build.mysqld)])
 
 
-@app.command()
+@app.add("start")
 def start(
-    context: typer.Context,
     server: options.Server = "mariadb",
     basedir: options.BaseDir = None,
-    name: Annotated[str | None, typer.Option("--name", help="Its name; default: random.")] = None,
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", help="A setting, NAME=VALUE; repeatable.")
-    ] = None,
+    name: Annotated[str | None, Option("Its name; default: random.")] = None,
+    set_: Annotated[list[str] | None, Option("A setting, NAME=VALUE; repeatable.", flag="set")] = None,
     data_root: options.DataRoot = None,
     disk: options.Disk = None,
     disk_iops: Annotated[
         int | None,
-        typer.Option("--disk-iops", min=1, help="The same as --disk iops=N: at most N writes/s (root)."),
+        Option("The same as --disk iops=N: at most N writes/s (root).", least=1),
     ] = None,
     cluster: options.Cluster = None,
     port: Annotated[
-        int | None, typer.Option("--port", min=1, max=65535, help="Port on 127.0.0.1; default: a free one.")
+        int | None, Option("Port on 127.0.0.1; default: a free one.", least=1, most=65535)
     ] = None,
     json: options.Json = None,
 ) -> None:
@@ -124,15 +120,15 @@ def start(
     from flushlab.server.start import again
     from flushlab.server.start import sandbox as started
 
-    if name is not None and options.typed(context) <= {"name", "json"}:
+    if name is not None and typed() <= {"name", "json"}:
         found = again(name)
         if found is not None:
             _started_again(*found, json)
             return
 
     with started(
-        server=server,
-        settings=options.assigned(set_ or ()),
+        server=server or DEFAULT_SERVER,
+        settings=assigned(set_ or ()),
         name=name,
         kept=True,
         port=port,
@@ -148,15 +144,13 @@ def start(
             _introduce(sandbox)
 
 
-@app.command()
+@app.add("stop")
 def stop(
-    names: Annotated[
-        list[str] | None, typer.Argument(help="Names of kept sandboxes.", show_default=False)
-    ] = None,
-    all_: Annotated[bool, typer.Option("--all", help="Stop all of them.")] = False,
+    names: Annotated[list[str] | None, Option("Names of kept sandboxes.", positional=True)] = None,
+    all_: Annotated[bool, Option("Stop all of them.", flag="all")] = False,
     keep_data: Annotated[
         bool,
-        typer.Option("--keep-data", help="Keep their data: `server start --name NAME` starts them again."),
+        Option("Keep their data: `server start --name NAME` starts them again."),
     ] = False,
 ) -> None:
     """Stop kept sandboxes and clusters, and remove their data.
@@ -179,9 +173,11 @@ def stop(
         console.print(f"stopped {name}")
 
 
-@app.command()
+@app.add("reset")
 def reset(
-    name: Annotated[str, typer.Argument(help="A kept sandbox, or $FLUSHLAB_NAME inside `flushlab test`.")],
+    name: Annotated[
+        str, Option("A kept sandbox, or $FLUSHLAB_NAME inside `flushlab test`.", positional=True)
+    ],
     json: options.Json = None,
 ) -> None:
     """Reset a server's data; its port and socket stay.
@@ -200,10 +196,10 @@ def reset(
     console.print(f"reset {name} in {seconds:.2f} s")
 
 
-@app.command()
+@app.add("env")
 def env(
-    name: Annotated[str, typer.Argument(help="A kept sandbox.")],
-    database: Annotated[str, typer.Option(help="Database to create first.")] = "app",
+    name: Annotated[str, Option("A kept sandbox.", positional=True)],
+    database: Annotated[str, Option("Database to create first.")] = "app",
     json: options.Json = None,
 ) -> None:
     """Print a server's address and account as shell variables.
@@ -225,10 +221,10 @@ def env(
         )
 
 
-@app.command()
+@app.add("status")
 def status(
     names: Annotated[
-        list[str] | None, typer.Argument(help="Names of kept sandboxes; default: all.", show_default=False)
+        list[str] | None, Option("Names of kept sandboxes; default: all.", positional=True)
     ] = None,
     json: options.Json = None,
 ) -> None:

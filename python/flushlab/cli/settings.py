@@ -9,13 +9,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from flushlab.cli import options
 from flushlab.cli.output import emit_json, require_writable, say, stdout
 from flushlab.errors import UsageError
 from flushlab.settings.catalog import SettingEntry, SettingHere, load_catalog, version_of
 from flushlab.settings.floor import Floor
+from flushlab.spec import Option
+from flushlab.spec.parts import RemoteAccess
 
 if TYPE_CHECKING:
     from flushlab.campaign.option_check import Judged
@@ -24,48 +24,41 @@ STRICT_EXIT_CODE = 4
 
 
 def settings(
-    name: Annotated[str | None, typer.Argument(help="A setting to explain; default: list all.")] = None,
+    name: Annotated[str | None, Option("A setting to explain; default: list all.", positional=True)] = None,
     server: Annotated[
         str | None,
-        typer.Option(
-            "--server", help="Show this server's values (a build or sandbox:NAME), or check against it."
-        ),
+        Option("Show this server's values (a build or sandbox:NAME), or check against it."),
     ] = None,
-    floor: Annotated[
-        Floor | None, typer.Option("--floor", help="Floor for values to try, or for the checked file.")
-    ] = None,
+    floor: Annotated[Floor | None, Option("Floor for values to try, or for the checked file.")] = None,
     check: Annotated[
         Path | None,
-        typer.Option("--check", metavar="FILE", help="Check an option file or SHOW VARIABLES' output."),
+        Option("Check an option file or SHOW VARIABLES' output.", metavar="FILE"),
     ] = None,
     dsn: options.Dsn = None,
     defaults_file: options.DefaultsFile = None,
     static: Annotated[
-        bool, typer.Option("--static", help="Check against the catalog only; do not run the server's binary.")
+        bool, Option("Check against the catalog only; do not run the server's binary.")
     ] = False,
-    strict: Annotated[
-        bool, typer.Option("--strict", help=f"Exit with {STRICT_EXIT_CODE} if the check finds an error.")
-    ] = False,
+    strict: Annotated[bool, Option(f"Exit with {STRICT_EXIT_CODE} if the check finds an error.")] = False,
     start: Annotated[
         bool,
-        typer.Option("--start", help="Also start the real server with the file, on empty data."),
+        Option("Also start the real server with the file, on empty data."),
     ] = False,
     memory: Annotated[
         str | None,
-        typer.Option("--memory", help="Memory of the machine that the checked file is for, such as 64G."),
+        Option("Memory of the machine that the checked file is for, such as 64G."),
     ] = None,
     defaults_group_suffix: Annotated[
         str | None,
-        typer.Option(
-            "--defaults-group-suffix",
+        Option(
+            "Check the file as this instance reads it: @NAME for mysqld@NAME, N for [mysqldN].",
             metavar="SUFFIX",
-            help="Check the file as this instance reads it: @NAME for mysqld@NAME, N for [mysqldN].",
         ),
     ] = None,
     basedir: options.BaseDir = None,
     json: Annotated[
         str | None,
-        typer.Option("--json", metavar="FILE", help="Write the result as JSON to a file; - is stdout."),
+        Option("Write the result as JSON to a file; - is stdout.", metavar="FILE"),
     ] = None,
 ) -> None:
     """List settings, explain one, or check an option file or a server.
@@ -147,7 +140,7 @@ def _check_server(
     from flushlab.campaign.external import own_server
     from flushlab.campaign.server_check import judge_server
 
-    own = own_server(dsn, defaults_file, database=None, allow_writes=False, tune_server=False)
+    own = own_server(RemoteAccess(dsn=dsn, defaults_file=str(defaults_file) if defaults_file else None))
     assert own is not None, "one of the two is given"
     if len(own.addresses) > 1:
         raise UsageError("--dsn names several servers", hint="check one node at a time")
@@ -164,7 +157,7 @@ def _tell(judged: Judged, subject: str, json: str | None, *, strict: bool) -> No
     if json != "-":
         option_check.show(judged, subject)
     if strict and judged.errors:
-        raise typer.Exit(STRICT_EXIT_CODE)
+        raise SystemExit(STRICT_EXIT_CODE)
 
 
 def _here(name: str | None, server: str, basedir: Path | None, floor: Floor | None, json: str | None) -> None:

@@ -18,6 +18,7 @@ from flushlab.settings.candidates import propose
 from flushlab.settings.catalog import Catalog, SettingHere, load_catalog
 from flushlab.settings.durability import FLOOR, described, guarantees, level
 from flushlab.settings.floor import Floor
+from flushlab.spec.parts import ServerSpec
 
 SCHEMA = "flushlab.settings-here/1"
 WIDTH = 80
@@ -53,7 +54,9 @@ def survey(name: str, *, basedir: Path | None, floor: Floor | None, only: str | 
         return _read(Sandbox.attach(name.removeprefix("sandbox:")), floor, only)
     if only is not None:
         load_catalog().setting(only)  # an unknown name shall not cost the start of a server
-    with open_target(name, basedir=basedir, progress=say) as target:
+    with open_target(
+        ServerSpec(server=name, basedir=str(basedir) if basedir else None), progress=say
+    ) as target:
         say(f"reading {target.build.name}'s settings")
         with Sandbox.start(target.build, data_root=target.volume.data_root, progress=say) as server:
             return _read(server, floor, only)

@@ -34,7 +34,7 @@ _SPELLED = {
 
 
 ENCODING = "spelled_ascii"
-"""ASCII under another name: to a stream whose encoding is called ascii, typer writes UTF-8 all the same."""
+"""ASCII under another name: to a stream whose encoding is called ascii, click writes UTF-8 all the same."""
 
 
 def search(name: str) -> codecs.CodecInfo | None:

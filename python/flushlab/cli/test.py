@@ -10,12 +10,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from flushlab.cli import options
 from flushlab.cli.output import console, emit_json, print_warning, require_writable, say
 from flushlab.cli.watching import watched
 from flushlab.errors import StartFailed, StorageError, UsageError
+from flushlab.spec import Option
+from flushlab.spec.option import assigned
 
 if TYPE_CHECKING:
     from flushlab.advice.containers import Form
@@ -30,91 +30,76 @@ PASSWORD = "FLUSHLAB_PASSWORD"
 def test(
     command: Annotated[
         list[str] | None,
-        typer.Argument(metavar="-- COMMAND", help="The command that runs the suite."),
+        Option("The command that runs the suite.", positional=True, metavar="-- COMMAND"),
     ] = None,
     server: Annotated[
         str,
-        typer.Option(
-            help="A build (mariadb, mysql@5.7), or a tarball (path or URL, optionally with #sha256=…)."
-        ),
+        Option("A build (mariadb, mysql@5.7), or a tarball (path or URL, optionally with #sha256=…)."),
     ] = "mariadb",
     prepare: Annotated[
         str | None,
-        typer.Option(help="A shell command that fills the database; the result is kept as a template."),
+        Option("A shell command that fills the database; the result is kept as a template."),
     ] = None,
     inputs: Annotated[
         list[str] | None,
-        typer.Option(help="Files that --prepare reads, as a quoted pattern; repeatable."),
+        Option("Files that --prepare reads, as a quoted pattern; repeatable."),
     ] = None,
     dataset: options.Dataset = None,
     database: Annotated[
-        str | None, typer.Option(help="Database to create first; default: that of --dataset, or app.")
+        str | None, Option("Database to create first; default: that of --dataset, or app.")
     ] = None,
     charset: Annotated[
-        str | None, typer.Option(help="Character set of the database; default: the server's own.")
+        str | None, Option("Character set of the database; default: the server's own.")
     ] = None,
     collation: Annotated[
-        str | None, typer.Option(help="Collation of the database; default: that of its character set.")
+        str | None, Option("Collation of the database; default: that of its character set.")
     ] = None,
     env: Annotated[
         list[str] | None,
-        typer.Option(
-            help="A variable for the command, NAME=TEMPLATE with {host} {port} {socket} {user} {password}"
+        Option(
+            "A variable for the command, NAME=TEMPLATE with {host} {port} {socket} {user} {password}"
             " {database} {url} {jdbc_url}; repeatable."
         ),
     ] = None,
     base: options.Base = None,
     exact: options.Exact = False,
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", help="A setting, NAME=VALUE; repeatable.")
-    ] = None,
-    workers: Annotated[
-        int, typer.Option(min=1, max=64, help="Number of isolated servers, one per worker.")
-    ] = 1,
+    set_: Annotated[list[str] | None, Option("A setting, NAME=VALUE; repeatable.", flag="set")] = None,
+    workers: Annotated[int, Option("Number of isolated servers, one per worker.", least=1, most=64)] = 1,
     clones: Annotated[
         int | None,
-        typer.Option(
-            min=0,
-            max=8,
-            help="Standby servers per worker, for faster resets; default: 2 after three resets, if memory"
-            " allows.",
+        Option(
+            "Standby servers per worker, for faster resets; default: 2 after three resets, if memory allows.",
+            least=0,
+            most=8,
         ),
     ] = None,
     port: Annotated[
-        int | None, typer.Option(min=1024, max=65535, help="Port on 127.0.0.1; default: a free one.")
+        int | None, Option("Port on 127.0.0.1; default: a free one.", least=1024, most=65535)
     ] = None,
-    memory: Annotated[bool, typer.Option(help="Keep the data in memory if it fits.")] = True,
-    cache: Annotated[
-        Path | None, typer.Option(help="Folder for compressed templates, for a CI cache.")
-    ] = None,
+    memory: Annotated[bool, Option("Keep the data in memory if it fits.")] = True,
+    cache: Annotated[Path | None, Option("Folder for compressed templates, for a CI cache.")] = None,
     cache_size: Annotated[
-        str, typer.Option(help="Size limit of templates, here and in --cache; the least recently used go.")
+        str, Option("Size limit of templates, here and in --cache; the least recently used go.")
     ] = "8G",
     compare: Annotated[
         bool,
-        typer.Option(
-            "--compare", help="Also run the suite on a stock server, on the disk of --data-root, and compare."
-        ),
+        Option("Also run the suite on a stock server, on the disk of --data-root, and compare."),
     ] = False,
-    blocks: Annotated[int, typer.Option(min=1, max=20, help="How many times --compare runs both.")] = 1,
+    blocks: Annotated[int, Option("How many times --compare runs both.", least=1, most=20)] = 1,
     disk_iops: options.DiskIops = None,
     disk: options.Disk = None,
     basedir: options.BaseDir = None,
     data_root: options.DataRoot = None,
     watch: options.Watch = False,
-    json: Annotated[str | None, typer.Option(help="Write the result as JSON to a file.")] = None,
-    print_compose: Annotated[
-        bool, typer.Option("--print-compose", help="Print an equivalent Docker Compose file and exit.")
-    ] = False,
+    json: Annotated[str | None, Option("Write the result as JSON to a file.")] = None,
+    print_compose: Annotated[bool, Option("Print an equivalent Docker Compose file and exit.")] = False,
     print_testcontainers: Annotated[
         bool,
-        typer.Option(
-            "--print-testcontainers", help="Print equivalent Java code for Testcontainers and exit."
-        ),
+        Option("Print equivalent Java code for Testcontainers and exit."),
     ] = False,
     print_github_action: Annotated[
         bool,
-        typer.Option("--print-github-action", help="Print an equivalent GitHub Actions workflow and exit."),
+        Option("Print an equivalent GitHub Actions workflow and exit."),
     ] = False,
 ) -> None:
     """Run a test suite on a fast throwaway server.
@@ -161,7 +146,7 @@ def test(
         collation=collation,
         base=base,
         exact=exact,
-        settings=options.assigned(set_ or ()),
+        settings=assigned(set_ or ()),
         port=port,
         memory=memory,
         cache=cache,
@@ -176,12 +161,12 @@ def test(
     )
     try:
         if compare:
-            raise typer.Exit(_compare(request, blocks, disk_iops, disk, json))
+            raise SystemExit(_compare(request, blocks, disk_iops, disk, json))
         with watched(watch):
             result = Session(request, say).run()
     except PrepareFailed as failed:
         print_warning(f"{failed}; nothing was kept, and the suite did not run")
-        raise typer.Exit(failed.ended.exit_code) from None
+        raise SystemExit(failed.ended.exit_code) from None
     except StartFailed as error:
         if error.refusal is None or not request.settings:
             raise
@@ -194,7 +179,7 @@ def test(
         console.print(line)
     sys.stderr.flush()
     emit_json(report.document(result, request), json)
-    raise typer.Exit(_exit_code(result))
+    raise SystemExit(_exit_code(result))
 
 
 def _exit_code(result: Result) -> int:
@@ -229,7 +214,7 @@ def _print_container(
         raise UsageError(f"{names} cannot be combined", hint="run the command once for each")
     image = containers.parse_image(server)
     check_database(database)
-    chosen = parse_settings(options.assigned(assignments), image.flavor, image.version, load_catalog())
+    chosen = parse_settings(assigned(assignments), image.flavor, image.version, load_catalog())
     sys.stdout.write(containers.render(forms[0], image, database=database, command=command, chosen=chosen))
 
 

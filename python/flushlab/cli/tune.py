@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING, Annotated, Any
 
 from flushlab.cli import options
 from flushlab.cli.dry_run import tell
@@ -15,8 +13,9 @@ from flushlab.cli.handed_over import FOUND, write_files
 from flushlab.cli.out_folder import OutFolder
 from flushlab.cli.output import deliver, emit_json, json_bytes, kept, require_writable, stdout
 from flushlab.cli.watching import watched
-from flushlab.errors import MeasurementError, UsageError
-from flushlab.settings.floor import Floor
+from flushlab.errors import MeasurementError
+from flushlab.spec import Option
+from flushlab.spec.kinds import TuneSpec
 
 FILES = ("tune.json", "report.html", *FOUND)
 """In the folder of --out; `FOUND` where something was."""
@@ -24,79 +23,14 @@ FILES = ("tune.json", "report.html", *FOUND)
 if TYPE_CHECKING:
     from flushlab.campaign.facts import TuneFacts
 
-CONTEXT = options.OWN
+SPEC = TuneSpec
 
 
-@options.also(server=options.OWN_SERVER, keep=options.DATA, commit=options.PLACE)
 def tune(
-    context: typer.Context,
-    server: options.Server = "mariadb",
-    workload: options.Workload = "oltp_update_non_index",
-    floor: Annotated[
-        Floor, typer.Option("--floor", help="The weakest guarantees you accept.")
-    ] = Floor.SECOND,
-    minutes: Annotated[
-        float | None, typer.Option("--minutes", help="Budget in minutes; default: 5, on fresh servers 10.")
-    ] = None,
-    trials: Annotated[int | None, typer.Option("--trials", help="Budget in trials.")] = None,
-    base: options.Base = None,
-    setting: Annotated[
-        list[str] | None, typer.Option("--set", help="A setting on top of the base, NAME=VALUE; repeatable.")
-    ] = None,
-    keep: Annotated[
-        list[str] | None,
-        typer.Option("--keep", help="A setting to leave unchanged; repeatable."),
-    ] = None,
-    threads: Annotated[
-        str, typer.Option("--threads", help="Number of connections; several as 1,16,64.")
-    ] = "16",
-    memory: options.Memory = None,
-    exact: options.Exact = False,
-    objective: options.Objective = None,
-    p99_limit: Annotated[
-        float,
-        typer.Option(
-            "--p99-limit", help="Reject a winner whose p99 is more than this many times the base's."
-        ),
-    ] = 2.0,
-    rate: options.Rate = 0.0,
-    standalone: Annotated[bool, typer.Option("--standalone", help="There are no replicas.")] = False,
-    tables: options.Tables = 8,
-    table_size: options.TableSize = 10_000,
-    seconds: Annotated[
-        float | None,
-        typer.Option(
-            "--seconds", help="Length of a measured window in seconds; default: depends on the budget."
-        ),
-    ] = None,
-    transport: options.Transport = "socket",
-    ssl_mode: options.SslMode = None,
-    ssl_ca: options.SslCa = None,
-    rand_type: options.RandType = None,
-    rows: options.Rows = None,
-    key: options.Key = None,
-    hit_ratio: options.HitRatio = None,
-    commit: options.Commit = None,
-    seed: Annotated[int | None, typer.Option("--seed", help="Seed of the random order.")] = None,
-    fresh: options.Fresh = False,
-    crash: Annotated[
-        bool,
-        typer.Option(
-            "--crash",
-            help="Crash the winner before it is handed over, and reject it if it breaks its floor: the power"
-            " fails (needs root and FUSE), or else the server is killed.",
-        ),
-    ] = False,
-    crash_images: Annotated[
-        int | None,
-        typer.Option("--crash-images", help="How often to crash it; default: 30, for a cluster 8."),
-    ] = None,
-    wait_for_quiet: options.WaitForQuiet = False,
-    dry_run: options.DryRun = False,
+    given: Mapping[str, Any],
     watch: options.Watch = False,
     json: options.Json = None,
-    out: Annotated[Path | None, typer.Option("--out", help="Output folder; default: flushlab-ID.")] = None,
-    resume: Annotated[str | None, typer.Option("--resume", help="Resume the campaign with this id.")] = None,
+    out: Annotated[Path | None, Option("Output folder; default: flushlab-ID.")] = None,
 ) -> None:
     """Find the fastest settings at a durability floor, and prove them.
 
@@ -115,14 +49,12 @@ def tune(
     from flushlab.cli.progress import CampaignProgress
     from flushlab.report import tune as report
 
-    options.require_kept(context, options.own(context))
     require_writable(json)
-    if out is not None and not dry_run:
+    if out is not None and not given.get("dry_run"):
         OutFolder(out, FILES)
-    flags = options.given(context, "json", "out", "watch") | {"threads": _parse_threads(threads)}
     with watched(watch):
-        facts = run(**flags, progress=CampaignProgress())
-    if dry_run:
+        facts = run(**given, progress=CampaignProgress())
+    if given.get("dry_run"):
         tell(facts, out or Path("flushlab-ID"), FILES, json)
         return
     facts = _named(facts, out)
@@ -133,9 +65,9 @@ def tune(
         kept=kept(facts.campaign_id),
     )
     if facts.ending == "interrupted":
-        raise typer.Exit(130)
+        raise SystemExit(130)
     if not_passed(facts.warnings):
-        raise typer.Exit(MeasurementError.exit_code)
+        raise SystemExit(MeasurementError.exit_code)
 
 
 def _named(facts: TuneFacts, out: Path | None) -> TuneFacts:
@@ -175,12 +107,3 @@ def _write_files(facts: TuneFacts, *, told: bool) -> None:
             texts = tuned_files(facts, request, before, ran.storage, ran.launch)
             contents |= {name: text.encode for name, text in zip(FOUND, texts, strict=True)}
         write_files(Path(facts.files[0]).parent, contents, told=told)
-
-
-def _parse_threads(text: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise UsageError(
-            f"--threads {text!r} is not a list of numbers", hint="for example --threads 1,16,64"
-        ) from None

@@ -5,59 +5,38 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from flushlab.cli import options
 from flushlab.cli.output import say, stdout
+from flushlab.spec import Option
 
 
 def watch(
-    context: typer.Context,
     server: Annotated[
         str | None,
-        typer.Option(
-            "--server",
-            help="A kept sandbox (sandbox:NAME), or a build (mariadb, mysql@8.0), started for as long as you"
-            " watch it.",
-            show_default=False,
+        Option(
+            "A kept sandbox (sandbox:NAME), or a build (mariadb, mysql@8.0), started for as long as you"
+            " watch it."
         ),
     ] = None,
     dsn: options.Dsn = None,
     defaults_file: options.DefaultsFile = None,
     campaign: Annotated[
         str | None,
-        typer.Option(
-            "--campaign",
-            metavar="ID",
-            help="Which campaign to show, if several are running.",
-            show_default=False,
-        ),
+        Option("Which campaign to show, if several are running.", metavar="ID"),
     ] = None,
     host: Annotated[
         str,
-        typer.Option("--host", help="Address to listen on; any but loopback needs the token in the URL."),
+        Option("Address to listen on; any but loopback needs the token in the URL."),
     ] = "127.0.0.1",
     port: options.WatchPort = None,
-    terminal: Annotated[
-        bool, typer.Option("--terminal", help="Show the essentials here; serve no page.")
-    ] = False,
+    terminal: Annotated[bool, Option("Show the essentials here; serve no page.")] = False,
     print_grafana: Annotated[
         Path | None,
-        typer.Option(
-            "--print-grafana",
-            metavar="DIR",
-            help="Write dashboards and provisioning files for Grafana; watch nothing.",
-            show_default=False,
-        ),
+        Option("Write dashboards and provisioning files for Grafana; watch nothing.", metavar="DIR"),
     ] = None,
     print_prometheus: Annotated[
         Path | None,
-        typer.Option(
-            "--print-prometheus",
-            metavar="DIR",
-            help="Write a scrape file and alerts for Prometheus; watch nothing.",
-            show_default=False,
-        ),
+        Option("Write a scrape file and alerts for Prometheus; watch nothing.", metavar="DIR"),
     ] = None,
 ) -> None:
     """Watch writes live: in a browser, a terminal or Prometheus.
@@ -78,7 +57,12 @@ def watch(
     from flushlab.watch import watching
 
     with watching(
-        **options.given(context, "terminal", "print_grafana", "print_prometheus"),
+        server=server,
+        dsn=dsn,
+        defaults_file=defaults_file,
+        campaign=campaign,
+        host=host,
+        port=port,
         page=not terminal,
         progress=say,
     ) as watch:

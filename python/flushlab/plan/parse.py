@@ -19,13 +19,11 @@ from flushlab.plan.plan import (
     BEST,
     CONTROL,
     COUNTED,
-    MAX_BLOCKS,
     RESERVED,
     ArmPlan,
     Claim,
     Plan,
     Requirement,
-    WorkloadSpec,
     crossed,
 )
 from flushlab.plan.table import SCALARS, File, Table, nearest
@@ -34,6 +32,8 @@ from flushlab.plan.values import option_values, plain, setting_name, setting_val
 from flushlab.record import Value
 from flushlab.settings.catalog import canonical
 from flushlab.settings.floor import Floor, parse_floor
+from flushlab.spec.kinds import MOST_BLOCKS
+from flushlab.spec.parts import WorkloadSpec
 from flushlab.units import counted, parse_size
 
 _PLAN_KEYS = ("title", "text", "server", "cluster", "blocks", "seconds", "seed", "floor", "best", "alternate")
@@ -50,7 +50,7 @@ _VARIABLE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
 _NAME_LENGTH = 40
 _ARMS = 100
 _FACTORS = (2, 4)
-_BLOCKS = (2, MAX_BLOCKS)
+_BLOCKS = (2, MOST_BLOCKS)
 _SECONDS = 86_400
 _SEED = 2**63 - 1
 _NODES = (2, 9)

@@ -14,6 +14,7 @@ import msgspec
 
 from flushlab.record import Value
 from flushlab.settings.floor import Floor
+from flushlab.spec.parts import WorkloadSpec
 
 BASE = "base"
 CONTROL = "control"
@@ -22,21 +23,8 @@ COMPARE = "compare"
 """Name of the plan that `flushlab.compare` makes; no file has it."""
 COUNTED = ("redo syncs per commit", "binlog syncs per commit")
 """Figures of a claim that are counted: the ratio of two of them is how many times as many, not how fast."""
-MAX_BLOCKS = 1_000
 RESERVED = (BASE, CONTROL, BEST)
 """Names that every series gives to arms of its own."""
-
-
-class WorkloadSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What writes.
-
-    Attributes:
-        name: `upsert`, `oltp_update_non_index`, `sql:FILE` (relative to the plan's folder), `command: …`.
-        options: `threads`, `tables`, `key`, …: what the workload declares.
-    """
-
-    name: str
-    options: Mapping[str, Value] = {}
 
 
 class ArmPlan(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,8 +7,7 @@ Probe layer. The ceiling is that of the same policy, the same number of committe
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -43,28 +42,19 @@ class MeasuredServer(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[Warning, ...] = ()
 
 
-class _Part(msgspec.Struct, frozen=True):
-    name: str = ""
-    options: Mapping[str, Any] = {}
-
-
-class _Plan(msgspec.Struct, frozen=True):
-    """What a stored plan says of connections: a tuning's by variant, a series' by arm."""
-
-    threads: tuple[int, ...] = ()
-    base: _Part = _Part()
-    arms: tuple[_Part, ...] = ()
+Connections = Callable[[Trial], int | None]
+"""The connections of a trial; None where they are not known."""
 
 
 def of_campaign(
-    campaign: str, number: int | None, plan: bytes, trials: Sequence[Trial]
+    campaign: str, number: int | None, connections: Connections, trials: Sequence[Trial]
 ) -> list[MeasuredServer]:
     """The servers that a stored campaign measured: one trial, or of every arm its median trial.
 
     Args:
         campaign: its id.
         number: of the trial, from 1; None: all arms.
-        plan: as stored.
+        connections: of each trial.
         trials: all of the campaign, in their order.
 
     Raises:
@@ -77,8 +67,8 @@ def of_campaign(
         )
     if number is not None:
         trial = trials[number - 1]
-        return [of_trial(f"{campaign}:{number}", trial, _threads(plan, trial))]
-    servers = arms_of(campaign, plan, trials)
+        return [of_trial(f"{campaign}:{number}", trial, connections(trial))]
+    servers = arms_of(campaign, connections, trials)
     if not servers:
         raise UsageError(
             f"campaign {campaign} has no trial that counts commits",
@@ -87,11 +77,11 @@ def of_campaign(
     return servers
 
 
-def arms_of(campaign: str, plan: bytes, trials: Sequence[Trial]) -> list[MeasuredServer]:
+def arms_of(campaign: str, connections: Connections, trials: Sequence[Trial]) -> list[MeasuredServer]:
     """Of every arm of a campaign the median trial, as far as it has a ceiling."""
     found = []
     for number, trial in _medians(trials):
-        threads = _threads(plan, trial)
+        threads = connections(trial)
         if threads is not None and threads <= MAX_COMMITTERS and trial.server is not None:
             found.append(of_trial(f"{campaign}:{number}", trial, threads))
     return found[:MOST_SERVERS]
@@ -219,18 +209,3 @@ def _medians(trials: Sequence[Trial]) -> Iterator[tuple[int, Trial]]:
     for group in groups.values():
         middle = statistics.median(_commits_per_s(trial) or 0.0 for _, trial in group)
         yield min(group, key=lambda one: abs((_commits_per_s(one[1]) or 0.0) - middle))
-
-
-def _threads(plan: bytes, trial: Trial) -> int | None:
-    """With how many connections a trial of the plan ran."""
-    try:
-        known = msgspec.json.decode(plan, type=_Plan)
-    except msgspec.DecodeError:
-        return None
-    if trial.variant < len(known.threads):
-        return known.threads[trial.variant]
-    parts = [*(arm for arm in known.arms if arm.name == trial.arm.name), known.base]
-    for part in parts:
-        if isinstance(part.options.get("threads"), int):
-            return int(part.options["threads"])
-    return None

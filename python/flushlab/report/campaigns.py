@@ -16,7 +16,7 @@ from flushlab.errors import FlushlabError
 from flushlab.experiment.objective import Objective
 from flushlab.record import Ratio
 from flushlab.report.crash import said
-from flushlab.report.stored import crash_of, plan_of
+from flushlab.report.stored import crash_of, request_of
 from flushlab.store import CampaignRow
 from flushlab.units import counted
 
@@ -130,7 +130,7 @@ def _line(row: CampaignRow) -> Line:
     except msgspec.DecodeError:
         summary = _Summary()
     server, medium = summary.server, summary.medium
-    name = f"{server.flavor}@{'.'.join(map(str, server.version))}" if server else plan_of(row).build
+    name = f"{server.flavor}@{'.'.join(map(str, server.version))}" if server else _build(row)
     if medium is not None:
         name = " ".join(filter(None, (medium.filesystem, medium.device)))
     return Line(
@@ -144,12 +144,18 @@ def _line(row: CampaignRow) -> Line:
     )
 
 
+def _build(row: CampaignRow) -> str:
+    """The build that it was asked for on; empty where another version of flushlab stored it."""
+    request = request_of(row)
+    return request.build if request is not None else ""
+
+
 def _crash_line(row: CampaignRow) -> Line:
     """Crashes count as trials."""
     try:
         facts = crash_of(row)
     except FlushlabError:
-        server, crashes, answer = plan_of(row).server, 0, "nothing is proven yet"
+        server, crashes, answer = _build(row), 0, "nothing is proven yet"
     else:
         server, crashes, answer = facts.server, sum(len(arm.images) for arm in facts.arms), said(facts)
     return Line(

@@ -5,25 +5,17 @@ Sits in `report`; its looks and its promises are those of `page`.
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator
 
-import msgspec
-
-from flushlab.campaign.crash.request import OF_DISKS, READ
 from flushlab.crashed.measured import WHAT
 from flushlab.record import CrashFacts
-from flushlab.redact import values_without_passwords
 from flushlab.report.crash import said, verdict
 from flushlab.report.page.crash import sections
 from flushlab.report.page.page import Head, page
 from flushlab.report.page.parts import Cell, Section, Table, when
 from flushlab.report.page.repeat import repeating
+from flushlab.report.stored import request_of
 from flushlab.store import CampaignRow
-from flushlab.workload.parse import flag
-
-_NOT_OF_DISKS = object()
 
 
 def render(row: CampaignRow, facts: CrashFacts) -> str:
@@ -35,7 +27,7 @@ def render(row: CampaignRow, facts: CrashFacts) -> str:
         workload=facts.workload,
         title=f"What is left of {facts.server} after {WHAT[facts.fail]}?",
     )
-    shown = [*sections(facts), *_settings(facts), *_doubts(facts), *_repeat(row, facts)]
+    shown = [*sections(facts), *_settings(facts), *_doubts(facts), *_repeat(row)]
     return page(row, head, when(row), _keys(facts), shown)
 
 
@@ -67,42 +59,6 @@ def _doubts(facts: CrashFacts) -> Iterator[Section]:
         yield Section("doubts", "Doubts", notes=tuple(warning.text for warning in facts.warnings))
 
 
-def _repeat(row: CampaignRow, facts: CrashFacts) -> Iterator[Section]:
-    try:
-        plan = values_without_passwords(msgspec.json.decode(row.plan, type=dict[str, Any]))
-    except msgspec.DecodeError:
-        return
-    if plan:
-        note = "The same recording gives the same crashes; another run makes another recording."
-        yield from repeating(row, [("", command(plan))], facts.sources, facts.workload, [note])
-
-
-def _words(configurations: Mapping[str, Any] | Sequence[str]) -> Iterator[str]:
-    """Configurations as the command line spells them: a name may stand before its settings."""
-    if not isinstance(configurations, Mapping):
-        yield from map(str, configurations)
-        return
-    for name, own in configurations.items():
-        settings = (
-            " ".join(f"{setting}={value}" for setting, value in own.items()) if isinstance(own, dict) else own
-        )
-        yield f"{name}: {settings}" if settings else name
-
-
-def command(plan: Mapping[str, Any]) -> str:
-    """The command line of a crash campaign, an option a line.
-
-    Args:
-        plan: its arguments, as `flushlab.crash` takes them; those that are None need no mention.
-    """
-    parts = [shlex.quote(one) for one in _words(plan.get("configurations") or ())]
-    for name, value in plan.items():
-        if name in ("configurations", *READ) or value is None or OF_DISKS.get(name, _NOT_OF_DISKS) == value:
-            continue
-        if name == "settings":
-            parts += [f"--set {shlex.quote(f'{setting}={of}')}" for setting, of in value.items()]
-        elif isinstance(value, bool):
-            parts.append(f"--{'' if value else 'no-'}{name.replace('_', '-')}")
-        else:
-            parts.append(f"{flag(name)} {shlex.quote(str(value))}")
-    return " \\\n  ".join(["flushlab crash", *parts])
+def _repeat(row: CampaignRow) -> Iterator[Section]:
+    note = "The same recording gives the same crashes; another run makes another recording."
+    yield from repeating(row, request_of(row), note)

@@ -18,7 +18,7 @@ from prometheus_client.registry import Collector
 
 from flushlab.campaign.facts import SeriesFacts, TuneFacts
 from flushlab.record import Ratio, Trial
-from flushlab.report.stored import Facts, StoredPlan
+from flushlab.report.stored import Facts, Request, floor_of, workload_of
 from flushlab.store import CampaignRow
 
 Dated = Sequence[tuple[float, Trial]]
@@ -28,24 +28,24 @@ _QUANTILES = {"p50": "0.5", "p99": "0.99"}
 T = TypeVar("T")
 
 
-def render(row: CampaignRow, plan: StoredPlan, trials: Dated, facts: Facts | None) -> bytes:
+def render(row: CampaignRow, request: Request | None, trials: Dated, facts: Facts | None) -> bytes:
     """The text, complete with its `# EOF`.
 
     Args:
         row: of the campaign.
-        plan: of the row.
+        request: of the row.
         trials: in the order in which they ended.
         facts: what was found out, or None.
     """
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Past(row, plan, trials, facts))
+    registry.register(_Past(row, request, trials, facts))
     encode: Callable[[CollectorRegistry], bytes] = generate_latest
     return encode(registry)
 
 
 class _Past(Collector):
-    def __init__(self, row: CampaignRow, plan: StoredPlan, trials: Dated, facts: Facts | None) -> None:
-        self._row, self._plan, self._trials, self._facts = row, plan, trials, facts
+    def __init__(self, row: CampaignRow, request: Request | None, trials: Dated, facts: Facts | None) -> None:
+        self._row, self._request, self._trials, self._facts = row, request, trials, facts
 
     def describe(self) -> list[Metric]:
         """Nothing: it depends on the campaign."""
@@ -65,9 +65,9 @@ class _Past(Collector):
         labels = {
             "kind": self._row.kind,
             "campaign": self._row.id,
-            "server": self._plan.build,
-            "workload": self._plan.workload,
-            "floor": self._plan.floor or "",
+            "server": self._request.build if self._request else "",
+            "workload": workload_of(self._request),
+            "floor": floor_of(self._request),
         }
         family = GaugeMetricFamily("flushlab_campaign_info", "What ran.", labels=list(labels))
         for at in sorted({at for ended, trial in self._trials for at in (_began(ended, trial), ended)}):

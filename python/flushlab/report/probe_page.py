@@ -25,6 +25,7 @@ from flushlab.report.probe import (
     switch_words,
     way_words,
 )
+from flushlab.report.stored import connections_of, request_of
 from flushlab.store import CampaignRow
 from flushlab.units import format_seconds, format_size
 
@@ -59,7 +60,8 @@ def beside(
 
     Nothing if the probe is of another disk, or has no ceiling for any arm.
     """
-    servers = [one for one in arms_of(row.id, row.plan, trials) if is_here(one, record)]
+    arms = arms_of(row.id, connections_of(request_of(row)), trials)
+    servers = [one for one in arms if is_here(one, record)]
     found = against.shares(servers, record.ceilings, record.medium)
     if not found:
         return

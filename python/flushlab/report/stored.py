@@ -1,95 +1,61 @@
 """Stored: a campaign's row, read back as facts, as a plan and as one line of a list. Pure.
 
-Sits in `report`. The result is decoded strictly, because reports are made from it; the plan only as far as
-is shown, so that campaigns of older and newer plans can be reported.
+Sits in `report`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import msgspec
 
+from flushlab.campaign.crash.request import CrashRequest
 from flushlab.campaign.facts import SeriesFacts, TuneFacts
 from flushlab.campaign.recommended import Recommended, of_series, of_tune
+from flushlab.campaign.request import TuneRequest
+from flushlab.campaign.series_request import SeriesRequest
 from flushlab.errors import StorageError, UsageError
-from flushlab.experiment.objective import Objective
 from flushlab.plan.plan import BASE
-from flushlab.record import CrashFacts, ProbeRecord, SourceText, Trial, Value
+from flushlab.probe.against import Connections
+from flushlab.record import CrashFacts, ProbeRecord, Trial, Value
 from flushlab.redact import without_passwords
-from flushlab.settings.fit import Scaled
 from flushlab.store import CampaignRow
 
 Facts = TuneFacts | SeriesFacts
 
 
-class _Timing(msgspec.Struct, frozen=True):
-    seconds: float | None = None
+Request = TuneRequest | SeriesRequest | CrashRequest
+"""What a campaign was asked for, as it is stored."""
+
+_REQUESTS: Mapping[str, type[Request]] = {
+    "tune": TuneRequest,
+    "series": SeriesRequest,
+    "compare": SeriesRequest,
+    "crash": CrashRequest,
+}
 
 
-class StoredPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What a stored plan says of how to repeat it; the fields of both kinds, all of them optional.
-
-    See `campaign.request.TuneRequest` and `campaign.series_request.SeriesRequest`.
-    """
-
-    build: str = ""
-    server: str = ""
-    external: str = ""
-    basedir: str | None = None
-    workload: str = ""
-    shape: Mapping[str, Any] = {}
-    threads: tuple[int, ...] = ()
-    floor: str | None = None
-    minutes: float | None = None
-    trials: int | None = None
-    original: Mapping[str, Value] = {}
-    has: Mapping[str, Value] = {}
-    scaled: tuple[Scaled, ...] = ()
-    base_file: str | None = None
-    base: Mapping[str, Any] = {}
-    timing: _Timing = _Timing()
-    steady_state: bool = False
-    side_by_side: int = 0
-    objective: Objective = "throughput"
-    p99_limit: float | None = None
-    standalone: bool = False
-    dataset: str | None = None
-    database: str | None = None
-    keep: tuple[str, ...] = ()
-    memory: str | None = None
-    data_root: str | None = None
-    disk_iops: int | None = None
-    disk: str | None = None
-    cluster: int | None = None
-    latency_s: float | None = None
-    seed: int | None = None
-    plan: str = ""
-    path: str = ""
-    sources: tuple[SourceText, ...] = ()
-    title: str = ""
-    blocks: int | None = None
-    servers: tuple[str, ...] = ()
-    configurations: tuple[str, ...] = ()
-    base_name: str = "base"
-    measured_s: float | None = None
-    asked_blocks: int | None = None
-    precision: float | None = None
-    only: tuple[str, ...] = ()
-    scale: float = 1.0
-    asked_threads: int | None = None
-    fresh: bool = False
-    crash_images: int = 0
-
-
-def plan_of(row: CampaignRow) -> StoredPlan:
-    """The plan, as far as it can be read; without passwords, which a command may hold."""
+def request_of(row: CampaignRow) -> Request | None:
+    """What a campaign was asked for; None for a probe, and where another version of flushlab stored it."""
     try:
-        plan = msgspec.json.decode(row.plan, type=StoredPlan)
-    except msgspec.DecodeError:
-        return StoredPlan()
-    return msgspec.structs.replace(plan, workload=without_passwords(plan.workload))
+        return msgspec.json.decode(row.plan, type=_REQUESTS[row.kind])
+    except (KeyError, msgspec.DecodeError):
+        return None
+
+
+def workload_of(request: Request | None) -> str:
+    """The workload that was asked for, without passwords, which a command may hold; empty if not known."""
+    if request is None:
+        return ""
+    name = request.spec.workload.name if isinstance(request, CrashRequest) else request.workload
+    return without_passwords(name)
+
+
+def floor_of(request: Request | None) -> str:
+    """The floor that was asked for; empty if none was."""
+    if isinstance(request, TuneRequest):
+        return request.spec.floor.value
+    return request.floor or "" if isinstance(request, SeriesRequest) else ""
 
 
 def facts_of(row: CampaignRow) -> Facts | None:
@@ -155,9 +121,27 @@ def recommended(row: CampaignRow, facts: Facts | None) -> tuple[Recommended, ...
     return ()
 
 
-def own_settings(plan: StoredPlan) -> Mapping[str, Value]:
+def connections_of(request: Request | None) -> Connections:
+    """The connections of a campaign's trials: of a tuning by variant, of a series by arm."""
+
+    def found(trial: Trial) -> int | None:
+        if isinstance(request, TuneRequest):
+            threads = request.spec.threads
+            return threads[trial.variant] if trial.variant < len(threads) else None
+        if not isinstance(request, SeriesRequest):
+            return None
+        arm = next((one for one in request.arms if one.name == trial.arm.name), request.base)
+        count = arm.options.get("threads")
+        return count if isinstance(count, int) else None
+
+    return found
+
+
+def own_settings(request: Request | None) -> Mapping[str, Value]:
     """What the user's option file or the plan's base sets."""
-    return plan.original or plan.base.get("settings", {})
+    if isinstance(request, TuneRequest):
+        return request.original
+    return request.base.settings if isinstance(request, SeriesRequest) else {}
 
 
 def before_change(trials: Iterable[Trial], base: str = BASE) -> Mapping[str, Value]:

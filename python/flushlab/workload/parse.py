@@ -6,21 +6,19 @@ import difflib
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
 
 import msgspec
 
 from flushlab.errors import UsageError
-from flushlab.record import SslMode, Value
+from flushlab.record import Value
 from flushlab.server.databases import require_not_system
+from flushlab.spec.option import flag
+from flushlab.spec.parts import WorkloadSpec
 from flushlab.workload import command, oltp, sql, sysbench, txn, upsert
 from flushlab.workload.command import CommandWorkload
 from flushlab.workload.driven import check_schedule
 from flushlab.workload.oltp import OltpWorkload
 from flushlab.workload.options import (
-    RAND_TYPE,
-    SSL_MODE,
-    TRANSPORT,
     OptionInfo,
     Spelling,
     check_tls,
@@ -42,49 +40,16 @@ _OPTIONS: Mapping[str, tuple[OptionInfo, ...]] = {
 """Every workload, or the prefix of its name, with the options that it takes."""
 
 
-class Shape(msgspec.Struct, frozen=True, kw_only=True):
-    """The options of a workload as flags give them; None: not given, the workload's own default."""
-
-    threads: int = 16
-    tables: int = 8
-    table_size: int = 10_000
-    transport: Literal["socket", "tcp"] = "socket"
-    rand_type: str | None = None
-    rate: float = 0.0
-    rows: int | None = None
-    key: Literal["unique", "primary"] | None = None
-    hit_ratio: float | None = None
-    commit: str | None = None
-    ssl_mode: SslMode | None = None
-    ssl_ca: str | None = None
-    options: Mapping[str, Value] = {}
-    """Those that only some workloads take."""
-
-
-def shape_of(options: Mapping[str, object]) -> Shape:
-    """The options of a workload as flags give them; None is one that was not given. The workload judges them,
-    but for their words.
+def settled(workload: WorkloadSpec) -> WorkloadSpec:
+    """A workload as campaigns keep it: files by their absolute paths, since it may be resumed from elsewhere.
 
     Raises:
-        UsageError: no workload has such an option, or its value is none of the allowed words, or no value.
+        UsageError: there is no such workload.
     """
-    known = all_options()
-    given = {name: value for name, value in options.items() if value is not None}
-    for name in given:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]}?" if near else "docs/reference/workloads.md lists them"
-            raise UsageError(f"no workload has an option {name}", hint=hint)
-    for option in (TRANSPORT, RAND_TYPE, upsert.KEY, SSL_MODE):
-        if option.name in given:
-            given[option.name] = option.check(given[option.name], flag)
-    if given.get("ssl_ca"):
-        given["ssl_ca"] = str(Path(str(given["ssl_ca"])).expanduser().absolute())
-    own = {name: given.pop(name) for name in tuple(given) if name not in Shape.__struct_fields__}
-    try:
-        return msgspec.convert({**given, "options": own}, Shape)
-    except msgspec.ValidationError as error:
-        raise UsageError(f"an option of the workload has no such value: {error}") from error
+    options = dict(workload.options)
+    if options.get("ssl_ca"):
+        options["ssl_ca"] = str(Path(str(options["ssl_ca"])).expanduser().absolute())
+    return msgspec.structs.replace(workload, name=settled_name(workload.name), options=options)
 
 
 def parse_timing(seconds: float) -> Timing:
@@ -104,8 +69,6 @@ _SYSBENCH = (
     "--workload 'command: sysbench {script} --mysql-socket=$FLUSHLAB_SOCKET --mysql-user=$FLUSHLAB_USER"
     " --mysql-password=$FLUSHLAB_PASSWORD --mysql-db=$FLUSHLAB_DATABASE run'"
 )
-_SHARED = ("threads", "tables", "table_size", "transport", "rand_type", "rate")
-"""Options that flags give to every workload, whether it takes them or not."""
 
 
 def workload_options(name: str) -> Mapping[str, OptionInfo]:
@@ -120,6 +83,11 @@ def workload_options(name: str) -> Mapping[str, OptionInfo]:
 def all_options() -> Mapping[str, OptionInfo]:
     """The options of all workloads, by their names."""
     return {option.name: option for options in _OPTIONS.values() for option in options}
+
+
+def defaults_of(name: str) -> set[Value]:
+    """The defaults of an option, which may differ between workloads."""
+    return {one.default for options in _OPTIONS.values() for one in options if one.name == name}
 
 
 def build_workload(
@@ -166,29 +134,20 @@ def build_workload(
     return _oltp(name, settled)
 
 
-def parse_workload(text: str, shape: Shape, folder: Path | None = None) -> Workload:
-    """The workload behind `--workload`, with the options of its flags.
-
-    Options that flags give to every workload are left out where the workload does not take them.
+def parse_workload(
+    name: str, options: Mapping[str, Value] | None = None, folder: Path | None = None
+) -> Workload:
+    """The workload behind `--workload`, with the options that the command line gives it.
 
     Args:
-        text: its name.
-        shape: its options.
+        name: of the workload.
+        options: by their names; those that are absent have their defaults.
         folder: that a command runs in; None: the present one.
 
     Raises:
-        UsageError: no such workload, or a shape that makes no sense.
+        UsageError: no such workload, or options that make no sense.
     """
-    known = workload_options(text)
-    flags = msgspec.structs.asdict(shape)
-    own = flags.pop("options")
-    given = {
-        name: value
-        for name, value in flags.items()
-        if value is not None and (name in known or name not in _SHARED)
-    }
-    given.update(own)
-    return build_workload(text, given, folder=folder, spelling=flag)
+    return build_workload(name, options or {}, folder=folder, spelling=flag)
 
 
 def settled_name(name: str) -> str:
@@ -199,11 +158,6 @@ def settled_name(name: str) -> str:
         return name
     file = Path(name.removeprefix(kind).strip()).expanduser()
     return f"{kind}{file.absolute()}"
-
-
-def flag(name: str) -> str:
-    """An option as the command line spells it."""
-    return f"--{name.replace('_', '-')}"
 
 
 def _kind(name: str) -> str:

@@ -196,12 +196,12 @@ def test_a_comparison_switches_every_node_and_puts_all_back_after_ctrl_c_too(
 
     monkeypatch.setattr(standing._Stand, "become", became)
     resumed = False
-    asked = {"dsn": own.dsn(), "seconds": 3.0, "blocks": 2, **UPSERT, **ALLOWED}
-    first = compare(["base", f"{FLUSH}=2"], **asked)
+    where = {"dsn": own.dsn(), **ALLOWED}
+    first = compare(["base", f"{FLUSH}=2"], seconds=3.0, blocks=2, **where, **UPSERT)
     assert first.ending == "interrupted"
     assert (own.flushes, own.databases, left()) == ([1, 1], before, [])
     resumed = True
-    done = compare(resume=first.campaign_id, **asked)
+    done = compare(resume=first.campaign_id, **where)
     assert set(seen) == {(1, 1), (2, 2)}
     assert (own.flushes, own.databases, left()) == ([1, 1], before, [])
     (arm,) = done.arms

@@ -10,7 +10,8 @@ from flushlab.experiment.frontier import Dropped, FrontierPoint
 from flushlab.record import CrashArm, Launch, Ratio, Storage, Value
 from flushlab.settings.fit import Scaled
 from flushlab.settings.floor import Floor
-from flushlab.workload import Shape, Timing
+from flushlab.spec.kinds import TuneSpec
+from flushlab.workload import Timing
 from tests.golden.test_reports import FACTS, RAISED, SECOND
 from tests.unit.crashes import facts as crash_facts
 from tests.unit.crashes import image
@@ -19,16 +20,11 @@ DISK = Storage(filesystem="ext4")
 REQUEST = TuneRequest(
     build="mariadb@10.11.19",
     build_id="mariadb-x",
-    workload="oltp_update_non_index",
-    shape=Shape(),
-    threads=(16,),
-    floor=Floor.SECOND,
-    trials=100,
+    spec=TuneSpec(trials=100, seed=1),
     base={"sync_binlog": 1},
     original={"sync_binlog": 1},
     candidates=(),
     timing=Timing(seconds=5),
-    seed=1,
 )
 
 

@@ -8,6 +8,7 @@ from flushlab.campaign.target import Target
 from flushlab.campaign.watcher import Watcher
 from flushlab.datadir import DataRoot, Volume
 from flushlab.settings.catalog import load_catalog
+from flushlab.spec.parts import DataSpec
 from tests.unit.builds import MYSQL80
 
 PERSISTED = """{"Version": 2, "mysql_dynamic_variables": {
@@ -22,7 +23,7 @@ def test_what_was_persisted_is_part_of_the_base_where_it_may_enter_and_is_told(
     (tmp_path / "mysqld-auto.cnf").write_text(PERSISTED)
     said: list[str] = []
     target = Target(MYSQL80, load_catalog(), Volume(DataRoot.open(), None))
-    found = persisted_settings(open_data(tmp_path, None), target, Watcher(said.append))
+    found = persisted_settings(open_data(DataSpec(dataset=str(tmp_path))), target, Watcher(said.append))
     assert found == {"sync_binlog": 0, "innodb_flush_log_at_trx_commit": 2}
     taken, left = said
     assert "added to the base: sync_binlog=0, innodb_flush_log_at_trx_commit=2" in taken

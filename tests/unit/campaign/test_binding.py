@@ -13,9 +13,10 @@ from flushlab.campaign.series_request import BoundArm
 from flushlab.campaign.volumes import Volumes
 from flushlab.datadir import DataRoot, Volume
 from flushlab.errors import UsageError
-from flushlab.plan.plan import ArmPlan, Plan, Requirement, WorkloadSpec
+from flushlab.plan.plan import ArmPlan, Plan, Requirement
 from flushlab.record import Launch, ServerIdentity, Storage, Value
 from flushlab.settings.catalog import load_catalog
+from flushlab.spec.parts import WorkloadSpec
 
 MARIADB = ServerIdentity(flavor="mariadb", version=(10, 11, 19), version_text="10.11.19-MariaDB")
 MYSQL57 = ServerIdentity(flavor="mysql", version=(5, 7, 22), version_text="5.7.22")

@@ -18,11 +18,13 @@ from flushlab.campaign.series_request import ArmGroup, SeriesRequest
 from flushlab.campaign.volumes import Volumes
 from flushlab.datadir import DataRoot, Volume
 from flushlab.experiment.simulated import Noise, SimulatedTrials
-from flushlab.plan.plan import ArmPlan, Claim, Plan, WorkloadSpec
+from flushlab.plan.plan import ArmPlan, Claim, Plan
 from flushlab.record import Launch, LoadResult, Machine, ServerIdentity, Slice, Storage, Trial, Value, Warning
 from flushlab.report import compare
 from flushlab.settings.catalog import load_catalog
 from flushlab.settings.floor import Floor
+from flushlab.spec.kinds import CompareSpec, SeriesSpec
+from flushlab.spec.parts import ServersSpec, WorkloadSpec
 from flushlab.workload import Timing
 
 MARIADB = ServerIdentity(flavor="mariadb", version=(10, 11, 19), version_text="10.11.19-MariaDB")
@@ -56,6 +58,9 @@ def series(tmp_path: Path, *arms: ArmPlan, claims: tuple[Claim, ...] = (), **cha
     here = ServerHere(identity=MARIADB, catalog=load_catalog(), values=BASE, launch=Launch())
     bound = bind(plan, here, Volumes(Volume(DataRoot(path=tmp_path, storage=STORAGE), None)))
     facts: dict[str, Any] = {
+        "spec": CompareSpec(server=ServersSpec(servers=changes.pop("servers", ())))
+        if changes.pop("kind", "") == "compare"
+        else SeriesSpec(precision=changes.pop("precision", None)),
         "build": "mariadb@10.11.19",
         "floor": Floor.THROWAWAY,
         "build_id": "x",

@@ -14,7 +14,7 @@ from flushlab.errors import HarnessError, StartFailed, UsageError
 from flushlab.experiment.frontier import FrontierPoint
 from flushlab.record import CrashArm, CrashFacts, Storage, Value
 from flushlab.settings.floor import Floor
-from flushlab.workload import Shape, parse_workload
+from flushlab.workload import parse_workload
 from tests.unit.crashes import CONTROL, Proven, facts, image
 from tests.unit.report.campaigns import ratio
 
@@ -140,7 +140,6 @@ def test_without_such_a_disk_the_server_is_killed_and_that_is_said(
         ("sql:load.sql", 30, False, None, "its commits are not known"),
         ("upsert", 30, True, None, "not --dataset"),
         ("upsert", 30, False, "gp3", "--disk is one already"),
-        ("upsert", -1, False, None, "--crash-images -1"),
     ],
 )
 def test_what_cannot_be_crashed_is_refused_with_a_way_out(
@@ -152,7 +151,7 @@ def test_what_cannot_be_crashed_is_refused_with_a_way_out(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "load.sql").write_text("CREATE TABLE a (i INT);\n")
-    parsed = parse_workload(workload, Shape(), tmp_path)
+    parsed = parse_workload(workload, folder=tmp_path)
     with pytest.raises(UsageError, match=complaint) as caught:
         require_crashable(images, parsed, dataset=dataset, disk=disk)
     assert caught.value.hint

@@ -12,10 +12,14 @@ from flushlab.campaign.crash.control import control_of, doubts
 from flushlab.campaign.crash.load import CrashLoad, read_load, require_replicable
 from flushlab.errors import UsageError
 from flushlab.record import CrashArm
+from flushlab.spec.build import build
+from flushlab.spec.kinds import CrashSpec
+from flushlab.workload import all_options
 
 
 def load(name: str = "ledger", beside: str | None = None, *, rows: int = 1, **options: Any) -> CrashLoad:
-    return read_load(name, options, 4, rows, beside, Path())
+    spec = build(CrashSpec, {"workload": name, "beside": beside, "rows": rows, **options}, all_options())
+    return read_load(spec, Path())
 
 
 def test_a_command_has_no_ledger_and_what_runs_beside_one_has() -> None:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from inspect import signature
 from typing import Any
 
-import msgspec
 import pytest
 
 from flushlab.campaign.crash.crash import crash
-from flushlab.campaign.crash.request import OF_DISKS, require_effect, require_in_range
+from flushlab.campaign.crash.request import require_sensible
 from flushlab.errors import UsageError
-from tests.unit.crashes import REQUEST
+from flushlab.spec.build import build
+from flushlab.spec.kinds import CrashSpec
 
 
 @pytest.mark.parametrize(
@@ -25,15 +24,14 @@ from tests.unit.crashes import REQUEST
         ({"seconds": 700.0}, "--seconds 700 is out of range", "it takes 0.2 to 600"),
         ({"seed": -1}, "--seed -1 is out of range", "it takes 0 to 999999999"),
         ({"seed": 1 << 60}, "--seed 1152921504606846976 is out of range", "it takes 0 to 999999999"),
-        ({"fs": "zfs"}, "--fs 'zfs' is not known", "there are ext4"),
+        ({"fs": "zfs"}, "--fs: 'zfs' is not one of ext4, xfs, btrfs", ""),
     ],
 )
 def test_what_is_out_of_range_is_refused_as_it_was_typed(
     asked: dict[str, Any], complaint: str, hint: str
 ) -> None:
-    require_in_range(REQUEST)
     with pytest.raises(UsageError) as refused:
-        require_in_range(msgspec.structs.replace(REQUEST, **asked))
+        crash(**asked)
     assert complaint in refused.value.message
     assert hint in (refused.value.hint or "")
 
@@ -52,18 +50,16 @@ def test_what_is_out_of_range_is_refused_as_it_was_typed(
 def test_what_is_asked_of_a_disk_is_refused_where_a_process_is_killed(
     asked: dict[str, Any], complaint: str
 ) -> None:
-    lying = msgspec.structs.replace(REQUEST, **asked, fail="lying-disk")
-    require_effect(lying)
+    require_sensible(build(CrashSpec, {**asked, "fail": "lying-disk"}))
     with pytest.raises(UsageError, match=complaint) as refused:
-        require_effect(msgspec.structs.replace(lying, fail="process"))
+        require_sensible(build(CrashSpec, {**asked, "fail": "process"}))
     assert refused.value.hint
 
 
 def test_flushes_are_skipped_only_by_a_disk_that_lies() -> None:
     with pytest.raises(UsageError, match="--lying-flushes is for --fail lying-disk, not power"):
-        require_effect(msgspec.structs.replace(REQUEST, lying_flushes=3))
+        require_sensible(build(CrashSpec, {"lying_flushes": 3}))
 
 
 def test_what_nobody_has_given_is_not_refused() -> None:
-    assert {name: signature(crash).parameters[name].default for name in OF_DISKS} == OF_DISKS
-    require_effect(msgspec.structs.replace(REQUEST, fail="process"))
+    require_sensible(build(CrashSpec, {"fail": "process"}))

@@ -16,11 +16,13 @@ from flushlab.campaign.crash import stored
 from flushlab.campaign.crash.campaign import CrashCampaign
 from flushlab.campaign.crash.request import CrashRequest
 from flushlab.campaign.crash.stored import Book, carry_out, record_of, remove_stumps
+from flushlab.campaign.stored import stored_request
 from flushlab.campaign.watcher import watching
 from flushlab.crashed.cluster_recorded import ClusterRun
 from flushlab.errors import ServerError
 from flushlab.machine import ownership
 from flushlab.record import CrashArm, CrashFacts, CrashImage, Failure, Warning
+from flushlab.spec.kinds import CrashSpec
 from flushlab.store import Store
 from tests.unit.campaign.test_crash_replay import record
 from tests.unit.crashes import REQUEST, facts, image
@@ -111,7 +113,7 @@ def test_a_ctrl_c_before_anything_was_judged_says_how_it_goes_on(
 
 def resumed(store: Store, known: CrashFacts, request: CrashRequest = REQUEST) -> str:
     """A campaign of an earlier session that has found this."""
-    store.create_campaign("crash-1", "crash", request.plan())
+    store.create_campaign("crash-1", "crash", msgspec.json.encode(request))
     store.set_state("crash-1", "interrupted", msgspec.json.encode(known))
     return "crash-1"
 
@@ -183,15 +185,13 @@ def test_what_was_judged_of_an_arm_before_an_error_is_kept(
 def test_a_campaign_goes_on_with_the_settings_that_it_began_with(tmp_path: Path, store: Store) -> None:
     request = msgspec.structs.replace(
         REQUEST,
-        configurations=(str(tmp_path / "fast.cnf"),),
+        spec=CrashSpec(configurations=(str(tmp_path / "fast.cnf"),)),
         build_id="b1",
         planned={"fast": {"sync_binlog": 0, "innodb_doublewrite": "ON"}},
         warnings=(Warning("scaled", "the buffer pool is smaller"),),
     )
     resumed(store, facts(), request)
-    assert stored.earlier_request(store, "crash-1") == msgspec.structs.replace(
-        request, configurations=[str(tmp_path / "fast.cnf")]
-    )
+    assert stored_request(store, "crash-1", "crash", CrashRequest) == request
 
 
 def test_a_record_that_was_cut_short_too_soon_is_removed_before_the_next(

@@ -29,10 +29,11 @@ def test_a_cluster_that_stands_is_not_started_for_each_trial() -> None:
 
 
 def test_turns_on_clusters_have_their_switches_and_the_clusters_their_starts() -> None:
-    request: Any = SimpleNamespace(workload="oltp_write_only", timing=TIMING, cluster=3)
+    spec = SimpleNamespace(server=SimpleNamespace(cluster=3))
+    request: Any = SimpleNamespace(workload="oltp_write_only", timing=TIMING, spec=spec)
     on_two = ArmGroup(arms=("a",), standing=True, blocks=4, seconds=2.0, places=2)
     beside = msgspec.structs.replace(on_two, places=0)
     switches_s, starts_s = 4 * 3 * 2 * 0.3, 2 * 3 * 3.0
     assert _group_s(request, on_two) - _group_s(request, beside) == pytest.approx(switches_s + starts_s)
-    request.cluster = None  # somebody's own, which runs already
+    request.spec.server.cluster = None  # somebody's own, which runs already
     assert _group_s(request, on_two) - _group_s(request, beside) == pytest.approx(switches_s)

@@ -13,7 +13,7 @@ from flushlab.record import ServerIdentity, Warning
 from flushlab.report import compare, series
 from flushlab.report.page import page
 from flushlab.report.page.found import found
-from flushlab.report.stored import plan_of
+from flushlab.report.stored import request_of
 from tests.golden.test_compare_report import FACTS as COMPARED
 from tests.golden.test_reports import text_of
 from tests.unit.records import MARIADB
@@ -133,7 +133,7 @@ def test_the_headline_is_about_a_recommended_arm_where_any_server_has_one() -> N
         " its floor is second: not recommended. --floor second allows it.",
         "mariadb base is 0.80× as fast as mysql@8.0 base [0.70, 0.90]",
     ]
-    page = found(one := row("compare", MIXED), plan_of(one), MIXED, ())
+    page = found(one := row("compare", MIXED), request_of(one), MIXED, ())
     assert (page.headline, page.interval) == ("mariadb slow is 1.20× as fast as mariadb base", "[1.10, 1.30]")
     assert (page.chosen, page.servers) == ("mariadb slow", "mysql@8.0.15, mariadb@10.11.19")
     assert all(line.endswith(".") for line in page.lead)

@@ -56,7 +56,7 @@ def test_every_server_has_all_configurations(
     (request,) = decided
     assert (request.base_name, [arm.name for arm in request.arms]) == (base, arms)
     assert [arm.build for arm in request.arms[-len(words) or -1 :]] == ["mysql@8.0.36"] * (len(words) or 1)
-    assert request.servers == ("mariadb@10.11.19", "mysql@8.0.36")
+    assert request.spec.server.servers == ("mariadb@10.11.19", "mysql@8.0.36")
     others = [arm.against for arm in request.arms if arm.build]
     assert others == ["", "mysql@8.0.36 base"][: len(words) or 1]
 

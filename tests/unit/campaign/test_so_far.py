@@ -17,9 +17,9 @@ from flushlab.experiment.simulated import Noise, SimulatedTrials
 from flushlab.record import Launch, Storage, Trial, Value
 from flushlab.settings.candidate import Candidate
 from flushlab.settings.durability import FLOOR
-from flushlab.settings.floor import Floor
+from flushlab.spec.kinds import TuneSpec
 from flushlab.store import CampaignRow
-from flushlab.workload import Shape, Timing
+from flushlab.workload import Timing
 from tests.unit.campaign.test_bound_series import BASE, FLUSH, MACHINE, MARIADB, STORAGE, effect, series
 
 
@@ -57,11 +57,7 @@ def tune_request() -> TuneRequest:
     return TuneRequest(
         build="mariadb@10.11.19",
         build_id="x",
-        workload="oltp_update_non_index",
-        shape=Shape(threads=4),
-        threads=(4,),
-        floor=Floor.SECOND,
-        trials=40,
+        spec=TuneSpec(threads=(4,), trials=40),
         base=BASE,
         original=BASE,
         candidates=(

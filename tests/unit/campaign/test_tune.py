@@ -12,8 +12,9 @@ from flushlab.campaign.request import TuneRequest
 from flushlab.campaign.tune import _runner
 from flushlab.campaign.watcher import Watcher
 from flushlab.errors import UsageError
-from flushlab.settings.floor import Floor
-from flushlab.workload import Shape, Timing, fingerprint, parse_workload
+from flushlab.spec.kinds import TuneSpec
+from flushlab.spec.parts import WorkloadSpec
+from flushlab.workload import Timing, fingerprint, parse_workload
 
 NOWHERE: Any = SimpleNamespace(
     build=None,
@@ -32,12 +33,8 @@ def test_a_resumed_tune_refuses_a_script_that_changed(tmp_path: Path) -> None:
     request = TuneRequest(
         build="mariadb@10.11.19",
         build_id="mariadb-x",
-        workload=workload,
-        workload_digest=fingerprint(parse_workload(workload, Shape())),
-        shape=Shape(),
-        threads=(16,),
-        floor=Floor.SECOND,
-        trials=100,
+        spec=TuneSpec(workload=WorkloadSpec(name=workload), trials=100),
+        workload_digest=fingerprint(parse_workload(workload)),
         base={},
         original={},
         candidates=(),

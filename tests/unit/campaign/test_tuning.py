@@ -16,6 +16,7 @@ from flushlab.experiment.tune import Tune
 from flushlab.record import Arm, Launch, Machine, Trial, Value
 from flushlab.settings.catalog import load_catalog
 from flushlab.settings.floor import Floor
+from flushlab.spec.kinds import TuneSpec
 from tests.unit.campaign.test_bound_series import BASE, MARIADB, STORAGE, effect
 from tests.unit.campaign.test_so_far import simulate, tune_request
 
@@ -109,9 +110,12 @@ def test_a_base_that_failed_late_is_said_beside_what_was_proven() -> None:
     assert text.endswith("what had been proven by then holds: it died")
 
 
+STRICT = TuneSpec(threads=(4,), floor=Floor.STRICT, trials=80)
+
+
 def test_settings_below_the_floor_are_compared_with_the_base_that_raises_them() -> None:
     own: dict[str, Value] = {**BASE, "innodb_flush_log_at_trx_commit": 2}
-    request = msgspec.structs.replace(tune_request(), floor=Floor.STRICT, trials=80, original=own, yours=own)
+    request = msgspec.structs.replace(tune_request(), spec=STRICT, original=own, yours=own)
     tuning = Tuning(request, MARIADB, STORAGE, Launch())
     experiment = tuning.experiment()
     trials = simulate(experiment, 1_000)
@@ -127,7 +131,7 @@ def test_settings_below_the_floor_are_compared_with_the_base_that_raises_them() 
 
 def test_settings_that_do_not_run_are_still_told_to_be_below_the_floor() -> None:
     own: dict[str, Value] = {**BASE, "innodb_flush_log_at_trx_commit": 2}
-    request = msgspec.structs.replace(tune_request(), floor=Floor.STRICT, trials=80, original=own)
+    request = msgspec.structs.replace(tune_request(), spec=STRICT, original=own)
     tuning = Tuning(request, MARIADB, STORAGE, Launch())
     experiment = tuning.experiment()
     trials = simulate(experiment, 1_000)

@@ -28,7 +28,7 @@ def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     target = Target(MARIADB, load_catalog(), Volume(root), on_paper=True)
     for module in (series, tune):
         monkeypatch.setattr(
-            module, "paper_target", lambda *_, cluster=None, **__: replace(target, nodes=cluster or 1)
+            module, "paper_target", lambda server, _: replace(target, nodes=server.cluster or 1)
         )
     monkeypatch.setattr("flushlab.campaign.base.verbose_help", lambda *_: Answer("", "", refuses=False))
 

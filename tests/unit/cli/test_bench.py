@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from flushlab.cli.app import make_app
 from flushlab.errors import MeasurementError, NotWritable, UsageError

@@ -8,15 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
-from typer.testing import CliRunner, Result
+from click.testing import CliRunner, Result
 
 from flushlab import _core
-from flushlab.cli import binlog
+from flushlab.cli.app import make_app
 from flushlab.errors import BinlogDamaged, BinlogUnchecked, FlushlabError, NotWritable, StorageError
 
-app = typer.Typer()
-app.add_typer(binlog.app, name="binlog")
+app = make_app()
 
 EVENT_CUT = 7
 

@@ -12,7 +12,7 @@ from flushlab.datadir import SnapshotKey, Snapshots
 
 
 def run(*words: str) -> None:
-    make_app("cache")(["cache", *words], standalone_mode=False)
+    make_app()(["cache", *words], standalone_mode=False)
 
 
 def fill(data: Path) -> None:

@@ -6,15 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
-import typer
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
-from flushlab.cli.fill import fill
+from flushlab.cli.app import make_app
 from flushlab.errors import UsageError
 
-app = typer.Typer()
-app.command("fill")(fill)
-app.callback()(lambda: None)
+app = make_app()
 
 
 def run(*words: str) -> str:

@@ -59,7 +59,7 @@ def test_a_named_command_loads_no_other() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     loaded = eval(done.stderr.splitlines()[-1])
-    needed = ("main", "spelling", "app", "output", "options", "test", "watching")
+    needed = ("main", "spelling", "app", "declare", "output", "options", "test", "watching")
     assert set(loaded) == {f"flushlab.cli.{name}" for name in needed}
 
 
@@ -95,12 +95,16 @@ def test_help_has_an_example_and_fits_80_columns(command: str) -> None:
             "--floor: 'Strickt' is not one of strict, second, relaxed, throwaway",
             "did you mean strict?",
         ),
-        ("bench --threads many", "--threads: 'many' is not a whole number", "see flushlab bench --help"),
-        ("fill t --rows abc", "--rows: 'abc' is not a whole number", "see flushlab fill --help"),
-        ("test --workers 99 -- true", "--workers: 99 is not between 1 and 64", "see flushlab test --help"),
+        ("bench --threads many", "--threads is 'many'; it takes a whole number", "it takes 1 to 4096"),
+        (
+            "fill t --rows abc",
+            "--rows: 'abc' is not a whole number",
+            "Rows of the largest table; default: the plan's.",
+        ),
+        ("test --workers 99 -- true", "--workers 99 is out of range", "it takes 1 to 64"),
         ("server list mine", "unexpected argument: mine", "see flushlab server list --help"),
         ("server get", "missing argument 'name'", "see flushlab server get --help"),
-        ("bench --seconds", "option '--seconds' requires an argument", "see flushlab --help"),
+        ("bench --seconds", "--seconds requires an argument", "Length of the measured window in seconds."),
     ],
 )
 def test_a_wrong_word_is_an_error_like_every_other_with_what_was_meant(

@@ -21,9 +21,9 @@ from flushlab.cli.main import main
 from flushlab.errors import NotWritable
 from flushlab.record import Launch, Trial
 from flushlab.report.carry_over import Step, render_steps
-from flushlab.settings.floor import Floor
+from flushlab.spec.kinds import TuneSpec
 from flushlab.store import Store
-from flushlab.workload import Shape, Timing
+from flushlab.workload import Timing
 from tests.unit.probes import probe_record
 from tests.unit.records import trial
 from tests.unit.report import campaigns as made
@@ -129,10 +129,7 @@ def ends_at_once(monkeypatch: pytest.MonkeyPatch, private_home: Path) -> None:
     request = TuneRequest(
         build="mariadb@10.11.19",
         build_id="mariadb-x",
-        workload="oltp_update_non_index",
-        shape=Shape(),
-        threads=(16,),
-        floor=Floor.SECOND,
+        spec=TuneSpec(),
         base=made.BASE,
         original=made.BASE,
         candidates=(),
@@ -284,7 +281,7 @@ def test_a_thread_that_fails_is_an_error_and_no_traceback(
     assert "ZeroDivisionError: division by zero" in said and "Traceback" not in said
 
 
-@pytest.mark.parametrize("when", ["import typer", "import msgspec", "atexit"])
+@pytest.mark.parametrize("when", ["import click", "import msgspec", "atexit"])
 def test_ctrl_c_shows_no_traceback_however_early_or_late_it_comes(when: str, tmp_path: Path) -> None:
     """SIGINT while the module is imported, or when the command is done."""
     stop = f"import os, signal; os.kill(os.getpid(), {int(signal.SIGINT)})"

@@ -162,9 +162,3 @@ def test_nobody_asks_rich_for_markup() -> None:
     )
     assert not list(calls("from_markup", "render_markup"))
     assert not [name for _, name in of_rich() if not name.startswith(KNOWN)]
-
-
-def test_typer_renders_neither_help_nor_errors_with_markup() -> None:
-    outermost = next(given for place, given in calls("Typer") if place.startswith("cli/app.py"))
-    assert outermost["rich_markup_mode"] == "None"
-    assert outermost["pretty_exceptions_enable"] == "False"

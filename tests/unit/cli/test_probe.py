@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from flushlab.cli.app import make_app
 from flushlab.errors import FlushlabError
@@ -69,7 +69,7 @@ def test_what_cannot_be_done_is_said_before_anything_is_measured(
     home: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], code: int, told: str
 ) -> None:
     monkeypatch.setenv("FLUSHLAB_HOME", str(home))
-    error = CliRunner().invoke(make_app("probe"), ["probe", *words]).exception
+    error = CliRunner().invoke(make_app(), ["probe", *words]).exception
     assert isinstance(error, FlushlabError)
     assert (error.exit_code, bool(error.hint)) == (code, True)
     assert told in error.message

@@ -7,16 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
-from typer.testing import CliRunner, Result
+from click.testing import CliRunner, Result
 
-from flushlab.cli.settings import STRICT_EXIT_CODE, settings
+from flushlab.cli.app import make_app
+from flushlab.cli.settings import STRICT_EXIT_CODE
 from flushlab.errors import BuildNotFound, StorageError, UnknownSetting, UsageError
 
 TWENTY = Path(__file__).parents[1] / "settings" / "option_files" / "twenty_mistakes.cnf"
 
-app = typer.Typer()
-app.command()(settings)
+app = make_app()
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +25,7 @@ def no_builds(private_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def invoke(*arguments: str) -> Result:
-    return CliRunner().invoke(app, list(arguments), catch_exceptions=False)
+    return CliRunner().invoke(app, ["settings", *arguments], catch_exceptions=False)
 
 
 def run(*arguments: str) -> str:

@@ -8,8 +8,9 @@ import pytest
 
 from flushlab.errors import UsageError
 from flushlab.plan.parse import parse_plan
-from flushlab.plan.plan import ArmPlan, Claim, Plan, Requirement, WorkloadSpec
+from flushlab.plan.plan import ArmPlan, Claim, Plan, Requirement
 from flushlab.settings.catalog import load_catalog
+from flushlab.spec.parts import WorkloadSpec
 
 HEAD = """\
 title = "T"

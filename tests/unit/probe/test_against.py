@@ -14,7 +14,11 @@ from tests.unit.records import load_result, trial
 
 SETTINGS = {"innodb_flush_log_at_trx_commit": 2, "sync_binlog": 1000, "log_bin": "ON"}
 HERE = Storage(filesystem="xfs", device="nvme0n1p2")
-PLAN = msgspec.json.encode({"threads": [16, 64]})
+
+
+def by_variant(trial: Trial) -> int | None:
+    """The connections of a tuning's trials."""
+    return (16, 64)[trial.variant]
 
 
 def measured(figure: float = 30_000.0, **changes: Any) -> Trial:
@@ -76,7 +80,7 @@ def test_a_campaign_gives_the_median_trial_of_every_arm_and_variant() -> None:
             ("base", 0, 10.0), ("base", 0, 30.0), ("base", 0, 20.0), ("base", 1, 40.0), ("second", 0, 50.0),
         ]
     ]  # fmt: skip
-    found = of_campaign("tune-1", None, PLAN, trials)
+    found = of_campaign("tune-1", None, by_variant, trials)
     assert [(one.trial, one.committers, one.commits_per_s) for one in found] == [
         ("tune-1:3", 16, 20.0),
         ("tune-1:4", 64, 40.0),
@@ -85,26 +89,15 @@ def test_a_campaign_gives_the_median_trial_of_every_arm_and_variant() -> None:
 
 
 def test_a_trial_is_named_by_its_number() -> None:
-    (one,) = of_campaign("tune-1", 2, PLAN, [measured(10.0), measured(20.0)])
+    (one,) = of_campaign("tune-1", 2, by_variant, [measured(10.0), measured(20.0)])
     assert (one.trial, one.commits_per_s) == ("tune-1:2", 20.0)
     with pytest.raises(UsageError, match="has no trial 3"):
-        of_campaign("tune-1", 3, PLAN, [measured(10.0), measured(20.0)])
-
-
-def test_a_series_tells_connections_by_arm() -> None:
-    plan = msgspec.json.encode(
-        {
-            "base": {"name": "base", "options": {"threads": 8}},
-            "arms": [{"name": "many", "options": {"threads": 32}}],
-        }
-    )
-    trials = [measured(arm=Arm(name=name, settings={})) for name in ("base", "many")]
-    assert [one.committers for one in of_campaign("series-1", None, plan, trials)] == [8, 32]
+        of_campaign("tune-1", 3, by_variant, [measured(10.0), measured(20.0)])
 
 
 def test_a_campaign_without_commits_is_refused() -> None:
     with pytest.raises(UsageError, match="no trial that counts commits"):
-        of_campaign("series-1", None, b"{}", [measured(unit="s", load=None)])
+        of_campaign("series-1", None, by_variant, [measured(unit="s", load=None)])
 
 
 def test_every_flush_mode_is_asked_for_at_the_servers_policy() -> None:

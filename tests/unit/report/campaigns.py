@@ -7,7 +7,10 @@ from typing import Any
 
 import msgspec
 
+from flushlab.campaign.crash.request import CrashRequest
 from flushlab.campaign.facts import ArmFacts, ClaimFacts, SeriesFacts, TuneFacts
+from flushlab.campaign.request import TuneRequest
+from flushlab.campaign.series_request import BoundArm, SeriesRequest
 from flushlab.experiment.frontier import Dropped, Excluded, FrontierPoint, Rejected, TuneResult
 from flushlab.record import (
     Arm,
@@ -24,7 +27,10 @@ from flushlab.record import (
     Warning,
 )
 from flushlab.settings.floor import Floor
+from flushlab.spec.kinds import CrashSpec, SeriesSpec, TuneSpec
+from flushlab.spec.parts import BaseSpec, ServerSpec, WorkloadSpec
 from flushlab.store import CampaignRow
+from flushlab.workload import Timing
 from tests.unit.crashes import BASE as KEPT
 from tests.unit.crashes import LOSING
 from tests.unit.crashes import facts as crash_facts
@@ -267,50 +273,87 @@ def trials_of(arms: dict[str, float], stage: str, blocks: int = 5, seconds: int 
     ]
 
 
-TUNE_PLAN = {
-    "build": "mariadb@10.11.19",
-    "workload": "oltp_update_non_index",
-    "shape": {"tables": 8, "table_size": 20_000},
-    "threads": [16],
-    "floor": "second",
-    "minutes": 6,
-    "original": {"sync_binlog": 1},
-    "base": BASE,
-    "timing": {"seconds": 4.0},
-    "seed": 7,
-    "candidates": [],
-}
-SERIES_PLAN = {
-    "build": "mariadb@10.11.19",
-    "plan": "insert-on-duplicate",
-    "title": "a title",
-    "folder": "/plans",
-    "workload": "upsert",
-    "base": {"name": "base", "settings": BASE},
-    "blocks": 5,
-    "timing": {"seconds": 10.0},
-    "seed": 3,
-}
-CRASH_PLAN = {
-    "configurations": ["base", "innodb_flush_log_at_trx_commit=2"],
-    "server": "mariadb@10.11.19",
-    "images": 12,
-    "settings": {"log_bin": "ON"},
-    "controls": False,
-    "disk": None,
-}
+TUNE_SPEC = TuneSpec(
+    server=ServerSpec(server="mariadb@10.11.19"),
+    workload=WorkloadSpec(options={"table_size": 20_000}),
+    minutes=6.0,
+    base=BaseSpec(settings={"sync_binlog": 1}),
+    seed=7,
+)
+SERIES_SPEC = SeriesSpec(plan="insert-on-duplicate", server=ServerSpec(server="mariadb@10.11.19"), seed=3)
+CRASH_SPEC = CrashSpec(
+    configurations=("base", "innodb_flush_log_at_trx_commit=2"),
+    server=ServerSpec(server="mariadb@10.11.19"),
+    images=12,
+    base=BaseSpec(settings={"log_bin": "ON"}),
+    controls=False,
+)
+
+
+def tune_request(**changes: Any) -> TuneRequest:
+    """What a tuning was asked for; fields of its specification by their names, too."""
+    own = {name: changes.pop(name) for name in tuple(changes) if name in TuneSpec.__struct_fields__}
+    spec = msgspec.structs.replace(TUNE_SPEC, **{name: own[name] for name in own if name != "base"})
+    facts: dict[str, Any] = {
+        "spec": spec,
+        "build": "mariadb@10.11.19",
+        "build_id": "mariadb-x",
+        "base": own.get("base", BASE),
+        "original": {"sync_binlog": 1},
+        "candidates": (),
+        "timing": Timing(seconds=4.0),
+    }
+    return TuneRequest(**{**facts, **changes})
+
+
+def series_request(**changes: Any) -> SeriesRequest:
+    """What a series was asked for."""
+    facts: dict[str, Any] = {
+        "spec": SERIES_SPEC,
+        "build": "mariadb@10.11.19",
+        "build_id": "mariadb-x",
+        "plan": "insert-on-duplicate",
+        "title": "a title",
+        "folder": "/plans",
+        "workload": "upsert",
+        "base": BoundArm(name="base", settings=BASE),
+        "arms": (),
+        "blocks": 5,
+        "timing": Timing(seconds=10.0),
+        "seed": 3,
+    }
+    return SeriesRequest(**{**facts, **changes})
+
+
+def crash_request(spec: CrashSpec = CRASH_SPEC) -> CrashRequest:
+    """What a crash campaign was asked for."""
+    return CrashRequest(
+        spec=spec,
+        folder="/",
+        build="mariadb@10.11.19",
+        build_id="mariadb-x",
+        workload_digest="",
+        planned={},
+    )
+
+
 TUNE_ARMS = {"base": 12_000.0, "control": 12_000.0, FREE_ARM: 13_000.0, FAST_ARM: 19_000.0}
 SERIES_ARMS = {"base": 9_800.0, "control": 9_700.0, "B": 12_900.0, "F": 8_100.0, "G": 18_700.0, "I": 9_800.0}
 
 
-def row(kind: str, facts: TuneFacts | SeriesFacts | None, plan: object = None, **changes: Any) -> CampaignRow:
-    plan = plan or (TUNE_PLAN if kind == "tune" else SERIES_PLAN)
+def row(
+    kind: str,
+    facts: TuneFacts | SeriesFacts | None,
+    request: TuneRequest | SeriesRequest | None = None,
+    **changes: Any,
+) -> CampaignRow:
+    request = request or (tune_request() if kind == "tune" else series_request())
     stored = CampaignRow(
         id=f"{kind}-20261121-104206-79a6",
         kind=kind,
         created_at="2026-11-21T10:42:06.705+00:00",
         flushlab="0.1.0",
-        plan=msgspec.json.encode(plan),
+        plan=msgspec.json.encode(request),
         state="done" if facts is not None else "running",
         result=msgspec.json.encode(facts) if facts is not None else None,
         trials=0,
@@ -318,7 +361,7 @@ def row(kind: str, facts: TuneFacts | SeriesFacts | None, plan: object = None, *
     return msgspec.structs.replace(stored, **changes)
 
 
-def crashed(*arms: CrashArm, plan: object = CRASH_PLAN) -> CampaignRow:
+def crashed(*arms: CrashArm, spec: CrashSpec = CRASH_SPEC) -> CampaignRow:
     """A stored crash campaign: of a base that kept all and one that lost, unless others are given."""
     facts = crash_facts(*(arms or (KEPT, LOSING)))
     return CampaignRow(
@@ -326,7 +369,7 @@ def crashed(*arms: CrashArm, plan: object = CRASH_PLAN) -> CampaignRow:
         kind="crash",
         created_at="2026-11-21T10:42:06.705+00:00",
         flushlab="0.1.0",
-        plan=msgspec.json.encode(plan),
+        plan=msgspec.json.encode(crash_request(spec)),
         state="done",
         result=msgspec.json.encode(facts),
         trials=0,

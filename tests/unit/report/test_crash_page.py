@@ -7,19 +7,21 @@ import re
 import msgspec
 import pytest
 
-from flushlab.campaign.crash.request import CrashRequest
 from flushlab.record import CrashArm, SourceText, Warning
 from flushlab.report import crash, crash_page
 from flushlab.report.page import page
 from flushlab.report.page.crash import sections
+from flushlab.report.repeat import command
 from flushlab.report.stored import crash_of, facts_of
+from flushlab.spec.kinds import CrashSpec
+from flushlab.spec.parts import LedgerWorkloadSpec, ServerSpec
 from tests.unit.crashes import BASE, CLUSTER, CONTROL, LOSING, REPLICATED, facts, image
 from tests.unit.report import campaigns as made
 from tests.unit.report.test_page import HOSTILE, Reader, text_of
 
 
-def shown(*arms: CrashArm, plan: object = made.CRASH_PLAN) -> str:
-    row = made.crashed(*arms, plan=plan)
+def shown(*arms: CrashArm, spec: CrashSpec = made.CRASH_SPEC) -> str:
+    row = made.crashed(*arms, spec=spec)
     return crash_page.render(row, crash_of(row))
 
 
@@ -65,17 +67,11 @@ def test_a_control_is_told_apart_and_its_losses_are_no_failures() -> None:
 
 
 def test_the_command_repeats_the_campaign() -> None:
-    command = crash_page.command(made.CRASH_PLAN)
-    assert command.replace(" \\\n ", "") == (
+    found = command(made.crash_request()).replace(" \\\n ", "")
+    assert found == (
         "flushlab crash base innodb_flush_log_at_trx_commit=2 --server mariadb@10.11.19 --images 12"
         " --set log_bin=ON --no-controls"
     )
-
-
-def test_configurations_that_python_named_keep_their_names() -> None:
-    named = {"configurations": {"base": {}, "fast": {"sync_binlog": 0}, "file": "my.cnf"}}
-    found = crash_page.command(named)
-    assert found.replace(" \\\n ", "") == "flushlab crash base 'fast: sync_binlog=0' 'file: my.cnf'"
 
 
 def test_a_page_loads_nothing_and_shows_text_as_text() -> None:
@@ -83,7 +79,7 @@ def test_a_page_loads_nothing_and_shows_text_as_text() -> None:
     arm = CrashArm(
         name=HOSTILE, settings={HOSTILE: HOSTILE}, guarantee=HOSTILE, folder=HOSTILE, images=(bad,)
     )
-    html = shown(arm, plan={"configurations": [HOSTILE], "server": HOSTILE})
+    html = shown(arm, spec=CrashSpec(configurations=(HOSTILE,), server=ServerSpec(server=HOSTILE)))
     read = Reader(html)
     assert all(re.fullmatch(r"#[\w-]+", address) for address in read.addresses)
     assert not read.tags["script"] and not read.tags["img"]
@@ -127,8 +123,9 @@ def test_replicas_are_told_below_what_they_followed() -> None:
 
 
 def test_the_command_of_a_replica_has_it() -> None:
-    found = crash_page.command({"server": "mysql@8.0", "replica": True})
-    assert found.replace(" \\\n ", "") == "flushlab crash --server mysql@8.0 --replica"
+    spec = CrashSpec(server=ServerSpec(server="mysql@8.0"), replica=True)
+    found = command(made.crash_request(spec)).replace(" \\\n ", "")
+    assert found == "flushlab crash --server mysql@8.0 --replica"
 
 
 def test_the_page_carries_the_texts_that_it_ran_and_no_word_that_no_flag_gives() -> None:
@@ -136,38 +133,24 @@ def test_the_page_carries_the_texts_that_it_ran_and_no_word_that_no_flag_gives()
     script = SourceText(kind="script", name="import.sh", size_bytes=16, sha256="ab", text=text)
     large = SourceText(kind="script", name="large.sql", size_bytes=3 << 20, sha256="cd", text=None)
     found = msgspec.structs.replace(facts(BASE), workload="command: ./import.sh", sources=(script, large))
-    request = CrashRequest(
-        configurations=["base"],
-        server="mariadb@10.11",
-        workload="command: ./import.sh --password=secret",
-        fail="process",
-        images=3,
-        seconds=1.0,
-        threads=2,
-        rows=1,
-        fs="ext4",
-        tear=512,
-        lying_flushes=10,
-        disk_size=1024,
-        controls=True,
-        seed=1,
+    spec = CrashSpec(
+        workload=LedgerWorkloadSpec(name="command: ./import.sh --password=secret"), fail="process"
+    )
+    request = msgspec.structs.replace(
+        made.crash_request(spec),
         folder="/somewhere",
-        build_id="a-build",
         workload_digest="a-digest",
         planned={"base": {"sync_binlog": 1}},
         sources=(script, large),
         warnings=(Warning("scaled", "it was scaled"),),
     )
-    row = msgspec.structs.replace(made.crashed(), plan=request.plan(), result=msgspec.json.encode(found))
+    row = msgspec.structs.replace(
+        made.crashed(), plan=msgspec.json.encode(request), result=msgspec.json.encode(found)
+    )
     shown = text_of(crash_page.render(row, crash_of(row)))
     assert "The script: import.sh COPY the orders" in shown
     assert "Elsewhere, save each text as a file first and name that file in the command." in shown
     assert "large.sql is not shown: it has 3 MiB or is no text. SHA-256: cd" in shown
     assert "The plan as stored" in shown and '"workload_digest": "a-digest"' in shown
     assert "secret" not in shown
-    command = crash_page.command(msgspec.json.decode(row.plan)).replace(" \\\n ", "")
-    for flag in ("--workload-digest", "--build-id", "--planned", "--sources", "--warnings", "--folder"):
-        assert flag not in command
-    assert command.startswith("flushlab crash base --server mariadb@10.11 --workload 'command: ./import.sh")
-    assert "--tear" not in command and "--disk-size" not in command, "a process has no disk of its own"
     assert crash.document(found)["sources"] == [script, large]

@@ -13,9 +13,10 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from flushlab.record import Arm, ErrorCount, Slice, Trial
 from flushlab.report.openmetrics import Dated, render
-from flushlab.report.stored import StoredPlan
+from flushlab.settings.floor import Floor
 from flushlab.store import CampaignRow
 from tests.unit.records import load_result, trial
+from tests.unit.report import campaigns as made
 
 ROW = CampaignRow(
     id="compare-1",
@@ -27,7 +28,7 @@ ROW = CampaignRow(
     result=None,
     trials=3,
 )
-PLAN = StoredPlan(build="mariadb@10.11.19", workload="upsert", floor="second")
+PLAN = made.series_request(floor=Floor.SECOND)
 BASE, FAST = Arm(name="base", settings={}), Arm(name='flush=2 "quoted"\n', settings={})
 
 

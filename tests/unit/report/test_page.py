@@ -13,11 +13,14 @@ from flushlab.campaign.facts import ArmFacts, SeriesFacts
 from flushlab.campaign.recommended import Recommended
 from flushlab.errors import StorageError
 from flushlab.experiment.frontier import FrontierPoint, TuneResult
-from flushlab.record import Arm, NodeActivity, Slice, Trial, Warning
+from flushlab.record import Arm, NodeActivity, Slice, SourceText, Trial, Warning
+from flushlab.record.source import SourceKind
 from flushlab.report.page import page
 from flushlab.report.page.page import Advice
 from flushlab.report.stored import facts_of
 from flushlab.settings.floor import Floor
+from flushlab.spec.kinds import SeriesSpec
+from flushlab.spec.parts import WorkloadSpec
 from flushlab.store import CampaignRow
 from tests.golden.test_compare_report import FACTS, TWO
 from tests.golden.test_series_report import FACTORIAL, UNCROSSED
@@ -235,7 +238,7 @@ def test_a_tuning_tells(words: str) -> None:
         "J skipped $FLUSHLAB_ZFS is not set",
         "L not in this version no innodb_thread_concurrency",
         "changes the service: unique_checks",
-        "flushlab series \\ insert-on-duplicate \\ --server mariadb@10.11.19 \\ --blocks 5",
+        "flushlab series \\ insert-on-duplicate \\ --server mariadb@10.11.19 \\ --seed 3",
     ],
 )
 def test_a_series_tells(words: str) -> None:
@@ -279,7 +282,7 @@ def test_what_people_and_servers_wrote_is_escaped_and_changes_no_markup() -> Non
             )
             for name in ("base", HOSTILE)
         ]
-        plan = {**made.SERIES_PLAN, "plan": HOSTILE, "build": HOSTILE, "sources": [source(HOSTILE)]}
+        plan = made.series_request(spec=SeriesSpec(plan=HOSTILE), build=HOSTILE, sources=(source(HOSTILE),))
         return show(
             made.row(kind, facts, plan, id=HOSTILE),
             own,
@@ -335,7 +338,9 @@ def test_a_frontier_whose_free_part_is_unknown_shows_a_question_mark() -> None:
 
 def test_a_tuning_for_latency_compares_latency() -> None:
     facts = made.tune_facts(base_p99_us=170_600.0, objective="p99")
-    plan = {**made.TUNE_PLAN, "objective": "p99", "shape": {"rate": 2000.0}}
+    load = WorkloadSpec(options={"rate": 2000.0})
+    spec = msgspec.structs.replace(made.TUNE_SPEC, objective="p99", workload=load)
+    plan = made.tune_request(spec=spec)
     text = text_of(show(made.row("tune", facts, plan), []))
     assert "1.62× lower p99 latency than the base at floor" in text
     assert "base's p99 170.6 ms" in text
@@ -382,7 +387,7 @@ def test_a_page_stays_small_whatever_was_measured() -> None:
     facts = made.series_facts(
         arms=tuple(arms), warnings=tuple(Warning(f"w{n}", "x" * 5000) for n in range(300))
     )
-    plan = {**made.SERIES_PLAN, "sources": [source("# a long plan\n" * 200_000)]}
+    plan = made.series_request(sources=(source("# a long plan\n" * 200_000),))
     html = show(made.row("series", facts, plan), own)
     assert 200_000 < len(html.encode()) < 1_500_000
     text = text_of(html)
@@ -391,8 +396,8 @@ def test_a_page_stays_small_whatever_was_measured() -> None:
     assert "more characters" in text
 
 
-def source(text: str | None, kind: str = "plan") -> dict[str, object]:
-    return {"kind": kind, "name": f"{kind}.toml", "size_bytes": 4 << 20, "sha256": "5e1f", "text": text}
+def source(text: str | None, kind: SourceKind = "plan") -> SourceText:
+    return SourceText(kind=kind, name=f"{kind}.toml", size_bytes=4 << 20, sha256="5e1f", text=text)
 
 
 def test_the_texts_that_ran_are_on_the_page() -> None:
@@ -402,7 +407,7 @@ def test_the_texts_that_ran_are_on_the_page() -> None:
         source("CREATE TABLE account (id INT)", "setup"),
         source(None, "script"),
     ]
-    text = text_of(show(made.row("series", None, {**made.SERIES_PLAN, "sources": texts}), []))
+    text = text_of(show(made.row("series", None, made.series_request(sources=tuple(texts))), []))
     for shown in (
         *("The plan: plan.toml", "title = 'insert or update'"),
         *("The transactions: transactions.toml", "[transaction.pay]"),
@@ -414,7 +419,7 @@ def test_the_texts_that_ran_are_on_the_page() -> None:
 
 
 def test_a_password_in_a_command_is_not_on_the_page() -> None:
-    plan = {**made.TUNE_PLAN, "workload": "command: mysql -uroot -pgeheim shop < load.sql"}
+    plan = made.tune_request(workload=WorkloadSpec(name="command: mysql -uroot -pgeheim shop < load.sql"))
     html = show(made.row("tune", None, plan), [])
     assert "geheim" not in html
     text = text_of(html)
@@ -465,7 +470,7 @@ def test_a_series_in_mixed_ways_says_which_arm_was_measured_how() -> None:
     trials = made.trials_of({"base": 9_000.0, "B": 9_000.0}, "arms", blocks=1)
     trials = [msgspec.structs.replace(one, slices=(turn,)) for one in trials]
     trials += made.trials_of({"G": 9_000.0}, "arms", blocks=1)
-    text = text_of(show(made.row("series", facts, made.SERIES_PLAN), trials))
+    text = text_of(show(made.row("series", facts), trials))
     assert f"G: on a fresh server for each window, as {why}." in text
     assert "G: a fresh server for each window, so no turns." in text
     assert "B 500 500 500 1 2.0 s 0 0%" in text

@@ -63,14 +63,12 @@ def test_what_people_and_kernels_wrote_is_text() -> None:
 
 
 ARM: dict[str, Value] = {"innodb_flush_log_at_trx_commit": 2, "sync_binlog": 1000, "log_bin": "ON"}
-PLAN = msgspec.json.encode({"threads": [64]})
 
 
 def beside(storage: Storage = HERE, sync_binlog: int = 1000) -> list[Section]:
     settings = {**ARM, "sync_binlog": sync_binlog}
     trials = [trial(settings, figure, storage=storage) for figure in (20_000.0, 30_000.0, 40_000.0)]
-    row = made.row("tune", None)
-    row = msgspec.structs.replace(row, id="tune-1", plan=PLAN)
+    row = made.row("tune", None, made.tune_request(threads=(64,)), id="tune-1")
     return list(probe_page.beside(probe_record(), "probe-7", row, trials))
 
 

@@ -10,20 +10,22 @@ from typing import Any
 
 import msgspec
 import pytest
-from typer.main import get_command
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from flushlab.campaign import series, several_servers, target, tune, way
+from flushlab.campaign.crash import crash, plan
 from flushlab.campaign.target import Target
 from flushlab.cli.app import make_app
 from flushlab.datadir import DataRoot, Volume
 from flushlab.plan.shipped import find_plan
 from flushlab.record import Storage
 from flushlab.report.repeat import command
-from flushlab.report.stored import plan_of
+from flushlab.report.stored import request_of
 from flushlab.server import FakeServer, base_file
 from flushlab.server.fake import DEFAULTS
 from flushlab.settings.catalog import load_catalog
+from flushlab.spec import fields
+from flushlab.spec.kinds import CompareSpec, CrashSpec, SeriesSpec, TuneSpec
 from flushlab.store import Store
 from tests.unit.builds import MARIADB, build
 from tests.unit.report import campaigns as made
@@ -38,7 +40,7 @@ TUNE = {
     "minutes": ["--minutes", "90"],
     "trials": ["--trials", "77"],
     "base": ["--base", "{tmp}/my.cnf"],
-    "setting": ["--set", "sync_binlog=7"],
+    "settings": ["--set", "sync_binlog=7"],
     "keep": ["--keep", "innodb-flush-method", "--keep", "sync_binlog"],
     "dataset": ["--dataset", "dump.sql"],
     "database": ["--dataset", "dump.sql", "--database", "shop"],
@@ -129,8 +131,50 @@ COMPARE = {
         "a: sync_binlog=1",
     ],
 }
+LYING = ["--fail", "lying-disk"]
+CRASH = {
+    "configurations": ["{tmp}/my.cnf", "sync_binlog=1", "two: sync_binlog=2"],
+    "server, as it is": [],
+    "server": ["--server", "mariadb@10.6.7"],
+    "basedir": ["--basedir", "server"],
+    "cluster": ["--cluster", "3"],
+    "network_latency": ["--cluster", "3", "--network-latency", "500us"],
+    "workload": ["--workload", "oltp_write_only", "--tables", "2"],
+    "beside": ["--beside", "ddl"],
+    "fail": ["--fail", "os"],
+    "images": ["--images", "7"],
+    "seconds": ["--seconds", "2.5"],
+    "threads": ["--threads", "2"],
+    "rows": ["--rows", "3"],
+    "settings": ["--set", "sync_binlog=1"],
+    "base": ["--base", "{tmp}/my.cnf"],
+    "fs": ["--fs", "xfs"],
+    "tear": ["--tear", "4096"],
+    "lying_flushes": [*LYING, "--lying-flushes", "3"],
+    "disk_size": ["--disk-size", "2048"],
+    "disk": ["--disk", "gp3"],
+    "data_root": ["--data-root", "data"],
+    "controls": ["--no-controls"],
+    "seed": ["--seed", "5"],
+    "nodes": ["--cluster", "3", "--nodes", "all"],
+    "replica": ["--replica"],
+    "keep": ["--keep", "records"],
+}
 CHANGES_NO_REQUEST = {
-    *("json", "out", "resume", "init", "force", "help", "exact", "wait_for_quiet", "dry_run", "watch"),
+    *(
+        "json",
+        "out",
+        "resume",
+        "init",
+        "force",
+        "help",
+        "exact",
+        "wait_for_quiet",
+        "dry_run",
+        "watch",
+        "replay",
+        "minimise",
+    ),
     *("allow_writes", "tune_server", "defaults_file"),  # with --dsn the command has them all
 }
 
@@ -155,10 +199,10 @@ def ask(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     decided: list[Any] = []
 
     @contextmanager
-    def opened(server: str, cluster: int | None = None, **_: object) -> Iterator[Target]:
+    def opened(server: Any, *_: object, **__: object) -> Iterator[Target]:
         root = DataRoot(path=tmp_path, storage=Storage(filesystem="ext4"))
-        found = build("mariadb", 10, 6, 7) if server.endswith("@10.6.7") else MARIADB
-        yield Target(found, load_catalog(), Volume(root), nodes=cluster or 1)
+        found = build("mariadb", 10, 6, 7) if server.build.endswith("@10.6.7") else MARIADB
+        yield Target(found, load_catalog(), Volume(root), nodes=server.cluster or 1)
 
     @contextmanager
     def external_target(own: Any) -> Iterator[Target]:
@@ -167,11 +211,19 @@ def ask(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
         yield Target(MARIADB, load_catalog(), Volume(root), external=server, own=own)
 
     def carry_out(request: object, *_: object) -> None:
-        decided.append(request)
+        decided.append(
+            msgspec.json.decode(msgspec.json.encode(request), type=type(request))
+        )  # as it is stored
         raise Decided
 
     monkeypatch.setattr(target, "open_target", opened)
     monkeypatch.setattr(target, "external_target", external_target)
+    monkeypatch.setattr(crash, "open_target", opened)
+    monkeypatch.setattr(crash, "open_store", lambda: Store(tmp_path / "store.sqlite"))
+    monkeypatch.setattr(crash, "_carry_out", carry_out)
+    for name in ("require_fault_disk", "require_images"):
+        monkeypatch.setattr(crash, name, lambda _: None)
+    monkeypatch.setattr(plan, "require_taken", lambda *_: None)
     for module in (tune, series):
         monkeypatch.setattr(module, "carry_out", carry_out)
         monkeypatch.setattr(module, "read_base", lambda *_, **__: {})
@@ -203,8 +255,10 @@ def ask(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
 
 def repeated(kind: str, request: Any) -> list[str]:
     """The words of the command on the page of a campaign of this request."""
-    row = msgspec.structs.replace(made.row(kind, None), plan=msgspec.json.encode(request))
-    return shlex.split(command(row, plan_of(row)).replace("\\\n", " "))[1:]
+    row = msgspec.structs.replace(made.row("tune", None), kind=kind, plan=msgspec.json.encode(request))
+    stored = request_of(row)
+    assert stored is not None
+    return shlex.split(command(stored).replace("\\\n", " "))[1:]
 
 
 @pytest.mark.parametrize("flag", TUNE)
@@ -231,6 +285,13 @@ def test_the_command_repeats_every_flag_of_compare(flag: str, ask: Any) -> None:
     assert ask(*repeated("compare", request)) == request
 
 
+@pytest.mark.parametrize("flag", CRASH)
+def test_the_command_repeats_every_flag_of_crash(flag: str, ask: Any) -> None:
+    request = ask("crash", *CRASH[flag])
+    assert flag == "server, as it is" or request != ask("crash")
+    assert ask(*repeated("crash", request)) == request
+
+
 @pytest.mark.parametrize(
     ("kind", "words"),
     [
@@ -246,11 +307,13 @@ def test_the_command_says_what_was_compared_also_where_nobody_asked(
     assert again[again.index("--objective") + 1] == "p99"
 
 
-@pytest.mark.parametrize(("kind", "flags"), [("tune", TUNE), ("series", SERIES), ("compare", COMPARE)])
+@pytest.mark.parametrize(
+    ("kind", "flags"), [("tune", TUNE), ("series", SERIES), ("compare", COMPARE), ("crash", CRASH)]
+)
 def test_no_flag_is_forgotten_here(kind: str, flags: dict[str, list[str]]) -> None:
-    group: Any = get_command(make_app())
-    declared = group.commands[kind].params
-    assert {str(one.name) for one in declared} - CHANGES_NO_REQUEST <= set(flags)
+    specs = {"tune": TuneSpec, "series": SeriesSpec, "compare": CompareSpec, "crash": CrashSpec}
+    declared = fields(specs[kind])
+    assert {*declared} - CHANGES_NO_REQUEST <= set(flags)
 
 
 def test_a_campaign_is_repeated_from_any_folder(ask: Any, tmp_path: Path) -> None:

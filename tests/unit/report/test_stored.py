@@ -6,78 +6,68 @@ from collections.abc import Mapping
 import msgspec
 import pytest
 
-from flushlab.record import Value
+from flushlab.campaign.request import TuneRequest
+from flushlab.campaign.series_request import BoundArm, SeriesRequest
+from flushlab.record import Arm, SourceText, Value
 from flushlab.report.page.repeat import plan_text
 from flushlab.report.repeat import command
-from flushlab.report.stored import Facts, facts_of, plan_of, recommended
+from flushlab.report.stored import Facts, connections_of, facts_of, recommended, request_of
+from flushlab.spec.parts import DataSpec, WorkloadSpec
 from flushlab.store import CampaignRow
+from tests.unit.records import trial
 from tests.unit.report import campaigns as made
 
 
-def words(kind: str, **changes: object) -> list[str]:
-    base = made.TUNE_PLAN if kind == "tune" else made.SERIES_PLAN
-    row = made.row(kind, None, {**base, **changes})
-    return shlex.split(command(row, plan_of(row)).replace("\\\n", " "))
+def words(request: TuneRequest | SeriesRequest) -> list[str]:
+    return shlex.split(command(request).replace("\\\n", " "))
 
 
 def test_a_tuning_is_repeated_by_its_options() -> None:
-    assert words("tune") == [
+    assert words(made.tune_request()) == [
         *("flushlab", "tune", "--server", "mariadb@10.11.19", "--workload", "oltp_update_non_index"),
-        *("--threads", "16", "--table-size", "20000", "--floor", "second", "--minutes", "6"),
-        *("--seed", "7", "--set", "sync_binlog=1"),
+        *("--table-size", "20000", "--floor", "second", "--minutes", "6", "--set", "sync_binlog=1"),
+        *("--seed", "7"),
     ]
 
 
 def test_words_that_a_shell_would_split_are_quoted() -> None:
-    told = words("tune", workload="command: ./load.sh $X 'y'", dataset="/my data", original={"x": "a b"})
+    told = words(
+        made.tune_request(
+            workload=WorkloadSpec(name="command: ./load.sh $X 'y'"), data=DataSpec(dataset="/my data")
+        )
+    )
     assert "command: ./load.sh $X 'y'" in told
     assert "/my data" in told
-    assert "x=a b" in told
-    assert "--table-size" not in told
-
-
-@pytest.mark.parametrize(
-    ("change", "told"),
-    [
-        ({"timing": {"seconds": 9.0}}, ["--seconds", "9"]),
-        ({"objective": "p99", "shape": {"rate": 2000.0}}, ["--rate", "2000"]),
-        ({"shape": {"rand_type": None, "rows": 10, "commit": "1 s"}}, ["--rows", "10", "--commit", "1 s"]),
-        (
-            {"shape": {"options": {"skip_trx": "on", "point_selects": 3}}},
-            ["--skip-trx", "on", "--point-selects", "3"],
-        ),
-        ({"p99_limit": 3.0}, ["--p99-limit", "3"]),
-        ({"standalone": True}, ["--standalone"]),
-        ({"data_root": "/data", "disk_iops": 120}, ["--data-root", "/data", "--disk-iops", "120"]),
-        ({"trials": 40, "minutes": None}, ["--trials", "40"]),
-        ({"threads": [1, 16]}, ["--threads", "1,16"]),
-        ({"basedir": "/opt/mysql"}, ["--basedir", "/opt/mysql"]),
-    ],
-    ids=str,
-)
-def test_what_was_not_the_default_is_said(change: dict[str, object], told: list[str]) -> None:
-    assert " ".join(told) in " ".join(words("tune", **change))
 
 
 def test_a_series_is_repeated_by_its_plan() -> None:
-    assert words("series", scale=0.5) == [
-        *("flushlab", "series", "insert-on-duplicate", "--server", "mariadb@10.11.19", "--blocks", "5"),
-        *("--seconds", "10", "--scale", "0.5", "--seed", "3"),
+    spec = msgspec.structs.replace(made.SERIES_SPEC, scale=0.5)
+    assert words(made.series_request(spec=spec)) == [
+        *("flushlab", "series", "insert-on-duplicate", "--server", "mariadb@10.11.19"),
+        *("--scale", "0.5", "--seed", "3"),
     ]
 
 
 def test_a_stored_plan_is_shown_without_its_texts_and_without_passwords() -> None:
-    row = made.row("series", None)
-    assert msgspec.json.decode(plan_text(row)) == made.SERIES_PLAN
-    row = made.row("tune", None, {"workload": "command: mysql -pgeheim", "sources": [{"text": "x"}]})
-    assert msgspec.json.decode(plan_text(row)) == {"workload": "command: mysql -p***"}
+    texts = (SourceText(kind="plan", name="x", size_bytes=1, sha256="", text="geheim"),)
+    row = made.row("series", None, made.series_request(sources=texts))
+    assert "sources" not in msgspec.json.decode(plan_text(row))
+    row = made.row("tune", None, made.tune_request(workload=WorkloadSpec(name="command: mysql -pgeheim")))
+    assert msgspec.json.decode(plan_text(row))["spec"]["workload"] == {"name": "command: mysql -p***"}
+
+
+def test_a_series_tells_connections_by_arm() -> None:
+    many = BoundArm(name="many", options={"threads": 32})
+    request = made.series_request(base=BoundArm(name="base", options={"threads": 8}), arms=(many,))
+    trials = [trial(arm=Arm(name=name, settings={})) for name in ("base", "many")]
+    assert [connections_of(request)(one) for one in trials] == [8, 32]
 
 
 @pytest.mark.parametrize("plan", [b"", b"{", b"\xff", b'{"threads": "many"}'])
 def test_a_plan_that_cannot_be_read_is_no_plan(plan: bytes) -> None:
     row = made.row("tune", None)
     row = msgspec.structs.replace(row, plan=plan)
-    assert plan_of(row).build == ""
+    assert request_of(row) is None
 
 
 def advised(row: CampaignRow, facts: Facts | None) -> Mapping[str, Value]:
@@ -88,7 +78,7 @@ def advised(row: CampaignRow, facts: Facts | None) -> Mapping[str, Value]:
 
 def test_a_tuning_advises_its_winner_and_what_was_lifted() -> None:
     facts = made.tune_facts(raised={"innodb_doublewrite": "ON"})
-    row = made.row("tune", facts, made.TUNE_PLAN)
+    row = made.row("tune", facts)
     assert advised(row, facts_of(row)) == {"innodb_doublewrite": "ON", **made.FAST}
 
 

@@ -4,9 +4,9 @@ import pytest
 
 from flushlab.errors import UsageError
 from flushlab.record import Value
+from flushlab.spec.option import flag
 from flushlab.workload import OltpWorkload, all_options, build_workload, workload_options
 from flushlab.workload.options import settle
-from flushlab.workload.parse import flag
 from flushlab.workload.sysbench import NOT_TAKEN
 
 NAMES = ("oltp_update_non_index", "upsert", "txn:x.toml", "sql:x.sql", "command: true")

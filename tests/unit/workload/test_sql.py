@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from flushlab.errors import UsageError
-from flushlab.workload import Shape, SqlWorkload, build_workload, parse_workload, settled_name
+from flushlab.workload import SqlWorkload, build_workload, parse_workload, settled_name
 
 
 def test_a_script_is_read_relative_to_the_folder_that_is_given(tmp_path: Path) -> None:
@@ -47,9 +47,9 @@ def test_flags_of_loads_are_no_matter_to_a_script_but_those_of_upsert_are(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("a.sql").write_text("SELECT 1")
-    assert isinstance(parse_workload("sql:a.sql", Shape(threads=64)), SqlWorkload)
+    assert isinstance(parse_workload("sql:a.sql"), SqlWorkload)
     with pytest.raises(UsageError, match="the workload sql takes no --rows"):
-        parse_workload("sql:a.sql", Shape(rows=5))
+        parse_workload("sql:a.sql", {"rows": 5})
 
 
 def test_a_stored_name_finds_its_script_from_anywhere(

@@ -14,7 +14,6 @@ from typing import Literal, NamedTuple, Protocol
 import msgspec
 
 from flushlab.campaign.crash.load import require_known_commits
-from flushlab.campaign.crash.request import MOST_IMAGES
 from flushlab.campaign.facts import BASE_BROKE
 from flushlab.crashed.promise import broken, unproven
 from flushlab.datadir.fault_disk import require_fault_disk
@@ -71,8 +70,6 @@ def require_crashable(images: int, workload: Workload, *, dataset: bool, disk: s
     Raises:
         UsageError: the number of crashes, or what is to be tuned.
     """
-    if not 1 <= images <= MOST_IMAGES:
-        raise UsageError(f"--crash-images {images} is out of range", hint=f"it takes 1 to {MOST_IMAGES:,}")
     if dataset:
         raise UsageError("--crash crashes generated tables, not --dataset", hint=_HINT)
     if disk is not None:

@@ -6,7 +6,6 @@ alone, without a ledger.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -17,16 +16,15 @@ from flushlab.crashed.errand import Errand, Task
 from flushlab.crashed.live import Load
 from flushlab.crashed.survivor import Ledger
 from flushlab.errors import UsageError
-from flushlab.record import LoadSpec, SourceText, Value
+from flushlab.record import LoadSpec, SourceText
 from flushlab.server import Sandbox
+from flushlab.spec.kinds import CrashSpec
 from flushlab.workload import (
     CommandWorkload,
-    Shape,
     SqlWorkload,
     Workload,
     fingerprint,
     parse_workload,
-    shape_of,
     sources_of,
     workload_options,
 )
@@ -109,33 +107,26 @@ class CrashLoad(msgspec.Struct, frozen=True, kw_only=True):
         return Churn(database) if self.beside == DDL else None
 
 
-def read_load(
-    name: str,
-    options: Mapping[str, Value | None],
-    threads: int,
-    rows: int,
-    beside: str | None,
-    folder: Path,
-) -> CrashLoad:
-    """The load of a workload's name.
+def read_load(spec: CrashSpec, folder: Path) -> CrashLoad:
+    """The load that was asked for.
 
     Args:
-        name: of the workload.
-        options: of it; None: not given.
-        threads: connections.
-        rows: of each of the ledger's transactions.
-        beside: `ddl`, `command: …` or `sql:FILE`.
+        spec: what was asked for.
         folder: what a file is relative to, and where a command runs.
 
     Raises:
         UsageError: there is none of that name, or it cannot be run here so.
     """
+    beside, rows, options = spec.beside, spec.rows, spec.workload.options
     aside = None if beside is None else _beside(beside, folder)
-    if name == LEDGER:
-        if given := [option for option, value in options.items() if value is not None]:
-            raise UsageError(f"the workload {LEDGER} takes no option {given[0]}", hint="remove it")
-        return CrashLoad(beside=aside)
-    load = parse_workload(name, shape_of({**options, "threads": threads}), folder)
+    load: Workload | None = None
+    if spec.workload.name == LEDGER:
+        for option in options:
+            raise UsageError(f"the workload {LEDGER} takes no option {option}", hint="remove it")
+    else:
+        takes_threads = "threads" in workload_options(spec.workload.name)
+        threads = {"threads": spec.threads} if takes_threads else {}
+        load = parse_workload(spec.workload.name, {**options, **threads}, folder)
     if isinstance(load, CommandWorkload | SqlWorkload):
         if aside is not None:
             raise UsageError(
@@ -158,7 +149,7 @@ def _beside(name: str, folder: Path) -> CommandWorkload | SqlWorkload | Literal[
         workload_options(name)
     except UsageError as error:
         raise UsageError(error.message, hint=takes) from error
-    found = parse_workload(name, Shape(), folder)
+    found = parse_workload(name, folder=folder)
     if not isinstance(found, CommandWorkload | SqlWorkload):
         raise UsageError(
             f"--beside does not take {name}", hint=f"{takes}; --workload {name} has the ledger in it"

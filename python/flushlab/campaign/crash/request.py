@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
-from flushlab.datadir.fault_disk import LEAST_BYTES, FileSystemName
-from flushlab.errors import StorageError, UsageError
+from flushlab.datadir.fault_disk import LEAST_BYTES
+from flushlab.errors import UsageError
 from flushlab.record import CrashKind, SourceText, Value, Warning
 from flushlab.settings import durability
+from flushlab.spec import fields
+from flushlab.spec.build import names_given
+from flushlab.spec.kinds import CrashSpec
 
 FAILURES: Mapping[CrashKind, durability.Failure] = {
     "process": "process_crash",
@@ -22,102 +25,36 @@ FAILURES: Mapping[CrashKind, durability.Failure] = {
     "full": "power_loss",
 }
 """What the durability model calls them."""
-FILE_SYSTEMS: tuple[FileSystemName, ...] = ("ext4", "xfs", "btrfs")
-MOST_IMAGES, MOST_SECONDS, MOST_ROWS, MOST_LYING_FLUSHES = 100_000, 600.0, 1000, 1_000_000
-MOST_SEED = 999_999_999
-READ = ("folder", "build_id", "workload_digest", "planned", "sources", "warnings")
-"""Fields of a request that were read at the start: no flag gives them."""
-LEAST_DISK_MIB, MOST_DISK_MIB = 256, 65_536
-OF_DISKS: Mapping[str, Value | None] = {
-    "fs": "ext4",
-    "tear": 512,
-    "lying_flushes": 10,
-    "disk_size": 1024,
-    "disk": None,
-    "keep": None,
-}
-"""What is asked of a disk of its own, unless it is said otherwise."""
+OF_DISKS = ("fs", "tear", "lying_flushes", "disk_size", "disk", "keep")
+"""What is asked of a disk of its own."""
+MOST_IMAGES = 100_000
+"""Of each configuration."""
 SECONDS = 3.0
 """Of load, unless it is said otherwise."""
 
 
 class CrashRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What `crash` was asked for; its arguments under their names, `options` those of the workload.
+    """What `crash` was asked for, with everything decided that must not change when it is resumed.
 
-    What has been read at the start is in it as well, so that a campaign goes on with that whatever has become
-    of the files: the build's id, a digest of the workload and the texts that it runs, the settings of each
-    configuration, and what was said of them.
+    Attributes:
+        spec: what was asked for, with everything settled: it repeats the campaign.
+        folder: that it was asked for in, where a command runs.
+        build: name of the build, exact version.
+        build_id: its key; a resumed campaign must find the same binary.
+        workload_digest: changes with the content of the workload's files.
+        sources: the texts that it runs, as they were when it started.
+        planned: the settings of each configuration.
+        warnings: what was said of them.
     """
 
-    configurations: Any = ()
-    server: str
-    workload: str
-    beside: str | None = None
-    fail: str
-    images: int
-    seconds: float
-    threads: int
-    rows: int
-    fs: str
-    tear: int
-    lying_flushes: int
-    disk_size: int
-    disk: str | None = None
-    settings: dict[str, Value] | None = None
-    base: str | None = None
-    controls: bool
-    seed: int
-    cluster: int | None = None
-    nodes: str | None = None
-    network_latency: str | None = None
-    replica: bool | None = None
-    keep: str | None = None
-    replay: str | None = None
-    basedir: str | None = None
-    data_root: str | None = None
-    folder: str = ""
-    build_id: str = ""
-    workload_digest: str = ""
-    planned: dict[str, dict[str, Value]] = {}
+    spec: CrashSpec
+    folder: str
+    build: str
+    build_id: str
+    workload_digest: str
     sources: tuple[SourceText, ...] = ()
+    planned: dict[str, dict[str, Value]]
     warnings: tuple[Warning, ...] = ()
-    options: dict[str, Value] = {}
-
-    def plan(self) -> bytes:
-        """As it is stored: one JSON object, without what is None."""
-        fields = msgspec.structs.asdict(self)
-        options = fields.pop("options")
-        given = {name: value for name, value in {**fields, **options}.items() if value is not None}
-        return msgspec.json.encode(given, enc_hook=str)
-
-    @classmethod
-    def of_plan(cls, plan: bytes) -> CrashRequest:
-        """What was stored.
-
-        Raises:
-            StorageError: by another version of flushlab.
-        """
-        try:
-            given: dict[str, Any] = msgspec.json.decode(plan, type=dict)
-            own = {name: given.pop(name) for name in cls.__struct_fields__ if name in given}
-            return msgspec.convert({**own, "options": given}, cls)
-        except (msgspec.DecodeError, msgspec.ValidationError) as error:
-            raise StorageError(
-                f"the campaign was planned by another version of flushlab: {error}",
-                hint="start a new campaign",
-            ) from error
-
-
-def kind_of(text: str) -> CrashKind:
-    """What crashes, of its name.
-
-    Raises:
-        UsageError: it is none.
-    """
-    for kind in FAILURES:
-        if kind == text:
-            return kind
-    raise UsageError(f"--fail {text!r} is not known", hint=f"there are {', '.join(FAILURES)}")
 
 
 def tear_of(tear: int) -> Literal[512, 4096] | None:
@@ -135,54 +72,32 @@ def tear_of(tear: int) -> Literal[512, 4096] | None:
     raise UsageError(f"--tear is {tear}", hint="there are 512, 4096 and 0 for none")
 
 
-def require_in_range(asked: CrashRequest) -> None:
-    """Refuses what is too little or too much.
+def require_sensible(spec: CrashSpec) -> None:
+    """Refuses what makes no sense, or would have no effect.
 
     Raises:
-        UsageError: something is.
+        UsageError: it needs a disk, and a process is killed; or one that lies, and none does; or the disk is
+            too small.
     """
-    bounds: tuple[tuple[str, float, float, float], ...] = (
-        ("images", asked.images, 1, MOST_IMAGES),
-        ("seconds", asked.seconds, 0.2, MOST_SECONDS),
-        ("threads", asked.threads, 1, 1000),
-        ("rows", asked.rows, 1, MOST_ROWS),
-        ("lying-flushes", asked.lying_flushes, 1, MOST_LYING_FLUSHES),
-        ("disk-size", asked.disk_size, LEAST_DISK_MIB, MOST_DISK_MIB),
-        ("seed", asked.seed, 0, MOST_SEED),
-    )
-    for name, value, least, most in bounds:
-        if not least <= value <= most:
-            typed = f"{value:.15g}" if isinstance(value, float) else value
-            raise UsageError(f"--{name} {typed} is out of range", hint=f"it takes {least:.9g} to {most:.9g}")
-    if asked.fs not in FILE_SYSTEMS:
-        raise UsageError(f"--fs {asked.fs!r} is not known", hint=f"there are {', '.join(FILE_SYSTEMS)}")
-    least_mib = LEAST_BYTES[asked.fs] >> 20
-    if asked.fail != "process" and asked.disk_size < least_mib:
+    known = fields(CrashSpec)
+    given = [key for key in OF_DISKS if key in names_given(spec)]
+    if given and spec.fail == "process":
         raise UsageError(
-            f"--disk-size {asked.disk_size} is too small for {asked.fs}",
-            hint=f"it takes at least {least_mib} (MiB)",
+            f"{known[given[0]].flag} needs a disk of its own, and --fail process has none", hint="remove it"
         )
-
-
-def require_effect(asked: CrashRequest) -> None:
-    """Refuses what would have no effect.
-
-    Raises:
-        UsageError: it needs a disk, and a process is killed; or one that lies, and none does.
-    """
-    given = [name for name, default in OF_DISKS.items() if getattr(asked, name) != default]
-    if given and asked.fail == "process":
-        raise UsageError(
-            f"--{given[0].replace('_', '-')} needs a disk of its own, and --fail process has none",
-            hint="remove it",
-        )
-    if "tear" in given and asked.fail == "os":
+    if "tear" in given and spec.fail == "os":
         raise UsageError(
             "--tear has no effect with --fail os: the disk keeps what it was given", hint="remove it"
         )
-    if asked.tear == 0 and asked.fail == "torn":
+    if spec.tear == 0 and spec.fail == "torn":
         raise UsageError(
             "--fail torn cuts a write short, and a disk with --tear 0 tears none", hint="remove --tear 0"
         )
-    if "lying_flushes" in given and asked.fail != "lying-disk":
-        raise UsageError(f"--lying-flushes is for --fail lying-disk, not {asked.fail}", hint="remove it")
+    if "lying_flushes" in given and spec.fail != "lying-disk":
+        raise UsageError(f"--lying-flushes is for --fail lying-disk, not {spec.fail}", hint="remove it")
+    least_mib = LEAST_BYTES[spec.fs] >> 20
+    if spec.fail != "process" and spec.disk_size < least_mib:
+        raise UsageError(
+            f"--disk-size {spec.disk_size} is too small for {spec.fs}",
+            hint=f"it takes at least {least_mib} (MiB)",
+        )

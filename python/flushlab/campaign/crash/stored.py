@@ -53,22 +53,6 @@ class Book:
         self.has_kept = True
 
 
-def earlier_request(store: Store, campaign: str) -> CrashRequest:
-    """What a stored campaign was asked for.
-
-    Raises:
-        UsageError: there is no such campaign, it is of another kind, or it runs.
-    """
-    row = store.campaign(campaign)
-    if row.kind != KIND:
-        raise UsageError(
-            f"campaign {campaign} was run by `flushlab {row.kind}`, not `flushlab {KIND}`",
-            hint="`flushlab report` lists campaigns",
-        )
-    with store.hold(campaign):
-        return CrashRequest.of_plan(row.plan)
-
-
 def carry_out(
     store: Store,
     request: CrashRequest,
@@ -86,7 +70,7 @@ def carry_out(
     with store.hold(campaign):
         known = None
         if resume is None:
-            store.create_campaign(campaign, KIND, request.plan())
+            store.create_campaign(campaign, KIND, msgspec.json.encode(request))
         else:
             result = store.campaign(campaign).result
             known = msgspec.json.decode(result, type=CrashFacts) if result else None

@@ -17,13 +17,14 @@ import msgspec
 
 from flushlab.campaign.facts import ANSWERS, ArmFacts, ClaimFacts, Figures, SeriesFacts, TuneFacts
 from flushlab.campaign.recommended import proven, recommendable
+from flushlab.campaign.series_request import SeriesRequest
 from flushlab.experiment.blocks import YOURS
 from flushlab.experiment.objective import Objective, gain_words
 from flushlab.plan.plan import BASE, CONTROL
 from flushlab.record import Comparison, Machine, OtherLoad, ServerIdentity, Trial, Value, Warning
 from flushlab.report import compare, series, tune
 from flushlab.report.guarantees import changed
-from flushlab.report.stored import Facts, StoredPlan
+from flushlab.report.stored import Facts, Request, floor_of, workload_of
 from flushlab.settings.durability import FLOOR
 from flushlab.store import CampaignRow
 from flushlab.units import counted
@@ -125,14 +126,14 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     others: OtherLoad | None = None
 
 
-def found(row: CampaignRow, plan: StoredPlan, facts: Facts | None, trials: Sequence[Trial]) -> Found:
+def found(row: CampaignRow, request: Request | None, facts: Facts | None, trials: Sequence[Trial]) -> Found:
     """What the campaign found."""
     if isinstance(facts, TuneFacts):
         known = _tuned(facts)
     elif isinstance(facts, SeriesFacts):
         known = _serial(facts)
     else:
-        return _so_far(row, plan, trials)
+        return _so_far(row, request, trials)
     if row.result is None:
         lead = (*known.lead, f"{_standing(row)}: these are the results so far.")
         return msgspec.structs.replace(known, lead=lead)
@@ -379,7 +380,7 @@ def _notes(arm: ArmFacts, floor: str) -> tuple[str, ...]:
 # -- nothing but trials ----------------------------------------------------------------------------------
 
 
-def _so_far(row: CampaignRow, plan: StoredPlan, trials: Sequence[Trial]) -> Found:
+def _so_far(row: CampaignRow, request: Request | None, trials: Sequence[Trial]) -> Found:
     server = next((trial.server for trial in reversed(trials) if trial.server is not None), None)
     counted = [trial for trial in trials if trial.figure is not None]
     base = [trial.figure for trial in counted if trial.arm.name == BASE and trial.figure]
@@ -392,15 +393,15 @@ def _so_far(row: CampaignRow, plan: StoredPlan, trials: Sequence[Trial]) -> Foun
     if failed is not None and not base and failed.reason.strip():
         headline = f"The base failed: {failed.reason.strip().splitlines()[0]}"
     return Found(
-        title=plan.title,
+        title=request.title if isinstance(request, SeriesRequest) else "",
         headline=headline,
         lead=(f"{_standing(row)}; {shown}.",),
         server=server,
         servers=server.title if server else "",
-        workload=plan.workload,
+        workload=workload_of(request),
         unit=counted[-1].unit if counted else "",
         higher_is_better=counted[-1].higher_is_better if counted else True,
-        floor=plan.floor or "",
+        floor=floor_of(request),
         base_figure=statistics.geometric_mean(base) if base else None,
         arms=tuple(dict.fromkeys(trial.arm.name for trial in counted if trial.arm.name != BASE)),
         left_out=tuple(LeftOut(trial.outcome, name, trial.reason) for name, trial in out.items()),

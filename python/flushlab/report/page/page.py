@@ -43,7 +43,7 @@ from flushlab.report.page import (
 from flushlab.report.page.arms import by_arm
 from flushlab.report.page.found import Found, found
 from flushlab.report.page.parts import Cell, Section, Subject, Table, figure, interval, when
-from flushlab.report.stored import Facts, plan_of
+from flushlab.report.stored import Facts, request_of
 from flushlab.store import CampaignRow
 from flushlab.units import format_latency
 
@@ -138,8 +138,8 @@ def render(
         beside: sections of other records that bear on it.
     """
     trials = list(trials)
-    plan = plan_of(row)
-    subject = Subject(row, plan, facts, found(row, plan, facts, trials), trials, by_arm(trials))
+    request = request_of(row)
+    subject = Subject(row, request, facts, found(row, request, facts, trials), trials, by_arm(trials))
     sections = [*_what_now(subject, advice), *(one for make in _STORY for one in make(subject)), *beside]
     return page(row, subject.found, when(row), _keys(subject), sections, advice)
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from flushlab.campaign.series_request import SeriesRequest
 from flushlab.plan.plan import BASE, CONTROL
 from flushlab.record import Comparison, Ratio, Trial
 from flushlab.report.page.found import Found
 from flushlab.report.plots import Verdict
-from flushlab.report.stored import Facts, StoredPlan
+from flushlab.report.stored import Facts, Request
 from flushlab.store import CampaignRow
 
 MAX_PANELS = 8
@@ -81,14 +82,14 @@ class Subject(NamedTuple):
     """What sections are made from.
 
     Attributes:
-        row, plan, facts: as stored.
+        row, request, facts: as stored.
         found: the facts in the page's words.
         trials: all of them.
         arms: those that count, by arm.
     """
 
     row: CampaignRow
-    plan: StoredPlan
+    request: Request | None
     facts: Facts | None
     found: Found
     trials: Sequence[Trial]
@@ -96,7 +97,8 @@ class Subject(NamedTuple):
 
     def named(self, arm: str) -> str:
         """What people call an arm."""
-        return self.plan.base_name if arm == BASE else arm
+        base = self.request.base_name if isinstance(self.request, SeriesRequest) else BASE
+        return base if arm == BASE else arm
 
 
 def shown_arms(subject: Subject) -> list[str]:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import msgspec
 
-from flushlab.plan.plan import COMPARE
+from flushlab.campaign.series_request import SeriesRequest
 from flushlab.plan.shipped import PIPED
-from flushlab.record import SourceText
 from flushlab.redact import HIDDEN, values_without_passwords
 from flushlab.report.page.parts import Section, Subject
 from flushlab.report.repeat import command
+from flushlab.report.stored import Request, workload_of
 from flushlab.store import CampaignRow
 from flushlab.units import format_size
 
@@ -25,48 +25,40 @@ _TITLES = {
 
 def section(subject: Subject) -> Iterator[Section]:
     """The command and the texts that it names."""
-    row, plan = subject.row, subject.plan
-    from_python = plan.plan == COMPARE and not plan.configurations  # as older versions stored them
-    code = [("", command(row, plan))] if plan.build and not from_python else []
-    piped = [f"The plan came through a pipe: save it as {PIPED}.toml first."] if plan.plan == PIPED else []
-    yield from repeating(row, code, plan.sources, plan.workload, piped)
+    yield from repeating(subject.row, subject.request)
 
 
-def repeating(
-    row: CampaignRow,
-    commands: Sequence[tuple[str, str]],
-    sources: Sequence[SourceText],
-    workload: str,
-    notes: Sequence[str] = (),
-) -> Iterator[Section]:
-    """Commands, the texts that they name, the plan as stored if none of these is the plan, and how to resume.
+def repeating(row: CampaignRow, request: Request | None, *notes: str) -> Iterator[Section]:
+    """The command, the texts that it names, the plan as stored where none of these is it, how to resume.
 
     Args:
         row: of the campaign.
-        commands: each with its title.
-        sources: the texts that were run.
-        workload: in words, without passwords.
+        request: what it was asked for; None: another version of flushlab stored it.
         notes: that come first.
     """
-    shown = [source for source in sources if source.text is not None]
-    code = [*commands, *((f"{_TITLES[source.kind]}: {source.name}", source.text or "") for source in shown)]
+    code = [] if request is None else [("", command(request))]
+    shown = [source for source in (request.sources if request else ()) if source.text is not None]
+    code += [(f"{_TITLES[source.kind]}: {source.name}", source.text or "") for source in shown]
     if not any(source.kind == "plan" for source in shown) and (text := plan_text(row)):
         code.append(("The plan as stored", text))
-    said = [*notes, *_notes(sources, workload)]
+    said = [*notes, *(_notes(request) if request is not None else ())]
     if row.state != "done":
         said.append(f"To resume it: flushlab {row.kind} --resume {row.id}")
     if code or said:
         yield Section("repeat", "How to repeat it", code=tuple(code), notes=tuple(said))
 
 
-def _notes(sources: Sequence[SourceText], workload: str) -> Iterator[str]:
+def _notes(request: Request) -> Iterator[str]:
+    sources = request.sources
+    if isinstance(request, SeriesRequest) and request.plan == PIPED:
+        yield f"The plan came through a pipe: save it as {PIPED}.toml first."
     if any(source.text is not None for source in sources):
         yield "Elsewhere, save each text as a file first and name that file in the command."
     for source in sources:
         if source.text is None:
             size = format_size(source.size_bytes)
             yield f"{source.name} is not shown: it has {size} or is no text. SHA-256: {source.sha256}"
-    if any(HIDDEN in text for text in (workload, *(source.text or "" for source in sources))):
+    if any(HIDDEN in text for text in (workload_of(request), *(source.text or "" for source in sources))):
         yield f"{HIDDEN} stands for a password."
 
 

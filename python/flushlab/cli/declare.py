@@ -1,0 +1,349 @@
+"""Declare: commands of click from declarations: the fields of a specification, a function's own parameters.
+
+A command's function declares its own options as `name: Annotated[TYPE, Option("help")] = DEFAULT` and takes
+those of its specification, as far as they were given, in its first parameter, `given`. Mistakes of the
+command line become errors with hints here, from what click knows of them.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import click
+from msgspec import convert
+
+from flushlab.errors import UsageError
+from flushlab.near import nearest
+from flushlab.spec.option import Field, Spec, field_of, fields, flag, spelled
+
+_NEAR = 0.75
+_METAVARS = {
+    "text": "TEXT",
+    "path": "PATH",
+    "whole": "INTEGER",
+    "number": "FLOAT",
+    "texts": "TEXT",
+    "wholes": "INTEGER,…",
+    "settings": "NAME=VALUE",
+}
+SHOWN = (
+    *("threads", "tables", "table_size", "transport", "ssl_mode", "ssl_ca", "rand_type", "rate"),
+    *("rows", "key", "hit_ratio", "commit"),
+)
+"""Options of workloads that --help lists; docs/reference/workloads.md has all."""
+
+
+class _Takes(click.ParamType[Any]):
+    """A value as a field reads it."""
+
+    def __init__(self, field: Field) -> None:
+        self.field = field
+        self.name = field.option.metavar or _metavar(field)
+
+    def convert(self, value: Any, _param: object, _context: object) -> Any:
+        """The value that the text stands for.
+
+        Raises:
+            UsageError: none.
+        """
+        return self.field.read(value) if isinstance(value, str) else value
+
+
+class _TakesOption(click.ParamType[Any]):
+    """A value as an option of workloads reads it."""
+
+    def __init__(self, info: Any) -> None:
+        self.info = info
+        words = f"[{'|'.join(info.words)}]" if info.words else "TEXT"
+        self.name = {"integer": "INTEGER", "number": "FLOAT"}.get(info.kind, words)
+
+    def convert(self, value: Any, _param: object, _context: object) -> Any:
+        """The value that the text stands for.
+
+        Raises:
+            UsageError: none.
+        """
+        return self.info.read(value, flag)
+
+
+def _metavar(field: Field) -> str:
+    return f"[{'|'.join(field.words)}]" if field.words else _METAVARS[field.kind]
+
+
+class _Option(click.Option):
+    """An option whose default, where it tells anything, stands behind its help."""
+
+    def __init__(self, *names: Any, said: str = "", **how: Any) -> None:
+        super().__init__(*names, **how)
+        self.plain = self.help
+        self.help = f"{self.help}  [default: {said}]" if said else self.help
+
+
+class Command(click.Command):
+    """A command whose mistakes are errors with hints."""
+
+    takes_workloads = False
+    context_class = click.Context
+
+    def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
+        """Reads the words of the command line.
+
+        Raises:
+            UsageError: there is a mistake in them.
+        """
+        try:
+            rest = super().parse_args(context, self._with_switches(args))
+        except click.exceptions.NoSuchOption as error:
+            raise self._no_such_option(error.option_name) from None
+        except click.exceptions.BadOptionUsage as error:
+            raise self._without_value(context, error.option_name) from None
+        except click.exceptions.MissingParameter as error:
+            name = error.param.name if error.param else ""
+            raise UsageError(
+                f"missing argument {name!r}", hint=f"see {context.command_path} --help"
+            ) from None
+        if context.args:
+            words = " ".join(context.args)
+            raise UsageError(f"unexpected argument: {words}", hint=f"see {context.command_path} --help")
+        return rest
+
+    def _with_switches(self, args: Sequence[str]) -> list[str]:
+        """The words, with `on` for switches of workloads that are given without a value."""
+        if not self.takes_workloads:
+            return list(args)
+        from flushlab.workload.options import SWITCH
+
+        bare = {one.opts[0] for one in self.params if getattr(one.type, "info", None) and _is_switch(one)}
+        found: list[str] = []
+        for place, word in enumerate(args):
+            following = args[place + 1].lower() if place + 1 < len(args) else ""
+            lone = word.replace("_", "-") in bare and following not in SWITCH
+            found.append(f"{word}=on" if lone else word)
+        return found
+
+    def _no_such_option(self, name: str) -> UsageError:
+        spelled_ = name.replace("_", "-")
+        if self.takes_workloads:
+            from flushlab.workload.sysbench import NOT_TAKEN
+
+            if (hint := NOT_TAKEN.get(spelled_.lstrip("-").replace("-", "_"))) is not None:
+                return UsageError(f"sysbench's option {spelled_} is not supported", hint=hint)
+        known = [one for param in self.params for one in param.opts if one.startswith("--")]
+        near = nearest(spelled_, [*known, "--help"], most=2, cutoff=_NEAR)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"see flushlab {self.name} --help"
+        return UsageError(f"no such option: {name}", hint=hint)
+
+    def _without_value(self, context: click.Context, name: str) -> UsageError:
+        option = next((one for one in self.params if name in (*one.opts, *one.secondary_opts)), None)
+        if isinstance(option, click.Option) and option.is_flag:
+            return UsageError(f"{name} takes no value", hint=f"see {context.command_path} --help")
+        hint = option.plain if isinstance(option, _Option) else f"see {context.command_path} --help"
+        return UsageError(f"{name} requires an argument", hint=hint)
+
+
+class Group(click.Group):
+    """Commands under one name."""
+
+    def __init__(self, name: str, help_: str) -> None:
+        how = {"help_option_names": ["-h", "--help"]}
+        super().__init__(name, help=help_, invoke_without_command=True, context_settings=how)
+
+    def list_commands(self, _context: click.Context) -> list[str]:
+        """Their names, in the order in which they were declared."""
+        return list(self.commands)
+
+    def add(self, name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+        """Makes a function a command of this group."""
+
+        def made(function: Callable[..., None]) -> Callable[..., None]:
+            self.add_command(command(name, function))
+            return function
+
+        return made
+
+    def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
+        """Reads the words; without any, prints the help.
+
+        Raises:
+            UsageError: there is a mistake in them.
+        """
+        if not args:
+            click.echo(context.get_help(), err=True)
+            context.exit(UsageError.exit_code)
+        try:
+            return super().parse_args(context, args)
+        except click.exceptions.NoSuchOption as error:
+            raise UsageError(
+                f"no such option: {error.option_name}", hint=f"see {context.command_path} --help"
+            ) from None
+
+    def summaries(self, context: click.Context) -> list[tuple[str, str]]:
+        """The first line of what each command says of itself."""
+        every = ((name, self.get_command(context, name)) for name in self.list_commands(context))
+        return [(name, (one.help or "").partition("\n")[0]) for name, one in every if one is not None]
+
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        """Lists the commands, with what they are for in full."""
+        with formatter.section("Commands"):
+            formatter.write_dl(self.summaries(context))
+
+    def resolve_command(
+        self, context: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that the first word names.
+
+        Raises:
+            UsageError: there is none.
+        """
+        found = self.get_command(context, args[0])
+        if found is not None:
+            return args[0], found, args[1:]
+        near = nearest(args[0], self.list_commands(context), most=2, cutoff=_NEAR)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"see {context.command_path} --help"
+        if args[0].startswith("-"):
+            raise UsageError(f"no such option: {args[0]}", hint=hint)
+        raise UsageError(f"no such command {args[0]!r}", hint=hint)
+
+
+def command(
+    name: str, function: Callable[..., None], spec: type[Spec] | None = None, **context: Any
+) -> Command:
+    """A function as a command.
+
+    Args:
+        name: of the command.
+        function: its parameters are the command's own options; with a specification, the first is `given`.
+        spec: whose fields are options of the command too.
+        context: settings of its context, as click has them.
+    """
+    hints = get_type_hints(function, include_extras=True)
+    parameters = [one for one in inspect.signature(function).parameters.values() if one.name != "given"]
+    own = [found for one in parameters if (found := field_of(one.name, hints[one.name], one.default))]
+    params = [*_of_spec(spec), *map(_parameter, own)] if spec else [*map(_parameter, own)]
+    ours = {one.name for one in own}
+
+    def run(**flags: Any) -> None:
+        running = click.get_current_context()
+        mine = {key: _own(by_name[key], value) for key, value in flags.items() if key in ours}
+        if spec is None:
+            function(**mine)
+            return
+        given = {key: value for key, value in flags.items() if key not in ours and _is_given(running, key)}
+        function(given, **mine)
+
+    by_name = {one.name: one for one in own}
+    made = Command(
+        name,
+        callback=run,
+        params=params,
+        help=inspect.cleandoc(function.__doc__ or ""),
+        context_settings={
+            "allow_extra_args": True,
+            "help_option_names": ["-h", "--help"],
+            "token_normalize_func": _normal,
+            **context,
+        },
+    )
+    made.takes_workloads = spec is not None and any(isinstance(one.type, _TakesOption) for one in params)
+    return made
+
+
+def _normal(token: str) -> str:
+    return token.replace("_", "-")
+
+
+def _is_switch(param: click.Parameter) -> bool:
+    return isinstance(param.type, _TakesOption) and param.type.info.kind == "switch"
+
+
+def _is_given(context: click.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source is not click.core.ParameterSource.DEFAULT
+
+
+def typed() -> set[str]:
+    """The options of the running command that somebody gave, whatever their values."""
+    context = click.get_current_context()
+    return {name for name in context.params if _is_given(context, name)}
+
+
+def _own(field: Field, value: Any) -> Any:
+    """A value as the function's own parameter has it: paths as they were typed."""
+    if value is None or value == field.default or (field.kind in ("texts", "wholes") and not value):
+        return field.default
+    if field.kind == "path":
+        return Path(value)
+    checked = field.check(value)
+    if Path in get_args(field.type):
+        return [Path(one) for one in checked]
+    return convert(checked, field.type) if field.kind in ("word", "texts", "wholes") else checked
+
+
+def _of_spec(spec: type[Spec]) -> list[click.Parameter]:
+    """The options of a specification's fields, and of workloads where it has one."""
+    found: list[click.Parameter] = []
+    known = fields(spec)
+    for key, field in known.items():
+        found.append(_parameter(field, key))
+        if key == "workload":
+            found += _of_workloads(known)
+    return found
+
+
+def _of_workloads(taken: Mapping[str, Field]) -> Iterable[click.Parameter]:
+    from flushlab.workload import all_options, defaults_of
+
+    every = {name: info for name, info in all_options().items() if name not in taken}
+    shown = [name for name in SHOWN if name in every]
+    for name in (*shown, *(name for name in every if name not in shown)):
+        info, defaults = every[name], defaults_of(name)
+        default = spelled(info.default) if info.default and len(defaults) == 1 else ""
+        yield _Option(
+            [flag(name), name],
+            type=_TakesOption(info),
+            help=info.help,
+            said=default,
+            default=None,
+            hidden=name not in shown,
+            metavar=_TakesOption(info).name,
+        )
+
+
+def _parameter(field: Field, key: str | None = None) -> click.Parameter:
+    """A field as click has it."""
+    name, option = key or field.name, field.option
+    several = field.kind in ("texts", "settings")
+    if option.positional:
+        required = field.default is inspect.Parameter.empty
+        return click.Argument(
+            [name],
+            type=_Takes(field),
+            required=required,
+            nargs=-1 if field.kind == "texts" else 1,
+            metavar=option.metavar or None,
+            **({} if required else {"default": None}),
+        )
+    if field.kind == "switch":
+        names = f"{field.flag}/--no-{field.flag[2:]}" if field.default is True else field.flag
+        return _Option([names, name], is_flag=True, default=field.default, help=option.help)
+    return _Option(
+        [field.flag, name],
+        type=_Takes(field),
+        multiple=several,
+        default=None,
+        help=option.help,
+        said=_default(field),
+        metavar=option.metavar or _metavar(field),
+    )
+
+
+def _default(field: Field) -> str:
+    """The default as --help prints it; empty where the help says it, or there is none."""
+    if field.default in (None, (), {}, "", inspect.Parameter.empty) or "default" in field.option.help.lower():
+        return ""
+    if isinstance(field.default, tuple):
+        return ",".join(map(str, field.default))
+    return spelled(field.default)

@@ -1,0 +1,138 @@
+"""Build: named values → a specification.
+
+Sits in `spec`. Whoever asks (the command line, a caller from Python) gives what was asked for by name; a
+value of None counts as not given. What makes no sense by itself, or has no effect beside the rest, is refused
+here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, TypeVar
+
+from msgspec import convert, structs
+
+from flushlab.errors import UsageError
+from flushlab.near import nearest
+from flushlab.record import Value
+from flushlab.spec.option import Field, Spec, fields, flag, part_type
+from flushlab.spec.parts import RemoteAccess, WorkloadSpec
+
+S = TypeVar("S", bound=Spec)
+
+
+def build(spec: type[S], given: Mapping[str, Any], options: Collection[str] = ()) -> S:
+    """The specification of what was asked for.
+
+    Args:
+        spec: its type.
+        given: values by the keys of fields and by the names of workloads' options; parts by their attributes.
+        options: names of all options of workloads.
+
+    Raises:
+        UsageError: an unknown name, a value that a field does not take, or one without effect.
+    """
+    known, load = fields(spec), workload_part(spec)
+    parts: dict[str, Any] = {}
+    found: dict[str, dict[str, Any]] = {}
+    of_workload: dict[str, Value] = {}
+    for name, value in given.items():
+        if value is None:
+            continue
+        if isinstance(value, Spec) and name in spec.__struct_fields__:
+            parts[name] = value
+        elif (field := known.get(name)) is not None:
+            found.setdefault(field.part, {})[field.name] = convert(field.check(value), field.type)
+        elif load and name in options:
+            of_workload[name] = value
+        else:
+            raise _unknown(name, [*known, *options])
+    if of_workload:
+        found.setdefault(load, {})["options"] = of_workload
+    own = found.pop("", {})
+    types = {field.part: field.owner for field in known.values()}
+    for part, values in found.items():
+        parts[part] = structs.replace(parts.get(part, types[part]()), **values)
+    made = spec(**own, **parts)
+    _require_effect(made)
+    return made
+
+
+def workload_part(spec: type[Spec]) -> str:
+    """The attribute that holds the workload; empty where there is none."""
+    owners = {field.part: field.owner for field in fields(spec).values() if field.part}
+    return next((part for part, owner in owners.items() if issubclass(owner, WorkloadSpec)), "")
+
+
+def _unknown(name: str, known: Iterable[str]) -> UsageError:
+    near = nearest(name, known, most=1)
+    return UsageError(
+        f"there is no parameter {name}",
+        hint=f"did you mean {near[0]}?" if near else "docs/reference/workloads.md lists workloads' options",
+    )
+
+
+def _require_effect(spec: Spec) -> None:
+    """Refuses what is given and would have no effect."""
+    known, names = fields(type(spec)), names_given(spec)
+    if (run := getattr(spec, "run", None)) is not None and run.resume is not None:
+        _require_alone(spec, names)
+        return
+    for field in (known[name] for name in known if name in names):
+        if field.option.needs and field.option.needs not in names:
+            needed = known[field.option.needs].flag
+            raise UsageError(f"{field.flag} needs {needed}", hint=field.option.hint or f"add {needed}")
+    if any(field.owner is RemoteAccess for field in known.values()):
+        _require_place(known, names)
+
+
+def _require_alone(spec: Spec, names: Collection[str]) -> None:
+    """Refuses beside --resume what the campaign has kept."""
+    known, load = fields(type(spec)), workload_part(type(spec))
+    again = [
+        field.flag
+        for name, field in known.items()
+        if name in names and not field.owner.with_resume and not field.option.positional
+    ]
+    again += [flag(name) for name in (getattr(spec, load).options if load else ())]
+    if again:
+        raise UsageError(
+            f"--resume takes no {again[0]}",
+            hint="the campaign goes on as it was started; remove it, or start a new campaign",
+        )
+
+
+def _require_place(known: Mapping[str, Field], names: Collection[str]) -> None:
+    """Refuses what does not go with a running server of somebody's own, or not without one."""
+    by = [known[name].flag for name in ("dsn", "defaults_file") if name in names]
+    if len(by) > 1:
+        raise UsageError(f"{by[0]} and {by[1]} cannot be combined", hint="give one of them")
+    for name, field in known.items():
+        if name in names and not by and name in ("allow_writes", "tune_server"):
+            raise UsageError(
+                f"{field.flag} is for a server of your own", hint="remove it, or name one: --dsn"
+            )
+        if name in names and by and field.option.started:
+            raise UsageError(
+                f"{field.flag} is for servers that flushlab starts, but {by[0]} names one that runs",
+                hint="remove it",
+            )
+
+
+def names_given(spec: Spec) -> set[str]:
+    """The keys of fields whose values are not their defaults."""
+    return {key for key, field in fields(type(spec)).items() if value_of(spec, field) != field.default}
+
+
+def value_of(spec: Spec, field: Field) -> Any:
+    """The value of a field."""
+    holder = getattr(spec, field.part) if field.part else spec
+    return getattr(holder, field.name)
+
+
+def stored(spec: S) -> S:
+    """The specification without the parts that are not kept with a campaign."""
+    types = {name: part_type(type(getattr(spec, name))) for name in spec.__struct_fields__}
+    return structs.replace(
+        spec, **{name: type_() for name, type_ in types.items() if type_ is not None and not type_.stored}
+    )

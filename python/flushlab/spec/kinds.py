@@ -1,0 +1,303 @@
+"""Kinds: the specification of each command that runs something, composed of parts and of fields of its own.
+
+Sits in `spec`. The order of attributes is that of --help and of the command that repeats a campaign.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from flushlab.record import CrashKind
+from flushlab.settings.floor import Floor
+from flushlab.spec.option import Option, Spec, Without
+from flushlab.spec.parts import (
+    BaseSpec,
+    DataSpec,
+    FileSpec,
+    LedgerWorkloadSpec,
+    RemoteAccess,
+    RunSpec,
+    ServerOrKeptSpec,
+    ServerSpec,
+    ServersSpec,
+    StorageSpec,
+    WorkloadSpec,
+)
+
+MOST_BLOCKS = 1_000
+_SEED = 2**63 - 1
+
+_Seconds = Option("Length of the measured window in seconds.", least=0.5, most=86_400)
+_Precision = Option(
+    "End as soon as every interval is this narrow, like 2%; then --blocks and --seconds are limits.",
+    metavar="PERCENT",
+    above=0,
+    most=0.99,
+)
+_Blocks = Option(
+    "How often each configuration runs; default: 5.",
+    least=2,
+    most=MOST_BLOCKS,
+    range_hint="an interval needs two blocks, a good one five",
+)
+_Objective = Option("What to compare: throughput, or at a fixed rate p99 latency; default: whichever it is.")
+_Seed = Option("Seed of the random order.", least=0, most=_SEED)
+_Fresh = Option("Start a fresh server for every window; do not measure arms side by side.", started=True)
+_Quiet = Option("Wait, at most 30 minutes, until the machine is quiet.")
+
+
+class TuneSpec(Spec, frozen=True, kw_only=True):
+    """What `tune` is asked for."""
+
+    kind: ClassVar[Literal["tune"]] = "tune"
+
+    server: ServerSpec = ServerSpec()
+    remote: RemoteAccess = RemoteAccess()
+    workload: WorkloadSpec = WorkloadSpec()
+    floor: Annotated[Floor, Option("The weakest guarantees you accept.", always=True)] = Floor.SECOND
+    minutes: Annotated[
+        float | None, Option("Budget in minutes; default: 5, on fresh servers 10.", above=0)
+    ] = None
+    trials: Annotated[int | None, Option("Budget in trials.", least=1)] = None
+    base: BaseSpec = BaseSpec()
+    keep: Annotated[tuple[str, ...], Option("A setting to leave unchanged; repeatable.")] = ()
+    data: DataSpec = DataSpec()
+    threads: Annotated[
+        tuple[int, ...], Option("Number of connections; several as 1,16,64.", least=1, most=4096)
+    ] = (16,)
+    objective: Annotated[str | None, _Objective] = None
+    p99_limit: Annotated[
+        float,
+        Option("Reject a winner whose p99 is more than this many times the base's.", least=1),
+    ] = 2.0
+    standalone: Annotated[bool, Option("There are no replicas.")] = False
+    seconds: Annotated[
+        float | None,
+        Option(
+            "Length of a measured window in seconds; default: depends on the budget.", least=0.5, most=86_400
+        ),
+    ] = None
+    storage: StorageSpec = StorageSpec()
+    seed: Annotated[int | None, _Seed] = None
+    fresh: Annotated[bool, _Fresh] = False
+    crash: Annotated[
+        bool,
+        Option(
+            "Crash the winner before it is handed over, and reject it if it breaks its floor: the power fails"
+            " (needs root and FUSE), or else the server is killed.",
+            started=True,
+        ),
+    ] = False
+    crash_images: Annotated[
+        int | None,
+        Option(
+            "How often to crash it; default: 30, for a cluster 8.",
+            least=1,
+            most=100_000,
+            needs="crash",
+            hint="add --crash",
+        ),
+    ] = None
+    run: RunSpec = RunSpec()
+
+
+class SeriesSpec(Spec, frozen=True, kw_only=True, tag="series"):
+    """What `series` is asked for besides its plan."""
+
+    kind: ClassVar[Literal["series"]] = "series"
+
+    plan: Annotated[str | None, Option("A plan file, or the name of a shipped plan.", positional=True)] = None
+    server: ServerSpec = ServerSpec()
+    remote: RemoteAccess = RemoteAccess()
+    base: FileSpec = FileSpec()
+    blocks: Annotated[int | None, _Blocks] = None
+    seconds: Annotated[float | None, _Seconds] = None
+    only: Annotated[
+        tuple[str, ...],
+        Option("Run only this arm; the beginning of its name will do; repeatable.", metavar="ARM"),
+    ] = ()
+    precision: Annotated[float | None, _Precision] = None
+    floor: Annotated[
+        Floor | None, Option("Recommend nothing that guarantees less; default: less than the plan's base.")
+    ] = None
+    objective: Annotated[str | None, _Objective] = None
+    threads: Annotated[int | None, Option("Connections, instead of the plan's.", least=1, most=4096)] = None
+    scale: Annotated[float, Option("Multiply the plan's table_size by this.", above=0, most=1e6)] = 1.0
+    data: DataSpec = DataSpec()
+    storage: StorageSpec = StorageSpec()
+    seed: Annotated[int | None, _Seed] = None
+    fresh: Annotated[bool, _Fresh] = False
+    run: RunSpec = RunSpec()
+
+
+class CompareSpec(Spec, frozen=True, kw_only=True, tag="compare"):
+    """What `compare` is asked for."""
+
+    kind: ClassVar[Literal["compare"]] = "compare"
+
+    configurations: Annotated[
+        tuple[str, ...],
+        Option(
+            "base, an option file, or settings ('NAME=VALUE …'); the first is what the others are compared"
+            " with. 'label: …' names one.",
+            positional=True,
+        ),
+    ] = ()
+    server: ServersSpec = ServersSpec()
+    remote: RemoteAccess = RemoteAccess()
+    workload: WorkloadSpec = WorkloadSpec()
+    seconds: Annotated[
+        float | None, Option("Measured seconds in all; default: 60, with --precision 600.", above=0)
+    ] = None
+    blocks: Annotated[int | None, _Blocks] = None
+    precision: Annotated[float | None, _Precision] = None
+    floor: Annotated[
+        Floor | None,
+        Option("Recommend nothing that guarantees less; default: less than the first configuration."),
+    ] = None
+    objective: Annotated[str | None, _Objective] = None
+    base: FileSpec = FileSpec()
+    data: DataSpec = DataSpec()
+    storage: StorageSpec = StorageSpec()
+    seed: Annotated[int, _Seed] = 1
+    fresh: Annotated[bool, _Fresh] = False
+    run: RunSpec = RunSpec()
+
+
+class BenchSpec(Spec, frozen=True, kw_only=True):
+    """What `bench` is asked for."""
+
+    kind: ClassVar[Literal["bench"]] = "bench"
+
+    server: ServerOrKeptSpec = ServerOrKeptSpec()
+    remote: RemoteAccess = RemoteAccess()
+    workload: WorkloadSpec = WorkloadSpec()
+    seconds: Annotated[float, _Seconds] = 10.0
+    base: BaseSpec = BaseSpec()
+    data: DataSpec = DataSpec()
+    storage: StorageSpec = StorageSpec()
+    seed: Annotated[
+        int | None,
+        Option(
+            "Seed of the load's random draws; default: 1, on a kept server a random one: rows that are set to"
+            " what an earlier run has set them to cost next to nothing.",
+            least=0,
+        ),
+    ] = None
+    hdr_log: Annotated[
+        str | None, Option("Write each second's latencies to a file in HdrHistogram log format.", path=True)
+    ] = None
+    per_second: Annotated[str | None, Option("Write a CSV file with a line per second.", path=True)] = None
+    wait_for_quiet: Annotated[bool, _Quiet] = False
+
+
+class CrashSpec(Spec, frozen=True, kw_only=True):
+    """What `crash` is asked for."""
+
+    kind: ClassVar[Literal["crash"]] = "crash"
+
+    configurations: Annotated[
+        tuple[str, ...],
+        Option(
+            "base, an option file, or settings ('NAME=VALUE …'); 'label: …' names one. Default: base.",
+            positional=True,
+        ),
+    ] = ()
+    server: ServerSpec = ServerSpec()
+    workload: LedgerWorkloadSpec = LedgerWorkloadSpec()
+    beside: Annotated[
+        str | None,
+        Option(
+            "What runs beside the ledger's load: ddl (tables are made, changed and dropped, and judged too),"
+            " 'command: …' or sql:FILE."
+        ),
+    ] = None
+    fail: Annotated[
+        CrashKind,
+        Option(
+            "process (the server is killed), os (the system crashes), power (what the disk has not flushed"
+            " is lost), lying-disk (so is what it only claimed to have flushed), torn (a page write is cut"
+            " short), eio (a flush fails under load, later the power does) or full (the file system fills"
+            " up, later the power fails)."
+        ),
+    ] = "power"
+    images: Annotated[int, Option("Crashes of each configuration.", least=1, most=100_000)] = 30
+    seconds: Annotated[
+        float, Option("Seconds of load to record, or at most before each kill.", least=0.2, most=600)
+    ] = 3.0
+    threads: Annotated[int, Option("Number of connections.", least=1, most=1000)] = 4
+    rows: Annotated[int, Option("Rows of each of the ledger's transactions.", least=1, most=1000)] = 1
+    base: Annotated[BaseSpec, Without(("memory", "exact"))] = BaseSpec()
+    fs: Annotated[Literal["ext4", "xfs", "btrfs"], Option("File system of the disk.")] = "ext4"
+    tear: Annotated[
+        int, Option("Bytes that the disk writes atomically: 512, 4096, or 0 for whole writes.")
+    ] = 512
+    lying_flushes: Annotated[
+        int, Option("How many of its last flushes a lying disk skipped.", least=1, most=1_000_000)
+    ] = 10
+    disk_size: Annotated[int, Option("Size of the disk in MiB.", least=256, most=65_536)] = 1024
+    storage: Annotated[StorageSpec, Without(("disk_iops",))] = StorageSpec()
+    controls: Annotated[bool, Option("Run a configuration that must lose, if nothing else did.")] = True
+    seed: Annotated[int, Option("Seed of the crash points.", least=0, most=999_999_999)] = 1
+    nodes: Annotated[
+        str | None,
+        Option(
+            "Which nodes of the cluster crash: one (the default), all at once, rolling (each when the one"
+            " before is back) or cascade (one after the other until none is left)."
+        ),
+    ] = None
+    replica: Annotated[
+        bool,
+        Option(
+            "Let a real replica follow the server until it crashes, then go on with what comes back, beside a"
+            " new one: do they follow, diverge or stop?"
+        ),
+    ] = False
+    keep: Annotated[str | None, Option("Keep the records in this folder.", path=True)] = None
+    replay: Annotated[
+        str | None,
+        Option("Judge one image of a record that was kept.", metavar="FOLDER:at=N:seed=N"),
+    ] = None
+    minimise: Annotated[
+        bool, Option("With --replay: find the fewest unsynced sectors that explain the failure.")
+    ] = False
+    run: Annotated[RunSpec, Without(("wait_for_quiet", "dry_run"))] = RunSpec()
+
+
+class FillSpec(Spec, frozen=True, kw_only=True):
+    """What `fill` is asked for."""
+
+    kind: ClassVar[Literal["fill"]] = "fill"
+
+    plan: Annotated[str, Option("A built-in plan (users, sbtest), or a plan file.", positional=True)] = (
+        "users"
+    )
+    rows: Annotated[int | None, Option("Rows of the largest table; default: the plan's.", least=1)] = None
+    server: Annotated[ServerOrKeptSpec, Without(("network_latency",))] = ServerOrKeptSpec()
+    remote: Annotated[RemoteAccess, Without(("allow_writes",))] = RemoteAccess()
+    database: Annotated[str | None, Option("Database of the tables; default: app, or the DSN's.")] = None
+    threads: Annotated[
+        int | None, Option("Connections; default: as many as prove fastest.", least=1, most=1024)
+    ] = None
+    method: Annotated[Literal["auto", "load-data", "insert", "single"], Option("How rows are sent.")] = "auto"
+    floor: Annotated[
+        Floor | None,
+        Option(
+            "The weakest guarantees you accept during the load; default: throwaway for a new sandbox or"
+            " cluster, second for a kept one and with --tune-server."
+        ),
+    ] = None
+    create: Annotated[bool, Option("Create the database and its tables if they are missing.")] = False
+    append: Annotated[bool, Option("Add rows to tables that have some.")] = False
+    truncate: Annotated[bool, Option("Remove all rows of the tables first.")] = False
+    seed: Annotated[int | None, Option("Seed of the rows; default: the plan's.")] = None
+    replica: Annotated[
+        tuple[str, ...],
+        Option("Wait while this replica of your own server lags; repeatable.", metavar="DSN|FILE"),
+    ] = ()
+    max_lag: Annotated[float, Option("Seconds that replicas may be behind.", least=0)] = 1.0
+    again: Annotated[bool, Option("Resume a load that was interrupted.", flag="resume", key="resume")] = False
+    ladder: Annotated[bool, Option("First measure each way of loading, from one row per statement up.")] = (
+        False
+    )
+    storage: Annotated[StorageSpec, Without(("disk_iops",))] = StorageSpec()

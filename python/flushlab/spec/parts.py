@@ -1,0 +1,249 @@
+"""Parts: what specifications of several commands have in common.
+
+Sits in `spec`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, ClassVar
+
+from flushlab.record import Value
+from flushlab.spec.option import Option, Spec
+from flushlab.units import parse_latency
+
+DEFAULT_SERVER = "mariadb"
+
+
+class _Nodes(Spec, frozen=True, kw_only=True):
+    basedir: Annotated[
+        str | None, Option("Use the server installed in this directory.", path=True, started=True)
+    ] = None
+    cluster: Annotated[
+        int | None,
+        Option(
+            "Use a Galera cluster of this many nodes of --server, on this machine (MariaDB).",
+            least=2,
+            most=9,
+            started=True,
+        ),
+    ] = None
+    network_latency: Annotated[
+        str | None,
+        Option(
+            "Round-trip time between a cluster's nodes, such as 1ms (root).",
+            needs="cluster",
+            hint="add --cluster 3",
+            started=True,
+        ),
+    ] = None
+
+    @property
+    def latency_s(self) -> float | None:
+        """The time between nodes, there and back, in seconds.
+
+        Raises:
+            UsageError: it is no latency.
+        """
+        return None if self.network_latency is None else parse_latency(self.network_latency)
+
+
+class ServerSpec(_Nodes, frozen=True, kw_only=True):
+    """The server that flushlab starts, alone or as a cluster of its nodes."""
+
+    server: Annotated[
+        str | None,
+        Option(
+            "A build (mariadb, mariadb@10.11, mysql@5.7), or a tarball (path or URL, optionally with"
+            " #sha256=…); default: mariadb.",
+            started=True,
+        ),
+    ] = None
+
+    @property
+    def build(self) -> str:
+        """The build that is meant."""
+        return self.server or DEFAULT_SERVER
+
+
+class ServerOrKeptSpec(ServerSpec, frozen=True, kw_only=True):
+    """The server that flushlab starts, or one that it keeps."""
+
+    server: Annotated[
+        str | None,
+        Option(
+            "A build (mariadb, mariadb@10.11, mysql@5.7), a tarball (path or URL, optionally with"
+            " #sha256=…), or what is kept (sandbox:NAME, cluster:NAME); default: mariadb.",
+            started=True,
+        ),
+    ] = None
+
+
+class ServersSpec(_Nodes, frozen=True, kw_only=True):
+    """Servers that flushlab starts, to be compared with each other."""
+
+    servers: Annotated[
+        tuple[str, ...],
+        Option(
+            "A build (mariadb, mysql@5.7) or a tarball (path or URL); default: mariadb. Repeatable: compares"
+            " them, each with all configurations.",
+            key="server",
+            started=True,
+        ),
+    ] = ()
+
+    @property
+    def build(self) -> str:
+        """The build of the first."""
+        return self.servers[0] if self.servers else DEFAULT_SERVER
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The builds of the others."""
+        return self.servers[1:]
+
+
+class StorageSpec(Spec, frozen=True, kw_only=True):
+    """Where data directories lie, and how slow that is."""
+
+    data_root: Annotated[str | None, Option("Where to put data directories.", path=True, started=True)] = None
+    disk_iops: Annotated[
+        int | None,
+        Option("Limit the disk to this many writes/s (root, cgroups).", least=1, started=True),
+    ] = None
+    disk: Annotated[
+        str | None,
+        Option(
+            "Run on a disk as slow as this one: gp3, 7200rpm, … or flush=1ms,write=0.1ms,iops=3000 (root).",
+            metavar="PROFILE",
+            started=True,
+        ),
+    ] = None
+
+
+class RemoteAccess(Spec, frozen=True, kw_only=True):
+    """A running server of somebody's own, and what flushlab may do there."""
+
+    with_resume: ClassVar[bool] = True
+
+    dsn: Annotated[
+        str | None,
+        Option(
+            "Your own server: mysql://USER:PASSWORD@HOST:PORT, optionally with /DATABASE; for a cluster, one"
+            " node or all: …@NODE1,NODE2,NODE3."
+        ),
+    ] = None
+    defaults_file: Annotated[
+        str | None, Option("Your own server, by an option file's [client] group.", path=True)
+    ] = None
+    allow_writes: Annotated[
+        bool,
+        Option(
+            "Let the load write to your own server; tables that flushlab makes are dropped at the end.",
+        ),
+    ] = False
+    tune_server: Annotated[
+        bool,
+        Option(
+            "Let settings of your own server be changed, on every node of a cluster; all are put back.",
+        ),
+    ] = False
+
+    @property
+    def named_by(self) -> str:
+        """The option that names the server; empty where none is named."""
+        return "--dsn" if self.dsn is not None else "--defaults-file" if self.defaults_file else ""
+
+
+class DataSpec(Spec, frozen=True, kw_only=True):
+    """The user's own data."""
+
+    dataset: Annotated[
+        str | None,
+        Option(
+            "Your data: an SQL dump (also .gz, .zst), a dump folder of mydumper or MySQL Shell, a prepared"
+            " backup, or a stopped server's data directory.",
+            path=True,
+            started=True,
+        ),
+    ] = None
+    database: Annotated[
+        str | None,
+        Option("The workload's database in --dataset; needed if there are several."),
+    ] = None
+
+
+class WorkloadSpec(Spec, frozen=True, kw_only=True):
+    """What writes.
+
+    Attributes:
+        name: `upsert`, `oltp_update_non_index`, `txn:FILE`, `sql:FILE` (relative to the folder of the plan,
+            or the present one), `command: …`.
+        options: `threads`, `tables`, `key`, …: those that were given; the workload declares them.
+    """
+
+    name: Annotated[
+        str,
+        Option(
+            "A sysbench workload (oltp_update_non_index, oltp_read_write, …), upsert, txn:FILE, sql:FILE, or"
+            " any program: 'command: ./load.sh'.",
+            key="workload",
+            always=True,
+        ),
+    ] = "oltp_update_non_index"
+    options: Mapping[str, Value] = {}
+
+
+class LedgerWorkloadSpec(WorkloadSpec, frozen=True, kw_only=True):
+    """What writes while a server crashes."""
+
+    name: Annotated[
+        str,
+        Option(
+            "ledger (one INSERT a commit), or a sysbench workload, upsert or txn:FILE with the ledger in its"
+            " transactions; commits of 'command: …' and sql:FILE are not known, so crashes are judged only by"
+            " whether the server starts with sound tables.",
+            key="workload",
+        ),
+    ] = "ledger"
+
+
+class FileSpec(Spec, frozen=True, kw_only=True):
+    """The user's option file, and how it fits this machine."""
+
+    base: Annotated[
+        str | None,
+        Option(
+            "Your option file, used as the base; scaled to this machine if need be.", path=True, started=True
+        ),
+    ] = None
+    memory: Annotated[
+        str | None,
+        Option("Memory the server may use, such as 2G; default: half of the machine's.", started=True),
+    ] = None
+    exact: Annotated[
+        bool,
+        Option("Refuse a base that this machine cannot hold; do not scale it.", started=True),
+    ] = False
+
+
+class BaseSpec(FileSpec, frozen=True, kw_only=True):
+    """The same, with settings on top."""
+
+    settings: Annotated[
+        Mapping[str, Value], Option("A setting on top of the base, NAME=VALUE; repeatable.", flag="set")
+    ] = {}
+
+
+class RunSpec(Spec, frozen=True, kw_only=True):
+    """How a campaign is run; nothing of it is kept with the campaign."""
+
+    with_resume: ClassVar[bool] = True
+    stored: ClassVar[bool] = False
+
+    wait_for_quiet: Annotated[bool, Option("Wait, at most 30 minutes, until the machine is quiet.")] = False
+    dry_run: Annotated[
+        bool,
+        Option("Say what would be tried and written, and how long it would take; start and write nothing."),
+    ] = False
+    resume: Annotated[str | None, Option("Resume the campaign with this id.", metavar="ID")] = None
