@@ -22,7 +22,7 @@ from flushlab.bulk.loading import Progress as Far
 from flushlab.bulk.places import Place
 from flushlab.bulk.source import Source, SourceTable
 from flushlab.bulk.throttle import throttle
-from flushlab.datadir import parse_disk, require_fault_disk
+from flushlab.datadir import own_disk, require_fault_disk
 from flushlab.errors import UsageError
 from flushlab.generate.plan import FillPlan, read_plan
 from flushlab.process.running import on_board
@@ -79,7 +79,7 @@ def fill(
     """
     spec = build(FillSpec, {"plan": plan, **given})
     _require_sensible(spec)
-    if spec.storage.disk is not None:
+    if own_disk(spec.storage.disk_iops, spec.storage.disk) is not None:
         require_fault_disk()
     replicas = [
         from_dsn(one, "--replica") if "://" in one else from_option_file(Path(one)) for one in spec.replica
@@ -257,7 +257,7 @@ def _place(spec: FillSpec, source: Source, progress: Progress) -> Iterator[_Foun
         return
     basedir, data_root = spec.server.basedir, spec.storage.data_root
     found_build = find_build(server, basedir=Path(basedir) if basedir else None, progress=progress)
-    profile = parse_disk(spec.storage.disk) if spec.storage.disk is not None else None
+    profile = own_disk(spec.storage.disk_iops, spec.storage.disk)
     disk = places.new_disk(Path(data_root) if data_root else None, profile)
     if (size_of_cluster := spec.server.cluster) is not None:
         with (

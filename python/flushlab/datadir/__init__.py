@@ -8,7 +8,7 @@ from flushlab.datadir.recording import Recording
 from flushlab.datadir.restore import Restored
 from flushlab.datadir.slow_disk import SlowDisk
 from flushlab.datadir.snapshots import Snapshot, SnapshotKey, Snapshots
-from flushlab.datadir.volume import Volume, open_volume, profile_of, volume_in
+from flushlab.datadir.volume import Volume, open_volume, own_disk, volume_in
 
 __all__ = [
     "DataRoot",
@@ -25,8 +25,8 @@ __all__ = [
     "limit_disk",
     "named_disks",
     "open_volume",
+    "own_disk",
     "parse_disk",
-    "profile_of",
     "remove_record",
     "require_fault_disk",
     "storage_of",

@@ -88,3 +88,13 @@ def profile_of(disk_iops: int | None, disk: str | None) -> DiskProfile | None:
         hint = f"say --disk {disk},iops={disk_iops}"
         raise UsageError("--disk and --disk-iops cannot be combined", hint=hint)
     return parse_disk(disk)
+
+
+def own_disk(disk_iops: int | None, disk: str | None) -> DiskProfile | None:
+    """A disk of its own, as slow as was asked for: a limit on a disk that there is ends with the command.
+
+    Raises:
+        UsageError: both are given, or a profile that is none.
+    """
+    profile = profile_of(disk_iops, disk)
+    return profile if disk_iops is None else parse_disk(f"iops={disk_iops}")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from flushlab.build import Progress, find_build, silent
-from flushlab.datadir import DataRoot, SlowDisk, parse_disk, profile_of, require_fault_disk
+from flushlab.datadir import DataRoot, SlowDisk, own_disk, require_fault_disk
 from flushlab.errors import StartFailed, UsageError
 from flushlab.record import Value
 from flushlab.server import kept
@@ -86,11 +86,7 @@ def sandbox(
         return attach(server)
     if name is not None:
         require_unused(name)
-    profile = profile_of(disk_iops, disk)
-    if disk_iops is not None:
-        profile = parse_disk(
-            f"iops={disk_iops}"
-        )  # a limit on the disk that is there would end with the command
+    profile = own_disk(disk_iops, disk)
     if profile is not None:
         require_fault_disk()
     build = find_build(server, basedir=Path(basedir) if basedir else None, progress=progress)

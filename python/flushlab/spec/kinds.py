@@ -236,7 +236,7 @@ class CrashSpec(Spec, frozen=True, kw_only=True):
         int, Option("How many of its last flushes a lying disk skipped.", least=1, most=1_000_000)
     ] = 10
     disk_size: Annotated[int, Option("Size of the disk in MiB.", least=256, most=65_536)] = 1024
-    storage: Annotated[StorageSpec, Without(("disk_iops",))] = StorageSpec()
+    storage: StorageSpec = StorageSpec()
     controls: Annotated[bool, Option("Run a configuration that must lose, if nothing else did.")] = True
     seed: Annotated[int, Option("Seed of the crash points.", least=0, most=999_999_999)] = 1
     nodes: Annotated[
@@ -300,4 +300,4 @@ class FillSpec(Spec, frozen=True, kw_only=True):
     ladder: Annotated[bool, Option("First measure each way of loading, from one row per statement up.")] = (
         False
     )
-    storage: Annotated[StorageSpec, Without(("disk_iops",))] = StorageSpec()
+    storage: StorageSpec = StorageSpec()

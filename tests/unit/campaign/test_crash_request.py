@@ -43,6 +43,7 @@ def test_what_is_out_of_range_is_refused_as_it_was_typed(
         ({"tear": 0}, "--tear needs a disk of its own"),
         ({"lying_flushes": 3}, "--lying-flushes needs a disk of its own"),
         ({"disk_size": 2048}, "--disk-size needs a disk of its own"),
+        ({"disk_iops": 120}, "--disk-iops needs a disk of its own"),
         ({"disk": "gp3"}, "--disk needs a disk of its own"),
         ({"keep": "/records"}, "--keep needs a disk of its own"),
     ],

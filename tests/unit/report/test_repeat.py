@@ -153,6 +153,7 @@ CRASH = {
     "lying_flushes": [*LYING, "--lying-flushes", "3"],
     "disk_size": ["--disk-size", "2048"],
     "disk": ["--disk", "gp3"],
+    "disk_iops": ["--disk-iops", "120"],
     "data_root": ["--data-root", "data"],
     "controls": ["--no-controls"],
     "seed": ["--seed", "5"],

@@ -23,7 +23,7 @@ from flushlab.campaign.crash.stored import Book, carry_out
 from flushlab.campaign.stored import stored_request
 from flushlab.campaign.target import Target, open_target
 from flushlab.campaign.watcher import Watcher, watching
-from flushlab.datadir.disk_profile import parse_disk
+from flushlab.datadir import own_disk
 from flushlab.datadir.fault_disk import require_fault_disk, require_images
 from flushlab.errors import FlushlabError, UsageError
 from flushlab.plan.plan import BASE
@@ -228,7 +228,7 @@ def _plan(spec: CrashSpec, target: Target, watcher: Watcher, load: CrashLoad) ->
         rows=spec.rows,
         fs=spec.fs,
         disk_bytes=spec.disk_size << 20,
-        emulate=parse_disk(spec.storage.disk) if spec.storage.disk else None,
+        emulate=own_disk(spec.storage.disk_iops, spec.storage.disk),
         seed=spec.seed,
         replica=spec.replica,
         keep=Path(spec.keep) if spec.keep else None,

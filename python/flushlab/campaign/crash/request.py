@@ -25,7 +25,7 @@ FAILURES: Mapping[CrashKind, durability.Failure] = {
     "full": "power_loss",
 }
 """What the durability model calls them."""
-OF_DISKS = ("fs", "tear", "lying_flushes", "disk_size", "disk", "keep")
+OF_DISKS = ("fs", "tear", "lying_flushes", "disk_size", "disk", "disk_iops", "keep")
 """What is asked of a disk of its own."""
 MOST_IMAGES = 100_000
 """Of each configuration."""
