@@ -520,8 +520,8 @@ def test_python_has_it_under_the_same_name() -> None:
 @pytest.mark.parametrize(
     ("asked", "complaint"),
     [
-        ({"fail": "meteor"}, "'meteor' is not known"),
-        ({"fs": "fat", "fail": "process"}, "'fat' is not known"),
+        ({"fail": "meteor"}, "'meteor' is not one of"),
+        ({"fs": "fat", "fail": "process"}, "'fat' is not one of"),
         ({"images": 0, "fail": "process"}, "--images 0 is out of range"),
         ({"tear": 100, "fail": "process"}, "--tear is 100"),
         (

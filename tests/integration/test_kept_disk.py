@@ -91,7 +91,7 @@ def test_rows_are_filled_into_a_new_server_on_a_disk(home: Path) -> None:
         assert server.disk is not None
         assert server.disk.profile.name == DISK
     refused = flushlab("fill", "--server", f"sandbox:{name}", "--disk", DISK, code=2).stderr
-    assert "a server is named that has one" in refused
+    assert "--disk needs a new server" in refused
 
 
 def test_each_node_of_a_cluster_that_stays_has_a_disk(home: Path) -> None:

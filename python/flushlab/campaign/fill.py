@@ -43,6 +43,7 @@ from flushlab.spec.build import build, names_given
 from flushlab.spec.kinds import FillSpec
 from flushlab.spec.parts import RemoteAccess
 from flushlab.spec.sugar import taking
+from flushlab.undo import Undo
 
 _KEPT = "sandbox:"
 _DATABASE = "app"
@@ -222,11 +223,10 @@ def _on_external(spec: FillSpec, source: Source, progress: Progress) -> Iterator
             _tune(changes, progress)
             require_alike(nodes, wanted)
 
-        try:
+        with Undo() as undo:
+            for one in reversed(changes):
+                undo.callback(one.put_back, progress)
             yield named[0], asked, None, quicken
-        finally:
-            for one in changes:
-                one.put_back(progress)
 
 
 def _by_file(remote: RemoteAccess) -> Address:

@@ -79,6 +79,7 @@ def require_sensible(spec: CrashSpec) -> None:
         UsageError: it needs a disk, and a process is killed; or one that lies, and none does; or the disk is
             too small.
     """
+    tear_of(spec.tear)
     known = fields(CrashSpec)
     given = [key for key in OF_DISKS if key in names_given(spec)]
     if given and spec.fail == "process":
