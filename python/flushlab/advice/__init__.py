@@ -1,11 +1,12 @@
 """Advice: chosen settings as an option file and SET statements, and the way back. Pure: renders text only."""
 
 from flushlab.advice.option_file import option_file
-from flushlab.advice.rollback import rollback_file, rollback_statements
+from flushlab.advice.rollback import PERSISTED, rollback_file, rollback_statements
 from flushlab.advice.set_statements import set_statements, statements_file
 from flushlab.advice.verification import verification
 
 __all__ = [
+    "PERSISTED",
     "option_file",
     "rollback_file",
     "rollback_statements",

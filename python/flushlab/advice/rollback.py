@@ -12,6 +12,10 @@ from flushlab.record import ServerIdentity, Value
 from flushlab.settings.catalog import SettingHere, load_catalog
 from flushlab.settings.optionfile import render
 
+UNSEEN = "What your option file had, flushlab has not seen: these are the values that the server had."
+PERSISTED = "SET PERSIST wins over an option file: RESET PERSIST what it has stored; settings.sql lists that."
+"""For an option file of a server that persists settings and that flushlab did not start."""
+
 
 def rollback_file(
     changes: Mapping[str, Value],
@@ -25,7 +29,7 @@ def rollback_file(
 
     Args:
         changes: the advised settings.
-        own: settings of the user's option file.
+        own: settings of the user's option file; `before` itself where that was not seen.
         before: what the server reported without the changes.
         identity: the server.
         comments: lines for the top.
@@ -38,6 +42,7 @@ def rollback_file(
     header = [
         *comments,
         "Puts back what was there. Use it in place of the advised lines and restart the server.",
+        *([UNSEEN] if own is before else []),
     ]
     for name in (name for name in changes if name not in own):
         here = catalog.here(name, identity.flavor, identity.version) if name in catalog else None

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from flushlab.advice.option_file import option_file
-from flushlab.advice.rollback import rollback_file, rollback_statements
+from flushlab.advice.rollback import PERSISTED, rollback_file, rollback_statements
 from flushlab.advice.set_statements import statements_file
 from flushlab.advice.verification import verification
 from flushlab.campaign.facts import TuneFacts
@@ -42,6 +42,7 @@ def tuned_files(
     assert chosen is not None
     changes = facts.changes(chosen)
     settings = {**request.base, **chosen.settings}
+    persisted = [PERSISTED] if request.external and facts.server.persists else []
     text = option_file(
         changes,
         request.original,
@@ -50,16 +51,17 @@ def tuned_files(
         verdict(settings, facts.server, storage, launch),
         reasons=dict.fromkeys(facts.raised, f"Raises your settings to the floor {facts.floor}.")
         | _reasons(chosen, request, facts, storage, launch),
-        comments=_comments(facts, chosen),
+        comments=[*_comments(facts, chosen), *persisted],
         standalone=request.spec.standalone,
     )
     campaign = f"flushlab tune, campaign {facts.campaign_id}"
-    back = rollback_statements(changes, request.original, before, facts.server)
+    own = before if request.external else request.original
+    back = rollback_statements(changes, own, before, facts.server)
     return TunedFiles(
         option_file=text,
         statements=statements_file(changes, facts.server),
         verification=verification(changes, facts.server),
-        rollback_file=rollback_file(changes, request.original, before, facts.server, comments=[campaign]),
+        rollback_file=rollback_file(changes, own, before, facts.server, comments=[campaign]),
         rollback_statements=_lines([f"-- {campaign}: back to what was there", *back]),
     )
 

@@ -425,3 +425,15 @@ class SeriesFacts(msgspec.Struct, frozen=True, kw_only=True):
         """Whether an arm guarantees less than the floor, so that it is shown and not recommended."""
         floor = self.floor or base.floor
         return bool(arm.floor and floor) and not Floor(arm.floor).at_least(Floor(floor))
+
+
+def resuming(kind: str, campaign_id: str, *, own: bool) -> str:
+    """The command that goes on with a campaign.
+
+    Args:
+        kind: of the campaign.
+        campaign_id: its id.
+        own: it runs on somebody's own server, whose password is not stored.
+    """
+    there = " --dsn … --allow-writes --tune-server" if own else ""
+    return f"flushlab {kind} --resume {campaign_id}{there}"

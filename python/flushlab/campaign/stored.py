@@ -11,6 +11,7 @@ from typing import Protocol, TypeVar
 import msgspec
 from msgspec.structs import fields
 
+from flushlab.campaign.facts import resuming
 from flushlab.campaign.loop import Budget, Ending, run
 from flushlab.campaign.target import Target
 from flushlab.campaign.watcher import Watcher
@@ -141,7 +142,8 @@ def carry_out(
         except (FlushlabError, KeyboardInterrupt) as error:
             store.set_state(campaign_id, "interrupted" if isinstance(error, KeyboardInterrupt) else "failed")
             if store.campaign(campaign_id).trials and not isinstance(error, UsageError):
-                watcher.warn(f"resume it with: flushlab {request.kind} --resume {campaign_id}")
+                own = target.external is not None
+                watcher.warn(f"resume it with: {resuming(request.kind, campaign_id, own=own)}")
             raise
         state: State = "interrupted" if ending == "interrupted" else "done"
         try:

@@ -31,29 +31,34 @@ Contents = Mapping[str, Callable[[], bytes]]
 def advised(row: CampaignRow, facts: Facts | None, trials: Sequence[Trial]) -> Iterator[Advice]:
     """What to change and how to go back, spelled for each server that a change is recommended for."""
     from flushlab.advice import (
+        PERSISTED,
         rollback_file,
         rollback_statements,
         set_statements,
         statements_file,
         verification,
     )
+    from flushlab.campaign.crash.request import CrashRequest
     from flushlab.report.page.page import Advice
     from flushlab.report.stored import before_change, own_settings, recommended, request_of
     from flushlab.settings.catalog import load_catalog
     from flushlab.settings.optionfile import render
 
-    own = own_settings(request_of(row))
+    request = request_of(row)
     for one in recommended(row, facts):
         if not one.has_files:
             yield Advice(recommended=one)
             continue
         changes, server, comments = one.settings, one.server, one.comments
-        known = (changes, own, before_change(trials, one.base_arm), server)
+        before = before_change(trials, one.base_arm)
+        unseen = request is not None and not isinstance(request, CrashRequest) and bool(request.external)
+        known = (changes, before if unseen else own_settings(request), before, server)
+        persisted = [PERSISTED] if unseen and server.persists else []
         about = "".join(f"-- {line}\n" for line in comments)
         back = [f"-- {comments[0]}: back to what was there", *rollback_statements(*known)]
         yield Advice(
             recommended=one,
-            option_file=render(changes, server, load_catalog(), header=comments),
+            option_file=render(changes, server, load_catalog(), header=[*comments, *persisted]),
             statements="\n".join(set_statements(changes, server)) + "\n",
             statements_file=about + statements_file(changes, server),
             rollback_file=rollback_file(*known, comments=comments[:1]),

@@ -27,7 +27,7 @@ def render(row: CampaignRow, facts: CrashFacts) -> str:
         workload=facts.workload,
         title=f"What is left of {facts.server} after {WHAT[facts.fail]}?",
     )
-    shown = [*sections(facts), *_settings(facts), *_doubts(facts), *_repeat(row)]
+    shown = [*sections(facts), *_settings(facts), *_doubts(facts), *_repeat(row, facts)]
     return page(row, head, when(row), _keys(facts), shown)
 
 
@@ -50,7 +50,8 @@ def _settings(facts: CrashFacts) -> Iterator[Section]:
         for name in names
     ]
     head = (Cell("setting"), *(Cell(arm.name) for arm in facts.arms))
-    lead = "The server's settings, and what it did during the recording."
+    during = "before it was killed" if facts.fail == "process" else "during the recording"
+    lead = f"The server's settings, and what it did {during}."
     yield Section("settings", "Configurations", lead, tables=(Table(head, (*rows, load)),))
 
 
@@ -59,6 +60,6 @@ def _doubts(facts: CrashFacts) -> Iterator[Section]:
         yield Section("doubts", "Doubts", notes=tuple(warning.text for warning in facts.warnings))
 
 
-def _repeat(row: CampaignRow) -> Iterator[Section]:
+def _repeat(row: CampaignRow, facts: CrashFacts) -> Iterator[Section]:
     note = "The same recording gives the same crashes; another run makes another recording."
-    yield from repeating(row, request_of(row), note)
+    yield from repeating(row, request_of(row), *([] if facts.fail == "process" else [note]))

@@ -9,12 +9,12 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from flushlab.campaign.facts import ArmFacts, ClaimFacts, SeriesFacts
+from flushlab.campaign.facts import ArmFacts, ClaimFacts, SeriesFacts, resuming
 from flushlab.campaign.recommended import Recommended, is_faster, of_series
 from flushlab.experiment.objective import Objective, gain_words, latency_words, verdict_words
 from flushlab.plan.plan import crossed
 from flushlab.record import Comparison, FactorEffect, Ratio, Value
-from flushlab.report.carry_over import carry_over, render_carry_over, render_what_now, steps
+from flushlab.report.carry_over import carry_over, on_own_server, render_carry_over, render_what_now, steps
 from flushlab.report.identity import server_document
 from flushlab.report.tune import base_words, blaming, headline, legend, never_ran, spell, way
 from flushlab.units import counted, format_latency, format_seconds, format_size
@@ -392,7 +392,8 @@ def notes(facts: SeriesFacts) -> Iterator[RenderableType]:
     for warning in facts.warnings:
         yield Text(f"warning: {warning.text}", style="yellow")
     if facts.ending == "interrupted":
-        yield Text(f"interrupted; resume with: flushlab {facts.kind} --resume {facts.campaign_id}")
+        again = resuming(facts.kind, facts.campaign_id, own=on_own_server(facts))
+        yield Text(f"interrupted; resume with: {again}")
 
 
 def page(facts: SeriesFacts) -> Iterator[RenderableType]:

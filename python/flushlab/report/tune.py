@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from flushlab.campaign.facts import EXTERNAL, FIRST_LOOK_MINUTES, Figures, SeriesFacts, TuneFacts
+from flushlab.campaign.facts import EXTERNAL, FIRST_LOOK_MINUTES, Figures, SeriesFacts, TuneFacts, resuming
 from flushlab.campaign.quiet import blame
 from flushlab.campaign.recommended import of_tune
 from flushlab.experiment.blocks import YOURS
@@ -345,7 +345,8 @@ def _notes(facts: TuneFacts) -> Group:
     for warning in facts.warnings:
         lines.append(Text(f"warning: {warning.text}", style="yellow"))
     if facts.ending == "interrupted":
-        lines.append(Text(f"interrupted; resume with: flushlab tune --resume {facts.campaign_id}"))
+        again = resuming("tune", facts.campaign_id, own=on_own_server(facts))
+        lines.append(Text(f"interrupted; resume with: {again}"))
     return Group(*(Padding(line, 0) for line in lines))
 
 

@@ -48,3 +48,10 @@ def test_what_was_persisted_is_forgotten_before_the_old_value_is_set() -> None:
 
 def test_a_value_that_nobody_knows_goes_back_to_the_servers_default() -> None:
     assert rollback_statements({"sync_binlog": 0}, {}, {}, MYSQL57) == ["SET GLOBAL sync_binlog = DEFAULT;"]
+
+
+def test_of_an_option_file_that_was_not_seen_the_values_that_the_server_had_are_written() -> None:
+    text = rollback_file({"sync_binlog": 0}, (before := {"sync_binlog": 1}), before, MARIADB1011)
+    assert "sync_binlog = 1\n" in text
+    assert "was not in your option file" not in text
+    assert "flushlab has not seen" in text

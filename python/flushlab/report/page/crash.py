@@ -38,8 +38,8 @@ _SOUND = (
     " sound."
 )
 _BOUND = (
-    "“Fail at most” is the upper end of the 95 % interval of Clopper and Pearson for the share of crashes"
-    " that do not keep everything: at random moments, and of this recording. Chosen moments are counted"
+    "“Fail at most” is the upper end of the one-sided 95 % interval of Clopper and Pearson for the share of"
+    " crashes that do not keep everything: at random moments, and of this run. Chosen moments are counted"
     " separately."
 )
 

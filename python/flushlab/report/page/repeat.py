@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import msgspec
 
+from flushlab.campaign.facts import resuming
+from flushlab.campaign.request import TuneRequest
 from flushlab.campaign.series_request import SeriesRequest
 from flushlab.plan.shipped import PIPED
 from flushlab.redact import HIDDEN, values_without_passwords
@@ -43,7 +45,8 @@ def repeating(row: CampaignRow, request: Request | None, *notes: str) -> Iterato
         code.append(("The plan as stored", text))
     said = [*notes, *(_notes(request) if request is not None else ())]
     if row.state != "done":
-        said.append(f"To resume it: flushlab {row.kind} --resume {row.id}")
+        own = isinstance(request, TuneRequest | SeriesRequest) and bool(request.external)
+        said.append(f"To resume it: {resuming(row.kind, row.id, own=own)}")
     if code or said:
         yield Section("repeat", "How to repeat it", code=tuple(code), notes=tuple(said))
 
