@@ -148,7 +148,7 @@ def test_a_dry_run_starts_nothing_and_leaves_no_trace(home: Path, tmp_path: Path
     [
         (["--trials", "3"], 2, "need at least"),
         (["--minutes", "0.1"], 2, "is too short"),
-        (["--minutes", "0"], 2, "budget"),
+        (["--minutes", "0"], 2, "--minutes 0 is out of range"),
         (["--threads", "1,x"], 2, "--threads"),
         (["--threads", "4,4"], 2, "repeats"),
         (["--floor", "paranoid"], 2, "paranoid"),
