@@ -33,6 +33,7 @@ _Precision = Option(
     metavar="PERCENT",
     above=0,
     most=0.99,
+    range_hint="for example 2%",
 )
 _Blocks = Option(
     "How often each configuration runs; default: 5.",
@@ -56,7 +57,7 @@ class TuneSpec(Spec, frozen=True, kw_only=True):
     workload: WorkloadSpec = WorkloadSpec()
     floor: Annotated[Floor, Option("The weakest guarantees you accept.", always=True)] = Floor.SECOND
     minutes: Annotated[
-        float | None, Option("Budget in minutes; default: 5, on fresh servers 10.", above=0)
+        float | None, Option("Budget in minutes; default: 5, on fresh servers 10.", above=0, most=525_600)
     ] = None
     trials: Annotated[int | None, Option("Budget in trials.", least=1)] = None
     base: BaseSpec = BaseSpec()

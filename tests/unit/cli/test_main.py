@@ -102,6 +102,7 @@ def test_help_has_an_example_and_fits_80_columns(command: str) -> None:
             "Rows of the largest table; default: the plan's.",
         ),
         ("test --workers 99 -- true", "--workers 99 is out of range", "it takes 1 to 64"),
+        ("tune --minutes inf", "--minutes inf is out of range", "it takes more than 0, up to 525600"),
         ("server list mine", "unexpected argument: mine", "see flushlab server list --help"),
         ("server get", "missing argument 'name'", "see flushlab server get --help"),
         ("bench --seconds", "--seconds requires an argument", "Length of the measured window in seconds."),

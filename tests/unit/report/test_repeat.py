@@ -317,6 +317,13 @@ def test_no_flag_is_forgotten_here(kind: str, flags: dict[str, list[str]]) -> No
     assert {*declared} - CHANGES_NO_REQUEST <= set(flags)
 
 
+@pytest.mark.parametrize("words", [["tune"], ["series", "insert-on-duplicate"], ["compare", *TWO]])
+def test_no_account_of_somebodys_own_server_is_stored(words: list[str], ask: Any) -> None:
+    stored = msgspec.json.encode(ask(*words, *OWN)).decode()
+    assert "mysql://USER:PASSWORD@db1:3306" in stored
+    assert "secret" not in stored
+
+
 def test_a_campaign_is_repeated_from_any_folder(ask: Any, tmp_path: Path) -> None:
     words = repeated("tune", ask("tune", "--dataset", "dump.sql", "--data-root", "data"))
     assert words[words.index("--dataset") + 1] == str(tmp_path / "dump.sql")
